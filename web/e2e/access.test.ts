@@ -2,117 +2,127 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Visitor, visitor } from "./browser";
+import { newVisitor, type Visitor } from "./browser";
 import { environment } from "./environment";
 import { CLIENT, callTool, type McpServer } from "./mcp";
-import { at, clipboard, copied, copiedCall, listed, logIn, quiet, shown, submitLogIn } from "./pages";
-import { administrator, EVERYTHING, ensureSetUp, person, READER } from "./service";
+import {
+  clipboard,
+  copyText,
+  copyToolCall,
+  pagePath,
+  resultIds,
+  signIn,
+  submitSignIn,
+  waitUntilIdle,
+  waitUntilVisible,
+} from "./pages";
+import { administrator, EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
 import type { Session } from "./session";
-import { MISSING } from "./views";
+import { MISSING_TRACE_ID } from "./views";
 
-const run = promisify(execFile);
+const execFileAsync = promisify(execFile);
 const { url: service } = environment();
 
 /** User with access to some of the traces. */
-const PARTLY = "partly";
-const PARTLY_ROLE = "errors-only";
+const LIMITED_USER = "partly";
+const ERRORS_ROLE = "errors-only";
 
 let admin: Session;
-let open: string;
-let closed: string;
+let visibleTrace: string;
+let hiddenTrace: string;
 
-const ids = async (session: Session): Promise<string[]> =>
+const traceIds = async (session: Session): Promise<string[]> =>
   (await session.call<{ trace_ids: string[] }>("POST", "/traces/query", { view: "ids", limit: 200 }))
     .trace_ids;
 
 beforeAll(async () => {
   admin = await ensureSetUp();
-  await admin.call("PUT", `/roles/${PARTLY_ROLE}`, {
+  await admin.call("PUT", `/roles/${ERRORS_ROLE}`, {
     policies: [{ title: "Traces with an error", expression: 'StatusCode == "Error"' }],
   });
-  const all = await ids(await person(admin, READER, [EVERYTHING]));
-  const some = await ids(await person(admin, PARTLY, [PARTLY_ROLE]));
-  const [seen, unseen] = [some[0], all.find((id) => !some.includes(id))];
-  if (seen === undefined || unseen === undefined) {
+  const allIds = await traceIds(await ensureUser(admin, READER, [EVERYTHING]));
+  const limitedIds = await traceIds(await ensureUser(admin, LIMITED_USER, [ERRORS_ROLE]));
+  const [firstVisible, firstHidden] = [limitedIds[0], allIds.find((id) => !limitedIds.includes(id))];
+  if (firstVisible === undefined || firstHidden === undefined) {
     throw new Error("ClickHouse has no trace with an error, or none without");
   }
-  open = seen;
-  closed = unseen;
+  visibleTrace = firstVisible;
+  hiddenTrace = firstHidden;
 });
 
 const rowsOf = (page: Page, table: string) => page.getByRole("table", { name: table }).getByRole("row");
 
 describe("a link to a trace", () => {
-  let visit: Visitor;
+  let visitor: Visitor;
 
   beforeAll(async () => {
-    visit = await visitor("with a link");
+    visitor = await newVisitor("with a link");
   });
 
   test("leads to the trace after the sign-in", async () => {
-    const { page } = visit;
-    await page.goto(at(`/trace/${open}?view=groups`));
+    const { page } = visitor;
+    await page.goto(pagePath(`/trace/${visibleTrace}?view=groups`));
     await page.waitForURL("**/ui/login**");
-    await submitLogIn(page, PARTLY);
-    await page.waitForURL(`**/ui/trace/${open}?view=groups`);
-    await quiet(page);
-    await shown(page.getByRole("table", { name: "Operations" }));
+    await submitSignIn(page, LIMITED_USER);
+    await page.waitForURL(`**/ui/trace/${visibleTrace}?view=groups`);
+    await waitUntilIdle(page);
+    await waitUntilVisible(page.getByRole("table", { name: "Operations" }));
   });
 
   test("without access shows the same page as for a trace that does not exist", async () => {
-    const { page } = visit;
-    const page_of = async (id: string) => {
-      await page.goto(at(`/trace/${id}`));
-      await quiet(page);
+    const { page } = visitor;
+    const pageContent = async (id: string) => {
+      await page.goto(pagePath(`/trace/${id}`));
+      await waitUntilIdle(page);
       return {
         title: await page.title(),
         text: (await page.locator("body").ariaSnapshot()).replaceAll(id, "ID"),
         html: (await page.getByRole("main").innerHTML()).replaceAll(id, "ID").replaceAll(/mantine-\w+/g, ""),
       };
     };
-    const forbidden = await page_of(closed);
+    const forbidden = await pageContent(hiddenTrace);
     expect(forbidden.text).toContain("This trace does not exist, or you may not see it");
-    expect(forbidden).toEqual(await page_of(MISSING));
+    expect(forbidden).toEqual(await pageContent(MISSING_TRACE_ID));
   });
 });
 
 describe("a session", () => {
   test("that is ended elsewhere leads to the sign-in page, and back", async () => {
-    const here = await visitor("here");
-    const there = await visitor("there");
-    await logIn(here.page, PARTLY);
-    await here.page.goto(at("/account"));
-    await logIn(there.page, PARTLY);
-    await there.page.goto(at(`/trace/${open}`));
-    await quiet(there.page);
-    await here.page.reload();
-    await quiet(here.page);
-    await here.page.getByRole("button", { name: "Sign out all others" }).click();
-    await here.page.getByRole("dialog").getByRole("button", { name: "Sign out all others" }).click();
-    await expect.poll(() => here.page.getByRole("dialog").count()).toBe(0);
-    await there.page.getByRole("button", { name: "Reload" }).click();
-    await there.page.waitForURL("**/ui/login**");
-    await shown(there.page.getByRole("button", { name: "Sign in" }));
+    const firstVisitor = await newVisitor("here");
+    const secondVisitor = await newVisitor("there");
+    await signIn(firstVisitor.page, LIMITED_USER);
+    await firstVisitor.page.goto(pagePath("/account"));
+    await signIn(secondVisitor.page, LIMITED_USER);
+    await secondVisitor.page.goto(pagePath(`/trace/${visibleTrace}`));
+    await waitUntilIdle(secondVisitor.page);
+    await firstVisitor.page.reload();
+    await waitUntilIdle(firstVisitor.page);
+    await firstVisitor.page.getByRole("button", { name: "Sign out all others" }).click();
+    await firstVisitor.page.getByRole("dialog").getByRole("button", { name: "Sign out all others" }).click();
+    await expect.poll(() => firstVisitor.page.getByRole("dialog").count()).toBe(0);
+    await secondVisitor.page.getByRole("button", { name: "Reload" }).click();
+    await secondVisitor.page.waitForURL("**/ui/login**");
+    await waitUntilVisible(secondVisitor.page.getByRole("button", { name: "Sign in" }));
     // The page shows nothing of the trace any more.
-    expect(await there.page.getByRole("treegrid").count()).toBe(0);
-    await submitLogIn(there.page, PARTLY);
-    await there.page.waitForURL(`**/ui/trace/${open}**`);
-    await Promise.all([here.context.close(), there.context.close()]);
+    expect(await secondVisitor.page.getByRole("treegrid").count()).toBe(0);
+    await submitSignIn(secondVisitor.page, LIMITED_USER);
+    await secondVisitor.page.waitForURL(`**/ui/trace/${visibleTrace}**`);
+    await Promise.all([firstVisitor.context.close(), secondVisitor.context.close()]);
   });
 });
 
 describe("an API key", () => {
-  let visit: Visitor;
+  let visitor: Visitor;
   let token = "";
   let server: McpServer;
 
   beforeAll(async () => {
-    visit = await visitor("with keys");
-    await logIn(visit.page, PARTLY);
+    visitor = await newVisitor("with keys");
+    await signIn(visitor.page, LIMITED_USER);
   });
 
   const curl = async (): Promise<{ status: number; body: string }> => {
-    const { stdout } = await run("curl", [
+    const { stdout } = await execFileAsync("curl", [
       "--silent",
       "--write-out",
       "\n%{http_code}",
@@ -129,23 +139,23 @@ describe("an API key", () => {
   };
 
   test("is created in the browser, and has the access of its owner", async () => {
-    const { page } = visit;
-    await page.goto(at("/account"));
-    await quiet(page);
+    const { page } = visitor;
+    await page.goto(pagePath("/account"));
+    await waitUntilIdle(page);
     await page.getByRole("button", { name: "Create API key" }).click();
     await page.getByRole("dialog").getByRole("textbox", { name: "Name" }).fill("browser test");
     await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
-    await shown(page.getByRole("dialog", { name: "The key was created" }));
-    token = await copied(page, () => page.getByRole("button", { name: "Copy token" }).click());
+    await waitUntilVisible(page.getByRole("dialog", { name: "The key was created" }));
+    token = await copyText(page, () => page.getByRole("button", { name: "Copy token" }).click());
     expect(token).toMatch(/^twk_\w+$/);
     const { status, body } = await curl();
     expect(status).toBe(200);
-    const owner = await ids(await person(admin, PARTLY, [PARTLY_ROLE]));
+    const owner = await traceIds(await ensureUser(admin, LIMITED_USER, [ERRORS_ROLE]));
     expect((JSON.parse(body) as { trace_ids: string[] }).trace_ids).toEqual(owner);
   });
 
   test("comes with the configuration of MCP clients", async () => {
-    const { page } = visit;
+    const { page } = visitor;
     await page.getByRole("button", { name: "Copy the configuration" }).click();
     await expect.poll(() => clipboard(page)).toContain("mcpServers");
     const authorization = `Bearer ${token}`;
@@ -164,38 +174,38 @@ describe("an API key", () => {
 
   test("returns the traces of a search to an agent's call, copied from that search", async () => {
     // A second page, because the first one still shows the API key.
-    const page = await visit.context.newPage();
-    await page.goto(at("/search?last=24h"));
-    await quiet(page);
-    const call = await copiedCall(page);
+    const page = await visitor.context.newPage();
+    await page.goto(pagePath("/search?last=24h"));
+    await waitUntilIdle(page);
+    const call = await copyToolCall(page);
     const { traces } = await callTool<{ traces: { trace_id: string }[] }>(server, call);
-    const called = traces.map(({ trace_id }) => trace_id);
-    expect(called.length).toBeGreaterThan(1);
-    expect((await listed(page)).slice(0, called.length)).toEqual(called);
+    const calledIds = traces.map(({ trace_id }) => trace_id);
+    expect(calledIds.length).toBeGreaterThan(1);
+    expect((await resultIds(page)).slice(0, calledIds.length)).toEqual(calledIds);
 
-    await page.goto(at(`/trace/${open}`));
-    await quiet(page);
+    await page.goto(pagePath(`/trace/${visibleTrace}`));
+    await waitUntilIdle(page);
     await page.getByRole("button", { name: "MCP call" }).click();
     await expect.poll(() => clipboard(page)).toContain("svc_get_trace");
-    const opened = await callTool(server, JSON.parse(await clipboard(page)));
-    expect(JSON.stringify(opened)).toContain(open);
+    const traceResult = await callTool(server, JSON.parse(await clipboard(page)));
+    expect(JSON.stringify(traceResult)).toContain(visibleTrace);
     // The key has the access of its owner, who may not see this trace.
-    const other = { name: "svc_get_trace", arguments: { trace_id: closed } };
-    await expect(callTool(server, other)).rejects.toThrow("not_found");
+    const hiddenCall = { name: "svc_get_trace", arguments: { trace_id: hiddenTrace } };
+    await expect(callTool(server, hiddenCall)).rejects.toThrow("not_found");
     await page.close();
   });
 
   test("shows its token only once", async () => {
-    const { page } = visit;
+    const { page } = visitor;
     await page.getByRole("dialog").getByRole("button", { name: "Done" }).click();
-    await shown(page.getByRole("cell", { name: "browser test" }));
+    await waitUntilVisible(page.getByRole("cell", { name: "browser test" }));
     await page.reload();
-    await quiet(page);
+    await waitUntilIdle(page);
     expect(await page.getByText(token).count()).toBe(0);
   });
 
   test("is rejected after it is revoked", async () => {
-    const { page } = visit;
+    const { page } = visitor;
     await page
       .getByRole("row", { name: /browser test/ })
       .getByRole("button", { name: /^Revoke/ })
@@ -212,35 +222,37 @@ describe("an API key", () => {
 });
 
 describe("viewing as another user", () => {
-  let visit: Visitor;
-  const links = () => rowsOf(visit.page, "Traces found").getByRole("link");
-  const bar = () => visit.page.getByRole("status").filter({ hasText: "You see traces as" });
+  let visitor: Visitor;
+  const links = () => rowsOf(visitor.page, "Traces found").getByRole("link");
+  const bar = () => visitor.page.getByRole("status").filter({ hasText: "You see traces as" });
 
   beforeAll(async () => {
-    visit = await visitor("previewing");
-    await logIn(visit.page, "admin");
+    visitor = await newVisitor("previewing");
+    await signIn(visitor.page, "admin");
   });
 
   test("shows a bar on every page, and the traces of that user", async () => {
-    const { page } = visit;
-    await page.goto(at(`/users/${PARTLY}`));
-    await quiet(page);
+    const { page } = visitor;
+    await page.goto(pagePath(`/users/${LIMITED_USER}`));
+    await waitUntilIdle(page);
     await page.getByRole("button", { name: "View as" }).click();
     await page.waitForURL("**/ui/search**");
-    await shown(bar().filter({ hasText: PARTLY }));
-    await page.goto(at("/roles"));
-    await shown(bar());
-    await page.goto(at("/search?last=24h"));
-    await quiet(page);
+    await waitUntilVisible(bar().filter({ hasText: LIMITED_USER }));
+    await page.goto(pagePath("/roles"));
+    await waitUntilVisible(bar());
+    await page.goto(pagePath("/search?last=24h"));
+    await waitUntilIdle(page);
     expect(await links().count()).toBeGreaterThan(0);
-    await page.goto(at(`/trace/${open}`));
-    await shown(page.getByRole("treegrid", { name: "Spans" }));
-    await page.goto(at(`/trace/${closed}`));
-    await shown(page.getByRole("heading", { name: "This trace does not exist, or you may not see it" }));
+    await page.goto(pagePath(`/trace/${visibleTrace}`));
+    await waitUntilVisible(page.getByRole("treegrid", { name: "Spans" }));
+    await page.goto(pagePath(`/trace/${hiddenTrace}`));
+    await waitUntilVisible(
+      page.getByRole("heading", { name: "This trace does not exist, or you may not see it" }),
+    );
   });
 
   test("ends with the button in the bar", async () => {
-    const { page } = visit;
+    const { page } = visitor;
     await page.getByRole("button", { name: "End preview" }).click();
     await expect.poll(() => bar().count()).toBe(0);
     expect(await admin.call("GET", "/me")).toMatchObject({ preview: null });
@@ -249,69 +261,69 @@ describe("viewing as another user", () => {
 
 describe("the audit log", () => {
   test("has records of all actions, with their actors", async () => {
-    const { page } = await visitor("auditing");
-    await logIn(page, "admin");
+    const { page } = await newVisitor("auditing");
+    await signIn(page, "admin");
     const expected: [action: string, actor: string][] = [
-      ["api_key.create", PARTLY],
-      ["api_key.revoke", PARTLY],
-      ["session.end", PARTLY],
-      ["traces.get", PARTLY],
+      ["api_key.create", LIMITED_USER],
+      ["api_key.revoke", LIMITED_USER],
+      ["session.end", LIMITED_USER],
+      ["traces.get", LIMITED_USER],
       ["preview.begin", "admin"],
       ["preview.end", "admin"],
       ["role.put", "admin"],
       ["user.create", "admin"],
-      ["login", PARTLY],
+      ["login", LIMITED_USER],
     ];
     for (const [action, actor] of expected) {
-      await page.goto(at(`/audit?action=${action}&actor=${actor}&from=24h`));
-      await quiet(page);
+      await page.goto(pagePath(`/audit?action=${action}&actor=${actor}&from=24h`));
+      await waitUntilIdle(page);
       const records = page.getByRole("button", { name: /open the record/ });
-      await shown(records);
-      const { records: answered } = await (await administrator()).call<{ records: unknown[] }>(
+      await waitUntilVisible(records);
+      const { records: apiRecords } = await (await administrator()).call<{ records: unknown[] }>(
         "GET",
         `/audit?action=${action}&actor=${actor}&limit=50`,
       );
-      expect([action, await records.count()]).toEqual([action, Math.min(answered.length, 50)]);
+      expect([action, await records.count()]).toEqual([action, Math.min(apiRecords.length, 50)]);
     }
   });
 
   test("distinguishes reads of a key from those of its owner", async () => {
-    const { page } = await visitor("auditing a key");
-    await logIn(page, "admin");
-    await page.goto(at(`/audit?action=traces.query&actor=${PARTLY}&from=24h`));
-    await quiet(page);
-    await shown(page.getByRole("row").filter({ hasText: /by API key/i }));
+    const { page } = await newVisitor("auditing a key");
+    await signIn(page, "admin");
+    await page.goto(pagePath(`/audit?action=traces.query&actor=${LIMITED_USER}&from=24h`));
+    await waitUntilIdle(page);
+    await waitUntilVisible(page.getByRole("row").filter({ hasText: /by API key/i }));
   });
 
   test("has the tool and the client of reads by an agent", async () => {
-    const { page } = await visitor("auditing an agent");
-    await logIn(page, "admin");
-    await page.goto(at(`/audit?action=traces.query&actor=${PARTLY}&from=24h`));
-    await quiet(page);
+    const { page } = await newVisitor("auditing an agent");
+    await signIn(page, "admin");
+    await page.goto(pagePath(`/audit?action=traces.query&actor=${LIMITED_USER}&from=24h`));
+    await waitUntilIdle(page);
     const client = `${CLIENT.name} ${CLIENT.version}`;
     const row = page.getByRole("row").filter({ hasText: `by MCP, ${client}` });
-    await shown(row.filter({ hasText: "svc_query_traces" }));
+    await waitUntilVisible(row.filter({ hasText: "svc_query_traces" }));
     await row
       .first()
       .getByRole("button", { name: /open the record/ })
       .click();
     const record = page.getByRole("table", { name: "The record" });
-    await shown(record.getByRole("row", { name: "MCP tool svc_query_traces" }));
-    await shown(record.getByRole("row", { name: `MCP client ${client}` }));
+    await waitUntilVisible(record.getByRole("row", { name: "MCP tool svc_query_traces" }));
+    await waitUntilVisible(record.getByRole("row", { name: `MCP client ${client}` }));
   });
 
   test("shows a record with its details, at its own URL", async () => {
-    const { page } = await visitor("auditing one");
-    await logIn(page, "admin");
-    await page.goto(at(`/audit?action=role.put&from=24h`));
-    await quiet(page);
+    const { page } = await newVisitor("auditing one");
+    await signIn(page, "admin");
+    await page.goto(pagePath(`/audit?action=role.put&from=24h`));
+    await waitUntilIdle(page);
     await page
       .getByRole("button", { name: /open the record/ })
       .first()
       .click();
     await page.waitForURL((url) => url.searchParams.has("record"));
-    await shown(page.getByRole("table", { name: "The record" }));
+    await waitUntilVisible(page.getByRole("table", { name: "The record" }));
     await page.reload();
-    await shown(page.getByRole("table", { name: "The record" }));
+    await waitUntilVisible(page.getByRole("table", { name: "The record" }));
   });
 });

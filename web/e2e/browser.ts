@@ -9,12 +9,12 @@ import {
 } from "playwright-core";
 import { inject } from "vitest";
 import { environment } from "./environment";
-import { countRequests } from "./pages";
+import { trackRequests } from "./pages";
 
 /** Directory for the artefacts of failed tests. */
-const FAILURES = join(import.meta.dirname, "failures");
+const FAILURES_DIRECTORY = join(import.meta.dirname, "failures");
 
-let connected: Promise<Browser> | undefined;
+let browserConnection: Promise<Browser> | undefined;
 
 /** A separate browser profile with its own cookies and storage. */
 export interface Visitor {
@@ -22,19 +22,19 @@ export interface Visitor {
   page: Page;
 }
 
-interface Watched {
+interface WatchedPage {
   name: string;
   page: Page;
-  problems: string[];
+  errors: string[];
   console: string[];
 }
 
-const watched: Watched[] = [];
+const watchedPages: WatchedPage[] = [];
 
 /** Opens a new browser profile with a page. Any error on the page fails the running test. */
-export async function visitor(name: string, options: BrowserContextOptions = {}): Promise<Visitor> {
-  connected ??= chromium.connect(inject("browser"));
-  const browser = await connected;
+export async function newVisitor(name: string, options: BrowserContextOptions = {}): Promise<Visitor> {
+  browserConnection ??= chromium.connect(inject("browser"));
+  const browser = await browserConnection;
   const context = await browser.newContext({
     baseURL: environment().url,
     viewport: { width: 1280, height: 800 },
@@ -52,30 +52,30 @@ export async function visitor(name: string, options: BrowserContextOptions = {})
       );
     });
   });
-  context.on("page", (page) => watch(name, page));
+  context.on("page", (page) => watchPage(name, page));
   return { context, page: await context.newPage() };
 }
 
-function watch(name: string, page: Page): void {
-  const one: Watched = { name, page, problems: [], console: [] };
-  watched.push(one);
-  countRequests(page);
+function watchPage(name: string, page: Page): void {
+  const watchedPage: WatchedPage = { name, page, errors: [], console: [] };
+  watchedPages.push(watchedPage);
+  trackRequests(page);
   page.on("console", (message) => {
     const text = `${message.type()}: ${message.text()}`;
-    one.console.push(text);
+    watchedPage.console.push(text);
     // Chromium logs an error for every failed request. Failures are checked below by their responses instead.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) {
-      one.problems.push(`console ${text} (${page.url()})`);
+      watchedPage.errors.push(`console ${text} (${page.url()})`);
     }
   });
   page.on("pageerror", (error) =>
-    one.problems.push(`uncaught ${error.stack ?? error.message} (${page.url()})`),
+    watchedPage.errors.push(`uncaught ${error.stack ?? error.message} (${page.url()})`),
   );
-  page.on("crash", () => one.problems.push("the page crashed"));
+  page.on("crash", () => watchedPage.errors.push("the page crashed"));
   page.on("response", (response) => {
     const path = new URL(response.url()).pathname;
     if (response.status() >= 500 || (response.status() >= 400 && path.startsWith("/ui/"))) {
-      one.problems.push(`${response.status()} for ${response.request().method()} ${response.url()}`);
+      watchedPage.errors.push(`${response.status()} for ${response.request().method()} ${response.url()}`);
     }
   });
   page.on("dialog", async (dialog) => {
@@ -84,32 +84,32 @@ function watch(name: string, page: Page): void {
       await dialog.accept();
       return;
     }
-    one.problems.push(`a dialog opened: ${dialog.message()}`);
+    watchedPage.errors.push(`a dialog opened: ${dialog.message()}`);
     await dialog.dismiss();
   });
 }
 
 /** Must be called after each test. Fails the test if a page reported an error, and saves the state of the pages after a
  * failure. */
-export async function examine(failed: string | null): Promise<void> {
-  const problems = watched.flatMap(({ name, problems }) =>
-    problems.splice(0).map((problem) => `${name}: ${problem}`),
+export async function checkPages(failedTest: string | null): Promise<void> {
+  const errors = watchedPages.flatMap(({ name, errors }) =>
+    errors.splice(0).map((error) => `${name}: ${error}`),
   );
-  const label = failed ?? (problems.length > 0 ? "errors in a page" : null);
+  const label = failedTest ?? (errors.length > 0 ? "errors in a page" : null);
   if (label !== null) {
-    await Promise.all(watched.map((one) => save(label, one)));
+    await Promise.all(watchedPages.map((watchedPage) => saveState(label, watchedPage)));
   }
-  if (problems.length > 0) {
-    throw new Error(`Pages reported errors:\n${problems.join("\n")}`);
+  if (errors.length > 0) {
+    throw new Error(`Pages reported errors:\n${errors.join("\n")}`);
   }
 }
 
-async function save(label: string, { name, page, console }: Watched): Promise<void> {
+async function saveState(label: string, { name, page, console }: WatchedPage): Promise<void> {
   if (page.isClosed()) {
     return;
   }
-  mkdirSync(FAILURES, { recursive: true });
-  const file = join(FAILURES, `${label} ${name}`.replaceAll(/[^\w.-]+/g, "-").slice(0, 150));
+  mkdirSync(FAILURES_DIRECTORY, { recursive: true });
+  const file = join(FAILURES_DIRECTORY, `${label} ${name}`.replaceAll(/[^\w.-]+/g, "-").slice(0, 150));
   const text = await page
     .locator("body")
     .ariaSnapshot({ timeout: 2_000 })
@@ -118,9 +118,9 @@ async function save(label: string, { name, page, console }: Watched): Promise<vo
   await page.screenshot({ path: `${file}.png`, timeout: 5_000 }).catch(() => undefined);
 }
 
-export async function closeAll(): Promise<void> {
-  watched.splice(0);
-  const browser = await connected;
-  connected = undefined;
+export async function closeBrowser(): Promise<void> {
+  watchedPages.splice(0);
+  const browser = await browserConnection;
+  browserConnection = undefined;
   await browser?.close();
 }

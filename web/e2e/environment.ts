@@ -1,10 +1,10 @@
 import { accessSync, constants } from "node:fs";
 
-const NAMES = {
+const VARIABLES = {
   url: ["TRACEWARDEN_E2E_URL", "the URL of the service, such as http://127.0.0.1:8080"],
   adminPassword: ["TRACEWARDEN_E2E_ADMIN_PASSWORD", "the generated first password of `admin`"],
-  storeUrl: ["TRACEWARDEN_E2E_STORE_URL", "the URL of ClickHouse's HTTP interface"],
-  storePassword: ["TRACEWARDEN_E2E_STORE_PASSWORD", "the password of its user `default`"],
+  clickhouseUrl: ["TRACEWARDEN_E2E_STORE_URL", "the URL of ClickHouse's HTTP interface"],
+  clickhousePassword: ["TRACEWARDEN_E2E_STORE_PASSWORD", "the password of its user `default`"],
   chromium: ["CHROMIUM", "the path of Chromium, such as /usr/bin/chromium"],
   trace100k: ["TRACEWARDEN_E2E_TRACE_100K", "the id of a trace of 100,000 spans"],
   trace10k: ["TRACEWARDEN_E2E_TRACE_10K", "the id of a trace of 10,000 spans"],
@@ -12,28 +12,30 @@ const NAMES = {
 } as const;
 
 /** Environment of the tests. */
-export type Environment = Record<keyof typeof NAMES, string>;
+export type Environment = Record<keyof typeof VARIABLES, string>;
 
 /** Reads the environment.
  *
  * Throws an error that names all missing variables: tests that silently skip themselves would pass. */
 export function environment(): Environment {
-  const keys = Object.keys(NAMES) as (keyof typeof NAMES)[];
-  const missing = keys.filter((key) => (process.env[NAMES[key][0]] ?? "") === "");
+  const keys = Object.keys(VARIABLES) as (keyof typeof VARIABLES)[];
+  const missing = keys.filter((key) => (process.env[VARIABLES[key][0]] ?? "") === "");
   if (missing.length > 0) {
-    const lines = missing.map((key) => `  ${NAMES[key][0]}: ${NAMES[key][1]}`);
+    const lines = missing.map((key) => `  ${VARIABLES[key][0]}: ${VARIABLES[key][1]}`);
     throw new Error(
       `The browser tests need a service with sample traces. \`cargo xtask test browser\` starts one and runs them; ` +
         `to run them without it, set these environment variables:\n${lines.join("\n")}`,
     );
   }
-  const found = Object.fromEntries(keys.map((key) => [key, process.env[NAMES[key][0]] ?? ""])) as Environment;
+  const values = Object.fromEntries(
+    keys.map((key) => [key, process.env[VARIABLES[key][0]] ?? ""]),
+  ) as Environment;
   try {
-    accessSync(found.chromium, constants.X_OK);
+    accessSync(values.chromium, constants.X_OK);
   } catch {
     throw new Error(
-      `CHROMIUM is ${found.chromium}, which is not an executable. Install Chromium, or set the variable to its path.`,
+      `CHROMIUM is ${values.chromium}, which is not an executable. Install Chromium, or set the variable to its path.`,
     );
   }
-  return { ...found, url: found.url.replace(/\/+$/, "") };
+  return { ...values, url: values.url.replace(/\/+$/, "") };
 }

@@ -11,8 +11,8 @@ declare module "vitest" {
 /** Checks that the service is available, and starts the browser that all tests share. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { url, chromium: executablePath } = environment();
-  await serves(`${url}/readyz`);
-  await serves(`${url}/ui/`);
+  await checkResponds(`${url}/readyz`);
+  await checkResponds(`${url}/ui/`);
   const server = await chromium.launchServer({
     executablePath,
     // Chromium's sandbox does not work for root, which runs the tests in containers.
@@ -23,11 +23,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return () => server.close();
 }
 
-async function serves(url: string): Promise<void> {
-  const answer = await fetch(url).catch((error: unknown) => error);
-  if (!(answer instanceof Response) || !answer.ok) {
-    const what =
-      answer instanceof Response ? `status ${answer.status}: ${await answer.text()}` : String(answer);
-    throw new Error(`${url} does not respond successfully (${what})`);
+async function checkResponds(url: string): Promise<void> {
+  const response = await fetch(url).catch((error: unknown) => error);
+  if (!(response instanceof Response) || !response.ok) {
+    const reason =
+      response instanceof Response ? `status ${response.status}: ${await response.text()}` : String(response);
+    throw new Error(`${url} does not respond successfully (${reason})`);
   }
 }

@@ -1,39 +1,41 @@
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 import { environment } from "./environment";
-import { shown } from "./pages";
+import { waitUntilVisible } from "./pages";
 
 /** Returns the URLs of other hosts that the page requests, which are added as they occur. Must be called before the page is first
  * opened. */
 export function foreignRequests(page: Page): string[] {
   const { url: service } = environment();
-  const foreign: string[] = [];
+  const foreignUrls: string[] = [];
   page.on("request", (request) => {
     if (!request.url().startsWith(service) && !/^(blob|data):/.test(request.url())) {
-      foreign.push(request.url());
+      foreignUrls.push(request.url());
     }
   });
-  return foreign;
+  return foreignUrls;
 }
 
 /** Checks that no text was interpreted as markup or code.
  *
  * Reports of the Content-Security-Policy, scripts and dialogs fail every test through `browser.ts`. */
-export async function nothingHappened(page: Page, foreign: readonly string[]): Promise<void> {
-  const found = await page.evaluate(() => {
+export async function expectNothingExecuted(page: Page, foreign: readonly string[]): Promise<void> {
+  const findings = await page.evaluate(() => {
     // Dialogs and option lists are rendered outside the main element.
-    const all = (selector: string) =>
-      ["main", "[data-portal]"].flatMap((place) => [...document.querySelectorAll(`${place} ${selector}`)]);
+    const selectAll = (selector: string) =>
+      ["main", "[data-portal]"].flatMap((container) => [
+        ...document.querySelectorAll(`${container} ${selector}`),
+      ]);
     return {
       ran: "hostile" in window || "pwned" in window,
       polluted: "polluted" in {} || Object.keys(Object.prototype).length > 0,
       elements: ["iframe", "script", "object", "embed", "img[src=x]"]
-        .flatMap(all)
+        .flatMap(selectAll)
         .map((element) => element.outerHTML.slice(0, 200)),
-      handlers: all("*")
+      handlers: selectAll("*")
         .filter((element) => [...element.attributes].some(({ name }) => /^on/i.test(name)))
         .map((element) => element.outerHTML.slice(0, 200)),
-      links: all("a[href]")
+      links: selectAll("a[href]")
         .map((link) => link.getAttribute("href") ?? "")
         .filter((href) => !href.startsWith("/") && !href.startsWith("#")),
       // Tooltips and accessible names cannot contain an element that isolates bidirectional text.
@@ -43,26 +45,30 @@ export async function nothingHappened(page: Page, foreign: readonly string[]): P
         .map((text) => text?.slice(0, 100)),
     };
   });
-  expect(found).toEqual({ ran: false, polluted: false, elements: [], handlers: [], links: [], names: [] });
+  expect(findings).toEqual({ ran: false, polluted: false, elements: [], handlers: [], links: [], names: [] });
   expect(foreign).toEqual([]);
 }
 
 /** Checks that the text outside of isolating elements has no bidirectional controls and no invisible characters. */
-export async function nothingUnseen(page: Page): Promise<void> {
+export async function expectNoHiddenCharacters(page: Page): Promise<void> {
   expect(await page.title()).not.toMatch(/\p{Cf}|\p{Cc}/u);
-  const bare = await page.evaluate(() =>
+  const unisolated = await page.evaluate(() =>
     (document.body.innerText.match(/.{0,40}(?:\p{Cf}|(?!\ufe0f)\p{DI}|\u2800|(?![\t\n])\p{Cc})/gu) ?? []).map(
       (text) => JSON.stringify(text),
     ),
   );
-  expect(bare).toEqual([]);
+  expect(unisolated).toEqual([]);
 }
 
 /** Waits until each of the texts is visible, and checks that they are plain text. */
-export async function areTexts(page: Page, foreign: readonly string[], ...texts: Locator[]): Promise<void> {
+export async function expectPlainTexts(
+  page: Page,
+  foreign: readonly string[],
+  ...texts: Locator[]
+): Promise<void> {
   for (const text of texts) {
-    await shown(text.filter({ visible: true }));
+    await waitUntilVisible(text.filter({ visible: true }));
   }
-  await nothingHappened(page, foreign);
-  await nothingUnseen(page);
+  await expectNothingExecuted(page, foreign);
+  await expectNoHiddenCharacters(page);
 }

@@ -10,18 +10,18 @@ export interface McpServer {
   headers: Record<string, string>;
 }
 
-const PROTOCOL = "2025-11-25";
+const PROTOCOL_VERSION = "2025-11-25";
 
 /** Client information, as the audit log records it. */
 export const CLIENT = { name: "browser-test", version: "1.0" };
 
 /** Calls a tool in the way of an MCP client, and returns the structured content of the result. */
 export async function callTool<T>(server: McpServer, call: ToolCall, client = CLIENT): Promise<T> {
-  const hello = { protocolVersion: PROTOCOL, capabilities: {}, clientInfo: client };
-  const { headers } = await ask(server, "initialize", hello);
+  const initializeParams = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: client };
+  const { headers } = await sendMessage(server, "initialize", initializeParams);
   const session = headers.get("mcp-session-id");
-  const { result } = await ask(server, "tools/call", call, {
-    "mcp-protocol-version": PROTOCOL,
+  const { result } = await sendMessage(server, "tools/call", call, {
+    "mcp-protocol-version": PROTOCOL_VERSION,
     ...(session === null ? {} : { "mcp-session-id": session }),
   });
   const { isError, structuredContent } = result as { isError?: boolean; structuredContent?: unknown };
@@ -32,17 +32,17 @@ export async function callTool<T>(server: McpServer, call: ToolCall, client = CL
 }
 
 /** Sends one message. Its response is JSON or the only event of a stream. */
-async function ask(
+async function sendMessage(
   { url, headers }: McpServer,
   method: string,
   params: object,
-  more: Record<string, string> = {},
+  extraHeaders: Record<string, string> = {},
 ): Promise<{ headers: Headers; result: unknown }> {
   const response = await fetch(url, {
     method: "POST",
     headers: {
       ...headers,
-      ...more,
+      ...extraHeaders,
       "content-type": "application/json",
       accept: "application/json, text/event-stream",
     },
@@ -51,9 +51,9 @@ async function ask(
   const text = await response.text();
   const stream = response.headers.get("content-type")?.startsWith("text/event-stream") ?? false;
   const body = stream ? [...text.matchAll(/^data: ?(\{.*)$/gm)].at(-1)?.[1] : text;
-  const answer = response.ok ? (JSON.parse(body ?? "null") as { result?: unknown } | null) : null;
-  if (answer?.result === undefined) {
+  const message = response.ok ? (JSON.parse(body ?? "null") as { result?: unknown } | null) : null;
+  if (message?.result === undefined) {
     throw new Error(`${method} at ${url}: ${response.status} ${text}`);
   }
-  return { headers: response.headers, result: answer.result };
+  return { headers: response.headers, result: message.result };
 }

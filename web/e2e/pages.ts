@@ -3,21 +3,21 @@ import type { ToolCall } from "./mcp";
 import { OWN_PASSWORD } from "./session";
 
 /** Path of a page of the application. */
-export const at = (path: string): string => `/ui${path}`;
+export const pagePath = (path: string): string => `/ui${path}`;
 
 /** Fills in and submits the sign-in form of the current page. */
-export async function submitLogIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
+export async function submitSignIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
   await page.getByLabel("User name", { exact: true }).fill(username);
   await page.getByLabel("Password", { exact: true }).fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
 /** Signs in and waits for the search page. */
-export async function logIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
-  await page.goto(at("/login"));
-  await submitLogIn(page, username, password);
+export async function signIn(page: Page, username: string, password = OWN_PASSWORD): Promise<void> {
+  await page.goto(pagePath("/login"));
+  await submitSignIn(page, username, password);
   await page.waitForURL("**/ui/search**");
-  await quiet(page);
+  await waitUntilIdle(page);
 }
 
 /** Reads the text of the clipboard. */
@@ -25,16 +25,16 @@ export const clipboard = (page: Page): Promise<string> => page.evaluate(() => na
 
 /** Performs an action that copies text, and returns that text. The action returns before the text is in the clipboard, so that
  * the clipboard is emptied first and polled afterwards. */
-export async function copied(page: Page, act: () => Promise<void>): Promise<string> {
+export async function copyText(page: Page, action: () => Promise<void>): Promise<string> {
   await page.evaluate(() => navigator.clipboard.writeText(""));
-  await act();
+  await action();
   await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "");
   return clipboard(page);
 }
 
 /** Copies the current search as a tool call, and returns it. */
-export async function copiedCall(page: Page): Promise<ToolCall> {
-  const call = await copied(page, async () => {
+export async function copyToolCall(page: Page): Promise<ToolCall> {
+  const call = await copyText(page, async () => {
     await page.getByRole("button", { name: "Share" }).click();
     await page.getByRole("menuitem", { name: /^MCP call/ }).click();
   });
@@ -42,7 +42,7 @@ export async function copiedCall(page: Page): Promise<ToolCall> {
 }
 
 /** Ids of the traces in the search results, in order. */
-export const listed = (page: Page): Promise<string[]> =>
+export const resultIds = (page: Page): Promise<string[]> =>
   page
     .getByRole("table", { name: "Traces found" })
     .getByRole("row")
@@ -53,42 +53,42 @@ export const listed = (page: Page): Promise<string[]> =>
         .filter(Boolean),
     );
 
-export const shown = (locator: Locator, timeout = 15_000): Promise<void> =>
+export const waitUntilVisible = (locator: Locator, timeout = 15_000): Promise<void> =>
   locator.first().waitFor({ timeout });
 
-export const gone = (locator: Locator, timeout = 15_000): Promise<void> =>
+export const waitUntilDetached = (locator: Locator, timeout = 15_000): Promise<void> =>
   locator.first().waitFor({ state: "detached", timeout });
 
-const underWay = new WeakMap<Page, Set<Request>>();
+const pendingRequests = new WeakMap<Page, Set<Request>>();
 
-/** Tracks the page's requests for {@link quiet}. Must be called before the page is first opened. */
-export function countRequests(page: Page): void {
+/** Tracks the page's requests for {@link waitUntilIdle}. Must be called before the page is first opened. */
+export function trackRequests(page: Page): void {
   const requests = new Set<Request>();
-  underWay.set(page, requests);
+  pendingRequests.set(page, requests);
   page.on("request", (request) => requests.add(request));
   page.on("requestfinished", (request) => requests.delete(request));
   page.on("requestfailed", (request) => requests.delete(request));
 }
 
 /** Number of consecutive checks that must find the page idle, and their distance in milliseconds. */
-const CALM = { times: 5, apart: 60 };
+const IDLE_CHECKS = { times: 5, apart: 60 };
 
 /** Waits until the page is idle: no pending request, and no loading indicator. */
-export async function quiet(page: Page, timeout = 30_000): Promise<void> {
-  const end = Date.now() + timeout;
-  for (let calm = 0; calm < CALM.times; ) {
-    const waiting = await whatFor(page);
-    if (Date.now() > end) {
-      throw new Error(`the page waits for ${waiting} after ${timeout} ms: ${page.url()}`);
+export async function waitUntilIdle(page: Page, timeout = 30_000): Promise<void> {
+  const deadline = Date.now() + timeout;
+  for (let idleChecks = 0; idleChecks < IDLE_CHECKS.times; ) {
+    const pending = await pendingReason(page);
+    if (Date.now() > deadline) {
+      throw new Error(`the page waits for ${pending} after ${timeout} ms: ${page.url()}`);
     }
-    calm = waiting === null ? calm + 1 : 0;
-    await page.waitForTimeout(CALM.apart);
+    idleChecks = pending === null ? idleChecks + 1 : 0;
+    await page.waitForTimeout(IDLE_CHECKS.apart);
   }
   await page.evaluate(() => document.fonts.ready.then(() => undefined));
 }
 
-async function whatFor(page: Page): Promise<string | null> {
-  const [request] = underWay.get(page) ?? [];
+async function pendingReason(page: Page): Promise<string | null> {
+  const [request] = pendingRequests.get(page) ?? [];
   if (request !== undefined) {
     return request.url();
   }
@@ -102,7 +102,7 @@ async function whatFor(page: Page): Promise<string | null> {
 }
 
 /** Time of a performance mark in milliseconds since the page was opened. */
-export async function mark(page: Page, name: string, timeout: number): Promise<number> {
+export async function performanceMark(page: Page, name: string, timeout: number): Promise<number> {
   const handle = await page.waitForFunction(
     (wanted) => performance.getEntriesByName(wanted).at(-1)?.startTime ?? null,
     name,
@@ -112,9 +112,9 @@ export async function mark(page: Page, name: string, timeout: number): Promise<n
 }
 
 /** Measures the main thread's long tasks and the distance between frames during an action. */
-export async function smoothness(
+export async function measureSmoothness(
   page: Page,
-  act: () => Promise<void>,
+  action: () => Promise<void>,
 ): Promise<{ longTasks: number[]; p95: number; frames: number }> {
   const recorder = await page.evaluateHandle(() => {
     const longTasks: number[] = [];
@@ -124,8 +124,8 @@ export async function smoothness(
       longTasks.push(...list.getEntries().map((entry) => entry.duration));
     });
     observer.observe({ entryTypes: ["longtask"] });
-    const frame = (now: number) => {
-      times.push(now);
+    const frame = (time: number) => {
+      times.push(time);
       if (running) {
         requestAnimationFrame(frame);
       }
@@ -140,9 +140,9 @@ export async function smoothness(
       },
     };
   });
-  await act();
+  await action();
   const { longTasks, times } = await recorder.evaluate((recording) => recording.end());
-  const gaps = times.slice(1).map((time, place) => time - (times[place] ?? time));
-  gaps.sort((one, other) => one - other);
+  const gaps = times.slice(1).map((time, index) => time - (times[index] ?? time));
+  gaps.sort((a, b) => a - b);
   return { longTasks, p95: gaps[Math.floor(gaps.length * 0.95)] ?? Number.NaN, frames: gaps.length };
 }

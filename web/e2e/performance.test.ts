@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Visitor, visitor } from "./browser";
+import { newVisitor, type Visitor } from "./browser";
 import { environment } from "./environment";
-import { at, logIn, mark, smoothness } from "./pages";
+import { measureSmoothness, pagePath, performanceMark, signIn } from "./pages";
 import { ensureSetUp, READER } from "./service";
 
 const { trace10k, trace100k } = environment();
@@ -9,48 +9,52 @@ const { trace10k, trace100k } = environment();
 /** The test machines are shared. Only a result that is slow in all three tries fails the test. */
 const TRIES = 3;
 
-let visit: Visitor;
+let visitor: Visitor;
 
 beforeAll(async () => {
   await ensureSetUp();
-  visit = await visitor("performance");
-  await logIn(visit.page, READER);
+  visitor = await newVisitor("performance");
+  await signIn(visitor.page, READER);
 });
 
 /** Milliseconds from the last byte of a trace to a usable page. */
-async function usableAfter(id: string, timeout: number): Promise<number> {
-  const { page } = visit;
+async function timeToUsable(id: string, timeout: number): Promise<number> {
+  const { page } = visitor;
   // A new document discards marks and memory of the previous one.
   await page.goto("about:blank");
-  await page.goto(at(`/trace/${id}`));
-  const usable = await mark(page, "trace-usable", timeout);
+  await page.goto(pagePath(`/trace/${id}`));
+  const usableAt = await performanceMark(page, "trace-usable", timeout);
   // Uses the browser's own time of the transfer, so that parsing is included.
-  const arrived = await page.evaluate((id) => {
+  const arrivedAt = await page.evaluate((id) => {
     const transfers = performance
       .getEntriesByType("resource")
       .filter(({ name }) => name.endsWith(`/traces/${id}`));
     return transfers.length === 1 ? (transfers[0] as PerformanceResourceTiming).responseEnd : Number.NaN;
   }, id);
-  expect(arrived).toBeGreaterThan(0);
-  return usable - arrived;
+  expect(arrivedAt).toBeGreaterThan(0);
+  return usableAt - arrivedAt;
 }
 
 /** Returns the figures of the tries, and stops at the first good one. */
-async function best<T>(what: string, attempt: () => Promise<T>, good: (figures: T) => boolean): Promise<T> {
-  const all: T[] = [];
+async function firstGood<T>(
+  label: string,
+  attempt: () => Promise<T>,
+  isGood: (figures: T) => boolean,
+): Promise<T> {
+  const allFigures: T[] = [];
   for (let index = 0; index < TRIES; index += 1) {
     const figures = await attempt();
-    all.push(figures);
-    console.log(`${what}, try ${index + 1}: ${JSON.stringify(figures)}`);
-    if (good(figures)) {
+    allFigures.push(figures);
+    console.log(`${label}, try ${index + 1}: ${JSON.stringify(figures)}`);
+    if (isGood(figures)) {
       return figures;
     }
   }
-  throw new Error(`${what}: none of ${TRIES} tries was good enough: ${JSON.stringify(all)}`);
+  throw new Error(`${label}: none of ${TRIES} tries was good enough: ${JSON.stringify(allFigures)}`);
 }
 
 async function scroll(): Promise<void> {
-  const { page } = visit;
+  const { page } = visitor;
   const box = await page
     .getByRole("treegrid")
     .or(page.getByRole("tree"))
@@ -70,23 +74,23 @@ async function scroll(): Promise<void> {
 
 describe("a trace of 10,000 spans", () => {
   test("is usable within a second of its arrival", { timeout: 120_000 }, async () => {
-    const took = await best(
+    const milliseconds = await firstGood(
       "10,000 spans: ms until usable",
-      () => usableAfter(trace10k, 30_000),
-      (took) => took < 1_000,
+      () => timeToUsable(trace10k, 30_000),
+      (milliseconds) => milliseconds < 1_000,
     );
-    expect(took).toBeGreaterThan(0);
+    expect(milliseconds).toBeGreaterThan(0);
   });
 
   test("scrolls without a long task, at 50 frames a second", { timeout: 60_000 }, async () => {
-    await best(
+    await firstGood(
       "10,000 spans: scrolling for 3 s",
       async () => {
-        const first = visit.page.locator("#span-0");
-        await visit.page.keyboard.press("Home");
-        await visit.page.getByRole("treegrid", { name: "Spans" }).evaluate((grid) => grid.scrollTo(0, 0));
+        const first = visitor.page.locator("#span-0");
+        await visitor.page.keyboard.press("Home");
+        await visitor.page.getByRole("treegrid", { name: "Spans" }).evaluate((grid) => grid.scrollTo(0, 0));
         await first.waitFor({ state: "attached" });
-        const { longTasks, p95, frames } = await smoothness(visit.page, scroll);
+        const { longTasks, p95, frames } = await measureSmoothness(visitor.page, scroll);
         // The first rows were scrolled out and are no longer in the document.
         expect(await first.count()).toBe(0);
         return { longTasks: longTasks.map(Math.round), p95: Math.round(p95 * 10) / 10, frames };
@@ -97,7 +101,7 @@ describe("a trace of 10,000 spans", () => {
   });
 
   test("takes less than 300 MB of memory", async () => {
-    const session = await visit.context.newCDPSession(visit.page);
+    const session = await visitor.context.newCDPSession(visitor.page);
     await session.send("HeapProfiler.enable");
     await session.send("HeapProfiler.collectGarbage");
     await session.send("Performance.enable");
@@ -112,10 +116,10 @@ describe("a trace of 10,000 spans", () => {
 test("a trace of 100,000 spans is usable within five seconds of its arrival", {
   timeout: 240_000,
 }, async () => {
-  const took = await best(
+  const milliseconds = await firstGood(
     "100,000 spans: ms until usable",
-    () => usableAfter(trace100k, 60_000),
-    (took) => took < 5_000,
+    () => timeToUsable(trace100k, 60_000),
+    (milliseconds) => milliseconds < 5_000,
   );
-  expect(took).toBeGreaterThan(0);
+  expect(milliseconds).toBeGreaterThan(0);
 });

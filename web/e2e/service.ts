@@ -1,5 +1,5 @@
 import { environment } from "./environment";
-import { OWN_PASSWORD, Session, takeAccount } from "./session";
+import { OWN_PASSWORD, Session, signInOrActivate } from "./session";
 
 const { url, adminPassword } = environment();
 
@@ -8,7 +8,7 @@ export const READER = "reader";
 /** A role that grants access to every trace. */
 export const EVERYTHING = "everything";
 
-export const administrator = (): Promise<Session> => takeAccount(url, "admin", adminPassword);
+export const administrator = (): Promise<Session> => signInOrActivate(url, "admin", adminPassword);
 
 interface Model {
   binding: unknown;
@@ -39,11 +39,11 @@ export const FIELDS = [
 /** Sets up the service through the API unless the setup test has already done it, so that each test file can run alone. */
 export async function ensureSetUp(): Promise<Session> {
   const admin = await administrator();
-  const answer = await admin.ask("GET", "/schema");
+  const response = await admin.request("GET", "/schema");
   let model: Model = { binding: null, fields: [] };
-  let tag = answer.headers.get("etag");
-  if (answer.ok) {
-    model = (await answer.json()) as Model;
+  let tag = response.headers.get("etag");
+  if (response.ok) {
+    model = (await response.json()) as Model;
   }
   if (model.binding === null || model.binding === undefined) {
     const { tables } = await admin.call<{ tables: { database: string; name: string; proposal: unknown }[] }>(
@@ -51,22 +51,22 @@ export async function ensureSetUp(): Promise<Session> {
       "/schema/tables",
     );
     const table = tables.find(({ database, name }) => database === "otel" && name === "otel_traces");
-    const bound = await admin.ask("PUT", "/schema/binding", table?.proposal, tag);
-    if (!bound.ok) {
-      throw new Error(`PUT /schema/binding: ${bound.status} ${await bound.text()}`);
+    const boundTable = await admin.request("PUT", "/schema/binding", table?.proposal, tag);
+    if (!boundTable.ok) {
+      throw new Error(`PUT /schema/binding: ${boundTable.status} ${await boundTable.text()}`);
     }
-    tag = (await admin.ask("GET", "/schema")).headers.get("etag");
+    tag = (await admin.request("GET", "/schema")).headers.get("etag");
   }
   // Adds all fields that the tests search by to those that the setup test defined.
   const marked = new Map<string, unknown>();
   for (const field of [...model.fields, ...FIELDS] as { map?: string; name: string }[]) {
     marked.set(`${field.map ?? ""} ${field.name}`, field);
   }
-  await admin.call("PUT", "/schema/fields", { fields: [...marked.values()].map(asMarked) }, tag);
+  await admin.call("PUT", "/schema/fields", { fields: [...marked.values()].map(toMark) }, tag);
   await admin.call("PUT", `/roles/${EVERYTHING}`, {
     policies: [{ title: "Every trace", expression: "true" }],
   });
-  await person(admin, READER, [EVERYTHING]);
+  await ensureUser(admin, READER, [EVERYTHING]);
   return admin;
 }
 
@@ -79,41 +79,41 @@ interface Mark {
 }
 
 /** Adds field definitions to the existing ones. Returns a function that removes them. */
-export async function markBesides(admin: Session, fields: readonly Mark[]): Promise<() => Promise<void>> {
+export async function markFields(admin: Session, fields: readonly Mark[]): Promise<() => Promise<void>> {
   const nameOf = ({ map, name }: Pick<Mark, "map" | "name">) => `${map ?? ""} ${name}`;
-  const own = new Set(fields.map(nameOf));
-  const mark = async (besides: readonly Mark[]) => {
-    const answer = await admin.ask("GET", "/schema");
-    const { fields: marked } = (await answer.json()) as { fields: Mark[] };
-    const others = marked.filter((field) => !own.has(nameOf(field)));
-    const all = [...others, ...besides].map(asMarked);
-    await admin.call("PUT", "/schema/fields", { fields: all }, answer.headers.get("etag"));
+  const ownKeys = new Set(fields.map(nameOf));
+  const putFields = async (addedFields: readonly Mark[]) => {
+    const response = await admin.request("GET", "/schema");
+    const { fields: marked } = (await response.json()) as { fields: Mark[] };
+    const otherFields = marked.filter((field) => !ownKeys.has(nameOf(field)));
+    const all = [...otherFields, ...addedFields].map(toMark);
+    await admin.call("PUT", "/schema/fields", { fields: all }, response.headers.get("etag"));
   };
-  await mark(fields);
-  return () => mark([]);
+  await putFields(fields);
+  return () => putFields([]);
 }
 
 /** Creates a user with a changed password. */
-export async function person(
+export async function ensureUser(
   admin: Session,
   username: string,
   roles: string[],
   attributes: Record<string, unknown> = {},
 ): Promise<Session> {
-  const own = await Session.logIn(url, username, OWN_PASSWORD);
-  if (own !== null) {
-    return own;
+  const ownKeys = await Session.signIn(url, username, OWN_PASSWORD);
+  if (ownKeys !== null) {
+    return ownKeys;
   }
   const { initial_password } = await admin.call<{ initial_password: string }>("POST", "/users", {
     username,
     roles,
     attributes,
   });
-  return takeAccount(url, username, initial_password);
+  return signInOrActivate(url, username, initial_password);
 }
 
 /** The properties of a field that may be sent back. */
-function asMarked(field: unknown): unknown {
+function toMark(field: unknown): unknown {
   const { map, name, type, filterable, policy, column } = field as Record<string, unknown>;
   return { ...(map ? { map } : {}), name, type, filterable, policy, ...(column ? { column } : {}) };
 }

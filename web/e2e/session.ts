@@ -12,32 +12,32 @@ export class Session {
   }
 
   /** Returns `null` if the user name or password is wrong. */
-  static async logIn(service: string, username: string, password: string): Promise<Session | null> {
-    const answer = await fetch(`${service}/login`, {
+  static async signIn(service: string, username: string, password: string): Promise<Session | null> {
+    const response = await fetch(`${service}/login`, {
       method: "POST",
       headers: { "content-type": "application/json", origin: service },
       body: JSON.stringify({ username, password }),
     });
-    if (answer.status === 401) {
+    if (response.status === 401) {
       return null;
     }
-    if (!answer.ok) {
-      throw new Error(`POST /login: ${answer.status} ${await answer.text()}`);
+    if (!response.ok) {
+      throw new Error(`POST /login: ${response.status} ${await response.text()}`);
     }
-    return new Session(service, (answer.headers.get("set-cookie") ?? "").split(";")[0] ?? "");
+    return new Session(service, (response.headers.get("set-cookie") ?? "").split(";")[0] ?? "");
   }
 
   /** Returns the response, or throws an error if the service rejects the request. */
   async call<T = unknown>(method: string, path: string, body?: unknown, tag?: string | null): Promise<T> {
-    const answer = await this.ask(method, path, body, tag);
-    const text = await answer.text();
-    if (!answer.ok) {
-      throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    const response = await this.request(method, path, body, tag);
+    const text = await response.text();
+    if (!response.ok) {
+      throw new Error(`${method} ${path}: ${response.status} ${text}`);
     }
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
 
-  async ask(method: string, path: string, body?: unknown, tag?: string | null): Promise<Response> {
+  async request(method: string, path: string, body?: unknown, tag?: string | null): Promise<Response> {
     return fetch(`${this.#service}${path}`, {
       method,
       headers: {
@@ -52,19 +52,26 @@ export class Session {
 }
 
 /** Signs in with the changed password. At the first sign-in, changes the generated password. */
-export async function takeAccount(service: string, username: string, first: string): Promise<Session> {
-  const own = await Session.logIn(service, username, OWN_PASSWORD);
-  if (own !== null) {
-    return own;
+export async function signInOrActivate(
+  service: string,
+  username: string,
+  firstPassword: string,
+): Promise<Session> {
+  const existing = await Session.signIn(service, username, OWN_PASSWORD);
+  if (existing !== null) {
+    return existing;
   }
-  const fresh = await Session.logIn(service, username, first);
-  if (fresh === null) {
+  const firstSession = await Session.signIn(service, username, firstPassword);
+  if (firstSession === null) {
     throw new Error(
       `${username} can sign in neither with the first password nor with the password of the tests`,
     );
   }
-  await fresh.call("POST", "/me/password", { current_password: first, new_password: OWN_PASSWORD });
-  const session = await Session.logIn(service, username, OWN_PASSWORD);
+  await firstSession.call("POST", "/me/password", {
+    current_password: firstPassword,
+    new_password: OWN_PASSWORD,
+  });
+  const session = await Session.signIn(service, username, OWN_PASSWORD);
   if (session === null) {
     throw new Error(`${username} cannot sign in with the password just chosen`);
   }

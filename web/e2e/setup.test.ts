@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Visitor, visitor } from "./browser";
+import { newVisitor, type Visitor } from "./browser";
 import { environment } from "./environment";
-import { at, copied, logIn, quiet, shown, submitLogIn } from "./pages";
-import { administrator, EVERYTHING, ensureSetUp, person, READER } from "./service";
+import { copyText, pagePath, signIn, submitSignIn, waitUntilIdle, waitUntilVisible } from "./pages";
+import { administrator, EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
 import { OWN_PASSWORD } from "./session";
 
 const { adminPassword } = environment();
@@ -10,29 +10,29 @@ const { adminPassword } = environment();
 let admin: Visitor;
 
 beforeAll(async () => {
-  admin = await visitor("admin");
+  admin = await newVisitor("admin");
 });
 
 describe("the first sign-in", () => {
   test("is required by every page", async () => {
-    await admin.page.goto(at("/"));
+    await admin.page.goto(pagePath("/"));
     await admin.page.waitForURL("**/ui/login**");
-    await shown(admin.page.getByRole("button", { name: "Sign in" }));
+    await waitUntilVisible(admin.page.getByRole("button", { name: "Sign in" }));
   });
 
   test("with a wrong password shows an error, and keeps the user name", async () => {
     const { page } = admin;
-    await submitLogIn(page, "admin", "surely not this one");
-    await shown(page.getByRole("alert"));
+    await submitSignIn(page, "admin", "surely not this one");
+    await waitUntilVisible(page.getByRole("alert"));
     expect(await page.getByLabel("User name", { exact: true }).inputValue()).toBe("admin");
   });
 
   test("with the generated password requires a new password first", async () => {
     const { page } = admin;
-    await submitLogIn(page, "admin", adminPassword);
-    await shown(page.getByRole("heading", { name: "Choose your own password" }));
-    await page.goto(at("/users"));
-    await shown(page.getByRole("heading", { name: "Choose your own password" }));
+    await submitSignIn(page, "admin", adminPassword);
+    await waitUntilVisible(page.getByRole("heading", { name: "Choose your own password" }));
+    await page.goto(pagePath("/users"));
+    await waitUntilVisible(page.getByRole("heading", { name: "Choose your own password" }));
     expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
   });
 
@@ -40,10 +40,10 @@ describe("the first sign-in", () => {
     const { page } = admin;
     await page.getByLabel("Current password").fill(adminPassword);
     await page.getByLabel("New password", { exact: true }).fill("short");
-    await shown(page.getByText("7 characters too short"));
+    await waitUntilVisible(page.getByText("7 characters too short"));
     await page.getByLabel("New password", { exact: true }).fill(OWN_PASSWORD);
     await page.getByLabel("Confirm new password").fill("another");
-    await shown(page.getByText("The passwords differ"));
+    await waitUntilVisible(page.getByText("The passwords differ"));
     expect(await page.getByRole("button", { name: "Change password" }).isDisabled()).toBe(true);
   });
 
@@ -52,33 +52,33 @@ describe("the first sign-in", () => {
     await page.getByLabel("Confirm new password").fill(OWN_PASSWORD);
     await page.getByRole("button", { name: "Change password" }).click();
     await page.waitForURL("**/ui/users");
-    await shown(page.getByRole("heading", { name: "Users", level: 1 }));
-    await quiet(page);
+    await waitUntilVisible(page.getByRole("heading", { name: "Users", level: 1 }));
+    await waitUntilIdle(page);
   });
 });
 
 describe("the wizard", () => {
   test("finds the trace table, and proposes the mapping of its columns", async () => {
     const { page } = admin;
-    await page.goto(at("/source"));
-    await quiet(page);
+    await page.goto(pagePath("/source"));
+    await waitUntilIdle(page);
     await page
       .getByRole("link", { name: /set up/i })
       .first()
       .click();
     await page.getByRole("button", { name: "Choose otel.otel_traces", exact: true }).click();
-    await shown(page.getByRole("heading", { name: "Map the columns" }));
-    await quiet(page);
-    const named = async (label: string) => page.getByRole("combobox", { name: label }).inputValue();
-    expect(await named("Trace id")).toMatch(/^TraceId /);
-    expect(await named("Parent span id")).toMatch(/^ParentSpanId /);
+    await waitUntilVisible(page.getByRole("heading", { name: "Map the columns" }));
+    await waitUntilIdle(page);
+    const selectedColumn = async (label: string) => page.getByRole("combobox", { name: label }).inputValue();
+    expect(await selectedColumn("Trace id")).toMatch(/^TraceId /);
+    expect(await selectedColumn("Parent span id")).toMatch(/^ParentSpanId /);
   });
 
   test("binds it", async () => {
     const { page } = admin;
     await page.getByRole("button", { name: "Bind and continue" }).click();
-    await shown(page.getByRole("heading", { name: "Which fields may be used?" }));
-    await quiet(page);
+    await waitUntilVisible(page.getByRole("heading", { name: "Which fields may be used?" }));
+    await waitUntilIdle(page);
     const { binding } = await (await administrator()).call<{ binding: Record<string, unknown> }>(
       "GET",
       "/schema",
@@ -106,7 +106,7 @@ describe("the wizard", () => {
     await page.getByRole("checkbox", { name: "Duration searchable" }).check();
     expect(await page.getByRole("checkbox", { name: "Duration usable in policies" }).count()).toBe(0);
     await page.getByRole("button", { name: "Save and continue" }).click();
-    await shown(page.getByRole("heading", { name: "Which traces do you want to see yourself?" }));
+    await waitUntilVisible(page.getByRole("heading", { name: "Which traces do you want to see yourself?" }));
     const { fields } = await (await administrator()).call<{ fields: { ref: string }[] }>("GET", "/schema");
     expect(fields).toEqual(
       expect.arrayContaining([
@@ -126,18 +126,18 @@ describe("the wizard", () => {
     await page.getByRole("textbox", { name: "Title of the policy" }).fill("The frontend");
     await page.getByRole("textbox", { name: "Name of the role" }).fill("frontend-traces");
     await page.getByRole("button", { name: "Create role and assign it to me" }).click();
-    await shown(page.getByRole("status").filter({ hasText: "You can see traces now" }), 30_000);
+    await waitUntilVisible(page.getByRole("status").filter({ hasText: "You can see traces now" }), 30_000);
     expect(await (await administrator()).call("GET", "/me")).toMatchObject({
       roles: expect.arrayContaining(["admin", "frontend-traces"]),
     });
     await page.getByRole("button", { name: "Continue" }).click();
-    await shown(page.getByRole("heading", { name: "What makes searches faster?" }));
-    await quiet(page);
+    await waitUntilVisible(page.getByRole("heading", { name: "What makes searches faster?" }));
+    await waitUntilIdle(page);
     await page.getByRole("button", { name: "Finish" }).click();
-    await shown(page.getByRole("heading", { name: "The trace source is set up" }));
+    await waitUntilVisible(page.getByRole("heading", { name: "The trace source is set up" }));
     await page.getByRole("link", { name: "Search traces" }).click();
     await page.waitForURL("**/ui/search**");
-    await quiet(page);
+    await waitUntilIdle(page);
   });
 });
 
@@ -153,22 +153,22 @@ describe("a role", () => {
     await page.getByRole("textbox", { name: "Title" }).fill("Tenants looked after");
     await editor().click();
     await page.keyboard.insertText('ServiceName = "frontend" || ServiceNam == "checkout"');
-    await shown(page.getByRole("button", { name: "1:13, error: go there" }));
+    await waitUntilVisible(page.getByRole("button", { name: "1:13, error: go there" }));
     // The underline has no role; it shows the same diagnostics as the list.
-    const underlined = () => editor().locator(".cm-lintRange-error").allTextContents();
-    await expect.poll(underlined).toContain("=");
+    const underlinedText = () => editor().locator(".cm-lintRange-error").allTextContents();
+    await expect.poll(underlinedText).toContain("=");
     await page.keyboard.press("ControlOrMeta+a");
     await page.keyboard.insertText('ServiceName == "frontend" || ServiceNam == "checkout"');
-    await expect.poll(underlined).toEqual(["ServiceNam"]);
-    await shown(page.getByRole("status").filter({ hasText: "1 error at 1:30" }));
+    await expect.poll(underlinedText).toEqual(["ServiceNam"]);
+    await waitUntilVisible(page.getByRole("status").filter({ hasText: "1 error at 1:30" }));
   });
 
   test("with an error cannot be saved", async () => {
     const { page } = admin;
     await page.getByRole("button", { name: "Review and save" }).click();
-    await shown(page.getByText("Policy 1 has errors"));
+    await waitUntilVisible(page.getByText("Policy 1 has errors"));
     expect(await page.getByRole("dialog").count()).toBe(0);
-    expect((await (await administrator()).ask("GET", "/roles/tenant-support")).status).toBe(404);
+    expect((await (await administrator()).request("GET", "/roles/tenant-support")).status).toBe(404);
   });
 
   test("is saved after its review if it is valid", async () => {
@@ -176,10 +176,10 @@ describe("a role", () => {
     await editor().click();
     await page.keyboard.press("ControlOrMeta+a");
     await page.keyboard.insertText('SpanAttributes["tenant.id"] in user.attributes.tenants');
-    await shown(page.getByRole("status").filter({ hasText: /^Valid/ }));
+    await waitUntilVisible(page.getByRole("status").filter({ hasText: /^Valid/ }));
     await page.getByRole("button", { name: "Review and save" }).click();
     const dialog = page.getByRole("dialog", { name: "Review the changes of tenant-support" });
-    await shown(dialog.getByText("No user has this role yet"));
+    await waitUntilVisible(dialog.getByText("No user has this role yet"));
     await dialog.getByRole("button", { name: "Save", exact: true }).click();
     await page.waitForURL("**/ui/roles/tenant-support");
     expect(await (await administrator()).call("GET", "/roles/tenant-support")).toMatchObject({
@@ -218,42 +218,44 @@ describe("a user", () => {
       await page.keyboard.press("Enter");
     }
     await dialog.getByRole("button", { name: "Create user" }).click();
-    await shown(page.getByRole("dialog", { name: "sam was created" }));
-    password = await copied(page, () => page.getByRole("button", { name: "Copy password" }).click());
+    await waitUntilVisible(page.getByRole("dialog", { name: "sam was created" }));
+    password = await copyText(page, () => page.getByRole("button", { name: "Copy password" }).click());
     expect(password.length).toBeGreaterThan(12);
     await page.getByRole("button", { name: "Done" }).click();
     expect(await page.getByText(password).count()).toBe(0);
-    await shown(page.getByRole("link", { name: "sam" }));
+    await waitUntilVisible(page.getByRole("link", { name: "sam" }));
   });
 
   test("signs in, chooses a password, and sees only the traces of the tenants", async () => {
-    support = await visitor("sam");
+    support = await newVisitor("sam");
     const { page } = support;
-    await page.goto(at("/"));
-    await submitLogIn(page, "sam", password);
+    await page.goto(pagePath("/"));
+    await submitSignIn(page, "sam", password);
     await page.getByLabel("Current password").fill(password);
     await page.getByLabel("New password", { exact: true }).fill(OWN_PASSWORD);
     await page.getByLabel("Confirm new password").fill(OWN_PASSWORD);
     await page.getByRole("button", { name: "Change password" }).click();
     await page.waitForURL("**/ui/search**");
-    await quiet(page);
+    await waitUntilIdle(page);
     expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
-    await page.goto(at("/users"));
-    await shown(page.getByText("This page is for administrators"));
+    await page.goto(pagePath("/users"));
+    await waitUntilVisible(page.getByText("This page is for administrators"));
     await support.context.close();
-    const again = await visitor("sam again");
-    await logIn(again.page, "sam");
-    await again.page.goto(at("/search?last=24h"));
-    await quiet(again.page);
-    const rows = again.page.getByRole("table", { name: "Traces found" }).locator("tr[data-trace]");
-    const listed = await rows.evaluateAll((rows) => rows.map((row) => row.getAttribute("data-trace") ?? ""));
-    await again.context.close();
-    expect(listed.length).toBeGreaterThan(3);
+    const newPage = await newVisitor("sam again");
+    await signIn(newPage.page, "sam");
+    await newPage.page.goto(pagePath("/search?last=24h"));
+    await waitUntilIdle(newPage.page);
+    const rows = newPage.page.getByRole("table", { name: "Traces found" }).locator("tr[data-trace]");
+    const listedUsers = await rows.evaluateAll((rows) =>
+      rows.map((row) => row.getAttribute("data-trace") ?? ""),
+    );
+    await newPage.context.close();
+    expect(listedUsers.length).toBeGreaterThan(3);
     // Checked by the content of the spans, read by a user who may see all traces, and not by the service's responses for this
     // user.
-    const everybody = await person(await ensureSetUp(), READER, [EVERYTHING]);
-    for (const trace of listed.slice(0, 20)) {
-      const { spans } = await everybody.call<{ spans: { SpanAttributes: Record<string, string> }[] }>(
+    const allTraces = await ensureUser(await ensureSetUp(), READER, [EVERYTHING]);
+    for (const trace of listedUsers.slice(0, 20)) {
+      const { spans } = await allTraces.call<{ spans: { SpanAttributes: Record<string, string> }[] }>(
         "GET",
         `/traces/${trace}`,
       );

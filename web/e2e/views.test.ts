@@ -1,68 +1,68 @@
 import axe, { type AxeResults } from "axe-core";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Visitor, visitor } from "./browser";
+import { newVisitor, type Visitor } from "./browser";
 import { environment } from "./environment";
-import { logIn } from "./pages";
-import { EVERYTHING, ensureSetUp, person, READER } from "./service";
-import { HEIGHTS, look, THEMES, VIEWS, type Who, WIDTHS, type World } from "./views";
+import { signIn } from "./pages";
+import { EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
+import { type Fixture, HEIGHTS, openView, THEMES, type UserKind, VIEWS, WIDTHS } from "./views";
 
 const { trace10k } = environment();
 
-const WHO: readonly Who[] = ["anonymous", "newcomer", "reader", "admin", "previewing"];
+const USER_KINDS: readonly UserKind[] = ["anonymous", "newcomer", "reader", "admin", "previewing"];
 
 /** A separate administrator, so that its previews do not affect other tests. */
 const PREVIEWER = "previewer";
 
-let world: World;
+let fixture: Fixture;
 let newcomer: { username: string; password: string };
 
 beforeAll(async () => {
   const admin = await ensureSetUp();
-  const reader = await person(admin, READER, [EVERYTHING]);
+  const reader = await ensureUser(admin, READER, [EVERYTHING]);
   const { traces } = await reader.call<{ traces: { trace_id: string; span_count: number }[] }>(
     "POST",
     "/traces/query",
     { view: "summary", limit: 100 },
   );
   const trace = traces.find(({ span_count }) => span_count > 5 && span_count < 200)?.trace_id ?? trace10k;
-  world = { trace, role: EVERYTHING, user: READER, database: "otel", table: "otel_traces" };
+  fixture = { trace, role: EVERYTHING, user: READER, database: "otel", table: "otel_traces" };
   const username = `newcomer-${Date.now()}`;
-  const made = await admin.call<{ initial_password: string }>("POST", "/users", { username });
-  newcomer = { username, password: made.initial_password };
-  const previewer = await person(admin, PREVIEWER, ["admin"]);
+  const createdUser = await admin.call<{ initial_password: string }>("POST", "/users", { username });
+  newcomer = { username, password: createdUser.initial_password };
+  const previewer = await ensureUser(admin, PREVIEWER, ["admin"]);
   await previewer.call("GET", "/me");
 });
 
 /** Signs in once for all views of this theme and width. */
-async function enter(who: Who, visit: Visitor): Promise<void> {
-  const { page } = visit;
-  if (who === "newcomer") {
+async function signInAs(userKind: UserKind, visitor: Visitor): Promise<void> {
+  const { page } = visitor;
+  if (userKind === "newcomer") {
     await page.goto("/ui/login");
     await page.getByLabel("User name", { exact: true }).fill(newcomer.username);
     await page.getByLabel("Password", { exact: true }).fill(newcomer.password);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForURL("**/ui/password**");
-  } else if (who !== "anonymous") {
-    await logIn(page, who === "reader" ? READER : who === "admin" ? "admin" : PREVIEWER);
+  } else if (userKind !== "anonymous") {
+    await signIn(page, userKind === "reader" ? READER : userKind === "admin" ? "admin" : PREVIEWER);
   }
-  if (who === "previewing") {
+  if (userKind === "previewing") {
     const status = await page.evaluate(async (username) => {
-      const answer = await fetch("/me/preview", {
+      const response = await fetch("/me/preview", {
         method: "PUT",
         headers: { "content-type": "application/json" },
         body: JSON.stringify({ username }),
       });
-      return answer.status;
+      return response.status;
     }, READER);
     expect(status).toBeLessThan(300);
   }
 }
 
 /** Serious and critical findings of axe: the rule with its elements. */
-async function findings(visit: Visitor): Promise<string[]> {
+async function axeFindings(visitor: Visitor): Promise<string[]> {
   // Evaluated instead of added as a script, which the pages' Content-Security-Policy would block.
-  await visit.page.evaluate(axe.source);
-  const { violations } = await visit.page.evaluate<AxeResults>(
+  await visitor.page.evaluate(axe.source);
+  const { violations } = await visitor.page.evaluate<AxeResults>(
     "axe.run(document, { resultTypes: ['violations'] })",
   );
   return violations
@@ -75,8 +75,8 @@ async function findings(visit: Visitor): Promise<string[]> {
 }
 
 /** Elements that extend beyond the right edge, which makes the page scroll horizontally. */
-const tooWide = (visit: Visitor): Promise<string[]> =>
-  visit.page.evaluate(() => {
+const overflowingElements = (visitor: Visitor): Promise<string[]> =>
+  visitor.page.evaluate(() => {
     const { scrollWidth, clientWidth } = document.documentElement;
     if (scrollWidth <= clientWidth) {
       return [];
@@ -88,33 +88,36 @@ const tooWide = (visit: Visitor): Promise<string[]> =>
   });
 
 for (const width of WIDTHS) {
-  describe.each(WHO)(`${width} pixels wide, %s`, (who) => {
+  describe.each(USER_KINDS)(`${width} pixels wide, %s`, (userKind) => {
     // The visitors run in parallel, because they mostly wait for the service and their pages.
-    let visits: Visitor[] = [];
+    let visitors: Visitor[] = [];
 
     beforeAll(async () => {
-      visits = await Promise.all(
+      visitors = await Promise.all(
         THEMES.map((theme) =>
-          visitor(`${who} ${theme} ${width}`, {
+          newVisitor(`${userKind} ${theme} ${width}`, {
             colorScheme: theme,
             viewport: { width, height: HEIGHTS[width] },
           }),
         ),
       );
-      await Promise.all(visits.map((visit) => enter(who, visit)));
-      return () => Promise.all(visits.map((visit) => visit.context.close()));
+      await Promise.all(visitors.map((visitor) => signInAs(userKind, visitor)));
+      return () => Promise.all(visitors.map((visitor) => visitor.context.close()));
     });
 
-    test.each(VIEWS.filter((view) => view.who === who))("$name is accessible and fits", async (view) => {
-      const looked = await Promise.all(
-        visits.map(async (visit) => {
-          await look(visit.page, view, world);
-          return [...(await findings(visit)), ...(await tooWide(visit))];
-        }),
-      );
-      THEMES.forEach((theme, index) => {
-        expect.soft(looked[index], theme).toEqual([]);
-      });
-    });
+    test.each(VIEWS.filter((view) => view.userKind === userKind))(
+      "$name is accessible and fits",
+      async (view) => {
+        const results = await Promise.all(
+          visitors.map(async (visitor) => {
+            await openView(visitor.page, view, fixture);
+            return [...(await axeFindings(visitor)), ...(await overflowingElements(visitor))];
+          }),
+        );
+        THEMES.forEach((theme, index) => {
+          expect.soft(results[index], theme).toEqual([]);
+        });
+      },
+    );
   });
 }

@@ -1,11 +1,11 @@
 import type { Page } from "playwright-core";
-import { quiet, shown } from "./pages";
+import { waitUntilIdle, waitUntilVisible } from "./pages";
 
 /** User of a view. */
-export type Who = "anonymous" | "newcomer" | "reader" | "admin" | "previewing";
+export type UserKind = "anonymous" | "newcomer" | "reader" | "admin" | "previewing";
 
 /** Names and ids that the views use. */
-export interface World {
+export interface Fixture {
   /** A trace that the reader may see. */
   trace: string;
   /** A role with members, and one of its members. */
@@ -19,290 +19,302 @@ export interface World {
 /** A page in a certain state. */
 export interface View {
   name: string;
-  who: Who;
-  path: (world: World) => string;
+  userKind: UserKind;
+  path: (world: Fixture) => string;
   /** Actions on the page that lead to the state. */
-  act?: (page: Page, world: World) => Promise<void>;
+  action?: (page: Page, world: Fixture) => Promise<void>;
 }
 
 /** An id that no trace has. */
-export const MISSING = "00000000000000000000000000000bad";
+export const MISSING_TRACE_ID = "00000000000000000000000000000bad";
 
-const setup = ({ database, table }: World) =>
+const setupParams = ({ database, table }: Fixture) =>
   `database=${encodeURIComponent(database)}&table=${encodeURIComponent(table)}`;
 
 /** All pages, in the states that users encounter. */
 export const VIEWS: readonly View[] = [
-  { name: "log-in", who: "anonymous", path: () => "/login" },
+  { name: "sign-in", userKind: "anonymous", path: () => "/login" },
   {
-    name: "log-in-refused",
-    who: "anonymous",
+    name: "sign-in-error",
+    userKind: "anonymous",
     path: () => "/login",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByLabel("User name", { exact: true }).fill("nobody");
       await page.getByLabel("Password", { exact: true }).fill("no password of anybody");
       await page.getByRole("button", { name: "Sign in" }).click();
-      await shown(page.getByRole("alert"));
+      await waitUntilVisible(page.getByRole("alert"));
     },
   },
-  { name: "password", who: "newcomer", path: () => "/password" },
-  { name: "search", who: "reader", path: () => "/search" },
-  { name: "search-empty", who: "reader", path: () => "/search?last=1s" },
-  { name: "search-day", who: "reader", path: () => "/search?last=24h" },
+  { name: "password", userKind: "newcomer", path: () => "/password" },
+  { name: "search", userKind: "reader", path: () => "/search" },
+  { name: "search-empty", userKind: "reader", path: () => "/search?last=1s" },
+  { name: "search-day", userKind: "reader", path: () => "/search?last=24h" },
   {
     name: "search-entry",
-    who: "reader",
+    userKind: "reader",
     path: () => "/search?last=24h",
-    act: async (page) => {
+    action: async (page) => {
       await page.keyboard.press("/");
       await page.keyboard.type("ServiceName = ");
-      await shown(page.getByRole("listbox", { name: "Suggestions" }).getByRole("option"));
+      await waitUntilVisible(page.getByRole("listbox", { name: "Suggestions" }).getByRole("option"));
     },
   },
   {
-    name: "search-problem",
-    who: "reader",
+    name: "search-error",
+    userKind: "reader",
     path: () => "/search?last=24h",
-    act: async (page) => {
+    action: async (page) => {
       await page.keyboard.press("/");
       await page.keyboard.type("Duration > soon");
       await page.keyboard.press("Enter");
-      await shown(page.getByRole("alert"));
+      await waitUntilVisible(page.getByRole("alert"));
     },
   },
   {
-    name: "search-copy",
-    who: "reader",
+    name: "search-share",
+    userKind: "reader",
     path: () => "/search",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Share" }).click();
-      await shown(page.getByRole("menu"));
+      await waitUntilVisible(page.getByRole("menu"));
     },
   },
-  { name: "search-nothing-visible", who: "admin", path: () => "/search" },
-  { name: "search-previewing", who: "previewing", path: () => "/search" },
+  { name: "search-nothing-visible", userKind: "admin", path: () => "/search" },
+  { name: "search-previewing", userKind: "previewing", path: () => "/search" },
   {
-    name: "keys",
-    who: "reader",
+    name: "keyboard-shortcuts",
+    userKind: "reader",
     path: () => "/search",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Keyboard shortcuts" }).click();
-      await shown(page.getByRole("dialog"));
+      await waitUntilVisible(page.getByRole("dialog"));
     },
   },
-  { name: "trace", who: "reader", path: ({ trace }) => `/trace/${trace}` },
+  { name: "trace", userKind: "reader", path: ({ trace }) => `/trace/${trace}` },
   {
     name: "trace-span",
-    who: "reader",
+    userKind: "reader",
     path: ({ trace }) => `/trace/${trace}`,
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("treegrid", { name: "Spans" }).focus();
       // A span with an error has the most details.
       await page.keyboard.press("e");
       await page.keyboard.press("Enter");
-      await shown(page.getByRole("region", { name: "Span details" }));
+      await waitUntilVisible(page.getByRole("region", { name: "Span details" }));
     },
   },
-  { name: "trace-flame", who: "reader", path: ({ trace }) => `/trace/${trace}?view=flame` },
-  { name: "trace-groups", who: "reader", path: ({ trace }) => `/trace/${trace}?view=groups` },
-  { name: "trace-found", who: "reader", path: ({ trace }) => `/trace/${trace}?find=error` },
+  { name: "trace-flame", userKind: "reader", path: ({ trace }) => `/trace/${trace}?view=flame` },
+  { name: "trace-groups", userKind: "reader", path: ({ trace }) => `/trace/${trace}?view=groups` },
+  { name: "trace-find", userKind: "reader", path: ({ trace }) => `/trace/${trace}?find=error` },
   {
     name: "trace-why",
-    who: "reader",
+    userKind: "reader",
     path: ({ trace }) => `/trace/${trace}?why=own`,
-    act: (page) => shown(page.getByText("Access granted", { exact: true })),
+    action: (page) => waitUntilVisible(page.getByText("Access granted", { exact: true })),
   },
   {
     name: "trace-why-user",
-    who: "previewing",
+    userKind: "previewing",
     path: ({ trace, user }) => `/trace/${trace}?why=user&user=${encodeURIComponent(user)}`,
-    act: (page) => shown(page.locator("mark")),
+    action: (page) => waitUntilVisible(page.locator("mark")),
   },
   {
     name: "trace-viewers",
-    who: "previewing",
+    userKind: "previewing",
     path: ({ trace }) => `/trace/${trace}?why=viewers`,
-    act: (page) => shown(page.getByRole("list", { name: "Users who can see this trace" })),
+    action: (page) => waitUntilVisible(page.getByRole("list", { name: "Users who can see this trace" })),
   },
-  { name: "trace-missing", who: "reader", path: () => `/trace/${MISSING}` },
+  { name: "trace-missing", userKind: "reader", path: () => `/trace/${MISSING_TRACE_ID}` },
   {
-    name: "trace-not-seen",
-    who: "admin",
+    name: "trace-not-visible",
+    userKind: "admin",
     path: ({ trace, user }) => `/trace/${trace}?why=user&user=${encodeURIComponent(user)}`,
-    act: (page) => shown(page.getByText("Counts only")),
+    action: (page) => waitUntilVisible(page.getByText("Counts only")),
   },
-  { name: "source", who: "admin", path: () => "/source" },
-  { name: "source-binding", who: "admin", path: () => "/source?tab=binding" },
-  { name: "source-speed", who: "admin", path: () => "/source?tab=speed" },
-  { name: "setup-table", who: "admin", path: () => "/source/setup" },
-  { name: "setup-columns", who: "admin", path: (world) => `/source/setup?step=columns&${setup(world)}` },
-  { name: "setup-fields", who: "admin", path: (world) => `/source/setup?step=fields&${setup(world)}` },
-  { name: "setup-role", who: "admin", path: (world) => `/source/setup?step=role&${setup(world)}` },
-  { name: "setup-speed", who: "admin", path: (world) => `/source/setup?step=speed&${setup(world)}` },
-  { name: "roles", who: "admin", path: () => "/roles" },
-  { name: "role", who: "admin", path: ({ role }) => `/roles/${encodeURIComponent(role)}` },
-  { name: "role-new", who: "admin", path: () => "/new-role" },
+  { name: "source", userKind: "admin", path: () => "/source" },
+  { name: "source-binding", userKind: "admin", path: () => "/source?tab=binding" },
+  { name: "source-speed", userKind: "admin", path: () => "/source?tab=speed" },
+  { name: "setup-table", userKind: "admin", path: () => "/source/setup" },
+  {
+    name: "setup-columns",
+    userKind: "admin",
+    path: (world) => `/source/setup?step=columns&${setupParams(world)}`,
+  },
+  {
+    name: "setup-fields",
+    userKind: "admin",
+    path: (world) => `/source/setup?step=fields&${setupParams(world)}`,
+  },
+  { name: "setup-role", userKind: "admin", path: (world) => `/source/setup?step=role&${setupParams(world)}` },
+  {
+    name: "setup-speed",
+    userKind: "admin",
+    path: (world) => `/source/setup?step=speed&${setupParams(world)}`,
+  },
+  { name: "roles", userKind: "admin", path: () => "/roles" },
+  { name: "role", userKind: "admin", path: ({ role }) => `/roles/${encodeURIComponent(role)}` },
+  { name: "role-new", userKind: "admin", path: () => "/new-role" },
   {
     name: "role-error",
-    who: "admin",
+    userKind: "admin",
     path: () => "/new-role",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("textbox", { name: "Name" }).fill("checkout-on-call");
       await page.getByRole("button", { name: "Add a policy" }).click();
       await page.getByRole("textbox", { name: "Title" }).fill("The checkout");
       await page.getByRole("textbox", { name: "Expression" }).click();
       await page.keyboard.insertText('ServiceNam == "checkout" && user.attributes.team != "billing"');
-      await shown(page.getByRole("button", { name: /^1:1, error/ }));
+      await waitUntilVisible(page.getByRole("button", { name: /^1:1, error/ }));
     },
   },
   {
     name: "role-review",
-    who: "admin",
+    userKind: "admin",
     path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("textbox", { name: "Expression" }).first().click();
       await page.keyboard.press("ControlOrMeta+a");
       await page.keyboard.insertText('StatusCode == "Error"');
-      await shown(page.getByRole("status").filter({ hasText: /^Valid/ }));
+      await waitUntilVisible(page.getByRole("status").filter({ hasText: /^Valid/ }));
       await page.getByRole("button", { name: "Review and save" }).click();
-      await shown(page.getByRole("heading", { name: "Role in isolation" }));
+      await waitUntilVisible(page.getByRole("heading", { name: "Role in isolation" }));
     },
   },
   {
     name: "role-delete",
-    who: "admin",
+    userKind: "admin",
     path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Delete role" }).click();
-      await shown(page.getByRole("heading", { name: "Role in isolation" }));
+      await waitUntilVisible(page.getByRole("heading", { name: "Role in isolation" }));
     },
   },
   {
-    name: "role-sharing",
-    who: "admin",
+    name: "role-collateral-access",
+    userKind: "admin",
     path: ({ role }) => `/roles/${encodeURIComponent(role)}`,
-    act: async (page) => {
+    action: async (page) => {
       const section = page.getByRole("region", { name: "Collateral access" });
       await section.getByText("24 h", { exact: true }).click();
       await section.getByRole("button", { name: "Count", exact: true }).click();
-      await shown(section.getByText("Counting read"));
+      await waitUntilVisible(section.getByText("Counting read"));
     },
   },
-  { name: "history", who: "admin", path: () => "/history" },
-  { name: "history-change", who: "admin", path: () => "/history/2" },
+  { name: "history", userKind: "admin", path: () => "/history" },
+  { name: "history-version", userKind: "admin", path: () => "/history/2" },
   {
     name: "history-restore",
-    who: "admin",
+    userKind: "admin",
     path: () => "/history/2",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Restore this version" }).click();
-      await shown(page.getByRole("heading", { name: "Differences" }));
+      await waitUntilVisible(page.getByRole("heading", { name: "Differences" }));
     },
   },
   {
-    name: "history-apply",
-    who: "admin",
+    name: "history-import",
+    userKind: "admin",
     path: () => "/history/apply",
-    act: async (page) => {
+    action: async (page) => {
       const file = "binding: null\nfields: []\nroles: []\n";
       await page.getByRole("textbox", { name: "Text of the file" }).fill(file);
       await page.getByRole("button", { name: "Compare with the current version" }).click();
-      await shown(page.getByRole("heading", { name: "Differences" }));
+      await waitUntilVisible(page.getByRole("heading", { name: "Differences" }));
     },
   },
-  { name: "users", who: "admin", path: () => "/users" },
+  { name: "users", userKind: "admin", path: () => "/users" },
   {
     name: "user-new",
-    who: "admin",
+    userKind: "admin",
     path: () => "/users",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Create user" }).click();
       await page.getByRole("dialog").getByRole("button", { name: "Add attribute" }).click();
     },
   },
   {
     name: "view-as-roles",
-    who: "admin",
+    userKind: "admin",
     path: () => "/users",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: /^View as roles/ }).click();
-      await shown(page.getByRole("dialog"));
+      await waitUntilVisible(page.getByRole("dialog"));
     },
   },
-  { name: "user", who: "admin", path: ({ user }) => `/users/${encodeURIComponent(user)}` },
+  { name: "user", userKind: "admin", path: ({ user }) => `/users/${encodeURIComponent(user)}` },
   {
     name: "user-delete",
-    who: "admin",
+    userKind: "admin",
     path: ({ user }) => `/users/${encodeURIComponent(user)}`,
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Delete", exact: true }).click();
-      await shown(page.getByRole("dialog"));
+      await waitUntilVisible(page.getByRole("dialog"));
     },
   },
-  { name: "audit", who: "admin", path: () => "/audit" },
+  { name: "audit", userKind: "admin", path: () => "/audit" },
   {
     name: "audit-record",
-    who: "admin",
+    userKind: "admin",
     path: () => "/audit",
-    act: async (page) => {
+    action: async (page) => {
       await page
         .getByRole("button", { name: /open the record/ })
         .first()
         .click();
-      await shown(page.getByRole("table", { name: "The record" }));
+      await waitUntilVisible(page.getByRole("table", { name: "The record" }));
     },
   },
-  { name: "account", who: "reader", path: () => "/account" },
+  { name: "account", userKind: "reader", path: () => "/account" },
   {
     name: "account-key",
-    who: "reader",
+    userKind: "reader",
     path: () => "/account",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Create API key" }).click();
-      await shown(page.getByRole("dialog"));
+      await waitUntilVisible(page.getByRole("dialog"));
     },
   },
   {
     name: "account-key-tools",
-    who: "reader",
+    userKind: "reader",
     path: () => "/account",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Create API key" }).click();
       await page.getByRole("switch", { name: "Restrict the key to some tools" }).click();
-      await shown(page.getByRole("group", { name: "Tools" }));
+      await waitUntilVisible(page.getByRole("group", { name: "Tools" }));
     },
   },
   {
-    name: "account-key-made",
-    who: "reader",
+    name: "account-key-created",
+    userKind: "reader",
     path: () => "/account",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: "Create API key" }).click();
       await page.getByRole("textbox", { name: "Name" }).fill("agent");
       await page.getByRole("button", { name: "Create key" }).click();
-      await shown(page.getByRole("dialog", { name: "The key was created" }));
+      await waitUntilVisible(page.getByRole("dialog", { name: "The key was created" }));
     },
   },
   {
-    name: "menu",
-    who: "reader",
+    name: "account-menu",
+    userKind: "reader",
     path: () => "/account",
-    act: async (page) => {
+    action: async (page) => {
       await page.getByRole("button", { name: /^Account of/ }).click();
-      await shown(page.getByRole("menu"));
+      await waitUntilVisible(page.getByRole("menu"));
     },
   },
-  { name: "for-administrators", who: "reader", path: () => "/users" },
-  { name: "no-such-page", who: "reader", path: () => "/nowhere" },
+  { name: "for-administrators", userKind: "reader", path: () => "/users" },
+  { name: "not-found", userKind: "reader", path: () => "/nowhere" },
 ];
 
 /** Opens a view and waits until it is idle. */
-export async function look(page: Page, view: View, world: World): Promise<void> {
-  await page.goto(`/ui${view.path(world)}`);
-  await quiet(page);
-  if (view.act !== undefined) {
-    await view.act(page, world);
-    await quiet(page);
+export async function openView(page: Page, view: View, fixture: Fixture): Promise<void> {
+  await page.goto(`/ui${view.path(fixture)}`);
+  await waitUntilIdle(page);
+  if (view.action !== undefined) {
+    await view.action(page, fixture);
+    await waitUntilIdle(page);
   }
 }
 

@@ -3,17 +3,15 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** The setup test runs first, because it needs an unconfigured service. */
-const FIRST = ["setup.test.ts", "search.test.ts", "trace.test.ts", "access.test.ts"];
+const FIRST_FILES = ["setup.test.ts", "search.test.ts", "trace.test.ts", "access.test.ts"];
 
-class InOrder extends BaseSequencer {
+class FixedOrderSequencer extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const place = (file: TestSpecification) => {
-      const place = FIRST.indexOf(basename(file.moduleId));
-      return place === -1 ? FIRST.length : place;
+    const rank = (file: TestSpecification) => {
+      const index = FIRST_FILES.indexOf(basename(file.moduleId));
+      return index === -1 ? FIRST_FILES.length : index;
     };
-    return [...files].sort(
-      (one, other) => place(one) - place(other) || one.moduleId.localeCompare(other.moduleId),
-    );
+    return [...files].sort((a, b) => rank(a) - rank(b) || a.moduleId.localeCompare(b.moduleId));
   }
 }
 
@@ -22,10 +20,10 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ["**/*.test.ts"],
     globalSetup: ["./globalSetup.ts"],
-    setupFiles: ["./everyTest.ts"],
+    setupFiles: ["./testHooks.ts"],
     // All tests share one service and one browser, and some measure times.
     fileParallelism: false,
-    sequence: { sequencer: InOrder },
+    sequence: { sequencer: FixedOrderSequencer },
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Same time-out as for the browser. Only a failing test waits this long.

@@ -7,22 +7,22 @@ import {
   redirect,
 } from "@tanstack/react-router";
 import { meQuery, queryClient } from "./api/queries";
+import { NotFound, PageError, RootNotFound } from "./app/ErrorPages";
 import { Layout } from "./app/Layout";
-import { NotFound, NowhereAtAll, PageFailed } from "./app/PageStates";
-import { auditOfUrl } from "./pages/audit/url";
-import { rolesOfUrl } from "./pages/roles/url";
-import { searchOfUrl } from "./pages/search/url";
-import { setupOfUrl, sourceOfUrl } from "./pages/source/url";
-import { traceOfUrl } from "./pages/trace/url";
-import { usersOfUrl } from "./pages/users/url";
+import { parseAuditUrl } from "./pages/audit/url";
+import { parseRolesUrl } from "./pages/roles/url";
+import { parseSearchUrl } from "./pages/search/url";
+import { parseSetupUrl, parseSourceUrl } from "./pages/source/url";
+import { parseTraceUrl } from "./pages/trace/url";
+import { parseUsersUrl } from "./pages/users/url";
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
 const root = createRootRoute({
   component: Outlet,
-  notFoundComponent: NowhereAtAll,
-  errorComponent: PageFailed,
+  notFoundComponent: RootNotFound,
+  errorComponent: PageError,
 });
 
 const login = createRoute({
@@ -41,7 +41,7 @@ const app = createRoute({
   getParentRoute: () => root,
   id: "app",
   component: Layout,
-  errorComponent: PageFailed,
+  errorComponent: PageError,
   beforeLoad: async ({ location }) => {
     const me = await queryClient.ensureQueryData(meQuery);
     if (me === null) {
@@ -76,35 +76,35 @@ const password = createRoute({
 const search = createRoute({
   getParentRoute: () => app,
   path: "/search",
-  validateSearch: searchOfUrl,
+  validateSearch: parseSearchUrl,
   component: lazyRouteComponent(() => import("./pages/search/SearchPage"), "SearchPage"),
 });
 
 const trace = createRoute({
   getParentRoute: () => app,
   path: "/trace/$traceId",
-  validateSearch: traceOfUrl,
+  validateSearch: parseTraceUrl,
   component: lazyRouteComponent(() => import("./pages/trace/TracePage"), "TracePage"),
 });
 
 const source = createRoute({
   getParentRoute: () => app,
   path: "/source",
-  validateSearch: sourceOfUrl,
+  validateSearch: parseSourceUrl,
   component: lazyRouteComponent(() => import("./pages/source/SourcePage"), "SourcePage"),
 });
 
 const setup = createRoute({
   getParentRoute: () => app,
   path: "/source/setup",
-  validateSearch: setupOfUrl,
+  validateSearch: parseSetupUrl,
   component: lazyRouteComponent(() => import("./pages/source/SetupPage"), "SetupPage"),
 });
 
 const roles = createRoute({
   getParentRoute: () => app,
   path: "/roles",
-  validateSearch: rolesOfUrl,
+  validateSearch: parseRolesUrl,
   component: lazyRouteComponent(() => import("./pages/roles/RolesPage"), "RolesPage"),
 });
 
@@ -123,7 +123,7 @@ const newRole = createRoute({
 const users = createRoute({
   getParentRoute: () => app,
   path: "/users",
-  validateSearch: usersOfUrl,
+  validateSearch: parseUsersUrl,
   component: lazyRouteComponent(() => import("./pages/users/UsersPage"), "UsersPage"),
 });
 
@@ -139,22 +139,22 @@ const history = createRoute({
   component: lazyRouteComponent(() => import("./pages/history/HistoryPage"), "HistoryPage"),
 });
 
-const change = createRoute({
+const version = createRoute({
   getParentRoute: () => app,
   path: "/history/$version",
-  component: lazyRouteComponent(() => import("./pages/history/ChangePage"), "ChangePage"),
+  component: lazyRouteComponent(() => import("./pages/history/VersionPage"), "VersionPage"),
 });
 
-const applyModel = createRoute({
+const importModel = createRoute({
   getParentRoute: () => app,
   path: "/history/apply",
-  component: lazyRouteComponent(() => import("./pages/history/ApplyPage"), "ApplyPage"),
+  component: lazyRouteComponent(() => import("./pages/history/ImportPage"), "ImportPage"),
 });
 
 const audit = createRoute({
   getParentRoute: () => app,
   path: "/audit",
-  validateSearch: auditOfUrl,
+  validateSearch: parseAuditUrl,
   component: lazyRouteComponent(() => import("./pages/audit/AuditPage"), "AuditPage"),
 });
 
@@ -177,8 +177,8 @@ const pages = [
   users,
   user,
   history,
-  change,
-  applyModel,
+  version,
+  importModel,
   audit,
   account,
 ];

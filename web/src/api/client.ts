@@ -48,27 +48,29 @@ export function apiError(response: Response, body: unknown): ApiError {
   return new ApiError(response.status, problem);
 }
 
-type Answer<T> = { data?: T; error?: unknown; response: Response };
+type FetchResult<T> = { data?: T; error?: unknown; response: Response };
 
 /** Returns the body of a response.
  *
  * Throws {@link ApiError} if the service returns an error, and the errors of `fetch` if the service is unreachable. */
-export async function ask<T>(answer: Promise<Answer<T>>): Promise<T> {
-  return (await askWithTag(answer)).data;
+export async function unwrap<T>(request: Promise<FetchResult<T>>): Promise<T> {
+  return (await unwrapWithEtag(request)).data;
 }
 
 /** Returns the body of a response with its `ETag`, for a conditional change. */
-export async function askWithTag<T>(answer: Promise<Answer<T>>): Promise<{ data: T; tag: string | null }> {
-  const { data, error, response } = await answer;
+export async function unwrapWithEtag<T>(
+  request: Promise<FetchResult<T>>,
+): Promise<{ data: T; etag: string | null }> {
+  const { data, error, response } = await request;
   if (!response.ok) {
     // A wrong current password does not end the session.
     if (response.status === 401 && !(isProblem(error) && error.code === "invalid_credentials")) {
-      signedOut(response);
+      handleUnauthorized(response);
     }
     throw apiError(response, error);
   }
   // For an absent body, as of status 204, the type is `undefined` as well.
-  return { data: data as T, tag: response.headers.get("etag") };
+  return { data: data as T, etag: response.headers.get("etag") };
 }
 
 const listeners = new Set<() => void>();
@@ -81,8 +83,8 @@ export function onSignedOut(listener: () => void): () => void {
   };
 }
 
-/** Must be called for every response with status 401 that does not go through {@link ask}. */
-export function signedOut(response: Response): void {
+/** Must be called for every response with status 401 that does not go through {@link unwrap}. */
+export function handleUnauthorized(response: Response): void {
   // A failed sign-in does not end a session.
   if (!new URL(response.url, window.location.origin).pathname.startsWith("/login")) {
     for (const listener of listeners) {

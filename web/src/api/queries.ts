@@ -1,5 +1,5 @@
 import { QueryClient, queryOptions } from "@tanstack/react-query";
-import { ApiError, api, ask } from "./client";
+import { ApiError, api, unwrap } from "./client";
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -16,7 +16,7 @@ export const meQuery = queryOptions({
   queryKey: ["me"],
   queryFn: async ({ signal }) => {
     try {
-      return await ask(api.GET("/me", { signal }));
+      return await unwrap(api.GET("/me", { signal }));
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
         return null;
@@ -32,11 +32,11 @@ export const meQuery = queryOptions({
 /** All roles; for administrators only. */
 export const rolesQuery = queryOptions({
   queryKey: ["roles"],
-  queryFn: ({ signal }) => ask(api.GET("/roles", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/roles", { signal })),
 });
 
 /** The fields that the caller may use in conditions. */
 export const filterSchemaQuery = queryOptions({
   queryKey: ["filter-schema"],
-  queryFn: ({ signal }) => ask(api.GET("/filter/schema", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/filter/schema", { signal })),
 });

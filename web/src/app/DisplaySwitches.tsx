@@ -1,15 +1,15 @@
 import { ActionIcon, Button, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { IconMoon, IconSun } from "@tabler/icons-react";
 import { localTimeLabel } from "../lib/time";
-import { useZone } from "./settings";
+import { useTimeZone } from "./useTimeZone";
 
 /** Switches for the colour scheme and the time zone. */
 export function DisplaySwitches() {
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("light");
-  const [zone, setZone] = useZone();
-  const other = scheme === "dark" ? "light" : "dark";
-  const local = localTimeLabel(new Date());
+  const [zone, setZone] = useTimeZone();
+  const otherScheme = scheme === "dark" ? "light" : "dark";
+  const localLabel = localTimeLabel(new Date());
   return (
     <>
       <Tooltip
@@ -19,19 +19,19 @@ export function DisplaySwitches() {
           size="compact-xs"
           variant="subtle"
           color="gray"
-          c="var(--tw-quiet)"
+          c="var(--tw-text-secondary)"
           onClick={() => setZone(zone === "utc" ? "local" : "utc")}
-          aria-label={zone === "utc" ? "UTC; switch to local time" : `${local}; switch to UTC`}
+          aria-label={zone === "utc" ? "UTC; switch to local time" : `${localLabel}; switch to UTC`}
         >
-          {zone === "utc" ? "UTC" : local}
+          {zone === "utc" ? "UTC" : localLabel}
         </Button>
       </Tooltip>
-      <Tooltip label={`Switch to ${other}`}>
+      <Tooltip label={`Switch to ${otherScheme}`}>
         <ActionIcon
           variant="subtle"
           color="gray"
-          onClick={() => setColorScheme(other)}
-          aria-label={`Switch to ${other}`}
+          onClick={() => setColorScheme(otherScheme)}
+          aria-label={`Switch to ${otherScheme}`}
         >
           {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
         </ActionIcon>

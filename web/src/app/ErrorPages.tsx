@@ -16,7 +16,7 @@ export function NotFound() {
 }
 
 /** Page for unknown paths outside the application's frame. */
-export function NowhereAtAll() {
+export function RootNotFound() {
   return (
     <main>
       <NotFound />
@@ -25,7 +25,7 @@ export function NowhereAtAll() {
 }
 
 /** Page for an error of a whole page. */
-export function PageFailed({ error }: ErrorComponentProps) {
+export function PageError({ error }: ErrorComponentProps) {
   const router = useRouter();
   const { reset } = useQueryErrorResetBoundary();
   return (

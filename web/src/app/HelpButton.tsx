@@ -3,7 +3,7 @@ import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconHelp } from "@tabler/icons-react";
 import { useRouter } from "@tanstack/react-router";
 
-const KEYS: [string, [string, string][]][] = [
+const SHORTCUTS: [string, [string, string][]][] = [
   [
     "Everywhere",
     [
@@ -43,9 +43,9 @@ const KEYS: [string, [string, string][]][] = [
 export function HelpButton() {
   const [opened, { open, close }] = useDisclosure();
   const router = useRouter();
-  const toSearch = () => {
+  const focusSearch = () => {
     // Pages with their own search field mark it with this attribute.
-    const field = document.querySelector<HTMLInputElement>("[data-slash]");
+    const field = document.querySelector<HTMLInputElement>("[data-search-field]");
     if (field === null) {
       void router.navigate({ to: "/search" });
     } else {
@@ -57,8 +57,8 @@ export function HelpButton() {
   useHotkeys([
     ["shift+?", open],
     ["?", open],
-    ["/", toSearch],
-    ["shift+/", toSearch],
+    ["/", focusSearch],
+    ["shift+/", focusSearch],
   ]);
   return (
     <>
@@ -68,7 +68,7 @@ export function HelpButton() {
         </ActionIcon>
       </Tooltip>
       <Modal opened={opened} onClose={close} title="Keyboard shortcuts" size="lg">
-        {KEYS.map(([where, keys]) => (
+        {SHORTCUTS.map(([where, keys]) => (
           <Table key={where} mb="md" verticalSpacing={4} captionSide="top">
             <Table.Caption style={{ textAlign: "left" }}>{where}</Table.Caption>
             <Table.Tbody>

@@ -26,12 +26,12 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useRouter, useRouterState } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { ApiError, api, ask } from "../api/client";
+import { ApiError, api, unwrap } from "../api/client";
 import { meQuery, queryClient } from "../api/queries";
 import { errorText } from "../components/errorText";
 import { Message } from "../components/Message";
 import { DisplaySwitches } from "./DisplaySwitches";
-import { HelpButton } from "./Help";
+import { HelpButton } from "./HelpButton";
 import classes from "./Layout.module.css";
 import { PreviewBar } from "./PreviewBar";
 import { useMe } from "./useMe";
@@ -112,19 +112,19 @@ export function Layout() {
 function AccountMenu() {
   const me = useMe();
   const router = useRouter();
-  const leave = async () => {
+  const goToLogin = async () => {
     queryClient.clear();
     queryClient.setQueryData(meQuery.queryKey, null);
     // Unsaved changes can no longer be saved.
     await router.navigate({ to: "/login", ignoreBlocker: true });
   };
   const logout = useMutation({
-    mutationFn: () => ask(api.POST("/logout")),
-    onSuccess: leave,
+    mutationFn: () => unwrap(api.POST("/logout")),
+    onSuccess: goToLogin,
     onError: (error) => {
       // The session has already ended.
       if (error instanceof ApiError && error.status === 401) {
-        return leave();
+        return goToLogin();
       }
       notifications.show({
         color: "red",

@@ -8,7 +8,7 @@ import {
   Notification,
 } from "@mantine/core";
 
-const blue: MantineColorsTuple = [
+const BRAND_COLOURS: MantineColorsTuple = [
   "#e8f4fd",
   "#d3e6f7",
   "#a5cbee",
@@ -23,7 +23,7 @@ const blue: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: "brand",
-  colors: { brand: blue },
+  colors: { brand: BRAND_COLOURS },
   primaryShade: { light: 7, dark: 7 },
   defaultRadius: "sm",
   fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
@@ -38,7 +38,7 @@ export const theme = createTheme({
     // The default colour of the title has too little contrast on the tinted background.
     Alert: Alert.extend({ styles: { title: { color: "var(--mantine-color-text)" } } }),
     // The default grey has too little contrast.
-    Notification: Notification.extend({ styles: { description: { color: "var(--tw-quiet)" } } }),
+    Notification: Notification.extend({ styles: { description: { color: "var(--tw-text-secondary)" } } }),
     // The close buttons have no text.
     Modal: Modal.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
     // A menu may contain only items; the first of them gets the focus.

@@ -7,12 +7,12 @@ export function useMe(): Api["Me"] {
   const { data } = useQuery(meQuery);
   if (data === undefined || data === null) {
     // Only between the end of the session and the redirect to the sign-in page.
-    return NOBODY;
+    return SIGNED_OUT;
   }
   return data;
 }
 
-const NOBODY: Api["Me"] = {
+const SIGNED_OUT: Api["Me"] = {
   id: "",
   username: "",
   roles: [],

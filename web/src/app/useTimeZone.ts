@@ -1,40 +1,40 @@
 import { useSyncExternalStore } from "react";
-import type { Zone } from "../lib/time";
+import type { TimeZone } from "../lib/time";
 
-const KEY = "tracewarden-zone";
+const STORAGE_KEY = "tracewarden-zone";
 const listeners = new Set<() => void>();
 
-function read(): string | null {
+function readStored(): string | null {
   try {
-    return localStorage.getItem(KEY);
+    return localStorage.getItem(STORAGE_KEY);
   } catch {
     return null;
   }
 }
 
 /** Stored as JSON. */
-let zone: Zone = read() === '"utc"' ? "utc" : "local";
+let zone: TimeZone = readStored() === '"utc"' ? "utc" : "local";
 
-function take(next: Zone): void {
+function applyZone(next: TimeZone): void {
   zone = next;
   for (const listener of listeners) {
     listener();
   }
 }
 
-function set(next: Zone): void {
+function storeZone(next: TimeZone): void {
   try {
-    localStorage.setItem(KEY, JSON.stringify(next));
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(next));
   } catch {
     // Without storage, the setting lasts until the page is closed.
   }
-  take(next);
+  applyZone(next);
 }
 
 // The setting was changed in another window of the same browser.
 window.addEventListener("storage", (event) => {
-  if (event.key === KEY || event.key === null) {
-    take(read() === '"utc"' ? "utc" : "local");
+  if (event.key === STORAGE_KEY || event.key === null) {
+    applyZone(readStored() === '"utc"' ? "utc" : "local");
   }
 });
 
@@ -48,6 +48,6 @@ function subscribe(listener: () => void): () => void {
 /** Whether times are shown in the local time zone or in UTC. The setting is stored in the browser.
  *
  * All components share one value: with separate hooks in thousands of rows, each would notify all others. */
-export function useZone(): [Zone, (zone: Zone) => void] {
-  return [useSyncExternalStore(subscribe, () => zone), set];
+export function useTimeZone(): [TimeZone, (zone: TimeZone) => void] {
+  return [useSyncExternalStore(subscribe, () => zone), storeZone];
 }

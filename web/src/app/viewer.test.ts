@@ -16,27 +16,27 @@ const alice: Api["Me"] = {
 };
 const bob: Api["Me"] = { ...alice, id: "b", username: "bob" };
 const withRole: Api["Me"] = { ...alice, roles: ["support"] };
-const previewing: Api["Me"] = { ...alice, preview: { roles: ["support"], attributes: {} } };
+const withPreview: Api["Me"] = { ...alice, preview: { roles: ["support"], attributes: {} } };
 
 describe("cached responses of a page", () => {
   let client: QueryClient;
-  let unwatch: () => void;
-  const onOther = vi.fn();
+  let stopWatching: () => void;
+  const onUserChange = vi.fn();
   const trace = ["trace", "1"];
 
   beforeEach(() => {
-    onOther.mockClear();
+    onUserChange.mockClear();
     client = new QueryClient();
-    unwatch = watchViewer(client, onOther);
+    stopWatching = watchViewer(client, onUserChange);
     client.setQueryData(meQuery.queryKey, alice);
     client.setQueryData(trace, "alice's");
   });
-  afterEach(() => unwatch());
+  afterEach(() => stopWatching());
 
   it("stay while the same user is signed in", () => {
     client.setQueryData(meQuery.queryKey, withRole);
     expect(client.getQueryData(trace)).toBe("alice's");
-    expect(onOther).not.toHaveBeenCalled();
+    expect(onUserChange).not.toHaveBeenCalled();
   });
 
   it("are removed with the results of mutations when another user signs in", async () => {
@@ -48,7 +48,7 @@ describe("cached responses of a page", () => {
     expect(client.getQueryData(trace)).toBeUndefined();
     expect(client.getQueryData(meQuery.queryKey)).toEqual(bob);
     expect(client.getMutationCache().getAll()).toEqual([]);
-    expect(onOther).toHaveBeenCalledOnce();
+    expect(onUserChange).toHaveBeenCalledOnce();
   });
 
   it("are removed when another user signs in after a sign-out", () => {
@@ -62,12 +62,12 @@ describe("cached responses of a page", () => {
     const stop = new QueryObserver(client, { queryKey: trace, queryFn, staleTime: 60_000 }).subscribe(
       () => {},
     );
-    client.setQueryData(meQuery.queryKey, previewing);
+    client.setQueryData(meQuery.queryKey, withPreview);
     await vi.waitFor(() => expect(client.getQueryData(trace)).toBe("of the preview"));
     client.setQueryData(meQuery.queryKey, alice);
     expect(client.getQueryData(trace)).toBeUndefined();
     await vi.waitFor(() => expect(queryFn).toHaveBeenCalledTimes(2));
-    expect(onOther).not.toHaveBeenCalled();
+    expect(onUserChange).not.toHaveBeenCalled();
     stop();
   });
 });

@@ -2,16 +2,16 @@ import type { QueryClient } from "@tanstack/react-query";
 import type { Api } from "../api/client";
 import { meQuery } from "../api/queries";
 
-function viewerOf({ id, preview }: Api["Me"]): string {
+function viewerKey({ id, preview }: Api["Me"]): string {
   return JSON.stringify([id, preview]);
 }
 
 /** Clears the cache when the user or the user's access changes, because cached responses belong to the previous access.
  *
  * The session belongs to the browser, not to the page: a sign-in or a preview in another window changes the user of this page. */
-export function watchViewer(client: QueryClient, onOther: () => void): () => void {
+export function watchViewer(client: QueryClient, onUserChange: () => void): () => void {
   const isMe = (key: readonly unknown[]) => key[0] === meQuery.queryKey[0];
-  let known: Api["Me"] | null = client.getQueryData(meQuery.queryKey) ?? null;
+  let current: Api["Me"] | null = client.getQueryData(meQuery.queryKey) ?? null;
   return client.getQueryCache().subscribe((event) => {
     if (event.type !== "updated" || event.action.type !== "success" || !isMe(event.query.queryKey)) {
       return;
@@ -21,16 +21,16 @@ export function watchViewer(client: QueryClient, onOther: () => void): () => voi
     if (me === null) {
       return;
     }
-    const before = known;
-    known = me;
-    if (before === null || viewerOf(before) === viewerOf(me)) {
+    const previous = current;
+    current = me;
+    if (previous === null || viewerKey(previous) === viewerKey(me)) {
       return;
     }
     void client.resetQueries({ predicate: (query) => !isMe(query.queryKey) });
-    if (before.id !== me.id) {
+    if (previous.id !== me.id) {
       // Results of mutations contain one-time passwords and tokens.
       client.getMutationCache().clear();
-      onOther();
+      onUserChange();
     }
   });
 }

@@ -5,15 +5,15 @@ import classes from "./dialog.module.css";
 import { ErrorNotice } from "./ErrorNotice";
 
 /** Button for an irreversible action: describes the consequences and asks for confirmation. */
-export function Confirm({
+export function ConfirmButton({
   label,
   title,
   children,
   action,
   color = "red",
-  quiet = false,
-  of,
-  typed,
+  subtle = false,
+  object,
+  confirmationText,
   wide = false,
 }: {
   label: string;
@@ -22,19 +22,19 @@ export function Confirm({
   action: () => Promise<unknown>;
   color?: string;
   /** For a button in every row of a table. */
-  quiet?: boolean;
+  subtle?: boolean;
   /** Object of the action, if the label alone does not name it. */
-  of?: string;
+  object?: string;
   /** Name that must be typed to enable the button, for the most destructive actions. */
-  typed?: string;
+  confirmationText?: string;
   /** For a dialog with more than a few sentences. */
   wide?: boolean;
 }) {
   const [opened, { open, close }] = useDisclosure();
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
-  const [name, setName] = useState("");
-  const ready = typed === undefined || name === typed;
-  const act = async () => {
+  const [typedText, setTypedText] = useState("");
+  const ready = confirmationText === undefined || typedText === confirmationText;
+  const confirm = async () => {
     if (state.busy) {
       return;
     }
@@ -51,13 +51,13 @@ export function Confirm({
     <>
       <Button
         size="xs"
-        variant={quiet ? "subtle" : "light"}
+        variant={subtle ? "subtle" : "light"}
         color={color}
-        aria-label={of === undefined ? undefined : `${label} ${of}`}
+        aria-label={object === undefined ? undefined : `${label} ${object}`}
         onClick={() => {
           // If the dialog was closed during the action, show the action's state again.
           if (!state.busy) {
-            setName("");
+            setTypedText("");
             setState({ busy: false, error: null });
           }
           open();
@@ -69,18 +69,18 @@ export function Confirm({
         <Text component="div" size="sm" mb="md">
           {children}
         </Text>
-        {typed !== undefined && (
+        {confirmationText !== undefined && (
           <TextInput
             mb="md"
-            label={`Type ${typed} to confirm`}
+            label={`Type ${confirmationText} to confirm`}
             autoComplete="off"
             spellCheck={false}
             data-autofocus
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
+            value={typedText}
+            onChange={(event) => setTypedText(event.currentTarget.value)}
             onKeyDown={(event) => {
               if (event.key === "Enter" && !event.repeat && ready) {
-                void act();
+                void confirm();
               }
             }}
           />
@@ -90,16 +90,20 @@ export function Confirm({
           justify="flex-end"
           mt="md"
           className={wide ? (classes.buttons ?? "") : ""}
-          onKeyDownCapture={withoutRepeat}
+          onKeyDownCapture={ignoreKeyRepeat}
         >
-          <Button variant="default" onClick={close} data-autofocus={typed === undefined || undefined}>
+          <Button
+            variant="default"
+            onClick={close}
+            data-autofocus={confirmationText === undefined || undefined}
+          >
             Cancel
           </Button>
           {/* The theme's red has too little contrast with white letters. */}
           <Button
             color={color === "red" ? "red.9" : color}
             loading={state.busy}
-            onClick={act}
+            onClick={confirm}
             disabled={!ready}
           >
             {label}
@@ -111,7 +115,7 @@ export function Confirm({
 }
 
 /** While the key that opened the dialog is held down, its repeats must not confirm it. */
-function withoutRepeat(event: KeyboardEvent): void {
+function ignoreKeyRepeat(event: KeyboardEvent): void {
   if (event.repeat && event.key === "Enter") {
     event.preventDefault();
   }

@@ -1,34 +1,34 @@
 import { ActionIcon, Button, Tooltip } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
+import { sanitize } from "../lib/sanitize";
 import { useCopy } from "../lib/useCopy";
-import { visible } from "../lib/visible";
 
 /** Copies a text and confirms it. With a label, it is a button, otherwise an icon. */
-export function Copy({
+export function CopyButton({
   value,
-  what,
+  name,
   label,
 }: {
   /** A function if the text is only known when it is copied. */
   value: string | (() => string);
   /** May contain text from spans. */
-  what: string;
+  name: string;
   label?: string;
 }) {
   const { copied, copy } = useCopy();
-  const take = () => void copy(typeof value === "string" ? value : value());
+  const handleClick = () => void copy(typeof value === "string" ? value : value());
   const icon = copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />;
   if (label !== undefined) {
     return (
-      <Button size="xs" variant="default" leftSection={icon} onClick={take}>
+      <Button size="xs" variant="default" leftSection={icon} onClick={handleClick}>
         {copied ? "Copied" : label}
       </Button>
     );
   }
-  const name = copied ? "Copied" : `Copy ${visible(what)}`;
+  const iconLabel = copied ? "Copied" : `Copy ${sanitize(name)}`;
   return (
-    <Tooltip label={name}>
-      <ActionIcon size="sm" variant="subtle" color="gray" onClick={take} aria-label={name}>
+    <Tooltip label={iconLabel}>
+      <ActionIcon size="sm" variant="subtle" color="gray" onClick={handleClick} aria-label={iconLabel}>
         {icon}
       </ActionIcon>
     </Tooltip>

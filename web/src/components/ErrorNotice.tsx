@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { ApiError } from "../api/client";
 import { errorText } from "./errorText";
 import { Message } from "./Message";
-import { Visible } from "./Visible";
+import { SanitizedText } from "./SanitizedText";
 
 const ADVICE: Partial<Record<string, string>> = {
   not_bound: "The trace table is not set up yet. An administrator sets it up under “Trace source”.",
@@ -48,16 +48,16 @@ export function ErrorNotice({
       </Text>
       {problem?.errors !== undefined && problem.errors.length > 0 && (
         <List size="sm" mt="xs">
-          {problem.errors.map((one) => (
-            <List.Item key={`${one.pointer} ${one.code} ${one.detail}`}>
+          {problem.errors.map((member) => (
+            <List.Item key={`${member.pointer} ${member.code} ${member.detail}`}>
               <Code>
-                <Visible text={one.pointer} />
+                <SanitizedText text={member.pointer} />
               </Code>{" "}
-              <Message text={one.detail} />
-              {one.hint === undefined ? null : (
+              <Message text={member.detail} />
+              {member.hint === undefined ? null : (
                 <>
                   {" "}
-                  (<Message text={one.hint} />)
+                  (<Message text={member.hint} />)
                 </>
               )}
             </List.Item>

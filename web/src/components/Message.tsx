@@ -1,18 +1,19 @@
 import { Code } from "@mantine/core";
 import { messageParts } from "../lib/messages";
-import { Visible } from "./Visible";
+import { SanitizedText } from "./SanitizedText";
 
 /** A message of the service, with text in backticks as code. It may contain text from spans. */
-export function Message({ text, most }: { text: string; most?: number }) {
-  const shown = most !== undefined && text.length > most ? `${text.slice(0, most)}…` : text;
-  return messageParts(shown).map((part, place) => {
-    const key = `${place} ${part.text}`;
+export function Message({ text, maxLength }: { text: string; maxLength?: number }) {
+  const truncated =
+    maxLength !== undefined && text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
+  return messageParts(truncated).map((part, index) => {
+    const key = `${index} ${part.text}`;
     return part.code ? (
       <Code key={key}>
-        <Visible text={part.text} />
+        <SanitizedText text={part.text} />
       </Code>
     ) : (
-      <Visible key={key} text={part.text} />
+      <SanitizedText key={key} text={part.text} />
     );
   });
 }

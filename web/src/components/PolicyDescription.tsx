@@ -2,10 +2,10 @@ import { Text } from "@mantine/core";
 import { Message } from "./Message";
 
 /** The service's description of a policy. */
-export function InWords({ text }: { text: string }) {
+export function PolicyDescription({ text }: { text: string }) {
   return (
     <Text component="div" size="sm" my={4} style={{ overflowWrap: "anywhere" }}>
-      <Text span size="xs" c="var(--tw-quiet)" display="block">
+      <Text span size="xs" c="var(--tw-text-secondary)" display="block">
         In words
       </Text>
       <Message text={text} />

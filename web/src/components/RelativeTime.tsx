@@ -1,14 +1,14 @@
 import { Text } from "@mantine/core";
-import { useZone } from "../app/settings";
-import { ago, formatInstant, instantOf } from "../lib/time";
+import { useTimeZone } from "../app/useTimeZone";
+import { formatInstant, formatRelativeTime, instantOf } from "../lib/time";
 
 /** Relative time, for times that need not be exact. The tooltip shows the exact time. */
-export function Ago({ at, never = "never" }: { at: string | null; never?: string }) {
-  const [zone] = useZone();
-  const then = at === null ? null : new Date(at);
-  if (then === null || Number.isNaN(then.getTime())) {
+export function RelativeTime({ at, never = "never" }: { at: string | null; never?: string }) {
+  const [zone] = useTimeZone();
+  const date = at === null ? null : new Date(at);
+  if (date === null || Number.isNaN(date.getTime())) {
     return (
-      <Text span inherit c="var(--tw-quiet)">
+      <Text span inherit c="var(--tw-text-secondary)">
         {never}
       </Text>
     );
@@ -18,11 +18,11 @@ export function Ago({ at, never = "never" }: { at: string | null; never?: string
       span
       inherit
       component="time"
-      dateTime={then.toISOString()}
-      title={`${formatInstant(instantOf(then), zone, 0)}${zone === "utc" ? " UTC" : ""}`}
+      dateTime={date.toISOString()}
+      title={`${formatInstant(instantOf(date), zone, 0)}${zone === "utc" ? " UTC" : ""}`}
       style={{ whiteSpace: "nowrap" }}
     >
-      {ago(then, new Date())}
+      {formatRelativeTime(date, new Date())}
     </Text>
   );
 }

@@ -1,19 +1,20 @@
-import { pieces } from "../lib/visible";
-import classes from "./Visible.module.css";
+import { splitHiddenCharacters } from "../lib/sanitize";
+import classes from "./SanitizedText.module.css";
 
 /** Text from spans: invisible characters are shown by name, and bidirectional text is isolated. */
-export function Visible({ text, most }: { text: string; most?: number }) {
-  const shown = most !== undefined && text.length > most ? `${text.slice(0, most)}…` : text;
+export function SanitizedText({ text, maxLength }: { text: string; maxLength?: number }) {
+  const truncated =
+    maxLength !== undefined && text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
   return (
     <bdi className={classes.text}>
-      {pieces(shown).map((piece, place) =>
-        piece.hidden ? (
+      {splitHiddenCharacters(truncated).map((part, index) =>
+        part.hidden ? (
           // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text have no other identity
-          <span key={place} className={classes.hidden} title="invisible or misleading character">
-            {piece.text}
+          <span key={index} className={classes.hidden} title="invisible or misleading character">
+            {part.text}
           </span>
         ) : (
-          piece.text
+          part.text
         ),
       )}
     </bdi>

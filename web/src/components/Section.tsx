@@ -4,27 +4,27 @@ import { type ReactNode, useId } from "react";
 /** A section of a page with its own heading, and actions to the right. */
 export function Section({
   title,
-  about,
+  description,
   actions,
   children,
 }: {
   title: string;
-  about?: ReactNode;
+  description?: ReactNode;
   actions?: ReactNode;
   children: ReactNode;
 }) {
   const id = useId();
   return (
     <Paper component="section" withBorder p="md" aria-labelledby={id}>
-      <Group justify="space-between" gap="xs" mb={about === undefined ? "sm" : 4}>
+      <Group justify="space-between" gap="xs" mb={description === undefined ? "sm" : 4}>
         <Title order={2} id={id}>
           {title}
         </Title>
         <Group gap="xs">{actions}</Group>
       </Group>
-      {about !== undefined && (
-        <Text component="div" size="sm" c="var(--tw-quiet)" mb="sm">
-          {about}
+      {description !== undefined && (
+        <Text component="div" size="sm" c="var(--tw-text-secondary)" mb="sm">
+          {description}
         </Text>
       )}
       {children}

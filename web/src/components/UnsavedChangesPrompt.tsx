@@ -2,7 +2,7 @@ import { Button, Group, Modal, Text } from "@mantine/core";
 import { useBlocker } from "@tanstack/react-router";
 
 /** Asks for confirmation before the user leaves a page with unsaved changes. */
-export function UnsavedChanges({ when }: { when: boolean }) {
+export function UnsavedChangesPrompt({ when }: { when: boolean }) {
   const { proceed, reset, status } = useBlocker({
     // The end of a session always leads to the sign-in page.
     shouldBlockFn: ({ current, next }) =>

@@ -4,23 +4,23 @@ import type { ReactElement } from "react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ApiError } from "../api/client";
 import { plainMessage } from "../lib/messages";
-import { Confirm } from "./Confirm";
-import { Copy } from "./Copy";
+import { ConfirmButton } from "./ConfirmButton";
+import { CopyButton } from "./CopyButton";
 import { ErrorNotice } from "./ErrorNotice";
 import { Message } from "./Message";
 
 afterEach(cleanup);
 
-function show(element: ReactElement): void {
+function renderElement(element: ReactElement): void {
   render(<MantineProvider env="test">{element}</MantineProvider>);
 }
 
 describe("confirmation of an irreversible action", () => {
   it("is not confirmed by the key that opened it", async () => {
-    show(
-      <Confirm label="Revoke" title="Revoke it?" action={vi.fn()}>
+    renderElement(
+      <ConfirmButton label="Revoke" title="Revoke it?" action={vi.fn()}>
         It stops working.
-      </Confirm>,
+      </ConfirmButton>,
     );
     fireEvent.click(screen.getByRole("button", { name: "Revoke" }));
     const cancel = await screen.findByRole("button", { name: "Cancel" });
@@ -32,10 +32,10 @@ describe("confirmation of an irreversible action", () => {
 
   it("runs the action once, however often Enter is pressed", async () => {
     const action = vi.fn(() => new Promise(() => {}));
-    show(
-      <Confirm label="Delete" title="Delete it?" action={action} typed="support">
+    renderElement(
+      <ConfirmButton label="Delete" title="Delete it?" action={action} confirmationText="support">
         It is gone.
-      </Confirm>,
+      </ConfirmButton>,
     );
     fireEvent.click(screen.getByRole("button", { name: "Delete" }));
     const name = await screen.findByRole("textbox");
@@ -74,14 +74,14 @@ describe("invisible characters in text from spans are shown by name", () => {
       detail: "no key \u202ea",
       errors: [{ pointer: "/\u202eb", code: "unknown", detail: "no \u202ec", hint: "take \u202ed" }],
     };
-    show(<ErrorNotice error={new ApiError(422, problem)} />);
+    renderElement(<ErrorNotice error={new ApiError(422, problem)} />);
     const text = screen.getByRole("alert").textContent;
     expect(text).not.toContain("\u202e");
     expect(text?.match(/U\+202E/g)).toHaveLength(4);
   });
 
   it("in the names of buttons", () => {
-    show(<Copy value="x" what={"value of \u202ea"} />);
+    renderElement(<CopyButton value="x" name={"value of \u202ea"} />);
     expect(screen.getByRole("button", { name: "Copy value of ⟨U+202E⟩a" })).toBeDefined();
   });
 });

@@ -2,12 +2,14 @@ import { Anchor, type AnchorProps, Button, type ButtonProps } from "@mantine/cor
 import { createLink } from "@tanstack/react-router";
 import { type ComponentPropsWithRef, createElement } from "react";
 
-type Own<Props> = Props & Omit<ComponentPropsWithRef<"a">, keyof Props>;
+type AnchorPropsWith<Props> = Props & Omit<ComponentPropsWithRef<"a">, keyof Props>;
 
 /** A link to a page, with typed route parameters. */
-export const PageLink = createLink((props: Own<AnchorProps>) => createElement(Anchor<"a">, props));
+export const PageLink = createLink((props: AnchorPropsWith<AnchorProps>) =>
+  createElement(Anchor<"a">, props),
+);
 
 /** A button that links to a page. */
-export const ButtonLink = createLink((props: Own<ButtonProps>) =>
+export const ButtonLink = createLink((props: AnchorPropsWith<ButtonProps>) =>
   createElement(Button<"a">, { component: "a", ...props }),
 );

@@ -7,7 +7,7 @@ import {
 } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, lintKeymap, setDiagnostics } from "@codemirror/lint";
+import { type Diagnostic as LintDiagnostic, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { Annotation, EditorState } from "@codemirror/state";
 import {
   drawSelection,
@@ -19,36 +19,36 @@ import {
 } from "@codemirror/view";
 import { type RefObject, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
 import { plainMessage } from "../lib/messages";
-import { HIDDEN, visible } from "../lib/visible";
+import { HIDDEN_CHARACTERS, sanitize } from "../lib/sanitize";
 import classes from "./CodeEditor.module.css";
-import { cel, celColours } from "./cel";
+import { cel, celHighlightStyle } from "./cel";
 import { completionSource, type Vocabulary } from "./completion";
-import { rangeOf } from "./place";
-import type { Remark } from "./remarks";
+import type { Diagnostic } from "./diagnostics";
+import { rangeOf } from "./position";
 
 /** Actions on the editor for other components. */
-export type EditorHandle = { focus: () => void; reveal: (remark: Remark) => void };
+export type EditorHandle = { focus: () => void; reveal: (diagnostic: Diagnostic) => void };
 
 /** Marks a text that the page has set. It is not an edit of the user, and is not reported to the page. */
-const given = Annotation.define<true>();
+const externalChange = Annotation.define<true>();
 
 /** Renders an invisible or misleading character by its name, as on the pages. */
-function hiddenCharacter(code: number, description: string | null): HTMLElement {
-  const shown = document.createElement("span");
-  shown.className = classes.hidden ?? "";
-  shown.textContent = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
-  shown.title = description ?? "";
-  return shown;
+function renderHiddenCharacter(code: number, description: string | null): HTMLElement {
+  const element = document.createElement("span");
+  element.className = classes.hidden ?? "";
+  element.textContent = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  element.title = description ?? "";
+  return element;
 }
 
-const look = EditorView.theme({
+const editorTheme = EditorView.theme({
   "&.cm-focused": { outline: "none" },
   ".cm-content": { fontFamily: "var(--mantine-font-family-monospace)", padding: "8px 0", minHeight: "3.4em" },
   ".cm-line": { padding: "0 10px" },
   ".cm-scroller": { lineHeight: "1.55" },
   "&.cm-editor .cm-cursor": { borderLeftColor: "var(--mantine-color-text)" },
   "&.cm-editor .cm-selectionBackground": { background: "light-dark(#cfe3f7, #24476b) !important" },
-  "&.cm-editor .cm-placeholder": { color: "var(--tw-quiet)" },
+  "&.cm-editor .cm-placeholder": { color: "var(--tw-text-secondary)" },
   "&.cm-editor.cm-focused .cm-matchingBracket": {
     backgroundColor: "light-dark(#d3f0d6, #275a2c)",
     outline: "1px solid light-dark(#5a9e63, #6fbf78)",
@@ -64,8 +64,8 @@ export default function CodeEditor({
   describedBy,
   invalid,
   placeholder,
-  remarks,
-  about,
+  diagnostics,
+  diagnosedText,
   vocabulary,
   handle,
 }: {
@@ -75,45 +75,45 @@ export default function CodeEditor({
   describedBy: string;
   invalid: boolean;
   placeholder: string;
-  remarks: readonly Remark[];
+  diagnostics: readonly Diagnostic[];
   /** The text that the diagnostics belong to, or `null` if it is unknown. */
-  about: string | null;
+  diagnosedText: string | null;
   vocabulary: Vocabulary;
   handle: RefObject<EditorHandle | null>;
 }) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
-  const known = useRef(vocabulary);
+  const vocabularyRef = useRef(vocabulary);
   const attributes = useRef({ label, describedBy, invalid });
-  const changed = useEffectEvent(onChange);
+  const notifyChange = useEffectEvent(onChange);
   const initial = useEffectEvent(() => ({ value, placeholder }));
 
   useEffect(() => {
-    known.current = vocabulary;
+    vocabularyRef.current = vocabulary;
   }, [vocabulary]);
 
   useEffect(() => {
-    if (place.current === null) {
+    if (container.current === null) {
       return;
     }
     const { value, placeholder } = initial();
-    const made = new EditorView({
-      parent: place.current,
+    const editor = new EditorView({
+      parent: container.current,
       doc: value,
       extensions: [
         // Lines are counted as in the service. Other line ends in a text are kept unchanged.
         EditorState.lineSeparator.of("\n"),
         EditorView.clipboardInputFilter.of((text) => text.replace(/\r\n?/g, "\n")),
-        highlightSpecialChars({ addSpecialChars: HIDDEN, render: hiddenCharacter }),
+        highlightSpecialChars({ addSpecialChars: HIDDEN_CHARACTERS, render: renderHiddenCharacter }),
         history(),
         drawSelection(),
         EditorView.lineWrapping,
         bracketMatching(),
         closeBrackets(),
         cel,
-        syntaxHighlighting(celColours),
+        syntaxHighlighting(celHighlightStyle),
         autocompletion({
-          override: [completionSource(() => known.current)],
+          override: [completionSource(() => vocabularyRef.current)],
           tooltipClass: () => classes.completion ?? "",
           icons: false,
         }),
@@ -128,7 +128,7 @@ export default function CodeEditor({
           ...historyKeymap,
           ...lintKeymap,
         ]),
-        look,
+        editorTheme,
         EditorView.contentAttributes.of((view) => ({
           "aria-label": attributes.current.label,
           "aria-describedby": attributes.current.describedBy,
@@ -141,15 +141,19 @@ export default function CodeEditor({
           "data-mantine-stop-propagation": String(completionStatus(view.state) !== null),
         })),
         EditorView.updateListener.of((update) => {
-          if (update.transactions.some((one) => one.docChanged && one.annotation(given) === undefined)) {
-            changed(update.state.doc.toString());
+          if (
+            update.transactions.some(
+              (transaction) => transaction.docChanged && transaction.annotation(externalChange) === undefined,
+            )
+          ) {
+            notifyChange(update.state.doc.toString());
           }
         }),
       ],
     });
-    view.current = made;
+    view.current = editor;
     return () => {
-      made.destroy();
+      editor.destroy();
       view.current = null;
     };
   }, []);
@@ -159,7 +163,7 @@ export default function CodeEditor({
     if (current !== null && current.state.doc.toString() !== value) {
       current.dispatch({
         changes: { from: 0, to: current.state.doc.length, insert: value },
-        annotations: given.of(true),
+        annotations: externalChange.of(true),
       });
     }
   }, [value]);
@@ -172,36 +176,39 @@ export default function CodeEditor({
   useEffect(() => {
     const current = view.current;
     // Underlines move with the text until there are diagnostics for the new text.
-    if (current !== null && about !== null && current.state.doc.toString() === about) {
+    if (current !== null && diagnosedText !== null && current.state.doc.toString() === diagnosedText) {
       current.dispatch(
         setDiagnostics(
           current.state,
-          remarks.map((remark) => diagnostic(about, remark)),
+          diagnostics.map((diagnostic) => toLintDiagnostic(diagnosedText, diagnostic)),
         ),
       );
     }
-  }, [remarks, about]);
+  }, [diagnostics, diagnosedText]);
 
   useImperativeHandle(handle, () => ({
     focus: () => view.current?.focus(),
-    reveal: (remark) => {
+    reveal: (diagnostic) => {
       const current = view.current;
       if (current !== null) {
-        const { from, to } = rangeOf(current.state.doc.toString(), remark);
+        const { from, to } = rangeOf(current.state.doc.toString(), diagnostic);
         current.dispatch({ selection: { anchor: from, head: to }, scrollIntoView: true });
         current.focus();
       }
     },
   }));
 
-  return <div ref={place} className={classes.editor} data-invalid={invalid || undefined} />;
+  return <div ref={container} className={classes.editor} data-invalid={invalid || undefined} />;
 }
 
-function diagnostic(text: string, { severity, message, hint, fixes, ...place }: Remark): Diagnostic {
+function toLintDiagnostic(
+  text: string,
+  { severity, message, hint, fixes, ...position }: Diagnostic,
+): LintDiagnostic {
   return {
-    ...rangeOf(text, place),
+    ...rangeOf(text, position),
     severity,
-    message: visible(plainMessage(hint === undefined ? message : `${message}\n${hint}`)),
+    message: sanitize(plainMessage(hint === undefined ? message : `${message}\n${hint}`)),
     actions: fixes.map((fix) => ({
       name: fix.label,
       apply: (view) =>

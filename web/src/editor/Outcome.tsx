@@ -3,11 +3,11 @@ import { IconAlertTriangle, IconCircleCheck, IconCircleMinus } from "@tabler/ico
 import { type ReactNode, useState } from "react";
 import type { Api } from "../api/client";
 import { Message } from "../components/Message";
-import { Visible } from "../components/Visible";
+import { SanitizedText } from "../components/SanitizedText";
 import { plainMessage } from "../lib/messages";
-import { visible } from "../lib/visible";
-import classes from "./Decided.module.css";
-import { segments } from "./place";
+import { sanitize } from "../lib/sanitize";
+import classes from "./Outcome.module.css";
+import { segments } from "./position";
 
 /** The outcome of a policy for a span, as an icon and a word. */
 export function Outcome({ outcome, children }: { outcome: Api["PolicyOutcome"]; children: ReactNode }) {
@@ -22,28 +22,28 @@ export function Outcome({ outcome, children }: { outcome: Api["PolicyOutcome"]; 
 }
 
 /** An expression with its decisive parts marked. */
-export function DecidedExpression({
+export function HighlightedExpression({
   expression,
-  parts,
+  decisions,
 }: {
   expression: string;
-  parts: readonly Api["Decision"][];
+  decisions: readonly Api["Decision"][];
 }) {
   return (
     <pre className={classes.expression}>
-      {segments(expression, parts).map(({ text, marks }, index) => {
+      {segments(expression, decisions).map(({ text, marks }, index) => {
         const inner = marks.at(-1);
         const key = `${index} ${text}`;
         return inner === undefined ? (
-          <Visible key={key} text={text} />
+          <SanitizedText key={key} text={text} />
         ) : (
           <mark
             key={key}
             className={classes.mark}
             data-outcome={inner.outcome}
-            title={inner.detail === undefined ? inner.outcome : visible(plainMessage(inner.detail))}
+            title={inner.detail === undefined ? inner.outcome : sanitize(plainMessage(inner.detail))}
           >
-            <Visible text={text} />
+            <SanitizedText text={text} />
           </mark>
         );
       })}
@@ -52,41 +52,41 @@ export function DecidedExpression({
 }
 
 /** Descriptions of the outcome and of the decisive parts, without duplicates. */
-export function DecidedDetails({
+export function OutcomeDetails({
   outcome,
   detail,
-  parts,
+  decisions,
 }: {
   outcome: Api["PolicyOutcome"];
   detail?: string | undefined;
-  parts: readonly Api["Decision"][];
+  decisions: readonly Api["Decision"][];
 }) {
-  const [all, setAll] = useState(false);
+  const [showAll, setShowAll] = useState(false);
   const details = [
     ...new Map(
-      [{ outcome, detail }, ...parts].flatMap((one) =>
-        one.detail === undefined ? [] : [[one.detail, one.outcome] as const],
+      [{ outcome, detail }, ...decisions].flatMap((item) =>
+        item.detail === undefined ? [] : [[item.detail, item.outcome] as const],
       ),
     ),
   ];
-  const shown = all ? details : details.slice(0, 4);
+  const shownDetails = showAll ? details : details.slice(0, 4);
   return (
     <Stack gap={2} mt={4}>
-      {shown.map(([said, of]) => (
-        <Group key={said} gap={6} wrap="nowrap" align="flex-start">
+      {shownDetails.map(([text, textOutcome]) => (
+        <Group key={text} gap={6} wrap="nowrap" align="flex-start">
           <Badge size="xs" variant="default" tt="none" style={{ flex: "none" }} mt={3}>
-            {of}
+            {textOutcome}
           </Badge>
           <Text size="xs" style={{ overflowWrap: "anywhere" }}>
-            <Message text={said} most={all ? 10_000 : 400} />
+            <Message text={text} maxLength={showAll ? 10_000 : 400} />
           </Text>
         </Group>
       ))}
-      {!all && (shown.length < details.length || details.some(([said]) => said.length > 400)) && (
+      {!showAll && (shownDetails.length < details.length || details.some(([text]) => text.length > 400)) && (
         <Button
           size="compact-xs"
           variant="subtle"
-          onClick={() => setAll(true)}
+          onClick={() => setShowAll(true)}
           style={{ alignSelf: "start" }}
         >
           Show all

@@ -25,11 +25,11 @@ import type { Api } from "../api/client";
 import { useMe } from "../app/useMe";
 import { errorText } from "../components/errorText";
 import { Message } from "../components/Message";
-import { Visible } from "../components/Visible";
+import { SanitizedText } from "../components/SanitizedText";
 import type { EditorHandle } from "./CodeEditor";
+import { type Diagnostic, summary, toDiagnostics } from "./diagnostics";
 import classes from "./PolicyEditor.module.css";
 import { checkQuery, fixesQuery } from "./queries";
-import { type Remark, remarksOf, summary } from "./remarks";
 import { useVocabulary } from "./vocabulary";
 
 const CodeEditor = lazy(() => import("./CodeEditor"));
@@ -37,7 +37,7 @@ const CodeEditor = lazy(() => import("./CodeEditor"));
 /** Pause before checking: long enough while typing, short enough to seem immediate. */
 const PAUSE_MS = 300;
 
-const NONE: readonly Api["Diagnostic"][] = [];
+const NO_DIAGNOSTICS: readonly Api["Diagnostic"][] = [];
 
 /** Editor for a CEL expression with continuous validation by the service.
  *
@@ -48,8 +48,8 @@ export function PolicyEditor({
   onChange,
   label,
   description,
-  diagnostics = NONE,
-  warnings = NONE,
+  diagnostics = NO_DIAGNOSTICS,
+  warnings = NO_DIAGNOSTICS,
   placeholder = 'ServiceName == "checkout"',
 }: {
   value: string;
@@ -66,27 +66,27 @@ export function PolicyEditor({
   const id = useId();
   const vocabulary = useVocabulary();
   const handle = useRef<EditorHandle>(null);
-  const [settled] = useDebouncedValue(value, PAUSE_MS);
+  const [debouncedValue] = useDebouncedValue(value, PAUSE_MS);
   const check = useQuery({
-    ...checkQuery(settled),
-    enabled: me.is_admin && settled.trim() !== "",
+    ...checkQuery(debouncedValue),
+    enabled: me.is_admin && debouncedValue.trim() !== "",
     // Until the result arrives, the previous one is shown, so that the page does not flicker during typing.
     placeholderData: keepPreviousData,
   });
-  const fresh = check.isPlaceholderData ? undefined : check.data;
-  const fixes = useQuery(fixesQuery(settled, fresh));
-  const told = useOfText(value, diagnostics, warnings);
-  const current = settled === value && fresh !== undefined;
-  const found = useMemo(
-    () => (check.data === undefined ? [] : remarksOf(check.data, fixes.data)),
+  const currentResult = check.isPlaceholderData ? undefined : check.data;
+  const fixes = useQuery(fixesQuery(debouncedValue, currentResult));
+  const externalDiagnostics = useDiagnosticsOfText(value, diagnostics, warnings);
+  const isCurrent = debouncedValue === value && currentResult !== undefined;
+  const checkDiagnostics = useMemo(
+    () => (check.data === undefined ? [] : toDiagnostics(check.data, fixes.data)),
     [check.data, fixes.data],
   );
-  const empty = value.trim() === "";
-  const remarks = useMemo(
-    () => (empty ? [] : distinct([...found, ...remarksOf(told)])),
-    [empty, found, told],
+  const isEmpty = value.trim() === "";
+  const allDiagnostics = useMemo(
+    () => (isEmpty ? [] : withoutDuplicates([...checkDiagnostics, ...toDiagnostics(externalDiagnostics)])),
+    [isEmpty, checkDiagnostics, externalDiagnostics],
   );
-  const invalid = remarks.some((remark) => remark.severity === "error");
+  const invalid = allDiagnostics.some((diagnostic) => diagnostic.severity === "error");
   return (
     <Stack gap={4}>
       {/* The editor is not a form control that a label could refer to. It has the same text as its accessible name. */}
@@ -95,7 +95,9 @@ export function PolicyEditor({
       </Input.Label>
       {description !== undefined && <Input.Description>{description}</Input.Description>}
       <Suspense
-        fallback={<pre className={classes.loading}>{value === "" ? " " : <Visible text={value} />}</pre>}
+        fallback={
+          <pre className={classes.loading}>{value === "" ? " " : <SanitizedText text={value} />}</pre>
+        }
       >
         <CodeEditor
           value={value}
@@ -104,23 +106,23 @@ export function PolicyEditor({
           describedBy={`${id}-status`}
           invalid={invalid}
           placeholder={placeholder}
-          remarks={remarks}
+          diagnostics={allDiagnostics}
           // Positions in the previous text would refer to other characters of this one.
-          about={empty ? value : check.isPlaceholderData ? null : settled}
+          diagnosedText={isEmpty ? value : check.isPlaceholderData ? null : debouncedValue}
           vocabulary={vocabulary}
           handle={handle}
         />
       </Suspense>
       <Box id={`${id}-status`}>
-        {!empty && (
+        {!isEmpty && (
           <Status
-            remarks={remarks}
-            checked={current ? fresh : undefined}
-            checking={me.is_admin && !current && !check.isError}
-            admin={me.is_admin}
+            diagnostics={allDiagnostics}
+            result={isCurrent ? currentResult : undefined}
+            isChecking={me.is_admin && !isCurrent && !check.isError}
+            isAdmin={me.is_admin}
           />
         )}
-        {check.isError && !empty && (
+        {check.isError && !isEmpty && (
           <Text size="xs" c="var(--tw-error)">
             The expression could not be checked: <Message text={errorText(check.error)} />{" "}
             <Anchor component="button" type="button" inherit onClick={() => void check.refetch()}>
@@ -129,95 +131,103 @@ export function PolicyEditor({
           </Text>
         )}
       </Box>
-      {remarks.length > 0 && (
-        <ul className={classes.remarks} aria-label={`Diagnostics for ${label}`}>
-          {remarks.map((remark) => (
-            <RemarkLine
-              key={keyOf(remark)}
-              remark={remark}
-              onReveal={() => handle.current?.reveal(remark)}
+      {allDiagnostics.length > 0 && (
+        <ul className={classes.diagnostics} aria-label={`Diagnostics for ${label}`}>
+          {allDiagnostics.map((diagnostic) => (
+            <DiagnosticItem
+              key={diagnosticKey(diagnostic)}
+              diagnostic={diagnostic}
+              onReveal={() => handle.current?.reveal(diagnostic)}
               onFix={onChange}
             />
           ))}
         </ul>
       )}
-      {current && fresh.predicate !== null && <Predicate text={fresh.predicate} />}
+      {isCurrent && currentResult.predicate !== null && <Predicate text={currentResult.predicate} />}
     </Stack>
   );
 }
 
 /** Diagnostics of a text, as long as the text is unchanged. */
-function useOfText(
+function useDiagnosticsOfText(
   value: string,
   errors: readonly Api["Diagnostic"][],
   warnings: readonly Api["Diagnostic"][],
 ): { errors: Api["Diagnostic"][]; warnings: Api["Diagnostic"][] } {
-  const [about, setAbout] = useState({ errors, warnings, value });
-  if (about.errors !== errors || about.warnings !== warnings) {
-    setAbout({ errors, warnings, value });
+  const [snapshot, setSnapshot] = useState({ errors, warnings, value });
+  if (snapshot.errors !== errors || snapshot.warnings !== warnings) {
+    setSnapshot({ errors, warnings, value });
   }
-  const holds = about.value === value;
+  const isUnchanged = snapshot.value === value;
   return useMemo(
-    () => ({ errors: holds ? [...errors] : [], warnings: holds ? [...warnings] : [] }),
-    [holds, errors, warnings],
+    () => ({ errors: isUnchanged ? [...errors] : [], warnings: isUnchanged ? [...warnings] : [] }),
+    [isUnchanged, errors, warnings],
   );
 }
 
-const keyOf = (remark: Remark) =>
-  `${remark.severity} ${remark.line}:${remark.column}+${remark.length} ${remark.message}`;
+const diagnosticKey = (diagnostic: Diagnostic) =>
+  `${diagnostic.severity} ${diagnostic.line}:${diagnostic.column}+${diagnostic.length} ${diagnostic.message}`;
 
-function distinct(remarks: readonly Remark[]): Remark[] {
-  return [...new Map(remarks.toReversed().map((remark) => [keyOf(remark), remark])).values()].toReversed();
+function withoutDuplicates(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  return [
+    ...new Map(
+      diagnostics.toReversed().map((diagnostic) => [diagnosticKey(diagnostic), diagnostic]),
+    ).values(),
+  ].toReversed();
 }
 
 function Status({
-  remarks,
-  checked,
-  checking,
-  admin,
+  diagnostics,
+  result,
+  isChecking,
+  isAdmin,
 }: {
-  remarks: readonly Remark[];
-  checked: Api["CheckResult"] | undefined;
-  checking: boolean;
-  admin: boolean;
+  diagnostics: readonly Diagnostic[];
+  result: Api["CheckResult"] | undefined;
+  isChecking: boolean;
+  isAdmin: boolean;
 }) {
-  const worst = remarks.some((remark) => remark.severity === "error")
+  const worstSeverity = diagnostics.some((diagnostic) => diagnostic.severity === "error")
     ? "error"
-    : remarks.length > 0
+    : diagnostics.length > 0
       ? "warning"
       : "fine";
-  if (!admin && remarks.length === 0) {
+  if (!isAdmin && diagnostics.length === 0) {
     return null;
   }
   return (
-    <Group gap="xs" className={classes.status} data-worst={checked === undefined ? undefined : worst}>
+    <Group
+      gap="xs"
+      className={classes.status}
+      data-worst-severity={result === undefined ? undefined : worstSeverity}
+    >
       <Group gap={6} role="status" wrap="nowrap">
-        {checking ? (
+        {isChecking ? (
           <>
             <Loader size={12} aria-hidden />
             <span>Checking…</span>
           </>
         ) : (
-          (checked !== undefined || !admin) && (
+          (result !== undefined || !isAdmin) && (
             <>
-              {worst === "error" ? (
+              {worstSeverity === "error" ? (
                 <IconCircleX size={16} aria-hidden />
-              ) : worst === "warning" ? (
+              ) : worstSeverity === "warning" ? (
                 <IconAlertTriangle size={16} aria-hidden />
               ) : (
                 <IconCircleCheck size={16} aria-hidden />
               )}
-              <span>{summary(remarks)}</span>
+              <span>{summary(diagnostics)}</span>
             </>
           )
         )}
       </Group>
-      {checked !== undefined && checked.fields.length > 0 && (
+      {result !== undefined && result.fields.length > 0 && (
         <Group gap={4} className={classes.fields}>
           <span>reads</span>
-          {checked.fields.map((field) => (
+          {result.fields.map((field) => (
             <Badge key={field} variant="default" size="sm" tt="none" fw={400} className={classes.field}>
-              <Visible text={field} most={80} />
+              <SanitizedText text={field} maxLength={80} />
             </Badge>
           ))}
         </Group>
@@ -226,32 +236,32 @@ function Status({
   );
 }
 
-function RemarkLine({
-  remark,
+function DiagnosticItem({
+  diagnostic,
   onReveal,
   onFix,
 }: {
-  remark: Remark;
+  diagnostic: Diagnostic;
   onReveal: () => void;
   onFix: (text: string) => void;
 }) {
   return (
-    <li data-severity={remark.severity}>
+    <li data-severity={diagnostic.severity}>
       <UnstyledButton
-        className={classes.place}
+        className={classes.position}
         onClick={onReveal}
-        aria-label={`${remark.line}:${remark.column}, ${remark.severity}: go there`}
+        aria-label={`${diagnostic.line}:${diagnostic.column}, ${diagnostic.severity}: go there`}
       >
-        {remark.line}:{remark.column}
+        {diagnostic.line}:{diagnostic.column}
       </UnstyledButton>
-      <div className={classes.said}>
-        <Message text={remark.message} />
-        {remark.hint !== undefined && (
+      <div className={classes.message}>
+        <Message text={diagnostic.message} />
+        {diagnostic.hint !== undefined && (
           <div className={classes.hint}>
-            <Message text={remark.hint} />
+            <Message text={diagnostic.hint} />
           </div>
         )}
-        {remark.fixes.map((fix) => (
+        {diagnostic.fixes.map((fix) => (
           <Button
             key={fix.text}
             size="compact-xs"
@@ -281,7 +291,7 @@ function Predicate({ text }: { text: string }) {
       </UnstyledButton>
       <Collapse expanded={opened} id={id}>
         <pre className={classes.predicate}>
-          <Visible text={text} />
+          <SanitizedText text={text} />
         </pre>
       </Collapse>
     </div>

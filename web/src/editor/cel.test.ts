@@ -14,15 +14,15 @@ const names = tagHighlighter([
   { tag: tags.function(tags.variableName), class: "function" },
 ]);
 
-function coloured(text: string): [string, string][] {
-  const found: [string, string][] = [];
-  highlightTree(cel.parser.parse(text), names, (from, to, name) => found.push([text.slice(from, to), name]));
-  return found;
+function highlight(text: string): [string, string][] {
+  const tokens: [string, string][] = [];
+  highlightTree(cel.parser.parse(text), names, (from, to, name) => tokens.push([text.slice(from, to), name]));
+  return tokens;
 }
 
 describe("CEL highlighting", () => {
   it("distinguishes names, functions, strings and operators", () => {
-    expect(coloured('ServiceName.startsWith("a") && size(user.roles) > 1')).toEqual([
+    expect(highlight('ServiceName.startsWith("a") && size(user.roles) > 1')).toEqual([
       ["startsWith", "function"],
       ['"a"', "string"],
       ["&&", "operator"],
@@ -34,27 +34,27 @@ describe("CEL highlighting", () => {
   });
 
   it("recognises raw strings, in which a backslash is literal", () => {
-    expect(coloured('r"\\" in x')).toEqual([
+    expect(highlight('r"\\" in x')).toEqual([
       ['r"\\"', "string"],
       ["in", "in"],
     ]);
   });
 
   it("continues only triple-quoted strings over several lines", () => {
-    expect(coloured('"""a\n"b""" == true')).toEqual([
+    expect(highlight('"""a\n"b""" == true')).toEqual([
       ['"""a', "string"],
       ['"b"""', "string"],
       ["==", "operator"],
       ["true", "bool"],
     ]);
-    expect(coloured('"a\nfalse')).toEqual([
+    expect(highlight('"a\nfalse')).toEqual([
       ['"a', "string"],
       ["false", "bool"],
     ]);
   });
 
   it("does not highlight a member that is named like a keyword", () => {
-    expect(coloured("x.user == y // in")).toEqual([
+    expect(highlight("x.user == y // in")).toEqual([
       ["==", "operator"],
       ["// in", "comment"],
     ]);

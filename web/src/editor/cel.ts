@@ -2,14 +2,14 @@ import { HighlightStyle, StreamLanguage, type StringStream } from "@codemirror/l
 import { tags } from "@lezer/highlight";
 
 type StringState = { readonly quote: string; readonly raw: boolean };
-type State = { string: StringState | null; dotted: boolean };
+type State = { string: StringState | null; afterDot: boolean };
 
 /** Functions and macros of policies, called on a value. */
 export const METHODS = ["startsWith", "endsWith", "contains", "matches", "exists", "all", "exists_one"];
 const FUNCTIONS = ["has", "size"];
 
 /** Reads a string up to its end, or up to the end of the line. */
-function inString(stream: StringStream, state: State, string: StringState): string {
+function readString(stream: StringStream, state: State, string: StringState): string {
   while (!stream.eol()) {
     if (stream.match(string.quote)) {
       state.string = null;
@@ -29,7 +29,7 @@ function inString(stream: StringStream, state: State, string: StringState): stri
 /** Reads one CEL token and returns its highlighting tag. */
 function token(stream: StringStream, state: State): string | null {
   if (state.string !== null) {
-    return inString(stream, state, state.string);
+    return readString(stream, state, state.string);
   }
   if (stream.eatSpace()) {
     return null;
@@ -38,38 +38,38 @@ function token(stream: StringStream, state: State): string | null {
     stream.skipToEnd();
     return "lineComment";
   }
-  const open = stream.match(/^([rRbB]{0,2})("""|'''|"|')/);
-  if (open !== null && typeof open !== "boolean") {
-    state.string = { quote: open[2] ?? '"', raw: /r/i.test(open[1] ?? "") };
-    state.dotted = false;
-    return inString(stream, state, state.string);
+  const openingQuote = stream.match(/^([rRbB]{0,2})("""|'''|"|')/);
+  if (openingQuote !== null && typeof openingQuote !== "boolean") {
+    state.string = { quote: openingQuote[2] ?? '"', raw: /r/i.test(openingQuote[1] ?? "") };
+    state.afterDot = false;
+    return readString(stream, state, state.string);
   }
   const word = stream.match(/^[A-Za-z_][A-Za-z0-9_]*/);
   if (word !== null && typeof word !== "boolean") {
-    const dotted = state.dotted;
-    state.dotted = false;
-    return nameOf(word[0], dotted, stream.match(/^\s*\(/, false) !== null);
+    const afterDot = state.afterDot;
+    state.afterDot = false;
+    return identifierTag(word[0], afterDot, stream.match(/^\s*\(/, false) !== null);
   }
   if (stream.match(/^\d[A-Za-z0-9]*(\.\d+)?/)) {
-    state.dotted = false;
+    state.afterDot = false;
     return "number";
   }
   if (stream.match(/^(&&|\|\||==|!=|<=|>=|[!<>?:])/)) {
-    state.dotted = false;
+    state.afterDot = false;
     return "operator";
   }
   const character = stream.next();
-  state.dotted = character === ".";
+  state.afterDot = character === ".";
   return character !== undefined && character !== null && "()[]{},.".includes(character)
     ? "punctuation"
     : null;
 }
 
-function nameOf(word: string, dotted: boolean, called: boolean): string {
-  if (dotted) {
-    return called && METHODS.includes(word) ? "propertyName.function" : "propertyName";
+function identifierTag(word: string, afterDot: boolean, isCall: boolean): string {
+  if (afterDot) {
+    return isCall && METHODS.includes(word) ? "propertyName.function" : "propertyName";
   }
-  if (called && FUNCTIONS.includes(word)) {
+  if (isCall && FUNCTIONS.includes(word)) {
     return "variableName.function";
   }
   switch (word) {
@@ -89,7 +89,7 @@ function nameOf(word: string, dotted: boolean, called: boolean): string {
 /** The CEL dialect of policies. */
 export const cel = StreamLanguage.define<State>({
   name: "cel",
-  startState: () => ({ string: null, dotted: false }),
+  startState: () => ({ string: null, afterDot: false }),
   copyState: (state) => ({ ...state }),
   token,
   languageData: {
@@ -99,9 +99,9 @@ export const cel = StreamLanguage.define<State>({
 });
 
 /** Colours with a contrast of at least 4.5:1 on the editor's background, in both themes. */
-export const celColours = HighlightStyle.define([
+export const celHighlightStyle = HighlightStyle.define([
   { tag: tags.string, color: "light-dark(#2b6a30, #8fd694)" },
-  { tag: tags.lineComment, color: "var(--tw-quiet)", fontStyle: "italic" },
+  { tag: tags.lineComment, color: "var(--tw-text-secondary)", fontStyle: "italic" },
   { tag: tags.number, color: "light-dark(#8a4b00, #ffc078)" },
   { tag: tags.bool, color: "light-dark(#8a4b00, #ffc078)" },
   { tag: tags.operator, color: "light-dark(#7a2a8f, #e0a9f0)" },

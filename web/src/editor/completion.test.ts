@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { attributeReference, offers, type Vocabulary } from "./completion";
+import { attributeReference, completionsAtEnd, type Vocabulary } from "./completion";
 
 const vocabulary: Vocabulary = {
   fields: [
@@ -13,62 +13,64 @@ const vocabulary: Vocabulary = {
   attributes: ["team", "cost centre"],
 };
 
-const at = (before: string, asked = false) => {
-  const found = offers(before, vocabulary, asked);
-  return found === null ? null : { from: found.from, texts: found.offers.map(({ text }) => text) };
+const completionsAt = (before: string, explicit = false) => {
+  const completions = completionsAtEnd(before, vocabulary, explicit);
+  return completions === null
+    ? null
+    : { from: completions.from, texts: completions.items.map(({ text }) => text) };
 };
 
 describe("completion", () => {
   it("offers fields by prefix", () => {
-    expect(at("Ser")?.texts[0]).toBe("ServiceName");
+    expect(completionsAt("Ser")?.texts[0]).toBe("ServiceName");
   });
 
   it("offers map keys by their name alone", () => {
-    expect(at("tenant")).toMatchObject({
+    expect(completionsAt("tenant")).toMatchObject({
       from: 0,
       texts: expect.arrayContaining(['SpanAttributes["tenant.id"]']),
     });
   });
 
   it("offers the keys of a map within its bracket, as replacements of the whole reference", () => {
-    expect(at('ServiceName == "a" && SpanAttributes["')).toEqual({
+    expect(completionsAt('ServiceName == "a" && SpanAttributes["')).toEqual({
       from: 22,
       texts: ['SpanAttributes["tenant.id"]', 'SpanAttributes["env"]'],
     });
-    expect(at('SpanAttributes["te')?.texts).toEqual(['SpanAttributes["tenant.id"]']);
-    expect(at("SpanAttributes.")?.texts).toEqual([]);
+    expect(completionsAt('SpanAttributes["te')?.texts).toEqual(['SpanAttributes["tenant.id"]']);
+    expect(completionsAt("SpanAttributes.")?.texts).toEqual([]);
   });
 
   it("offers members of the caller", () => {
-    expect(at("x in user.")).toEqual({
+    expect(completionsAt("x in user.")).toEqual({
       from: 5,
       texts: ["user.attributes.team", 'user.attributes["cost centre"]', "user.username", "user.roles"],
     });
-    expect(at("x in user.attributes.te")?.texts).toEqual(["user.attributes.team"]);
+    expect(completionsAt("x in user.attributes.te")?.texts).toEqual(["user.attributes.team"]);
   });
 
   it("offers functions for a string and a list, and none for a boolean", () => {
-    expect(at("ServiceName.st")).toEqual({
+    expect(completionsAt("ServiceName.st")).toEqual({
       from: 12,
       texts: ['startsWith("")', 'endsWith("")', 'contains("")', 'matches("^")'],
     });
-    expect(at("Events.Name.")?.texts).toEqual(["exists(v, )", "all(v, )", "exists_one(v, )"]);
-    expect(at("user.roles.ex")?.texts).toEqual(["exists(v, )", "all(v, )", "exists_one(v, )"]);
-    expect(at("Sampled.")?.texts).toEqual([]);
+    expect(completionsAt("Events.Name.")?.texts).toEqual(["exists(v, )", "all(v, )", "exists_one(v, )"]);
+    expect(completionsAt("user.roles.ex")?.texts).toEqual(["exists(v, )", "all(v, )", "exists_one(v, )"]);
+    expect(completionsAt("Sampled.")?.texts).toEqual([]);
   });
 
   it("offers no numeric fields, which policies cannot use", () => {
-    expect(at("Dur")?.texts).not.toContain("Duration");
+    expect(completionsAt("Dur")?.texts).not.toContain("Duration");
   });
 
   it("offers nothing in strings and comments", () => {
-    expect(at('ServiceName == "Ser')).toBeNull();
-    expect(at("true // Ser")).toBeNull();
+    expect(completionsAt('ServiceName == "Ser')).toBeNull();
+    expect(completionsAt("true // Ser")).toBeNull();
   });
 
   it("offers everything at an empty position only on request", () => {
-    expect(at("ServiceName == ")).toBeNull();
-    expect(at("ServiceName == ", true)?.texts).toContain("user.roles");
+    expect(completionsAt("ServiceName == ")).toBeNull();
+    expect(completionsAt("ServiceName == ", true)?.texts).toContain("user.roles");
   });
 });
 

@@ -1,7 +1,7 @@
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import type { EditorView } from "@codemirror/view";
 import type { Api } from "../api/client";
-import { visible } from "../lib/visible";
+import { sanitize } from "../lib/sanitize";
 
 /** Names that an expression can use. */
 export type Vocabulary = {
@@ -9,47 +9,53 @@ export type Vocabulary = {
   readonly attributes: readonly string[];
 };
 
-export type Offer = {
+export type CompletionItem = {
   readonly label: string;
   readonly detail: string;
   readonly kind: "field" | "user" | "function" | "keyword";
-  /** Text to insert, without the `|`. The cursor is placed `back` characters before its end. */
+  /** Text to insert, without the `|`. The cursor is placed `cursorBack` characters before its end. */
   readonly text: string;
-  readonly back: number;
+  readonly cursorBack: number;
 };
 
-const TYPES: Record<Api["LogicalType"], string> = {
+const TYPE_LABELS: Record<Api["LogicalType"], string> = {
   string: "string",
   string_array: "list of strings",
   boolean: "boolean",
   number: "number",
 };
 
-const offer = (kind: Offer["kind"], text: string, detail: string, back = 0, label = text): Offer => ({
+const completionItem = (
+  kind: CompletionItem["kind"],
+  text: string,
+  detail: string,
+  cursorBack = 0,
+  label = text,
+): CompletionItem => ({
   kind,
   text,
   detail,
-  back,
+  cursorBack,
   label,
 });
 
-const ON_TEXT = [
-  offer("function", 'startsWith("")', "begins with the text", 2, "startsWith"),
-  offer("function", 'endsWith("")', "ends with the text", 2, "endsWith"),
-  offer("function", 'contains("")', "contains the text", 2, "contains"),
-  offer("function", 'matches("^")', "matches the pattern", 2, "matches"),
+const STRING_METHODS = [
+  completionItem("function", 'startsWith("")', "begins with the text", 2, "startsWith"),
+  completionItem("function", 'endsWith("")', "ends with the text", 2, "endsWith"),
+  completionItem("function", 'contains("")', "contains the text", 2, "contains"),
+  completionItem("function", 'matches("^")', "matches the pattern", 2, "matches"),
 ];
-const ON_LISTS = [
-  offer("function", "exists(v, )", "for some element", 1, "exists"),
-  offer("function", "all(v, )", "for every element", 1, "all"),
-  offer("function", "exists_one(v, )", "for exactly one element", 1, "exists_one"),
+const LIST_METHODS = [
+  completionItem("function", "exists(v, )", "for some element", 1, "exists"),
+  completionItem("function", "all(v, )", "for every element", 1, "all"),
+  completionItem("function", "exists_one(v, )", "for exactly one element", 1, "exists_one"),
 ];
-const WORDS = [
-  offer("function", "has()", "whether a key or an attribute is set", 1, "has"),
-  offer("function", "size()", "length of a string or a list", 1, "size"),
-  offer("keyword", "in", "one of a list"),
-  offer("keyword", "true", "boolean"),
-  offer("keyword", "false", "boolean"),
+const FUNCTIONS_AND_KEYWORDS = [
+  completionItem("function", "has()", "whether a key or an attribute is set", 1, "has"),
+  completionItem("function", "size()", "length of a string or a list", 1, "size"),
+  completionItem("keyword", "in", "one of a list"),
+  completionItem("keyword", "true", "boolean"),
+  completionItem("keyword", "false", "boolean"),
 ];
 
 const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -59,22 +65,22 @@ export function attributeReference(name: string): string {
   return IDENTIFIER.test(name) ? `user.attributes.${name}` : `user.attributes[${JSON.stringify(name)}]`;
 }
 
-function references({ fields, attributes }: Vocabulary): Offer[] {
+function references({ fields, attributes }: Vocabulary): CompletionItem[] {
   return [
     ...fields
       .filter((field) => field.type !== "number")
-      .map((field) => offer("field", field.ref, TYPES[field.type], 0, visible(field.ref))),
+      .map((field) => completionItem("field", field.ref, TYPE_LABELS[field.type], 0, sanitize(field.ref))),
     ...attributes.map((name) =>
-      offer(
+      completionItem(
         "user",
         attributeReference(name),
         "attribute of the caller",
         0,
-        visible(attributeReference(name)),
+        sanitize(attributeReference(name)),
       ),
     ),
-    offer("user", "user.username", "string"),
-    offer("user", "user.roles", "list of strings"),
+    completionItem("user", "user.username", "string"),
+    completionItem("user", "user.roles", "list of strings"),
   ];
 }
 
@@ -83,20 +89,20 @@ const REFERENCE =
   /[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\["[^"\\\n]*"\])*(?:\.|\["?[^"\\\n\]]*)?$/;
 
 /** Returns whether a text ends inside a string, inside a comment, or outside both. */
-function openAtEnd(text: string): "string" | "comment" | null {
+function contextAtEnd(text: string): "string" | "comment" | null {
   const line = text.slice(text.lastIndexOf("\n") + 1);
   let quote: string | null = null;
-  for (let at = 0; at < line.length; at += 1) {
-    const character = line[at];
+  for (let index = 0; index < line.length; index += 1) {
+    const character = line[index];
     if (quote !== null) {
       if (character === "\\") {
-        at += 1;
+        index += 1;
       } else if (character === quote) {
         quote = null;
       }
     } else if (character === '"' || character === "'") {
       quote = character;
-    } else if (character === "/" && line[at + 1] === "/") {
+    } else if (character === "/" && line[index + 1] === "/") {
       return "comment";
     }
   }
@@ -104,67 +110,73 @@ function openAtEnd(text: string): "string" | "comment" | null {
 }
 
 /** Returns the completions at the end of a text and the offset from which they replace it, or `null`. */
-export function offers(
+export function completionsAtEnd(
   before: string,
   vocabulary: Vocabulary,
-  asked: boolean,
-): { from: number; offers: Offer[] } | null {
-  const open = openAtEnd(before);
-  const written = REFERENCE.exec(before)?.[0] ?? "";
+  explicit: boolean,
+): { from: number; items: CompletionItem[] } | null {
+  const context = contextAtEnd(before);
+  const reference = REFERENCE.exec(before)?.[0] ?? "";
   // Inside a string, only keys are completed.
-  if (open === "comment" || (open === "string" && !/\["[^"]*$/.test(written))) {
+  if (context === "comment" || (context === "string" && !/\["[^"]*$/.test(reference))) {
     return null;
   }
-  const from = before.length - written.length;
-  const named = references(vocabulary);
-  const longer = named.filter(
+  const from = before.length - reference.length;
+  const allReferences = references(vocabulary);
+  const matches = allReferences.filter(
     ({ text }) =>
-      text !== written &&
-      (text.toLowerCase().startsWith(written.toLowerCase()) ||
+      text !== reference &&
+      (text.toLowerCase().startsWith(reference.toLowerCase()) ||
         // Keys also match without the name of their map.
-        (/^\w+$/.test(written) && text.toLowerCase().includes(written.toLowerCase()))),
+        (/^\w+$/.test(reference) && text.toLowerCase().includes(reference.toLowerCase()))),
   );
-  if (written === "") {
-    return asked ? { from, offers: [...named, ...WORDS] } : null;
+  if (reference === "") {
+    return explicit ? { from, items: [...allReferences, ...FUNCTIONS_AND_KEYWORDS] } : null;
   }
-  const [, whole, method] = /^(.*)\.([A-Za-z_]*)$/s.exec(written) ?? [];
-  if (open === null && whole !== undefined && method !== undefined && longer.length === 0) {
-    return { from: before.length - method.length, offers: methods(whole, vocabulary) };
+  const [, receiver, method] = /^(.*)\.([A-Za-z_]*)$/s.exec(reference) ?? [];
+  if (context === null && receiver !== undefined && method !== undefined && matches.length === 0) {
+    return { from: before.length - method.length, items: methodsOf(receiver, vocabulary) };
   }
-  if (written.includes(".") || written.includes("[")) {
-    return longer.length === 0 ? null : { from, offers: longer };
+  if (reference.includes(".") || reference.includes("[")) {
+    return matches.length === 0 ? null : { from, items: matches };
   }
-  return { from, offers: [...longer, ...WORDS] };
+  return { from, items: [...matches, ...FUNCTIONS_AND_KEYWORDS] };
 }
 
-function methods(whole: string, { fields }: Vocabulary): Offer[] {
-  const isMap = fields.some((field) => field.ref.startsWith(`${whole}[`));
-  if (whole === "user" || whole === "user.attributes" || isMap) {
+function methodsOf(receiver: string, { fields }: Vocabulary): CompletionItem[] {
+  const isMap = fields.some((field) => field.ref.startsWith(`${receiver}[`));
+  if (receiver === "user" || receiver === "user.attributes" || isMap) {
     return [];
   }
-  const type = whole === "user.roles" ? "string_array" : fields.find((field) => field.ref === whole)?.type;
+  const type =
+    receiver === "user.roles" ? "string_array" : fields.find((field) => field.ref === receiver)?.type;
   switch (type) {
     case "string":
-      return ON_TEXT;
+      return STRING_METHODS;
     case "string_array":
-      return ON_LISTS;
+      return LIST_METHODS;
     case undefined:
-      return [...ON_TEXT, ...ON_LISTS];
+      return [...STRING_METHODS, ...LIST_METHODS];
     default:
       return [];
   }
 }
 
-const KINDS = { field: "variable", user: "property", function: "function", keyword: "keyword" } as const;
+const COMPLETION_TYPES = {
+  field: "variable",
+  user: "property",
+  function: "function",
+  keyword: "keyword",
+} as const;
 
 /** Inserts a completion, and replaces the automatically closed quote and bracket. */
-function apply({ text, back }: Offer) {
+function apply({ text, cursorBack }: CompletionItem) {
   return (view: EditorView, _completion: Completion, from: number, to: number) => {
     const after = view.state.sliceDoc(to, to + 2);
-    const closed = text.endsWith('"]') ? (/^"?\]?/.exec(after)?.[0].length ?? 0) : 0;
+    const closedLength = text.endsWith('"]') ? (/^"?\]?/.exec(after)?.[0].length ?? 0) : 0;
     view.dispatch({
-      changes: { from, to: to + closed, insert: text },
-      selection: { anchor: from + text.length - back },
+      changes: { from, to: to + closedLength, insert: text },
+      selection: { anchor: from + text.length - cursorBack },
       userEvent: "input.complete",
       scrollIntoView: true,
     });
@@ -174,18 +186,22 @@ function apply({ text, back }: Offer) {
 /** Completion source for the editor. The vocabulary is read each time, because it is loaded later. */
 export function completionSource(vocabulary: () => Vocabulary) {
   return (context: CompletionContext): CompletionResult | null => {
-    const found = offers(context.state.sliceDoc(0, context.pos), vocabulary(), context.explicit);
-    if (found === null || found.offers.length === 0) {
+    const completions = completionsAtEnd(
+      context.state.sliceDoc(0, context.pos),
+      vocabulary(),
+      context.explicit,
+    );
+    if (completions === null || completions.items.length === 0) {
       return null;
     }
     return {
-      from: found.from,
-      options: found.offers.map((one) => ({
-        label: one.label,
-        detail: one.detail,
-        type: KINDS[one.kind],
-        boost: one.kind === "keyword" ? -1 : 0,
-        apply: apply(one),
+      from: completions.from,
+      options: completions.items.map((item) => ({
+        label: item.label,
+        detail: item.detail,
+        type: COMPLETION_TYPES[item.kind],
+        boost: item.kind === "keyword" ? -1 : 0,
+        apply: apply(item),
       })),
     };
   };

@@ -1,21 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { refusals, remarksOf, summary } from "./remarks";
+import { diagnosticsAt, summary, toDiagnostics } from "./diagnostics";
 
-const remark = { line: 2, column: 3, length: 1, code: "syntax", message: "no" };
+const wireDiagnostic = { line: 2, column: 3, length: 1, code: "syntax", message: "no" };
 
 describe("diagnostics", () => {
   it("are counted with their positions", () => {
     expect(summary([])).toBe("Valid");
-    expect(summary(remarksOf({ errors: [remark], warnings: [] }))).toBe("1 error at 2:3");
-    expect(summary(remarksOf({ errors: [], warnings: [remark, remark] }))).toBe(
+    expect(summary(toDiagnostics({ errors: [wireDiagnostic], warnings: [] }))).toBe("1 error at 2:3");
+    expect(summary(toDiagnostics({ errors: [], warnings: [wireDiagnostic, wireDiagnostic] }))).toBe(
       "Valid, 2 warnings at 2:3, 2:3",
     );
   });
 
   it("have their fixes, errors first", () => {
     const fix = { label: "Replace", text: "x" };
-    const found = remarksOf({ errors: [remark], warnings: [remark] }, [[], [fix]]);
-    expect(found.map(({ severity, fixes }) => [severity, fixes.length])).toEqual([
+    const diagnostics = toDiagnostics({ errors: [wireDiagnostic], warnings: [wireDiagnostic] }, [[], [fix]]);
+    expect(diagnostics.map(({ severity, fixes }) => [severity, fixes.length])).toEqual([
       ["error", 0],
       ["warning", 1],
     ]);
@@ -36,7 +36,7 @@ describe("diagnostics", () => {
       retry: "never" as const,
       errors,
     };
-    expect(refusals(problem, "/policies/0/expression")).toEqual([remark]);
-    expect(refusals(undefined, "/policies/0/expression")).toEqual([]);
+    expect(diagnosticsAt(problem, "/policies/0/expression")).toEqual([wireDiagnostic]);
+    expect(diagnosticsAt(undefined, "/policies/0/expression")).toEqual([]);
   });
 });

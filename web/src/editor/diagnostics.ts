@@ -1,9 +1,9 @@
 import type { Api } from "../api/client";
 import type { Fix } from "./fixes";
-import type { Place } from "./place";
+import type { SourcePosition } from "./position";
 
 /** A diagnostic for a part of an expression. Errors prevent saving, warnings do not. */
-export type Remark = Place & {
+export type Diagnostic = SourcePosition & {
   readonly severity: "error" | "warning";
   readonly message: string;
   readonly hint?: string | undefined;
@@ -11,15 +11,15 @@ export type Remark = Place & {
 };
 
 /** Converts a validation result to diagnostics, errors first, with their fixes in the same order. */
-export function remarksOf(
+export function toDiagnostics(
   { errors, warnings }: Pick<Api["CheckResult"], "errors" | "warnings">,
   fixes: readonly (readonly Fix[])[] = [],
-): Remark[] {
-  const severe = [
-    ...errors.map((remark) => ({ remark, severity: "error" as const })),
-    ...warnings.map((remark) => ({ remark, severity: "warning" as const })),
+): Diagnostic[] {
+  const withSeverity = [
+    ...errors.map((diagnostic) => ({ diagnostic, severity: "error" as const })),
+    ...warnings.map((diagnostic) => ({ diagnostic, severity: "warning" as const })),
   ];
-  return severe.map(({ remark: { line, column, length, message, hint }, severity }, index) => ({
+  return withSeverity.map(({ diagnostic: { line, column, length, message, hint }, severity }, index) => ({
     line,
     column,
     length,
@@ -31,7 +31,10 @@ export function remarksOf(
 }
 
 /** Errors in a rejected body that refer to one expression, such as `/policies/0/expression`. */
-export function refusals(error: Api["ProblemDetails"] | undefined, pointer: string): Api["Diagnostic"][] {
+export function diagnosticsAt(
+  error: Api["ProblemDetails"] | undefined,
+  pointer: string,
+): Api["Diagnostic"][] {
   return (error?.errors ?? [])
     .filter((member) => member.pointer === pointer)
     .map(({ line, column, length, code, detail, hint }) => ({
@@ -45,14 +48,14 @@ export function refusals(error: Api["ProblemDetails"] | undefined, pointer: stri
 }
 
 /** `Valid`, `1 error at 2:13`, `2 errors, 1 warning`. */
-export function summary(remarks: readonly Remark[]): string {
-  const counted = (severity: Remark["severity"]) => {
-    const found = remarks.filter((remark) => remark.severity === severity);
-    const places = found.map(({ line, column }) => `${line}:${column}`).join(", ");
-    return found.length === 0
+export function summary(diagnostics: readonly Diagnostic[]): string {
+  const countText = (severity: Diagnostic["severity"]) => {
+    const matches = diagnostics.filter((diagnostic) => diagnostic.severity === severity);
+    const positions = matches.map(({ line, column }) => `${line}:${column}`).join(", ");
+    return matches.length === 0
       ? []
-      : [`${found.length} ${severity}${found.length === 1 ? "" : "s"} at ${places}`];
+      : [`${matches.length} ${severity}${matches.length === 1 ? "" : "s"} at ${positions}`];
   };
-  const errors = counted("error");
-  return [...(errors.length === 0 ? ["Valid"] : errors), ...counted("warning")].join(", ");
+  const errors = countText("error");
+  return [...(errors.length === 0 ? ["Valid"] : errors), ...countText("warning")].join(", ");
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { placeOf, rangeOf, segments } from "./place";
+import { positionAt, rangeOf, segments } from "./position";
 
-const covered = (text: string, line: number, column: number, length: number) => {
+const coveredText = (text: string, line: number, column: number, length: number) => {
   const { from, to } = rangeOf(text, { line, column, length });
   return text.slice(from, to);
 };
@@ -20,14 +20,14 @@ describe("a position in code points", () => {
     ["at the end", "a &&", 1, 5, 1, ""],
     ["past the end", "a", 7, 9, 3, ""],
   ])("%s", (_name, text, line, column, length, expected) => {
-    expect(covered(text, line, column, length)).toBe(expected);
+    expect(coveredText(text, line, column, length)).toBe(expected);
   });
 
   it("is computed from its offset", () => {
     const text = 'x == "😀" &&\r\n  "😀" in y';
     const { from } = rangeOf(text, { line: 2, column: 7, length: 2 });
     expect(text.slice(from)).toBe("in y");
-    expect(placeOf(text, from)).toEqual({ line: 2, column: 7 });
+    expect(positionAt(text, from)).toEqual({ line: 2, column: 7 });
   });
 });
 

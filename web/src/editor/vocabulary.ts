@@ -15,11 +15,11 @@ export function policyFields(fields: readonly Api["FieldDescriptor"][]): Api["Fi
 /** Names of user attributes, the most frequent first. */
 export function attributeNames(attributes: readonly Api["Attributes"][]): string[] {
   const counts = new Map<string, number>();
-  for (const name of attributes.flatMap((one) => Object.keys(one))) {
+  for (const name of attributes.flatMap((user) => Object.keys(user))) {
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   return [...counts]
-    .sort(([name, count], [other, others]) => others - count || name.localeCompare(other))
+    .sort(([name, count], [otherName, otherCount]) => otherCount - count || name.localeCompare(otherName))
     .map(([name]) => name);
 }
 

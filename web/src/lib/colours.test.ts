@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { legibleOn } from "./colours";
+import { contrastingTextColour } from "./colours";
 
 it.each([
   ["rgb(0, 0, 0)", "white"],
@@ -9,4 +9,4 @@ it.each([
   // On both sides of the grey where black and white have the same contrast.
   ["rgb(116, 116, 116)", "white"],
   ["rgb(118, 118, 118)", "black"],
-])("text on %s is %s", (colour, text) => expect(legibleOn(colour)).toBe(text));
+])("text on %s is %s", (colour, text) => expect(contrastingTextColour(colour)).toBe(text));

@@ -3,8 +3,8 @@ const HUES = [211, 28, 160, 340, 265, 48, 188, 5, 90, 300, 230, 130];
 
 function hash(text: string): number {
   let value = 2_166_136_261;
-  for (let at = 0; at < text.length; at += 1) {
-    value = Math.imul(value ^ text.charCodeAt(at), 16_777_619);
+  for (let index = 0; index < text.length; index += 1) {
+    value = Math.imul(value ^ text.charCodeAt(index), 16_777_619);
   }
   return value >>> 0;
 }
@@ -19,15 +19,15 @@ export function serviceColour(service: string): string {
 /** Relative luminance of WCAG 2 for a colour given as `rgb(…)`. */
 function luminance(colour: string): number {
   const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map((part) => {
-    const share = Number(part) / 255;
-    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    const channel = Number(part) / 255;
+    return channel <= 0.04045 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4;
   });
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
 /** Returns black or white, whichever is easier to read on a colour given as `rgb(…)`. One of them always has a contrast of at
  * least 4.5. */
-export function legibleOn(colour: string): "black" | "white" {
+export function contrastingTextColour(colour: string): "black" | "white" {
   // The luminance at which both have the same contrast.
   return luminance(colour) > 0.1791 ? "black" : "white";
 }

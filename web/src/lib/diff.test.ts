@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { hunks, lineDifferences, textDifferences } from "./differences";
+import { diffLines, diffWords, hunks } from "./diff";
 
 describe("differences of a text", () => {
   it("are found by word", () => {
-    expect(textDifferences('S == "a"', 'S == "b" && x')).toEqual([
+    expect(diffWords('S == "a"', 'S == "b" && x')).toEqual([
       { kind: "same", text: 'S == "' },
       { kind: "removed", text: "a" },
       { kind: "added", text: "b" },
@@ -13,9 +13,9 @@ describe("differences of a text", () => {
   });
 
   it("of long texts are the whole texts, except for their common start and end", () => {
-    expect(textDifferences("a ".repeat(500), "b").map(({ kind }) => kind)).toEqual(["removed", "added"]);
+    expect(diffWords("a ".repeat(500), "b").map(({ kind }) => kind)).toEqual(["removed", "added"]);
     const long = (word: string) => `x ${`${word} `.repeat(1_000)}y`;
-    expect(textDifferences(long("a"), long("b")).map(({ kind }) => kind)).toEqual([
+    expect(diffWords(long("a"), long("b")).map(({ kind }) => kind)).toEqual([
       "same",
       "removed",
       "added",
@@ -24,9 +24,9 @@ describe("differences of a text", () => {
   });
 });
 
-const marks = { same: " ", added: "+", removed: "-" };
-const drawn = (before: string, after: string) =>
-  lineDifferences(before, after).map(({ kind, text }) => marks[kind] + text);
+const marked = { same: " ", added: "+", removed: "-" };
+const hunkText = (before: string, after: string) =>
+  diffLines(before, after).map(({ kind, text }) => marked[kind] + text);
 
 describe("differences by lines", () => {
   it.each([
@@ -36,7 +36,7 @@ describe("differences by lines", () => {
     ["", "", []],
     ["a\nb", "a\nb\n", [" a", " b"]],
     ["a\na\nb", "a\nb", [" a", "-a", " b"]],
-  ])("%j to %j", (before, after, lines) => expect(drawn(before, after)).toEqual(lines));
+  ])("%j to %j", (before, after, lines) => expect(hunkText(before, after)).toEqual(lines));
 
   it("reconstruct both texts, for random texts", () => {
     let state = 7;
@@ -47,19 +47,19 @@ describe("differences by lines", () => {
     const text = () => Array.from({ length: random(9) }, () => "abc"[random(3)]).join("\n");
     for (let round = 0; round < 500; round += 1) {
       const [before, after] = [text(), text()];
-      const found = lineDifferences(before, after);
+      const result = diffLines(before, after);
       const side = (without: string) =>
-        found.flatMap(({ kind, text }) => (kind === without ? [] : [text])).join("\n");
+        result.flatMap(({ kind, text }) => (kind === without ? [] : [text])).join("\n");
       expect([side("added"), side("removed")]).toEqual([before, after]);
     }
   });
 
   it("skip unchanged lines, except for a few around each change", () => {
-    const before = Array.from({ length: 20 }, (_, place) => `line ${place}`).join("\n");
-    const shown = hunks(lineDifferences(before, before.replace("line 10", "other")), 2);
+    const before = Array.from({ length: 20 }, (_, index) => `line ${index}`).join("\n");
+    const shownHunks = hunks(diffLines(before, before.replace("line 10", "other")), 2);
     expect(
-      shown.map((hunk) => ("line" in hunk ? marks[hunk.line.kind] + hunk.line.text : hunk.skipped)),
+      shownHunks.map((hunk) => ("line" in hunk ? marked[hunk.line.kind] + hunk.line.text : hunk.skipped)),
     ).toEqual([8, " line 8", " line 9", "-line 10", "+other", " line 11", " line 12", 7]);
-    expect(hunks(lineDifferences("a\nb", "a\nb"))).toEqual([{ skipped: 2 }]);
+    expect(hunks(diffLines("a\nb", "a\nb"))).toEqual([{ skipped: 2 }]);
   });
 });

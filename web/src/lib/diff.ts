@@ -1,66 +1,66 @@
 /** An unchanged, added or removed part of a text. */
-export type TextDifference = { readonly kind: "same" | "added" | "removed"; readonly text: string };
+export type DiffPart = { readonly kind: "same" | "added" | "removed"; readonly text: string };
 
 /** Of longer texts only the beginning and the end are compared, because the cost is the product of the lengths. */
-const MOST = 600;
+const MAX_TOKENS = 600;
 
 /** Differences between two texts, by word. */
-export function textDifferences(before: string, after: string): TextDifference[] {
-  const found: { kind: TextDifference["kind"]; text: string }[] = [];
-  for (const [kind, text] of compared(words(before), words(after))) {
-    const last = found.at(-1);
+export function diffWords(before: string, after: string): DiffPart[] {
+  const parts: { kind: DiffPart["kind"]; text: string }[] = [];
+  for (const [kind, text] of diffTokens(splitWords(before), splitWords(after))) {
+    const last = parts.at(-1);
     if (last?.kind === kind) {
       last.text += text;
     } else {
-      found.push({ kind, text });
+      parts.push({ kind, text });
     }
   }
-  return found;
+  return parts;
 }
 
 /** Differences between two texts, by line, without line ends. */
-export function lineDifferences(before: string, after: string): TextDifference[] {
-  return compared(lines(before), lines(after)).map(([kind, text]) => ({ kind, text }));
+export function diffLines(before: string, after: string): DiffPart[] {
+  return diffTokens(splitLines(before), splitLines(after)).map(([kind, text]) => ({ kind, text }));
 }
 
 /** A line with its difference, or the number of skipped lines. */
-export type Hunk = { readonly skipped: number } | { readonly line: TextDifference };
+export type Hunk = { readonly skipped: number } | { readonly line: DiffPart };
 
 /** Skips unchanged lines except for `around` lines next to each change. */
-export function hunks(lines: readonly TextDifference[], around = 3): Hunk[] {
-  const near = new Set<number>();
-  for (const [place, { kind }] of lines.entries()) {
-    for (let other = place - around; kind !== "same" && other <= place + around; other += 1) {
-      near.add(other);
+export function hunks(lines: readonly DiffPart[], around = 3): Hunk[] {
+  const nearChange = new Set<number>();
+  for (const [index, { kind }] of lines.entries()) {
+    for (let neighbour = index - around; kind !== "same" && neighbour <= index + around; neighbour += 1) {
+      nearChange.add(neighbour);
     }
   }
-  const found: Hunk[] = [];
+  const result: Hunk[] = [];
   let skipped = 0;
-  const skip = () => {
+  const endSkipped = () => {
     if (skipped > 0) {
-      found.push({ skipped });
+      result.push({ skipped });
       skipped = 0;
     }
   };
-  for (const [place, line] of lines.entries()) {
-    if (near.has(place)) {
-      skip();
-      found.push({ line });
+  for (const [index, line] of lines.entries()) {
+    if (nearChange.has(index)) {
+      endSkipped();
+      result.push({ line });
     } else {
       skipped += 1;
     }
   }
-  skip();
-  return found;
+  endSkipped();
+  return result;
 }
 
-const words = (text: string): string[] => text.match(/\w+|\s+|[^\w\s]/gu) ?? [];
+const splitWords = (text: string): string[] => text.match(/\w+|\s+|[^\w\s]/gu) ?? [];
 
-const lines = (text: string): string[] => (text === "" ? [] : text.replace(/\n$/, "").split("\n"));
+const splitLines = (text: string): string[] => (text === "" ? [] : text.replace(/\n$/, "").split("\n"));
 
-function compared(before: readonly string[], after: readonly string[]): [TextDifference["kind"], string][] {
-  if (before.length <= MOST && after.length <= MOST) {
-    return between(before, after);
+function diffTokens(before: readonly string[], after: readonly string[]): [DiffPart["kind"], string][] {
+  if (before.length <= MAX_TOKENS && after.length <= MAX_TOKENS) {
+    return lcsDiff(before, after);
   }
   const shorter = Math.min(before.length, after.length);
   let start = 0;
@@ -72,57 +72,57 @@ function compared(before: readonly string[], after: readonly string[]): [TextDif
     end += 1;
   }
   const same = (tokens: readonly string[]) =>
-    tokens.map((text): [TextDifference["kind"], string] => ["same", text]);
+    tokens.map((text): [DiffPart["kind"], string] => ["same", text]);
   return [
     ...same(before.slice(0, start)),
-    ...between(before.slice(start, before.length - end), after.slice(start, after.length - end)),
+    ...lcsDiff(before.slice(start, before.length - end), after.slice(start, after.length - end)),
     ...same(before.slice(before.length - end)),
   ];
 }
 
-function between(old: readonly string[], now: readonly string[]): [TextDifference["kind"], string][] {
-  if (old.length > MOST || now.length > MOST) {
+function lcsDiff(before: readonly string[], after: readonly string[]): [DiffPart["kind"], string][] {
+  if (before.length > MAX_TOKENS || after.length > MAX_TOKENS) {
     return [
-      ...old.map((text): [TextDifference["kind"], string] => ["removed", text]),
-      ...now.map((text): [TextDifference["kind"], string] => ["added", text]),
+      ...before.map((text): [DiffPart["kind"], string] => ["removed", text]),
+      ...after.map((text): [DiffPart["kind"], string] => ["added", text]),
     ];
   }
-  const lengths = commonLengths(old, now);
-  const found: [TextDifference["kind"], string][] = [];
+  const lengths = lcsLengths(before, after);
+  const parts: [DiffPart["kind"], string][] = [];
   let [i, j] = [0, 0];
-  while (i < old.length || j < now.length) {
-    const [one, other] = [old[i], now[j]];
-    if (one !== undefined && one === other) {
-      found.push(["same", one]);
+  while (i < before.length || j < after.length) {
+    const [removed, added] = [before[i], after[j]];
+    if (removed !== undefined && removed === added) {
+      parts.push(["same", removed]);
       i += 1;
       j += 1;
     } else if (
-      one !== undefined &&
-      (other === undefined || common(lengths, i + 1, j) >= common(lengths, i, j + 1))
+      removed !== undefined &&
+      (added === undefined || lengthAt(lengths, i + 1, j) >= lengthAt(lengths, i, j + 1))
     ) {
-      found.push(["removed", one]);
+      parts.push(["removed", removed]);
       i += 1;
     } else {
-      found.push(["added", other ?? ""]);
+      parts.push(["added", added ?? ""]);
       j += 1;
     }
   }
-  return found;
+  return parts;
 }
 
-const common = (lengths: readonly Uint16Array[], i: number, j: number) => lengths[i]?.[j] ?? 0;
+const lengthAt = (lengths: readonly Uint16Array[], i: number, j: number) => lengths[i]?.[j] ?? 0;
 
 /** Returns the length of the longest common subsequence for all pairs of suffixes of two lists. */
-function commonLengths(old: readonly string[], now: readonly string[]): Uint16Array[] {
-  const lengths = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
-  for (let i = old.length - 1; i >= 0; i -= 1) {
-    for (let j = now.length - 1; j >= 0; j -= 1) {
+function lcsLengths(before: readonly string[], after: readonly string[]): Uint16Array[] {
+  const lengths = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
+  for (let i = before.length - 1; i >= 0; i -= 1) {
+    for (let j = after.length - 1; j >= 0; j -= 1) {
       const row = lengths[i];
       if (row !== undefined) {
         row[j] =
-          old[i] === now[j]
-            ? common(lengths, i + 1, j + 1) + 1
-            : Math.max(common(lengths, i + 1, j), common(lengths, i, j + 1));
+          before[i] === after[j]
+            ? lengthAt(lengths, i + 1, j + 1) + 1
+            : Math.max(lengthAt(lengths, i + 1, j), lengthAt(lengths, i, j + 1));
       }
     }
   }

@@ -19,10 +19,10 @@ export function formatDuration(nanos: number): string {
     const parts: string[] = [];
     let rest = Math.round(nanos / 1e9) * 1e9;
     for (const [unit, length] of UNITS.slice(0, 4)) {
-      const whole = Math.floor(rest / length);
-      rest -= whole * length;
-      if (whole > 0 && parts.length < 2) {
-        parts.push(`${whole}${unit}`);
+      const count = Math.floor(rest / length);
+      rest -= count * length;
+      if (count > 0 && parts.length < 2) {
+        parts.push(`${count}${unit}`);
       }
     }
     return parts.join(" ");

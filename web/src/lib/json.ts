@@ -20,7 +20,7 @@ export function writeJson(value: unknown, indent = 2): string {
 }
 
 /** Single-line JSON in ASCII only, so that invisible characters in text from spans have no effect elsewhere, as in a terminal. */
-export function plainJson(value: unknown): string {
+export function asciiJson(value: unknown): string {
   return writeJson(value, 0).replace(
     /[^\x20-\x7e]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { formatDuration, parseDuration } from "./duration";
-import { LosslessNumber, parseJson, plainJson, writeJson } from "./json";
+import { asciiJson, LosslessNumber, parseJson, writeJson } from "./json";
+import { sanitize } from "./sanitize";
 import { formatInstant, nanosBetween, parseInstant } from "./time";
-import { visible } from "./visible";
 
 describe("times", () => {
   it("keep nanoseconds", () => {
@@ -59,7 +59,7 @@ describe("JSON", () => {
   });
 
   it("escapes invisible characters, and keeps large integers", () => {
-    expect(plainJson(["\u202ea\u001b[31m😀", new LosslessNumber("9223372036854775807")])).toBe(
+    expect(asciiJson(["\u202ea\u001b[31m😀", new LosslessNumber("9223372036854775807")])).toBe(
       '["\\u202ea\\u001b[31m\\ud83d\\ude00",9223372036854775807]',
     );
   });
@@ -67,9 +67,9 @@ describe("JSON", () => {
 
 describe("text with invisible characters", () => {
   it("shows them by name", () => {
-    expect(visible("a\u202eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
-    expect(visible("tab\tand line\n")).toBe("tab\tand line\n");
-    expect(visible("")).toBe("");
-    expect(visible("😀 שלום")).toBe("😀 שלום");
+    expect(sanitize("a\u202eb\u0000")).toBe("a⟨U+202E⟩b⟨U+0000⟩");
+    expect(sanitize("tab\tand line\n")).toBe("tab\tand line\n");
+    expect(sanitize("")).toBe("");
+    expect(sanitize("😀 שלום")).toBe("😀 שלום");
   });
 });

@@ -3,16 +3,16 @@ export type MessagePart = { readonly text: string; readonly code: boolean };
 
 /** Splits a message of the service at its code in backticks. Backticks in quoted values are part of the values. */
 export function messageParts(message: string): MessagePart[] {
-  const found: MessagePart[] = [];
+  const parts: MessagePart[] = [];
   let end = 0;
-  for (const { 0: whole, 1: code, index } of message.matchAll(/"(?:[^"\\]|\\.)*"|`([^`]+)`/g)) {
+  for (const { 0: match, 1: code, index } of message.matchAll(/"(?:[^"\\]|\\.)*"|`([^`]+)`/g)) {
     if (code !== undefined) {
-      found.push({ text: message.slice(end, index), code: false }, { text: code, code: true });
-      end = index + whole.length;
+      parts.push({ text: message.slice(end, index), code: false }, { text: code, code: true });
+      end = index + match.length;
     }
   }
-  found.push({ text: message.slice(end), code: false });
-  return found.filter(({ text }) => text !== "");
+  parts.push({ text: message.slice(end), code: false });
+  return parts.filter(({ text }) => text !== "");
 }
 
 /** A message without its backticks, for titles and labels, which cannot contain elements. */

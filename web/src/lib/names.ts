@@ -2,6 +2,6 @@
 export const NO_NAME = "(no name)";
 
 /** Returns a span's name, or a replacement if it has none. */
-export function nameOrNone(name: string | null | undefined): string {
+export function nameOrPlaceholder(name: string | null | undefined): string {
   return name === null || name === undefined || name.trim() === "" ? NO_NAME : name;
 }

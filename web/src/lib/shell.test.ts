@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { shellWord } from "./shell";
+import { quoteShellWord } from "./shell";
 
 describe("a shell word", () => {
   it.each([
@@ -15,6 +15,6 @@ describe("a shell word", () => {
     "\\'",
     "-n",
   ])("evaluates to the original text: %j", (text) => {
-    expect(execFileSync("sh", ["-c", `printf %s. ${shellWord(text)}`]).toString()).toBe(`${text}.`);
+    expect(execFileSync("sh", ["-c", `printf %s. ${quoteShellWord(text)}`]).toString()).toBe(`${text}.`);
   });
 });

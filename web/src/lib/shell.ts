@@ -1,4 +1,4 @@
 /** Quotes a text as one word of a POSIX shell: nothing is expanded within single quotes. */
-export function shellWord(text: string): string {
+export function quoteShellWord(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

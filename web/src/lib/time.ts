@@ -1,13 +1,13 @@
 /** A point in time with nanoseconds, which do not fit into a JavaScript number of milliseconds. */
 export type Instant = { readonly seconds: number; readonly nanos: number };
 
-export type Zone = "local" | "utc";
+export type TimeZone = "local" | "utc";
 
-const FORM = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?(Z|[+-]\d{2}:\d{2})?$/;
+const TIME_PATTERN = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?(Z|[+-]\d{2}:\d{2})?$/;
 
 /** Parses an RFC 3339 time, also in ClickHouse's format, or returns `null`. Without a zone, it is UTC. */
 export function parseInstant(text: string): Instant | null {
-  const [, date, time, fraction = "", zone = "Z"] = FORM.exec(text.trim()) ?? [];
+  const [, date, time, fraction = "", zone = "Z"] = TIME_PATTERN.exec(text.trim()) ?? [];
   if (date === undefined || time === undefined) {
     return null;
   }
@@ -25,10 +25,10 @@ export function instantOf(date: Date): Instant {
   return { seconds: Math.floor(millis / 1000), nanos: (((millis % 1000) + 1000) % 1000) * 1e6 };
 }
 
-const two = (value: number) => String(value).padStart(2, "0");
+const padTwo = (value: number) => String(value).padStart(2, "0");
 
 /** Formats a time as `2026-11-21 23:50:12.123`, with `digits` digits of a second. */
-export function formatInstant(instant: Instant, zone: Zone, digits = 3): string {
+export function formatInstant(instant: Instant, zone: TimeZone, digits = 3): string {
   const date = new Date(instant.seconds * 1000);
   const [year, month, day, hour, minute, second] =
     zone === "utc"
@@ -49,19 +49,19 @@ export function formatInstant(instant: Instant, zone: Zone, digits = 3): string 
           date.getSeconds(),
         ];
   const fraction = digits > 0 ? `.${String(instant.nanos).padStart(9, "0").slice(0, digits)}` : "";
-  return `${year}-${two(month)}-${two(day)} ${two(hour)}:${two(minute)}:${two(second)}${fraction}`;
+  return `${year}-${padTwo(month)}-${padTwo(day)} ${padTwo(hour)}:${padTwo(minute)}:${padTwo(second)}${fraction}`;
 }
 
 /** Label of the local time zone with its offset at a time: `Local time (UTC+1)`. */
 export function localTimeLabel(at: Date): string {
   const minutes = -at.getTimezoneOffset();
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
-  return `Local time (UTC${minutes < 0 ? "−" : "+"}${hours}${rest === 0 ? "" : `:${two(rest)}`})`;
+  return `Local time (UTC${minutes < 0 ? "−" : "+"}${hours}${rest === 0 ? "" : `:${padTwo(rest)}`})`;
 }
 
 /** Formats a relative time such as `5 minutes ago`, for times that need not be exact. */
-export function ago(then: Date, now: Date): string {
-  const seconds = Math.round((now.getTime() - then.getTime()) / 1000);
+export function formatRelativeTime(time: Date, now: Date): string {
+  const seconds = Math.round((now.getTime() - time.getTime()) / 1000);
   const units: [string, number][] = [
     ["day", 86_400],
     ["hour", 3_600],

@@ -2,7 +2,7 @@ import { notifications } from "@mantine/notifications";
 import { useEffect, useRef, useState } from "react";
 
 /** Duration of the confirmation in milliseconds. */
-const SAID = 1_500;
+const CONFIRMATION_MS = 1_500;
 
 /** Copies a text and returns whether it was copied. Shows a notification if the browser does not permit it, as without HTTPS. */
 export async function copyText(text: string): Promise<boolean> {
@@ -28,11 +28,11 @@ export function useCopy(): { copied: boolean; copy: (text: string) => Promise<vo
   return {
     copied,
     copy: async (text) => {
-      const done = await copyText(text);
+      const success = await copyText(text);
       clearTimeout(timer.current);
-      setCopied(done);
-      if (done) {
-        timer.current = setTimeout(() => setCopied(false), SAID);
+      setCopied(success);
+      if (success) {
+        timer.current = setTimeout(() => setCopied(false), CONFIRMATION_MS);
       }
     },
   };

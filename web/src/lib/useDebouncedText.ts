@@ -1,38 +1,38 @@
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useRef, useState } from "react";
 
-/** State of a text field whose value is in the URL. It holds the typed text, and calls `onAsk` when typing pauses.
+/** State of a text field whose value is in the URL. It holds the typed text, and calls `onChange` when typing pauses.
  *
  * The value that comes back from the URL does not overwrite text that was typed in the meantime. Another value does, as after
  * the browser's back button. */
-export function useTypedText(
+export function useDebouncedText(
   value: string | undefined,
-  onAsk: (value: string | undefined) => void,
-  pause: number,
+  onChange: (value: string | undefined) => void,
+  delayMs: number,
 ) {
   const [text, setText] = useState(value ?? "");
-  const asked = useRef(value);
+  const lastSent = useRef(value);
   useEffect(() => {
-    if (value !== asked.current) {
-      asked.current = value;
+    if (value !== lastSent.current) {
+      lastSent.current = value;
       setText(value ?? "");
     }
   }, [value]);
-  const ask = useDebouncedCallback((text: string) => {
+  const send = useDebouncedCallback((text: string) => {
     const next = text.trim() === "" ? undefined : text.trim();
-    asked.current = next;
-    onAsk(next);
-  }, pause);
+    lastSent.current = next;
+    onChange(next);
+  }, delayMs);
   return {
     text,
-    type: (text: string) => {
+    change: (text: string) => {
       setText(text);
-      ask(text);
+      send(text);
     },
-    now: (text: string) => {
+    commit: (text: string) => {
       setText(text);
-      ask(text);
-      ask.flush();
+      send(text);
+      send.flush();
     },
   };
 }

@@ -11,10 +11,10 @@ export type TraceSchema = {
   readonly timestamp: string;
   readonly parent_span_id: string;
   /** Columns that an administrator has selected for display. */
-  readonly display?: Partial<Record<DisplayPart, string | null>>;
+  readonly display?: Partial<Record<DisplayedColumn, string | null>>;
 };
 
-type DisplayPart = "name" | "service" | "duration" | "status" | "kind";
+type DisplayedColumn = "name" | "service" | "duration" | "status" | "kind";
 
 /** Columns of a span's parts. An absent part has no column. */
 export type Columns = {
@@ -42,7 +42,7 @@ export type Columns = {
 };
 
 // Names in the table of the OpenTelemetry Collector's exporter come first, then names in other tables.
-const KNOWN = {
+const COMMON_NAMES = {
   name: ["spanname", "name", "operationname", "operation"],
   service: ["servicename", "service", "resourcestringservicename"],
   duration: [
@@ -63,7 +63,7 @@ const KNOWN = {
   scopeName: ["scopename", "instrumentationscopename"],
   scopeVersion: ["scopeversion", "instrumentationscopeversion"],
 } as const;
-const ATTRIBUTES = [
+const ATTRIBUTE_COLUMNS = [
   "spanattributes",
   "attributes",
   "attributesstring",
@@ -71,53 +71,56 @@ const ATTRIBUTES = [
   "attributesbool",
   "tags",
 ];
-const RESOURCE = ["resourceattributes", "resource", "resourcesstring"];
+const RESOURCE_COLUMNS = ["resourceattributes", "resource", "resourcesstring"];
 
-const plain = (column: string) => column.toLowerCase().replace(/[_ ]/g, "");
+const normalizeName = (column: string) => column.toLowerCase().replace(/[_ ]/g, "");
 
 /** Determines the columns of a span's parts: those of the binding, as in searches, otherwise by common column names. All spans of
  * a response have the same columns. */
 export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Columns {
   const structural = [schema.trace_id, schema.span_id, schema.timestamp, schema.parent_span_id];
-  const byPlain = new Map<string, string>();
+  const byNormalizedName = new Map<string, string>();
   for (const column of Object.keys(span ?? {})) {
-    if (!structural.includes(column) && !byPlain.has(plain(column))) {
-      byPlain.set(plain(column), column);
+    if (!structural.includes(column) && !byNormalizedName.has(normalizeName(column))) {
+      byNormalizedName.set(normalizeName(column), column);
     }
   }
-  const first = (names: readonly string[]) =>
-    names.map((name) => byPlain.get(name)).find((column) => column !== undefined);
-  const all = (names: readonly string[]) =>
+  const firstColumn = (names: readonly string[]) =>
+    names.map((name) => byNormalizedName.get(name)).find((column) => column !== undefined);
+  const mapColumns = (names: readonly string[]) =>
     names.flatMap((name) => {
-      const column = byPlain.get(name);
+      const column = byNormalizedName.get(name);
       return column === undefined || typeof span?.[column] !== "object" ? [] : [column];
     });
-  const nested = (name: string) => {
-    const column = [...byPlain.values()].find(
-      (one) => plain(one) === name || plain(one).startsWith(`${name}.`),
+  const nestedColumn = (name: string) => {
+    const column = [...byNormalizedName.values()].find(
+      (candidate) => normalizeName(candidate) === name || normalizeName(candidate).startsWith(`${name}.`),
     );
     return column === undefined ? undefined : (column.split(".")[0] ?? column);
   };
-  const found: Record<string, string> = {};
-  for (const [part, names] of Object.entries(KNOWN)) {
-    const named = schema.display?.[part as DisplayPart] ?? undefined;
-    const column = named !== undefined && span !== undefined && named in span ? named : first(names);
+  const result: Record<string, string> = {};
+  for (const [part, names] of Object.entries(COMMON_NAMES)) {
+    const selectedColumn = schema.display?.[part as DisplayedColumn] ?? undefined;
+    const column =
+      selectedColumn !== undefined && span !== undefined && selectedColumn in span
+        ? selectedColumn
+        : firstColumn(names);
     if (column !== undefined) {
-      found[part] = column;
+      result[part] = column;
     }
   }
-  const [events, links] = [nested("events"), nested("links")];
+  const [events, links] = [nestedColumn("events"), nestedColumn("links")];
   // A duration column of the binding is in nanoseconds.
-  const unit = found.duration === schema.display?.duration ? "" : plain(found.duration ?? "");
+  const unit = result.duration === schema.display?.duration ? "" : normalizeName(result.duration ?? "");
   return {
     traceId: schema.trace_id,
     spanId: schema.span_id,
     timestamp: schema.timestamp,
     parentId: schema.parent_span_id,
-    ...found,
+    ...result,
     durationUnit: /us$|micros$/.test(unit) ? 1e3 : /ms$|millis$/.test(unit) ? 1e6 : 1,
-    attributes: all(ATTRIBUTES),
-    resource: all(RESOURCE),
+    attributes: mapColumns(ATTRIBUTE_COLUMNS),
+    resource: mapColumns(RESOURCE_COLUMNS),
     ...(events === undefined ? {} : { events }),
     ...(links === undefined ? {} : { links }),
   };
@@ -153,11 +156,11 @@ export function instantOfValue(value: unknown): Instant | null {
   if (!/^\d+(\.\d+)?$/.test(text)) {
     return null;
   }
-  const whole = BigInt(text.split(".")[0] ?? "0");
-  const perSecond = [10n ** 9n, 10n ** 6n, 10n ** 3n].find((unit) => whole > unit * 10n ** 8n) ?? 1n;
+  const integer = BigInt(text.split(".")[0] ?? "0");
+  const perSecond = [10n ** 9n, 10n ** 6n, 10n ** 3n].find((unit) => integer > unit * 10n ** 8n) ?? 1n;
   return {
-    seconds: Number(whole / perSecond),
-    nanos: Number((whole % perSecond) * (10n ** 9n / perSecond)),
+    seconds: Number(integer / perSecond),
+    nanos: Number((integer % perSecond) * (10n ** 9n / perSecond)),
   };
 }
 

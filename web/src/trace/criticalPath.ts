@@ -17,55 +17,55 @@ export function criticalPath(
   duration: Float64Array,
 ): CriticalPath {
   const count = start.length;
-  const [spans, froms, tos]: [number[], number[], number[]] = [[], [], []];
+  const [spans, partStarts, partEnds]: [number[], number[], number[]] = [[], [], []];
   const endOf = (span: number) => (start[span] ?? 0) + (duration[span] ?? 0);
   // Spans to visit, each with the time up to which it may be on the path.
-  const open: number[] = [];
-  const until: number[] = [];
+  const pendingSpans: number[] = [];
+  const pendingEnds: number[] = [];
 
-  const walk = (span: number, from: number, to: number) => {
+  const visit = (span: number, from: number, to: number) => {
     let time = to;
     const children: number[] = [];
-    const [begin, end] = span < 0 ? [0, count] : [span + 1, tree.end[span] ?? 0];
-    for (let child = begin; child < end; child = tree.end[child] ?? end) {
+    const [firstChild, end] = span < 0 ? [0, count] : [span + 1, tree.end[span] ?? 0];
+    for (let child = firstChild; child < end; child = tree.end[child] ?? end) {
       if ((start[child] ?? 0) < to && endOf(child) > from) {
         children.push(child);
       }
     }
     if (children.length > 1) {
-      const clipped = (child: number) => Math.min(endOf(child), to);
-      children.sort((one, other) => clipped(other) - clipped(one) || (start[one] ?? 0) - (start[other] ?? 0));
+      const clippedEnd = (child: number) => Math.min(endOf(child), to);
+      children.sort((a, b) => clippedEnd(b) - clippedEnd(a) || (start[a] ?? 0) - (start[b] ?? 0));
     }
     for (const child of children) {
       const childEnd = Math.min(endOf(child), to);
       if (childEnd <= time && time > from) {
         if (span >= 0 && time > childEnd) {
           spans.push(span);
-          froms.push(childEnd);
-          tos.push(time);
+          partStarts.push(childEnd);
+          partEnds.push(time);
         }
-        open.push(child);
-        until.push(childEnd);
+        pendingSpans.push(child);
+        pendingEnds.push(childEnd);
         time = Math.max(start[child] ?? 0, from);
       }
     }
     if (span >= 0 && time > from) {
       spans.push(span);
-      froms.push(from);
-      tos.push(time);
+      partStarts.push(from);
+      partEnds.push(time);
     }
   };
 
-  let last = 0;
+  let traceEnd = 0;
   for (let root = 0; root < count; root = tree.end[root] ?? count) {
     const end = endOf(root);
-    last = end > last ? end : last;
+    traceEnd = end > traceEnd ? end : traceEnd;
   }
-  walk(-1, Number.NEGATIVE_INFINITY, last);
-  for (let span = open.pop(); span !== undefined; span = open.pop()) {
+  visit(-1, Number.NEGATIVE_INFINITY, traceEnd);
+  for (let span = pendingSpans.pop(); span !== undefined; span = pendingSpans.pop()) {
     const parent = tree.parent[span] ?? -1;
     const earliest = parent < 0 ? Number.NEGATIVE_INFINITY : (start[parent] ?? 0);
-    walk(span, Math.max(start[span] ?? 0, earliest), until.pop() ?? 0);
+    visit(span, Math.max(start[span] ?? 0, earliest), pendingEnds.pop() ?? 0);
   }
 
   // Counting sort by span.
@@ -76,13 +76,13 @@ export function criticalPath(
   for (let span = 0; span < count; span += 1) {
     first[span + 1] = (first[span + 1] ?? 0) + (first[span] ?? 0);
   }
-  const place = Int32Array.from(first);
+  const nextIndex = Int32Array.from(first);
   const [from, to] = [new Float64Array(spans.length), new Float64Array(spans.length)];
-  spans.forEach((span, at) => {
-    const into = place[span] ?? 0;
-    place[span] = into + 1;
-    from[into] = froms[at] ?? 0;
-    to[into] = tos[at] ?? 0;
+  spans.forEach((span, index) => {
+    const target = nextIndex[span] ?? 0;
+    nextIndex[span] = target + 1;
+    from[target] = partStarts[index] ?? 0;
+    to[target] = partEnds[index] ?? 0;
   });
   return { first, from, to };
 }

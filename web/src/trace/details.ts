@@ -26,12 +26,12 @@ export type SpanLink = {
 const KINDS = ["unspecified", "internal", "server", "client", "producer", "consumer"];
 const STATUSES = ["unset", "ok", "error"];
 
-function member(map: unknown, name: string): unknown {
+function property(map: unknown, name: string): unknown {
   if (typeof map !== "object" || map === null) {
     return undefined;
   }
-  const plain = (text: string) => text.toLowerCase().replace(/_/g, "");
-  const key = Object.keys(map).find((one) => plain(one) === plain(name));
+  const normalize = (text: string) => text.toLowerCase().replace(/_/g, "");
+  const key = Object.keys(map).find((candidate) => normalize(candidate) === normalize(name));
   return key === undefined ? undefined : (map as Record<string, unknown>)[key];
 }
 
@@ -42,46 +42,48 @@ function entriesOfMap(map: unknown): Entry[] {
 }
 
 /** Elements of a nested column: from parallel arrays (`Events.Name`, …), or from one array of objects. */
-function nested(span: RawSpan, column: string | undefined, parts: readonly string[]): unknown[][] {
+function nestedElements(span: RawSpan, column: string | undefined, parts: readonly string[]): unknown[][] {
   if (column === undefined) {
     return [];
   }
-  const whole = span[column];
-  if (Array.isArray(whole)) {
-    return whole.map((one) =>
-      parts.map((part) => (Array.isArray(one) ? one[parts.indexOf(part)] : member(one, part))),
+  const value = span[column];
+  if (Array.isArray(value)) {
+    return value.map((element) =>
+      parts.map((part) => (Array.isArray(element) ? element[parts.indexOf(part)] : property(element, part))),
     );
   }
   const arrays = parts.map((part) => {
-    const array = member(span, `${column}.${part}`);
+    const array = property(span, `${column}.${part}`);
     return Array.isArray(array) ? array : [];
   });
-  const most = Math.max(...arrays.map((array) => array.length));
-  return Array.from({ length: most }, (_, at) => arrays.map((array) => array[at]));
+  const count = Math.max(...arrays.map((array) => array.length));
+  return Array.from({ length: count }, (_, index) => arrays.map((array) => array[index]));
 }
 
 /** Span attributes, sorted by key. */
 export function attributesOf(span: RawSpan, columns: Columns): Entry[] {
-  return sorted(span, columns.attributes);
+  return sortedEntries(span, columns.attributes);
 }
 
 /** Resource attributes, sorted by key. */
 export function resourceOf(span: RawSpan, columns: Columns): Entry[] {
-  return sorted(span, columns.resource);
+  return sortedEntries(span, columns.resource);
 }
 
-function sorted(span: RawSpan, columns: readonly string[]): Entry[] {
-  return Array.from(entriesOf(span, columns), ([key, value]) => ({ key, value })).sort((one, other) =>
-    one.key < other.key ? -1 : one.key > other.key ? 1 : 0,
+function sortedEntries(span: RawSpan, columns: readonly string[]): Entry[] {
+  return Array.from(entriesOf(span, columns), ([key, value]) => ({ key, value })).sort((a, b) =>
+    a.key < b.key ? -1 : a.key > b.key ? 1 : 0,
   );
 }
 
 export function eventsOf(span: RawSpan, columns: Columns): SpanEvent[] {
-  return nested(span, columns.events, ["Timestamp", "Name", "Attributes"]).map(([at, name, attributes]) => ({
-    at,
-    name: textOf(name),
-    attributes: entriesOfMap(attributes),
-  }));
+  return nestedElements(span, columns.events, ["Timestamp", "Name", "Attributes"]).map(
+    ([at, name, attributes]) => ({
+      at,
+      name: textOf(name),
+      attributes: entriesOfMap(attributes),
+    }),
+  );
 }
 
 /** Events that are exceptions by OpenTelemetry's semantic conventions. */
@@ -89,12 +91,12 @@ export function exceptionsOf(span: RawSpan, columns: Columns): Exception[] {
   return eventsOf(span, columns)
     .filter((event) => event.name === "exception")
     .map(({ at, attributes }) => {
-      const of = (key: string) => textOf(attributes.find((entry) => entry.key === key)?.value);
+      const attribute = (key: string) => textOf(attributes.find((entry) => entry.key === key)?.value);
       return {
         at,
-        type: of("exception.type"),
-        message: of("exception.message"),
-        stack: of("exception.stacktrace"),
+        type: attribute("exception.type"),
+        message: attribute("exception.message"),
+        stack: attribute("exception.stacktrace"),
       };
     });
 }
@@ -112,7 +114,7 @@ export function hasException(span: RawSpan, columns: Columns): boolean {
 }
 
 export function linksOf(span: RawSpan, columns: Columns): SpanLink[] {
-  return nested(span, columns.links, ["TraceId", "SpanId", "TraceState", "Attributes"]).map(
+  return nestedElements(span, columns.links, ["TraceId", "SpanId", "TraceState", "Attributes"]).map(
     ([traceId, spanId, traceState, attributes]) => ({
       traceId: textOf(traceId),
       spanId: textOf(spanId),
@@ -124,15 +126,15 @@ export function linksOf(span: RawSpan, columns: Columns): SpanLink[] {
 
 /** `server`, `client` and so on, from any notation of the table; empty if absent. */
 export function kindOf(span: RawSpan, columns: Columns): string {
-  return columns.kind === undefined ? "" : oneOf(span[columns.kind], KINDS, "span_kind_");
+  return columns.kind === undefined ? "" : enumName(span[columns.kind], KINDS, "span_kind_");
 }
 
 /** `ok`, `error` or `unset`; empty if absent. */
 export function statusOf(span: RawSpan, columns: Columns): string {
-  return columns.status === undefined ? "" : oneOf(span[columns.status], STATUSES, "status_code_");
+  return columns.status === undefined ? "" : enumName(span[columns.status], STATUSES, "status_code_");
 }
 
-function oneOf(value: unknown, names: readonly string[], prefix: string): string {
+function enumName(value: unknown, names: readonly string[], prefix: string): string {
   const name = typeof value === "number" ? names[value] : undefined;
   return name ?? textOf(value).toLowerCase().replace(prefix, "");
 }

@@ -15,7 +15,7 @@ export const Flag = {
   /** An earlier span has the same id. */
   Duplicate: 64,
   /** The start or duration could not be parsed. */
-  Untimed: 128,
+  InvalidTimes: 128,
   /** The duration is negative, or wrapped around below zero, and counts as 0. */
   InvalidDuration: 256,
 } as const;

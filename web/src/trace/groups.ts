@@ -17,8 +17,8 @@ export type Group = {
 export type GroupColumn = "service" | "operation" | "count" | "total" | "self" | "max" | "errors";
 
 export function groupsOf(trace: Trace): Group[] {
-  type Open = { -readonly [Part in keyof Group]: Group[Part] };
-  const groups = new Map<number, Open>();
+  type MutableGroup = { -readonly [Part in keyof Group]: Group[Part] };
+  const groups = new Map<number, MutableGroup>();
   for (let span = 0; span < trace.count; span += 1) {
     const key = (trace.service[span] ?? 0) * trace.names.length + (trace.name[span] ?? 0);
     let group = groups.get(key);
@@ -35,13 +35,13 @@ export function groupsOf(trace: Trace): Group[] {
       };
       groups.set(key, group);
     }
-    const took = trace.duration[span] ?? 0;
+    const duration = trace.duration[span] ?? 0;
     group.count += 1;
-    group.total += took;
+    group.total += duration;
     group.self += trace.self[span] ?? 0;
     group.errors += isError(trace.flags[span]) ? 1 : 0;
-    if (took > group.max) {
-      group.max = took;
+    if (duration > group.max) {
+      group.max = duration;
       group.longest = span;
     }
   }
@@ -50,8 +50,8 @@ export function groupsOf(trace: Trace): Group[] {
 
 export function sortGroups(groups: readonly Group[], by: GroupColumn, descending: boolean): Group[] {
   const sign = descending ? -1 : 1;
-  return [...groups].sort((one, other) => {
-    const [left, right] = [one[by], other[by]];
-    return left === right ? one.longest - other.longest : left < right ? -sign : sign;
+  return [...groups].sort((a, b) => {
+    const [left, right] = [a[by], b[by]];
+    return left === right ? a.longest - b.longest : left < right ? -sign : sign;
   });
 }

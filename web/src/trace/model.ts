@@ -1,4 +1,4 @@
-import { nameOrNone } from "../lib/names";
+import { nameOrPlaceholder } from "../lib/names";
 import type { Instant } from "../lib/time";
 import { nanosBetween } from "../lib/time";
 import {
@@ -16,10 +16,10 @@ import {
 import { type CriticalPath, criticalPath } from "./criticalPath";
 import { hasException } from "./details";
 import { Flag, isError } from "./flags";
-import { type Tree, treeOf } from "./tree";
+import { buildTree, type Tree } from "./tree";
 
 /** Statistics of a service in a trace. */
-export type ServicePart = {
+export type ServiceStats = {
   readonly name: string;
   readonly spans: number;
   readonly errors: number;
@@ -33,10 +33,10 @@ export type Faults = {
   readonly beforeParent: number;
   readonly afterParent: number;
   /** Maximum number of nanoseconds by which a child starts before its parent. */
-  readonly greatestSkew: number;
+  readonly maxSkew: number;
   readonly cycles: number;
   readonly duplicates: number;
-  readonly untimed: number;
+  readonly invalidTimes: number;
   readonly invalidDurations: number;
 };
 
@@ -48,7 +48,7 @@ export type Trace = {
   readonly columns: Columns;
   readonly spans: readonly RawSpan[];
   readonly count: number;
-  readonly begin: Instant;
+  readonly startTime: Instant;
   readonly length: number;
   readonly start: Float64Array;
   readonly duration: Float64Array;
@@ -64,52 +64,57 @@ export type Trace = {
   readonly name: Int32Array;
   readonly names: readonly string[];
   readonly service: Int32Array;
-  readonly services: readonly ServicePart[];
+  readonly services: readonly ServiceStats[];
   readonly flags: Uint16Array;
   /** Numbers of the spans that count as errors. */
-  readonly troubled: Int32Array;
+  readonly errorSpans: Int32Array;
   /** Number of errors among all previous spans; has an additional last element. */
-  readonly troubledBefore: Int32Array;
+  readonly errorsBefore: Int32Array;
   /** The root span of the trace, the same as in a search. */
   readonly root: number;
-  readonly critical: CriticalPath;
+  readonly criticalPath: CriticalPath;
   readonly faults: Faults;
 };
 
 /** A child that starts this little before its parent does not indicate a wrong clock, because times are rounded. */
-const ROUNDING = 1_000;
+const ROUNDING_NANOS = 1_000;
 
-class Interned {
+class StringInterner {
   readonly values: string[] = [];
   readonly #numbers = new Map<string, number>();
 
-  number(value: string): number {
-    let number = this.#numbers.get(value);
-    if (number === undefined) {
-      number = this.values.length;
-      this.#numbers.set(value, number);
+  intern(value: string): number {
+    let intern = this.#numbers.get(value);
+    if (intern === undefined) {
+      intern = this.values.length;
+      this.#numbers.set(value, intern);
       this.values.push(value);
     }
-    return number;
+    return intern;
   }
 }
 
 /** Start times of the table's rows, relative to the earliest. Many spans share a second, whose text is parsed only once. */
-function startsOf(spans: readonly RawSpan[], column: string): { begin: Instant; starts: Float64Array } {
+function startsOf(spans: readonly RawSpan[], column: string): { startTime: Instant; starts: Float64Array } {
   const seconds = new Float64Array(spans.length).fill(Number.NaN);
   const nanos = new Float64Array(spans.length);
-  let begin: Instant | null = null;
-  let known = "";
+  let earliest: Instant | null = null;
+  let knownPrefix = "";
   let knownSeconds = 0;
   spans.forEach((span, index) => {
     const value = span[column];
     let instant: Instant | null;
-    if (typeof value === "string" && value.length === 30 && known !== "" && value.startsWith(known)) {
+    if (
+      typeof value === "string" &&
+      value.length === 30 &&
+      knownPrefix !== "" &&
+      value.startsWith(knownPrefix)
+    ) {
       instant = { seconds: knownSeconds, nanos: Number(value.slice(20, 29)) };
     } else {
       instant = instantOfValue(value);
       if (typeof value === "string" && value.length === 30 && value.endsWith("Z") && instant !== null) {
-        known = value.slice(0, 20);
+        knownPrefix = value.slice(0, 20);
         knownSeconds = instant.seconds;
       }
     }
@@ -117,19 +122,19 @@ function startsOf(spans: readonly RawSpan[], column: string): { begin: Instant; 
       seconds[index] = instant.seconds;
       nanos[index] = instant.nanos;
       if (
-        begin === null ||
-        instant.seconds < begin.seconds ||
-        (instant.seconds === begin.seconds && instant.nanos < begin.nanos)
+        earliest === null ||
+        instant.seconds < earliest.seconds ||
+        (instant.seconds === earliest.seconds && instant.nanos < earliest.nanos)
       ) {
-        begin = instant;
+        earliest = instant;
       }
     }
   });
-  const from: Instant = begin ?? { seconds: 0, nanos: 0 };
+  const from: Instant = earliest ?? { seconds: 0, nanos: 0 };
   const starts = seconds.map((second, index) =>
     nanosBetween(from, { seconds: second, nanos: nanos[index] ?? 0 }),
   );
-  return { begin: from, starts };
+  return { startTime: from, starts };
 }
 
 /** Duration in nanoseconds: NaN if absent, negative if invalid. */
@@ -154,18 +159,18 @@ function hasWrapped(value: unknown, number: number): boolean {
 }
 
 /** Builds the model of a trace from the service's spans, in any order. */
-export function traceOf(asked: string, schema: TraceSchema, answer: readonly RawSpan[]): Trace {
-  const columns = columnsOf(answer[0], schema);
+export function buildTrace(requestedId: string, schema: TraceSchema, rows: readonly RawSpan[]): Trace {
+  const columns = columnsOf(rows[0], schema);
   // The URL may contain the trace id in another notation than the spans.
-  const id = textOf(answer[0]?.[columns.traceId]) || asked;
-  const count = answer.length;
-  const { begin, starts } = startsOf(answer, columns.timestamp);
-  const tree = treeOf(
-    answer.map((span) => idOf(span[columns.spanId])),
-    answer.map((span) => idOf(span[columns.parentId])),
+  const id = textOf(rows[0]?.[columns.traceId]) || requestedId;
+  const count = rows.length;
+  const { startTime, starts } = startsOf(rows, columns.timestamp);
+  const tree = buildTree(
+    rows.map((span) => idOf(span[columns.spanId])),
+    rows.map((span) => idOf(span[columns.parentId])),
     starts,
   );
-  const spans = Array.from(tree.order, (place) => answer[place] ?? {});
+  const spans = Array.from(tree.order, (row) => rows[row] ?? {});
   const start = new Float64Array(count);
   const duration = new Float64Array(count);
   // The same with NaN for unknown values, which must not affect other spans.
@@ -173,30 +178,30 @@ export function traceOf(asked: string, schema: TraceSchema, answer: readonly Raw
   const flags = new Uint16Array(count);
   const name = new Int32Array(count);
   const service = new Int32Array(count);
-  const [names, services] = [new Interned(), new Interned()];
+  const [names, services] = [new StringInterner(), new StringInterner()];
   let length = 0;
   spans.forEach((span, index) => {
-    const began = starts[tree.order[index] ?? 0] ?? Number.NaN;
-    const took = durationOf(span, columns);
-    start[index] = Number.isNaN(began) ? 0 : began;
-    duration[index] = took > 0 ? took : 0;
-    knownStart[index] = began;
-    knownDuration[index] = Number.isNaN(took) ? took : (duration[index] ?? 0);
+    const spanStart = starts[tree.order[index] ?? 0] ?? Number.NaN;
+    const spanDuration = durationOf(span, columns);
+    start[index] = Number.isNaN(spanStart) ? 0 : spanStart;
+    duration[index] = spanDuration > 0 ? spanDuration : 0;
+    knownStart[index] = spanStart;
+    knownDuration[index] = Number.isNaN(spanDuration) ? spanDuration : (duration[index] ?? 0);
     length = Math.max(length, (start[index] ?? 0) + (duration[index] ?? 0));
-    const failed = columns.status !== undefined && isErrorStatus(span[columns.status]);
+    const hasErrorStatus = columns.status !== undefined && isErrorStatus(span[columns.status]);
     flags[index] =
       (tree.flags[index] ?? 0) |
-      (failed ? Flag.Error : 0) |
+      (hasErrorStatus ? Flag.Error : 0) |
       (hasException(span, columns) ? Flag.Exception : 0) |
-      (took < 0 ? Flag.InvalidDuration : 0) |
-      (Number.isNaN(began) || Number.isNaN(took) ? Flag.Untimed : 0);
-    name[index] = names.number(columns.name === undefined ? "" : textOf(span[columns.name]));
-    service[index] = services.number(serviceOf(span, columns));
+      (spanDuration < 0 ? Flag.InvalidDuration : 0) |
+      (Number.isNaN(spanStart) || Number.isNaN(spanDuration) ? Flag.InvalidTimes : 0);
+    name[index] = names.intern(columns.name === undefined ? "" : textOf(span[columns.name]));
+    service[index] = services.intern(serviceOf(span, columns));
   });
-  const greatestSkew = markOutside(tree, knownStart, knownDuration, flags);
+  const maxSkew = flagOutsideParent(tree, knownStart, knownDuration, flags);
   const self = selfTimes(tree, knownStart, knownDuration);
-  const counted = countFaults(flags);
-  const { troubled, troubledBefore } = troubles(flags);
+  const faultCounts = countFaults(flags);
+  const { errorSpans, errorsBefore } = findErrors(flags);
   const ids = spans.map((span) => textOf(span[columns.spanId]));
   const byId = new Map<string, number>();
   ids.forEach((spanId, index) => {
@@ -210,7 +215,7 @@ export function traceOf(asked: string, schema: TraceSchema, answer: readonly Raw
     columns,
     spans,
     count,
-    begin,
+    startTime,
     length,
     start,
     duration,
@@ -219,7 +224,7 @@ export function traceOf(asked: string, schema: TraceSchema, answer: readonly Raw
     end: tree.end,
     depth: tree.depth,
     children: tree.children,
-    maxDepth: count === 0 ? 0 : tree.depth.reduce((most, depth) => Math.max(most, depth), 0),
+    maxDepth: count === 0 ? 0 : tree.depth.reduce((max, depth) => Math.max(max, depth), 0),
     ids,
     byId,
     name,
@@ -227,47 +232,52 @@ export function traceOf(asked: string, schema: TraceSchema, answer: readonly Raw
     service,
     services: servicesOf(services.values, service, self, flags),
     flags,
-    troubled,
-    troubledBefore,
+    errorSpans,
+    errorsBefore,
     root: rootOf(tree, knownStart, ids, flags),
-    critical: criticalPath(tree, knownStart, knownDuration),
-    faults: { ...counted, greatestSkew },
+    criticalPath: criticalPath(tree, knownStart, knownDuration),
+    faults: { ...faultCounts, maxSkew },
   };
 }
 
-function countFaults(flags: Uint16Array): Omit<Faults, "greatestSkew"> {
+function countFaults(flags: Uint16Array): Omit<Faults, "maxSkew"> {
   const count = (flag: number) =>
-    flags.reduce((sum, flagsOfOne) => sum + ((flagsOfOne & flag) === 0 ? 0 : 1), 0);
+    flags.reduce((sum, spanFlags) => sum + ((spanFlags & flag) === 0 ? 0 : 1), 0);
   return {
     missingParents: count(Flag.MissingParent),
     beforeParent: count(Flag.BeforeParent),
     afterParent: count(Flag.AfterParent),
     cycles: count(Flag.Cycle),
     duplicates: count(Flag.Duplicate),
-    untimed: count(Flag.Untimed),
+    invalidTimes: count(Flag.InvalidTimes),
     invalidDurations: count(Flag.InvalidDuration),
   };
 }
 
 /** Marks children outside of their parents. Returns the maximum time by which a child starts too early. Unknown times are NaN,
  * for which every comparison is false. */
-function markOutside(tree: Tree, start: Float64Array, duration: Float64Array, flags: Uint16Array): number {
-  let greatest = 0;
+function flagOutsideParent(
+  tree: Tree,
+  start: Float64Array,
+  duration: Float64Array,
+  flags: Uint16Array,
+): number {
+  let maxSkew = 0;
   tree.parent.forEach((parent, index) => {
     if (parent < 0) {
       return;
     }
     const [from, parentFrom] = [start[index] ?? 0, start[parent] ?? 0];
     const [to, parentTo] = [from + (duration[index] ?? 0), parentFrom + (duration[parent] ?? 0)];
-    if (parentFrom - from > ROUNDING) {
+    if (parentFrom - from > ROUNDING_NANOS) {
       flags[index] = (flags[index] ?? 0) | Flag.BeforeParent;
-      greatest = Math.max(greatest, parentFrom - from);
+      maxSkew = Math.max(maxSkew, parentFrom - from);
     }
-    if (to - parentTo > ROUNDING) {
+    if (to - parentTo > ROUNDING_NANOS) {
       flags[index] = (flags[index] ?? 0) | Flag.AfterParent;
     }
   });
-  return greatest;
+  return maxSkew;
 }
 
 /** For each span, the time during which none of its children ran. Children and parents with unknown times (NaN) subtract
@@ -277,7 +287,7 @@ export function selfTimes(
   start: Float64Array,
   duration: Float64Array,
 ): Float64Array {
-  const self = duration.map((took) => (Number.isNaN(took) ? 0 : took));
+  const self = duration.map((time) => (Number.isNaN(time) ? 0 : time));
   // Time up to which the processed children cover their parent. One value suffices, because siblings are ordered by start.
   const covered = Float64Array.from(start);
   tree.parent.forEach((parent, index) => {
@@ -296,17 +306,17 @@ export function selfTimes(
   return self;
 }
 
-function troubles(flags: Uint16Array): { troubled: Int32Array; troubledBefore: Int32Array } {
+function findErrors(flags: Uint16Array): { errorSpans: Int32Array; errorsBefore: Int32Array } {
   const before = new Int32Array(flags.length + 1);
-  const found: number[] = [];
+  const errors: number[] = [];
   flags.forEach((flag, index) => {
-    const troubled = isError(flag);
-    if (troubled) {
-      found.push(index);
+    const errorSpans = isError(flag);
+    if (errorSpans) {
+      errors.push(index);
     }
-    before[index + 1] = (before[index] ?? 0) + (troubled ? 1 : 0);
+    before[index + 1] = (before[index] ?? 0) + (errorSpans ? 1 : 0);
   });
-  return { troubled: Int32Array.from(found), troubledBefore: before };
+  return { errorSpans: Int32Array.from(errors), errorsBefore: before };
 }
 
 function servicesOf(
@@ -314,7 +324,7 @@ function servicesOf(
   service: Int32Array,
   self: Float64Array,
   flags: Uint16Array,
-): ServicePart[] {
+): ServiceStats[] {
   const parts = names.map((name) => ({ name, spans: 0, errors: 0, self: 0 }));
   service.forEach((number, index) => {
     const part = parts[number];
@@ -333,15 +343,16 @@ function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: 
   const isRoot = (index: number) =>
     (tree.parent[index] ?? -1) < 0 && ((flags[index] ?? 0) & (Flag.MissingParent | Flag.Cycle)) === 0;
   const startOf = (index: number) => {
-    const at = start[index] ?? Number.NaN;
-    return Number.isNaN(at) ? Number.POSITIVE_INFINITY : at;
+    const spanStart = start[index] ?? Number.NaN;
+    return Number.isNaN(spanStart) ? Number.POSITIVE_INFINITY : spanStart;
   };
   let best = 0;
   for (let index = 1; index < ids.length; index += 1) {
-    const more = Number(isRoot(index)) - Number(isRoot(best));
-    const [at, bestAt] = [startOf(index), startOf(best)];
-    const earlier = at < bestAt || (at === bestAt && (ids[index] ?? "") < (ids[best] ?? ""));
-    if (more > 0 || (more === 0 && earlier)) {
+    const rootDifference = Number(isRoot(index)) - Number(isRoot(best));
+    const [spanStart, bestStart] = [startOf(index), startOf(best)];
+    const earlier =
+      spanStart < bestStart || (spanStart === bestStart && (ids[index] ?? "") < (ids[best] ?? ""));
+    if (rootDifference > 0 || (rootDifference === 0 && earlier)) {
       best = index;
     }
   }
@@ -350,7 +361,7 @@ function rootOf(tree: Tree, start: Float64Array, ids: readonly string[], flags: 
 
 /** Name of a span, or a replacement if it has none. */
 export function nameOf(trace: Trace, index: number): string {
-  return nameOrNone(trace.names[trace.name[index] ?? 0]);
+  return nameOrPlaceholder(trace.names[trace.name[index] ?? 0]);
 }
 
 /** Service of a span, or a replacement if it has none. */
@@ -359,6 +370,6 @@ export function serviceNameOf(trace: Trace, index: number): string {
 }
 
 /** Services by self time, greatest first. */
-export function servicesBySelf(trace: Trace): ServicePart[] {
-  return [...trace.services].sort((one, other) => other.self - one.self || (one.name < other.name ? -1 : 1));
+export function servicesBySelf(trace: Trace): ServiceStats[] {
+  return [...trace.services].sort((a, b) => b.self - a.self || (a.name < b.name ? -1 : 1));
 }

@@ -6,7 +6,7 @@ import type { Trace } from "./model";
 
 type Json = Record<string, unknown>;
 
-const [LEAST_INTEGER, GREATEST_INTEGER] = [-(2n ** 63n), 2n ** 63n - 1n];
+const [MIN_INT64, MAX_INT64] = [-(2n ** 63n), 2n ** 63n - 1n];
 
 /** A value in OTLP/JSON, where 64-bit integers are strings. Larger integers are string values, as OpenTelemetry specifies. */
 export function otlpValue(value: unknown): Json {
@@ -18,7 +18,7 @@ export function otlpValue(value: unknown): Json {
   }
   if (value instanceof LosslessNumber) {
     const number = BigInt(value.value);
-    return number >= LEAST_INTEGER && number <= GREATEST_INTEGER
+    return number >= MIN_INT64 && number <= MAX_INT64
       ? { intValue: value.value }
       : { stringValue: value.value };
   }
@@ -30,7 +30,9 @@ export function otlpValue(value: unknown): Json {
   }
   if (typeof value === "object" && value !== null) {
     return {
-      kvlistValue: { values: Object.entries(value).map(([key, one]) => ({ key, value: otlpValue(one) })) },
+      kvlistValue: {
+        values: Object.entries(value).map(([key, member]) => ({ key, value: otlpValue(member) })),
+      },
     };
   }
   return {};
@@ -44,13 +46,13 @@ function unixNanos(instant: Instant | null): bigint {
   return instant === null ? 0n : BigInt(instant.seconds) * 1_000_000_000n + BigInt(instant.nanos);
 }
 
-function optional(name: string, value: string): Json {
+function optionalMember(name: string, value: string): Json {
   return value === "" ? {} : { [name]: value };
 }
 
 function otlpSpan(trace: Trace, index: number, span: RawSpan): Json {
   const { columns } = trace;
-  const of = (column: string | undefined) => (column === undefined ? "" : textOf(span[column]));
+  const columnText = (column: string | undefined) => (column === undefined ? "" : textOf(span[column]));
   const start = unixNanos(instantOfValue(span[columns.timestamp]));
   const attributes = keyValues(attributesOf(span, columns));
   const events = eventsOf(span, columns).map((event) => ({
@@ -61,23 +63,26 @@ function otlpSpan(trace: Trace, index: number, span: RawSpan): Json {
   const links = linksOf(span, columns).map((link) => ({
     traceId: link.traceId,
     spanId: link.spanId,
-    ...optional("traceState", link.traceState),
+    ...optionalMember("traceState", link.traceState),
     attributes: keyValues(link.attributes),
   }));
   const code = statusNumber(span, columns);
   return {
-    traceId: of(columns.traceId),
-    spanId: of(columns.spanId),
-    ...optional("traceState", of(columns.traceState)),
-    ...optional("parentSpanId", idOf(span[columns.parentId])),
-    name: of(columns.name),
+    traceId: columnText(columns.traceId),
+    spanId: columnText(columns.spanId),
+    ...optionalMember("traceState", columnText(columns.traceState)),
+    ...optionalMember("parentSpanId", idOf(span[columns.parentId])),
+    name: columnText(columns.name),
     kind: kindNumber(span, columns),
     startTimeUnixNano: String(start),
     endTimeUnixNano: String(start + BigInt(Math.round(trace.duration[index] ?? 0))),
     attributes,
     ...(events.length === 0 ? {} : { events }),
     ...(links.length === 0 ? {} : { links }),
-    status: { ...(code === 0 ? {} : { code }), ...optional("message", of(columns.statusMessage)) },
+    status: {
+      ...(code === 0 ? {} : { code }),
+      ...optionalMember("message", columnText(columns.statusMessage)),
+    },
   };
 }
 
@@ -96,28 +101,28 @@ export function otlpOf(trace: Trace): string[] {
       entries.unshift({ key: "service.name", value: service });
     }
     const key = writeJson(entries, 0);
-    const of = (column: string | undefined) => (column === undefined ? "" : textOf(span[column]));
+    const columnText = (column: string | undefined) => (column === undefined ? "" : textOf(span[column]));
     const scope = {
-      ...optional("name", of(columns.scopeName)),
-      ...optional("version", of(columns.scopeVersion)),
+      ...optionalMember("name", columnText(columns.scopeName)),
+      ...optionalMember("version", columnText(columns.scopeVersion)),
     };
     const group = resources.get(key) ?? { resource: { attributes: keyValues(entries) }, scopes: new Map() };
     resources.set(key, group);
     const scopeKey = JSON.stringify(scope);
-    const inScope = group.scopes.get(scopeKey) ?? { scope, spans: [] };
-    group.scopes.set(scopeKey, inScope);
-    inScope.spans.push(index);
+    const scopeGroup = group.scopes.get(scopeKey) ?? { scope, spans: [] };
+    group.scopes.set(scopeKey, scopeGroup);
+    scopeGroup.spans.push(index);
   });
   const parts: string[] = ['{"resourceSpans":['];
-  let place = 0;
+  let resourceIndex = 0;
   for (const { resource, scopes } of resources.values()) {
-    parts.push(`${place === 0 ? "" : ","}{"resource":${JSON.stringify(resource)},"scopeSpans":[`);
-    place += 1;
-    [...scopes.values()].forEach(({ scope, spans }, scopePlace) => {
-      parts.push(`${scopePlace === 0 ? "" : ","}{"scope":${JSON.stringify(scope)},"spans":[`);
-      spans.forEach((index, at) => {
+    parts.push(`${resourceIndex === 0 ? "" : ","}{"resource":${JSON.stringify(resource)},"scopeSpans":[`);
+    resourceIndex += 1;
+    [...scopes.values()].forEach(({ scope, spans }, scopeIndex) => {
+      parts.push(`${scopeIndex === 0 ? "" : ","}{"scope":${JSON.stringify(scope)},"spans":[`);
+      spans.forEach((index, spanIndex) => {
         const span = JSON.stringify(otlpSpan(trace, index, trace.spans[index] ?? {}));
-        parts.push(at === 0 ? span : `,${span}`);
+        parts.push(spanIndex === 0 ? span : `,${span}`);
       });
       parts.push("]}");
     });

@@ -1,9 +1,9 @@
 import type { Trace } from "./model";
 
-type Shape = Pick<Trace, "count" | "end" | "depth" | "parent" | "children">;
+type TreeShape = Pick<Trace, "count" | "end" | "depth" | "parent" | "children">;
 
 /** Spans that are not inside a collapsed subtree. */
-export function visibleRows(trace: Shape, collapsed: Uint8Array): Int32Array {
+export function visibleRows(trace: TreeShape, collapsed: Uint8Array): Int32Array {
   const rows = new Int32Array(trace.count);
   let length = 0;
   for (let span = 0; span < trace.count; ) {
@@ -28,54 +28,54 @@ export function rowOf(rows: Int32Array, span: number): number {
   return low;
 }
 
-export function toggled(collapsed: Uint8Array, span: number, to: boolean): Uint8Array {
+export function withCollapsed(collapsed: Uint8Array, span: number, isCollapsed: boolean): Uint8Array {
   const changed = Uint8Array.from(collapsed);
-  changed[span] = to ? 1 : 0;
+  changed[span] = isCollapsed ? 1 : 0;
   return changed;
 }
 
 /** Expands all ancestors, so that the span is visible. Returns the same array if it already is. */
-export function revealed(trace: Shape, collapsed: Uint8Array, span: number): Uint8Array {
+export function expandAncestors(trace: TreeShape, collapsed: Uint8Array, span: number): Uint8Array {
   let changed = collapsed;
-  for (let above = trace.parent[span] ?? -1; above >= 0; above = trace.parent[above] ?? -1) {
-    if (changed[above] === 1) {
+  for (let ancestor = trace.parent[span] ?? -1; ancestor >= 0; ancestor = trace.parent[ancestor] ?? -1) {
+    if (changed[ancestor] === 1) {
       changed = changed === collapsed ? Uint8Array.from(collapsed) : changed;
-      changed[above] = 0;
+      changed[ancestor] = 0;
     }
   }
   return changed;
 }
 
 /** Collapses the deepest visible level. */
-export function oneLevelLess(trace: Shape, collapsed: Uint8Array): Uint8Array {
+export function collapseOneLevel(trace: TreeShape, collapsed: Uint8Array): Uint8Array {
   let deepest = 0;
   for (const span of visibleRows(trace, collapsed)) {
     deepest = Math.max(deepest, trace.depth[span] ?? 0);
   }
-  return deepest === 0 ? collapsed : collapsedAt(trace, collapsed, (depth) => depth === deepest - 1, 1);
+  return deepest === 0 ? collapsed : setLevel(trace, collapsed, (depth) => depth === deepest - 1, 1);
 }
 
 /** Expands the topmost collapsed level. */
-export function oneLevelMore(trace: Shape, collapsed: Uint8Array): Uint8Array {
-  let least = Number.POSITIVE_INFINITY;
+export function expandOneLevel(trace: TreeShape, collapsed: Uint8Array): Uint8Array {
+  let topmost = Number.POSITIVE_INFINITY;
   for (const span of visibleRows(trace, collapsed)) {
     if (collapsed[span] === 1) {
-      least = Math.min(least, trace.depth[span] ?? 0);
+      topmost = Math.min(topmost, trace.depth[span] ?? 0);
     }
   }
-  return least === Number.POSITIVE_INFINITY
+  return topmost === Number.POSITIVE_INFINITY
     ? collapsed
-    : collapsedAt(trace, collapsed, (depth) => depth === least, 0);
+    : setLevel(trace, collapsed, (depth) => depth === topmost, 0);
 }
 
-function collapsedAt(
-  trace: Shape,
+function setLevel(
+  trace: TreeShape,
   collapsed: Uint8Array,
-  at: (depth: number) => boolean,
-  to: 0 | 1,
+  isLevel: (depth: number) => boolean,
+  value: 0 | 1,
 ): Uint8Array {
-  return collapsed.map((now, span) =>
-    at(trace.depth[span] ?? 0) && (trace.children[span] ?? 0) > 0 ? to : now,
+  return collapsed.map((current, span) =>
+    isLevel(trace.depth[span] ?? 0) && (trace.children[span] ?? 0) > 0 ? value : current,
   );
 }
 
@@ -93,6 +93,6 @@ export function neighbour(sorted: Int32Array, span: number, forward: boolean): n
       high = middle;
     }
   }
-  const place = forward ? low % sorted.length : (low - 1 + sorted.length) % sorted.length;
-  return sorted[place] ?? -1;
+  const index = forward ? low % sorted.length : (low - 1 + sorted.length) % sorted.length;
+  return sorted[index] ?? -1;
 }

@@ -8,81 +8,81 @@ import type { RawSpan } from "./columns";
 export class SpanReader {
   readonly spans: RawSpan[] = [];
   /** The document without the elements of its arrays. */
-  #outer = "";
+  #envelope = "";
   /** The unparsed text, starting with the incomplete element. */
-  #rest = "";
+  #unparsed = "";
   /** Offset in the unparsed text up to which brackets have been counted. */
-  #at = 0;
+  #offset = 0;
   #depth = 0;
-  #inText = false;
+  #inString = false;
   #inSpans = false;
 
   push(text: string): void {
-    this.#rest += text;
-    const rest = this.#rest;
+    this.#unparsed += text;
+    const rest = this.#unparsed;
     const length = rest.length;
-    let at = this.#at;
+    let offset = this.#offset;
     let depth = this.#depth;
     // Start of the outer document, or of the current element, in the unparsed text.
-    let begin = 0;
+    let start = 0;
     let complete = -1;
-    while (at < length) {
-      if (this.#inText) {
-        const quote = endOfText(rest, at);
+    while (offset < length) {
+      if (this.#inString) {
+        const quote = findStringEnd(rest, offset);
         if (quote.end === -1) {
-          at = quote.next;
+          offset = quote.next;
           break;
         }
-        at = quote.end + 1;
-        this.#inText = false;
+        offset = quote.end + 1;
+        this.#inString = false;
         continue;
       }
-      const code = rest.charCodeAt(at);
-      at += 1;
+      const code = rest.charCodeAt(offset);
+      offset += 1;
       if (code === 0x22) {
-        this.#inText = true;
+        this.#inString = true;
       } else if (code === 0x7b || code === 0x5b) {
         depth += 1;
         if (code === 0x5b && depth === 2 && !this.#inSpans) {
-          this.#outer += rest.slice(begin, at);
-          begin = at;
-          this.#inSpans = /"spans"\s*:\s*\[$/.test(this.#outer);
+          this.#envelope += rest.slice(start, offset);
+          start = offset;
+          this.#inSpans = /"spans"\s*:\s*\[$/.test(this.#envelope);
         }
       } else if (code === 0x7d || code === 0x5d) {
         depth -= 1;
         if (this.#inSpans && depth === 2) {
-          complete = at;
+          complete = offset;
         } else if (this.#inSpans && depth === 1) {
-          this.#take(rest.slice(begin, Math.max(complete, begin)));
-          begin = Math.max(complete, begin);
+          this.#parseBatch(rest.slice(start, Math.max(complete, start)));
+          start = Math.max(complete, start);
           complete = -1;
           this.#inSpans = false;
         }
       }
     }
     if (this.#inSpans) {
-      if (complete > begin) {
-        this.#take(rest.slice(begin, complete));
-        begin = complete;
+      if (complete > start) {
+        this.#parseBatch(rest.slice(start, complete));
+        start = complete;
       }
     } else {
-      this.#outer += rest.slice(begin, at);
-      begin = at;
+      this.#envelope += rest.slice(start, offset);
+      start = offset;
     }
-    this.#rest = rest.slice(begin);
-    this.#at = at - begin;
+    this.#unparsed = rest.slice(start);
+    this.#offset = offset - start;
     this.#depth = depth;
   }
 
   /** Returns the document without its spans, after all text has been pushed. Throws if the document is not closed. */
   end(): unknown {
-    if (this.#depth !== 0 || this.#inText || this.#outer.trim() === "") {
+    if (this.#depth !== 0 || this.#inString || this.#envelope.trim() === "") {
       throw new SyntaxError("the document is not closed");
     }
-    return JSON.parse(this.#outer);
+    return JSON.parse(this.#envelope);
   }
 
-  #take(elements: string): void {
+  #parseBatch(elements: string): void {
     const text = elements.replace(/^[\s,]+/, "");
     if (text === "") {
       return;
@@ -98,21 +98,21 @@ export class SpanReader {
 
 /** Finds the quote that ends a string, or the offset to continue from when more text has arrived: never between a backslash and
  * the escaped character. */
-function endOfText(rest: string, from: number): { end: number; next: number } {
-  for (let at = from; ; ) {
-    const quote = rest.indexOf('"', at);
-    const until = quote === -1 ? rest.length : quote;
+function findStringEnd(text: string, from: number): { end: number; next: number } {
+  for (let offset = from; ; ) {
+    const quote = text.indexOf('"', offset);
+    const until = quote === -1 ? text.length : quote;
     let backslashes = 0;
-    while (until - backslashes > at && rest.charCodeAt(until - backslashes - 1) === 0x5c) {
+    while (until - backslashes > offset && text.charCodeAt(until - backslashes - 1) === 0x5c) {
       backslashes += 1;
     }
-    const escaped = backslashes % 2 === 1;
+    const isEscaped = backslashes % 2 === 1;
     if (quote === -1) {
-      return { end: -1, next: escaped ? until - 1 : until };
+      return { end: -1, next: isEscaped ? until - 1 : until };
     }
-    if (!escaped) {
+    if (!isEscaped) {
       return { end: quote, next: quote };
     }
-    at = quote + 1;
+    offset = quote + 1;
   }
 }

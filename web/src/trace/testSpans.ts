@@ -1,7 +1,7 @@
 import type { RawSpan, TraceSchema } from "./columns";
 
 /** For tests: the binding of the OpenTelemetry exporter's table. */
-export const SCHEMA: TraceSchema = {
+export const TEST_SCHEMA: TraceSchema = {
   trace_id: "TraceId",
   span_id: "SpanId",
   timestamp: "Timestamp",
@@ -9,7 +9,7 @@ export const SCHEMA: TraceSchema = {
 };
 
 /** For tests: a span with start and end in microseconds. */
-export function span(id: string, parent: string, from: number, to: number, more: RawSpan = {}): RawSpan {
+export function testSpan(id: string, parent: string, from: number, to: number, more: RawSpan = {}): RawSpan {
   const nanos = String(from * 1_000).padStart(9, "0");
   return {
     TraceId: "0af7651916cd43dd8448eb211c80319c",

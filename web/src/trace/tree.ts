@@ -16,49 +16,49 @@ export type Tree = {
 /** Builds the tree from any ids: a span whose parent is missing is at the top level, of several spans with the same id the
  * earliest is the parent, and a cycle is cut at its earliest span. The algorithm is iterative, because a chain may be as long as
  * the trace. */
-export function treeOf(ids: readonly string[], parents: readonly string[], starts: Float64Array): Tree {
+export function buildTree(ids: readonly string[], parents: readonly string[], starts: Float64Array): Tree {
   const count = ids.length;
-  const byStart = Int32Array.from({ length: count }, (_, place) => place);
-  if (starts.some((start, place) => place > 0 && !((starts[place - 1] ?? 0) <= start))) {
-    const of = (place: number) => starts[place] || 0;
-    byStart.sort((one, other) => of(one) - of(other) || one - other);
+  const byStart = Int32Array.from({ length: count }, (_, index) => index);
+  if (starts.some((start, index) => index > 0 && !((starts[index - 1] ?? 0) <= start))) {
+    const startOf = (index: number) => starts[index] || 0;
+    byStart.sort((a, b) => startOf(a) - startOf(b) || a - b);
   }
-  const flagged = new Uint8Array(count);
+  const inputFlags = new Uint8Array(count);
   const byId = new Map<string, number>();
-  for (const place of byStart) {
-    const id = ids[place] ?? "";
+  for (const index of byStart) {
+    const id = ids[index] ?? "";
     if (id !== "" && byId.has(id)) {
-      flagged[place] = Flag.Duplicate;
+      inputFlags[index] = Flag.Duplicate;
     } else if (id !== "") {
-      byId.set(id, place);
+      byId.set(id, index);
     }
   }
-  const above = new Int32Array(count).fill(-1);
-  for (let place = 0; place < count; place += 1) {
-    const parent = parents[place] ?? "";
+  const parentOf = new Int32Array(count).fill(-1);
+  for (let index = 0; index < count; index += 1) {
+    const parent = parents[index] ?? "";
     if (parent !== "") {
-      const found = byId.get(parent) ?? -1;
-      above[place] = found;
-      if (found === -1) {
-        flagged[place] = (flagged[place] ?? 0) | Flag.MissingParent;
+      const parentIndex = byId.get(parent) ?? -1;
+      parentOf[index] = parentIndex;
+      if (parentIndex === -1) {
+        inputFlags[index] = (inputFlags[index] ?? 0) | Flag.MissingParent;
       }
     }
   }
-  cutCycles(above, byStart, flagged);
+  cutCycles(parentOf, byStart, inputFlags);
 
   // Linked lists of children. Iterating backwards by start leaves each list ordered by start.
-  const first = new Int32Array(count).fill(-1);
-  const next = new Int32Array(count).fill(-1);
-  let top = -1;
-  for (let at = count - 1; at >= 0; at -= 1) {
-    const place = byStart[at] ?? 0;
-    const parent = above[place] ?? -1;
+  const firstChild = new Int32Array(count).fill(-1);
+  const nextSibling = new Int32Array(count).fill(-1);
+  let firstRoot = -1;
+  for (let i = count - 1; i >= 0; i -= 1) {
+    const index = byStart[i] ?? 0;
+    const parent = parentOf[index] ?? -1;
     if (parent < 0) {
-      next[place] = top;
-      top = place;
+      nextSibling[index] = firstRoot;
+      firstRoot = index;
     } else {
-      next[place] = first[parent] ?? -1;
-      first[parent] = place;
+      nextSibling[index] = firstChild[parent] ?? -1;
+      firstChild[parent] = index;
     }
   }
 
@@ -72,65 +72,65 @@ export function treeOf(ids: readonly string[], parents: readonly string[], start
   };
   let number = 0;
   // Numbers of the ancestors of the current span.
-  const way = new Int32Array(count);
-  let height = 0;
-  let place = top;
-  while (place !== -1) {
-    tree.order[number] = place;
-    tree.flags[number] = flagged[place] ?? 0;
-    tree.depth[number] = height;
-    if (height > 0) {
-      const parent = way[height - 1] ?? 0;
+  const ancestors = new Int32Array(count);
+  let level = 0;
+  let index = firstRoot;
+  while (index !== -1) {
+    tree.order[number] = index;
+    tree.flags[number] = inputFlags[index] ?? 0;
+    tree.depth[number] = level;
+    if (level > 0) {
+      const parent = ancestors[level - 1] ?? 0;
       tree.parent[number] = parent;
       tree.children[parent] = (tree.children[parent] ?? 0) + 1;
     }
-    way[height] = number;
+    ancestors[level] = number;
     number += 1;
-    const child = first[place] ?? -1;
+    const child = firstChild[index] ?? -1;
     if (child !== -1) {
-      height += 1;
-      place = child;
+      level += 1;
+      index = child;
       continue;
     }
     // Moves up to the next ancestor with a sibling.
     for (;;) {
-      const done = way[height] ?? 0;
-      tree.end[done] = number;
-      place = next[tree.order[done] ?? 0] ?? -1;
-      if (place !== -1 || height === 0) {
+      const finished = ancestors[level] ?? 0;
+      tree.end[finished] = number;
+      index = nextSibling[tree.order[finished] ?? 0] ?? -1;
+      if (index !== -1 || level === 0) {
         break;
       }
-      height -= 1;
+      level -= 1;
     }
   }
   return tree;
 }
 
 /** Removes the parent of the earliest span of each cycle. */
-function cutCycles(above: Int32Array, byStart: Int32Array, flagged: Uint8Array): void {
+function cutCycles(parentOf: Int32Array, byStart: Int32Array, inputFlags: Uint8Array): void {
   // 0 if not visited; otherwise one more than the index of the span from which it was reached.
-  const reached = new Int32Array(above.length);
+  const visitedFrom = new Int32Array(parentOf.length);
   // Rank by start. The walk that finds a cycle may start outside of it, so that the earliest span of the cycle is searched
   // separately.
-  const rank = new Int32Array(above.length);
-  byStart.forEach((place, at) => {
-    rank[place] = at;
+  const rank = new Int32Array(parentOf.length);
+  byStart.forEach((index, i) => {
+    rank[index] = i;
   });
-  for (const begin of byStart) {
-    let place = begin;
-    while (place !== -1 && reached[place] === 0) {
-      reached[place] = begin + 1;
-      place = above[place] ?? -1;
+  for (const start of byStart) {
+    let index = start;
+    while (index !== -1 && visitedFrom[index] === 0) {
+      visitedFrom[index] = start + 1;
+      index = parentOf[index] ?? -1;
     }
-    if (place !== -1 && reached[place] === begin + 1) {
-      let earliest = place;
-      for (let at = above[place] ?? -1; at !== place && at !== -1; at = above[at] ?? -1) {
-        if ((rank[at] ?? 0) < (rank[earliest] ?? 0)) {
-          earliest = at;
+    if (index !== -1 && visitedFrom[index] === start + 1) {
+      let earliest = index;
+      for (let i = parentOf[index] ?? -1; i !== index && i !== -1; i = parentOf[i] ?? -1) {
+        if ((rank[i] ?? 0) < (rank[earliest] ?? 0)) {
+          earliest = i;
         }
       }
-      above[earliest] = -1;
-      flagged[earliest] = (flagged[earliest] ?? 0) | Flag.Cycle;
+      parentOf[earliest] = -1;
+      inputFlags[earliest] = (inputFlags[earliest] ?? 0) | Flag.Cycle;
     }
   }
 }

@@ -2,51 +2,61 @@ import { describe, expect, it } from "vitest";
 import { LosslessNumber, parseJson } from "../lib/json";
 import { attributesOf, eventsOf, exceptionsOf, kindOf, linksOf, statusOf } from "./details";
 import { matcherOf } from "./find";
-import { flameOf } from "./flame";
+import { flameLayout } from "./flame";
 import { groupsOf, sortGroups } from "./groups";
-import { type Trace, traceOf } from "./model";
+import { buildTrace, type Trace } from "./model";
 import { jsonOf, otlpOf, otlpValue } from "./otlp";
-import { SpanReader } from "./receive";
-import { neighbour, oneLevelLess, oneLevelMore, revealed, rowOf, toggled, visibleRows } from "./rows";
-import { SCHEMA, span } from "./sample";
-import { isWhole, moved, ticksOf, within, zoomed } from "./scale";
+import {
+  collapseOneLevel,
+  expandAncestors,
+  expandOneLevel,
+  neighbour,
+  rowOf,
+  visibleRows,
+  withCollapsed,
+} from "./rows";
+import { clampRange, isWholeRange, panRange, ticksOf, zoomRange } from "./scale";
+import { SpanReader } from "./spanReader";
+import { TEST_SCHEMA, testSpan } from "./testSpans";
 
 const spans = [
-  span("root", "", 0, 100, { SpanKind: "Server" }),
-  span("a", "root", 10, 40, { SpanAttributes: { "http.route": "/Cart/{id}", code: "200" } }),
-  span("a1", "a", 15, 20),
-  span("b", "root", 20, 90, { ServiceName: "database", StatusCode: "Error", StatusMessage: "dead.lock" }),
-  span("b1", "b", 30, 60, { SpanName: "operation a1", ServiceName: "shop" }),
+  testSpan("root", "", 0, 100, { SpanKind: "Server" }),
+  testSpan("a", "root", 10, 40, { SpanAttributes: { "http.route": "/Cart/{id}", code: "200" } }),
+  testSpan("a1", "a", 15, 20),
+  testSpan("b", "root", 20, 90, { ServiceName: "database", StatusCode: "Error", StatusMessage: "dead.lock" }),
+  testSpan("b1", "b", 30, 60, { SpanName: "operation a1", ServiceName: "shop" }),
 ];
-const trace = traceOf("t", SCHEMA, spans);
-const open = new Uint8Array(trace.count);
-const seen = (collapsed: Uint8Array) => [...visibleRows(trace, collapsed)].map((one) => trace.ids[one]);
+const trace = buildTrace("t", TEST_SCHEMA, spans);
+const expanded = new Uint8Array(trace.count);
+const visibleIds = (collapsed: Uint8Array) => [...visibleRows(trace, collapsed)].map((one) => trace.ids[one]);
 
 describe("rows", () => {
   it("omit spans inside collapsed ones", () => {
-    expect(seen(open)).toEqual(["root", "a", "a1", "b", "b1"]);
-    expect(seen(toggled(open, 1, true))).toEqual(["root", "a", "b", "b1"]);
-    expect(seen(toggled(toggled(open, 1, true), 0, true))).toEqual(["root"]);
+    expect(visibleIds(expanded)).toEqual(["root", "a", "a1", "b", "b1"]);
+    expect(visibleIds(withCollapsed(expanded, 1, true))).toEqual(["root", "a", "b", "b1"]);
+    expect(visibleIds(withCollapsed(withCollapsed(expanded, 1, true), 0, true))).toEqual(["root"]);
   });
 
   it("are found for all spans, including those inside collapsed ones", () => {
-    const rows = visibleRows(trace, toggled(open, 1, true));
+    const rows = visibleRows(trace, withCollapsed(expanded, 1, true));
     expect([0, 1, 2, 3, 4].map((one) => rowOf(rows, one))).toEqual([0, 1, 1, 2, 3]);
   });
 
   it("collapse and expand by level", () => {
-    const less = oneLevelLess(trace, open);
-    expect(seen(less)).toEqual(["root", "a", "b"]);
-    const least = oneLevelLess(trace, less);
-    expect(seen(least)).toEqual(["root"]);
-    expect(oneLevelLess(trace, least)).toBe(least);
-    expect(seen(oneLevelMore(trace, least))).toEqual(["root", "a", "b"]);
-    expect(oneLevelMore(trace, open)).toBe(open);
+    const collapsedOnce = collapseOneLevel(trace, expanded);
+    expect(visibleIds(collapsedOnce)).toEqual(["root", "a", "b"]);
+    const collapsedFully = collapseOneLevel(trace, collapsedOnce);
+    expect(visibleIds(collapsedFully)).toEqual(["root"]);
+    expect(collapseOneLevel(trace, collapsedFully)).toBe(collapsedFully);
+    expect(visibleIds(expandOneLevel(trace, collapsedFully))).toEqual(["root", "a", "b"]);
+    expect(expandOneLevel(trace, expanded)).toBe(expanded);
   });
 
   it("show a span by expanding its ancestors", () => {
-    expect(seen(revealed(trace, toggled(toggled(open, 0, true), 1, true), 2))).toContain("a1");
-    expect(revealed(trace, open, 2)).toBe(open);
+    expect(
+      visibleIds(expandAncestors(trace, withCollapsed(withCollapsed(expanded, 0, true), 1, true), 2)),
+    ).toContain("a1");
+    expect(expandAncestors(trace, expanded, 2)).toBe(expanded);
   });
 
   it("have a next and a previous one in a selection, which wraps around", () => {
@@ -58,11 +68,11 @@ describe("rows", () => {
 });
 
 describe("find", () => {
-  const foundIn = (where: Trace, text: string) => {
+  const matchesOf = (where: Trace, text: string) => {
     const matches = matcherOf(where, text);
     return where.ids.filter((_, one) => matches?.(one) === true);
   };
-  const found = (text: string) => foundIn(trace, text);
+  const matchingIds = (text: string) => matchesOf(trace, text);
 
   it.each([
     ["OPERATION A1", ["a1", "b1"]],
@@ -75,7 +85,7 @@ describe("find", () => {
     ["dead*lock", []],
     ["b1", ["b1"]],
     ["  ", []],
-  ])("%s", (text, ids) => expect(found(text)).toEqual(ids));
+  ])("%s", (text, ids) => expect(matchingIds(text)).toEqual(ids));
 
   it.each([
     ['said "no', true],
@@ -87,12 +97,12 @@ describe("find", () => {
     ["isLosslessNumber", false],
     ['"exception.message":', false],
   ])("%s in events and nested values: %s", (text, is) => {
-    const rich = span("x", "", 0, 1, {
+    const rich = testSpan("x", "", 0, 1, {
       SpanAttributes: { big: new LosslessNumber("9223372036854775807"), order: { inner: ["deeper still"] } },
       "Events.Name": ["exception"],
       "Events.Attributes": [{ "exception.message": 'it said "no" at C:\\dir\\file' }],
     });
-    expect(foundIn(traceOf("t", SCHEMA, [rich]), text)).toEqual(is ? ["x"] : []);
+    expect(matchesOf(buildTrace("t", TEST_SCHEMA, [rich]), text)).toEqual(is ? ["x"] : []);
   });
 
   it("terminates for deeply nested values", () => {
@@ -100,8 +110,8 @@ describe("find", () => {
     for (let depth = 0; depth < 100_000; depth += 1) {
       value = [value];
     }
-    const deep = span("x", "", 0, 1, { SpanAttributes: { value } });
-    expect(foundIn(traceOf("t", SCHEMA, [deep]), "bottom")).toEqual(["x"]);
+    const deep = testSpan("x", "", 0, 1, { SpanAttributes: { value } });
+    expect(matchesOf(buildTrace("t", TEST_SCHEMA, [deep]), "bottom")).toEqual(["x"]);
   });
 });
 
@@ -132,16 +142,16 @@ describe("the flame graph", () => {
     };
     const many = Array.from({ length: 2_000 }, (_, one) => {
       const from = random(90_000);
-      return span(String(one), one === 0 ? "" : String(random(one)), from, from + random(5_000));
+      return testSpan(String(one), one === 0 ? "" : String(random(one)), from, from + random(5_000));
     });
-    const tangled = traceOf("t", SCHEMA, many);
-    const flame = flameOf(tangled);
+    const overlapping = buildTrace("t", TEST_SCHEMA, many);
+    const flame = flameLayout(overlapping);
     for (let lane = 0; lane < flame.lanes; lane += 1) {
-      let until = Number.NEGATIVE_INFINITY;
+      let laneEnd = Number.NEGATIVE_INFINITY;
       for (const one of flame.spans.subarray(flame.first[lane], flame.first[lane + 1])) {
-        expect(tangled.start[one]).toBeGreaterThanOrEqual(until);
-        until = (tangled.start[one] ?? 0) + (tangled.duration[one] ?? 0);
-        const parent = tangled.parent[one] ?? -1;
+        expect(overlapping.start[one]).toBeGreaterThanOrEqual(laneEnd);
+        laneEnd = (overlapping.start[one] ?? 0) + (overlapping.duration[one] ?? 0);
+        const parent = overlapping.parent[one] ?? -1;
         expect(parent < 0 || (flame.lane[parent] ?? 0) < lane).toBe(true);
       }
     }
@@ -149,14 +159,14 @@ describe("the flame graph", () => {
   });
 
   it("uses a lane per concurrent span, fast", () => {
-    const many = Array.from({ length: 20_000 }, (_, one) => span(String(one), "", 0, 10));
-    expect(flameOf(traceOf("t", SCHEMA, many)).lanes).toBe(20_000);
+    const many = Array.from({ length: 20_000 }, (_, one) => testSpan(String(one), "", 0, 10));
+    expect(flameLayout(buildTrace("t", TEST_SCHEMA, many)).lanes).toBe(20_000);
   });
 });
 
 describe("details", () => {
   const columns = trace.columns;
-  const rich = span("x", "", 0, 1, {
+  const rich = testSpan("x", "", 0, 1, {
     SpanKind: "SPAN_KIND_CLIENT",
     StatusCode: 2,
     SpanAttributes: { b: "2", a: "1" },
@@ -170,7 +180,7 @@ describe("details", () => {
     "Links.TraceState": [""],
     "Links.Attributes": [{ why: "retry" }],
   });
-  const full = traceOf("t", SCHEMA, [rich]).columns;
+  const full = buildTrace("t", TEST_SCHEMA, [rich]).columns;
 
   it("are attributes by key, events, exceptions and links", () => {
     expect(attributesOf(rich, full).map(({ key }) => key)).toEqual(["a", "b"]);
@@ -182,11 +192,11 @@ describe("details", () => {
 
   it("may be arrays of objects", () => {
     const objects = {
-      ...span("x", "", 0, 1),
+      ...testSpan("x", "", 0, 1),
       Events: [{ timestamp: "t", name: "log", attributes: { k: 1 } }],
     };
-    const found = traceOf("t", SCHEMA, [objects]).columns;
-    expect(eventsOf(objects, { ...found, events: "Events" })[0]).toMatchObject({ name: "log" });
+    const matchingIds = buildTrace("t", TEST_SCHEMA, [objects]).columns;
+    expect(eventsOf(objects, { ...matchingIds, events: "Events" })[0]).toMatchObject({ name: "log" });
   });
 
   it("are empty if the table has no such columns", () => {
@@ -198,8 +208,8 @@ describe("OTLP", () => {
   it("has resources, scopes, hexadecimal ids, times as strings, and typed values", () => {
     const otlp = JSON.parse(
       otlpOf(
-        traceOf("t", SCHEMA, [
-          span("00f067aa0ba902b7", "", 0, 5, {
+        buildTrace("t", TEST_SCHEMA, [
+          testSpan("00f067aa0ba902b7", "", 0, 5, {
             ScopeName: "http",
             SpanKind: "Server",
             StatusCode: "Error",
@@ -209,7 +219,7 @@ describe("OTLP", () => {
             "Events.Name": ["log"],
             "Events.Attributes": [{}],
           }),
-          span("00f067aa0ba902b8", "00f067aa0ba902b7", 1, 2, { ServiceName: "cart" }),
+          testSpan("00f067aa0ba902b8", "00f067aa0ba902b7", 1, 2, { ServiceName: "cart" }),
         ]),
       ).join(""),
     );
@@ -260,23 +270,23 @@ describe("OTLP", () => {
   });
 
   it("is offered next to the JSON of the response", () => {
-    expect(JSON.parse(jsonOf(trace).join(""))).toEqual({ schema: SCHEMA, spans });
+    expect(JSON.parse(jsonOf(trace).join(""))).toEqual({ schema: TEST_SCHEMA, spans });
   });
 });
 
 describe("a response that arrives in chunks", () => {
   const hostile = [
-    span("a", "", 0, 1, { SpanName: 'quote " backslash \\ brackets ]}[{ "spans":[', n: 1 }),
-    span("b", "a", 0, 1, { SpanName: "\\\\", SpanAttributes: { list: [[1], { x: [] }], text: '\\"' } }),
+    testSpan("a", "", 0, 1, { SpanName: 'quote " backslash \\ brackets ]}[{ "spans":[', n: 1 }),
+    testSpan("b", "a", 0, 1, { SpanName: "\\\\", SpanAttributes: { list: [[1], { x: [] }], text: '\\"' } }),
   ];
-  const body = JSON.stringify({ schema: { ...SCHEMA, version: 1 }, spans: hostile, more: [1, [2]] });
+  const body = JSON.stringify({ schema: { ...TEST_SCHEMA, version: 1 }, spans: hostile, more: [1, [2]] });
 
   it.each([1, 2, 3, 7, 64, 100_000])("of %d characters", (size) => {
     const reader = new SpanReader();
     for (let from = 0; from < body.length; from += size) {
       reader.push(body.slice(from, from + size));
     }
-    expect(reader.end()).toEqual({ schema: { ...SCHEMA, version: 1 }, spans: [], more: [1, [2]] });
+    expect(reader.end()).toEqual({ schema: { ...TEST_SCHEMA, version: 1 }, spans: [], more: [1, [2]] });
     expect(reader.spans).toEqual(hostile);
   });
 
@@ -309,11 +319,11 @@ describe("the scale", () => {
   });
 
   it("zooms and pans within the trace", () => {
-    expect(zoomed({ from: 0, to: 1_000 }, 0.5, 1_000)).toEqual({ from: 250, to: 750 });
-    expect(zoomed({ from: 250, to: 750 }, 4, 1_000)).toEqual({ from: 0, to: 1_000 });
-    expect(moved({ from: 100, to: 300 }, -200, 1_000)).toEqual({ from: 0, to: 200 });
-    expect(within({ from: 500, to: 500 }, 1_000)).toEqual({ from: 450, to: 550 });
-    expect(within({ from: 70, to: 20 }, 50)).toEqual({ from: 0, to: 50 });
-    expect(isWhole({ from: 0, to: 50 }, 50)).toBe(true);
+    expect(zoomRange({ from: 0, to: 1_000 }, 0.5, 1_000)).toEqual({ from: 250, to: 750 });
+    expect(zoomRange({ from: 250, to: 750 }, 4, 1_000)).toEqual({ from: 0, to: 1_000 });
+    expect(panRange({ from: 100, to: 300 }, -200, 1_000)).toEqual({ from: 0, to: 200 });
+    expect(clampRange({ from: 500, to: 500 }, 1_000)).toEqual({ from: 450, to: 550 });
+    expect(clampRange({ from: 70, to: 20 }, 50)).toEqual({ from: 0, to: 50 });
+    expect(isWholeRange({ from: 0, to: 50 }, 50)).toBe(true);
   });
 });

@@ -3,15 +3,15 @@ import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconKey } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { ApiError, api, ask } from "../../api/client";
+import { ApiError, api, unwrap } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { useMe } from "../../app/useMe";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmButton } from "../../components/ConfirmButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
-import { Visible } from "../../components/Visible";
 import { PasswordForm } from "../login/PasswordForm";
 import { valueText } from "../users/attributes";
 import { KeysTable } from "./KeysTable";
@@ -30,7 +30,7 @@ export function AccountPage() {
         <Sessions />
         <Section
           title="Password"
-          about="A new password signs you out of all other sessions. API keys stay valid; revoke them above if they may be compromised."
+          description="A new password signs you out of all other sessions. API keys stay valid; revoke them above if they may be compromised."
         >
           <PasswordForm
             onChanged={() => {
@@ -56,7 +56,7 @@ function Identity() {
               User name
             </Table.Th>
             <Table.Td>
-              <Visible text={me.username} />
+              <SanitizedText text={me.username} />
             </Table.Td>
           </Table.Tr>
           <Table.Tr>
@@ -79,7 +79,7 @@ function Identity() {
             <Table.Th scope="row">Attributes</Table.Th>
             <Table.Td style={{ overflowWrap: "anywhere" }}>
               {attributes.length === 0 ? (
-                <Text span inherit c="var(--tw-quiet)">
+                <Text span inherit c="var(--tw-text-secondary)">
                   none
                 </Text>
               ) : (
@@ -87,9 +87,9 @@ function Identity() {
                   {attributes.map(([name, value]) => (
                     <div key={name}>
                       <Code>
-                        <Visible text={name} />
+                        <SanitizedText text={name} />
                       </Code>{" "}
-                      <Visible text={valueText(value)} most={500} />
+                      <SanitizedText text={valueText(value)} maxLength={500} />
                     </div>
                   ))}
                 </Stack>
@@ -108,7 +108,7 @@ function Keys() {
   return (
     <Section
       title="API keys"
-      about="For programs and agents that read traces with your access."
+      description="For programs and agents that read traces with your access."
       actions={
         <Button size="xs" leftSection={<IconKey size={14} aria-hidden />} onClick={open}>
           Create API key
@@ -129,7 +129,7 @@ function Keys() {
         <KeysTable
           keys={data.api_keys}
           onRevoke={async ({ id }) => {
-            await ask(api.DELETE("/me/api-keys/{id}", { params: { path: { id } } }));
+            await unwrap(api.DELETE("/me/api-keys/{id}", { params: { path: { id } } }));
             await refetch();
           }}
         />
@@ -140,7 +140,7 @@ function Keys() {
 }
 
 /** Ignores that the object no longer exists. */
-function unlessGone(error: unknown): void {
+function ignoreNotFound(error: unknown): void {
   if (!(error instanceof ApiError && error.status === 404)) {
     throw error;
   }
@@ -148,21 +148,21 @@ function unlessGone(error: unknown): void {
 
 function Sessions() {
   const { data, error, refetch } = useQuery(mySessionsQuery);
-  const others = data?.sessions.filter((session) => !session.current) ?? [];
-  const end = (id: string) => ask(api.DELETE("/me/sessions/{id}", { params: { path: { id } } }));
+  const otherSessions = data?.sessions.filter((session) => !session.current) ?? [];
+  const endSession = (id: string) => unwrap(api.DELETE("/me/sessions/{id}", { params: { path: { id } } }));
   return (
     <Section
       title="Sessions"
-      about="Where you are signed in. Sign out sessions that you do not recognise, and then change your password."
+      description="Where you are signed in. Sign out sessions that you do not recognise, and then change your password."
       actions={
-        others.length > 0 && (
-          <Confirm
+        otherSessions.length > 0 && (
+          <ConfirmButton
             label="Sign out all others"
             title="Sign out all other sessions?"
             action={async () => {
               try {
-                for (const { id } of others) {
-                  await end(id).catch(unlessGone);
+                for (const { id } of otherSessions) {
+                  await endSession(id).catch(ignoreNotFound);
                 }
               } finally {
                 await refetch();
@@ -170,7 +170,7 @@ function Sessions() {
             }}
           >
             You stay signed in here, and have to sign in again everywhere else.
-          </Confirm>
+          </ConfirmButton>
         )
       }
     >
@@ -184,7 +184,7 @@ function Sessions() {
         <SessionsTable
           sessions={data.sessions}
           onEnd={async ({ id, current }) => {
-            await end(id);
+            await endSession(id);
             if (current) {
               // Redirects to the sign-in page, as any request would now.
               await queryClient.invalidateQueries();

@@ -1,11 +1,11 @@
 import { Code, Stack, Table, Text } from "@mantine/core";
 import type { Api } from "../../api/client";
-import { Ago } from "../../components/Ago";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmButton } from "../../components/ConfirmButton";
+import { RelativeTime } from "../../components/RelativeTime";
+import { SanitizedText } from "../../components/SanitizedText";
 import { StateBadge } from "../../components/StateBadge";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 
 /** The API keys of a user, with buttons to revoke them. */
 export function KeysTable({
@@ -33,7 +33,7 @@ export function KeysTable({
           {keys.map((key) => (
             <Table.Tr key={key.id}>
               <Table.Td maw={260} style={{ overflowWrap: "anywhere" }}>
-                <Visible text={key.name} />
+                <SanitizedText text={key.name} />
               </Table.Td>
               <Table.Td>
                 <Code>{key.token_hint}…</Code>
@@ -45,22 +45,22 @@ export function KeysTable({
                 <Time at={key.created_at} digits={0} />
               </Table.Td>
               <Table.Td>
-                <Ago at={key.last_used_at} />
+                <RelativeTime at={key.last_used_at} />
               </Table.Td>
               <Table.Td>
                 <Expiry at={key.expires_at} />
               </Table.Td>
               <Table.Td ta="right">
-                <Confirm
-                  quiet
+                <ConfirmButton
+                  subtle
                   label="Revoke"
-                  of={`the key ${visible(key.name)}`}
+                  object={`the key ${sanitize(key.name)}`}
                   title="Revoke this key?"
                   action={() => onRevoke(key)}
                 >
-                  After this, requests with the key <Visible text={key.name} most={100} /> ({key.token_hint}…)
-                  are rejected. This cannot be undone.
-                </Confirm>
+                  After this, requests with the key <SanitizedText text={key.name} maxLength={100} /> (
+                  {key.token_hint}…) are rejected. This cannot be undone.
+                </ConfirmButton>
               </Table.Td>
             </Table.Tr>
           ))}
@@ -73,7 +73,7 @@ export function KeysTable({
 function Expiry({ at }: { at: string | null }) {
   if (at === null) {
     return (
-      <Text span inherit c="var(--tw-quiet)">
+      <Text span inherit c="var(--tw-text-secondary)">
         never
       </Text>
     );
@@ -90,7 +90,7 @@ function Expiry({ at }: { at: string | null }) {
 function KeyConstraint({ policy, tools }: { policy: string | null; tools: readonly string[] | null }) {
   if (policy === null && tools === null) {
     return (
-      <Text span inherit c="var(--tw-quiet)">
+      <Text span inherit c="var(--tw-text-secondary)">
         none
       </Text>
     );
@@ -99,7 +99,7 @@ function KeyConstraint({ policy, tools }: { policy: string | null; tools: readon
     <Stack gap={2}>
       {policy !== null && (
         <Code style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
-          <Visible text={policy} most={300} />
+          <SanitizedText text={policy} maxLength={300} />
         </Code>
       )}
       {tools !== null && (

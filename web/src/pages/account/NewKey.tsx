@@ -1,95 +1,96 @@
 import { Button, Checkbox, Code, Group, Modal, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type Api, ApiError, api, ask } from "../../api/client";
+import { type Api, ApiError, api, unwrap } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
-import { refusals } from "../../editor/remarks";
 import { EXPIRIES, type Expiry, expiryOf } from "./expiry";
 import { NewToken } from "./NewToken";
 import { myKeysQuery } from "./queries";
 import { TOOLS } from "./tools";
 
-const NONE: readonly Api["Diagnostic"][] = [];
+const NO_DIAGNOSTICS: readonly Api["Diagnostic"][] = [];
 
 /** Creates an API key and shows its token once. */
 export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => void }) {
-  const [made, setMade] = useState<Api["CreatedApiKey"] | null>(null);
-  const [dirty, setDirty] = useState(false);
-  const done = () => {
-    setMade(null);
-    setDirty(false);
+  const [createdKey, setCreatedKey] = useState<Api["CreatedApiKey"] | null>(null);
+  const [isDirty, setIsDirty] = useState(false);
+  const finish = () => {
+    setCreatedKey(null);
+    setIsDirty(false);
     onClose();
   };
   const cancel = () => {
-    setDirty(false);
+    setIsDirty(false);
     onClose();
   };
   return (
     <Modal
       opened={opened}
-      onClose={made === null ? cancel : done}
-      title={made === null ? "Create an API key" : "The key was created"}
+      onClose={createdKey === null ? cancel : finish}
+      title={createdKey === null ? "Create an API key" : "The key was created"}
       size="lg"
       // A token that is shown only once must not be lost by an accidental click or key press.
-      closeOnClickOutside={made === null && !dirty}
-      closeOnEscape={made === null && !dirty}
-      withCloseButton={made === null}
+      closeOnClickOutside={createdKey === null && !isDirty}
+      closeOnEscape={createdKey === null && !isDirty}
+      withCloseButton={createdKey === null}
       closeButtonProps={{ "aria-label": "Close" }}
     >
-      {made === null ? (
-        <KeyForm onMade={setMade} onCancel={cancel} onTyped={() => setDirty(true)} />
+      {createdKey === null ? (
+        <KeyForm onCreated={setCreatedKey} onCancel={cancel} onInput={() => setIsDirty(true)} />
       ) : (
-        <NewToken made={made} onDone={done} />
+        <NewToken createdKey={createdKey} onDone={finish} />
       )}
     </Modal>
   );
 }
 
 function KeyForm({
-  onMade,
+  onCreated,
   onCancel,
-  onTyped,
+  onInput,
 }: {
-  onMade: (made: Api["CreatedApiKey"]) => void;
+  onCreated: (key: Api["CreatedApiKey"]) => void;
   onCancel: () => void;
-  onTyped: () => void;
+  onInput: () => void;
 }) {
   const [name, setName] = useState("");
   const [expiry, setExpiry] = useState<Expiry>("90");
   const [date, setDate] = useState("");
-  const [restricted, setRestricted] = useState(false);
+  const [hasPolicy, setHasPolicy] = useState(false);
   const [policy, setPolicy] = useState("");
-  const [toolsOnly, setToolsOnly] = useState(false);
+  const [limitsTools, setLimitsTools] = useState(false);
   const [tools, setTools] = useState<string[]>(TOOLS.map((tool) => tool.name));
-  const [strict, setStrict] = useState(false);
+  const [showErrors, setShowErrors] = useState(false);
   const create = useMutation({
-    mutationFn: (body: Api["NewApiKey"]) => ask(api.POST("/me/api-keys", { body })),
+    mutationFn: (body: Api["NewApiKey"]) => unwrap(api.POST("/me/api-keys", { body })),
     onSuccess: (key) => {
-      onMade(key);
+      onCreated(key);
       void queryClient.invalidateQueries({ queryKey: myKeysQuery.queryKey });
     },
   });
-  const expires = expiryOf(expiry, date, new Date());
-  const noPolicy = restricted && policy.trim() === "";
-  const noTools = toolsOnly && tools.length === 0;
+  const expiryResult = expiryOf(expiry, date, new Date());
+  const policyMissing = hasPolicy && policy.trim() === "";
+  const toolsMissing = limitsTools && tools.length === 0;
   const diagnostics = useMemo(
-    () => (create.error instanceof ApiError ? refusals(create.error.problem, "/policy") : NONE),
+    () =>
+      create.error instanceof ApiError ? diagnosticsAt(create.error.problem, "/policy") : NO_DIAGNOSTICS,
     [create.error],
   );
   return (
     <form
-      onChange={onTyped}
+      onChange={onInput}
       onSubmit={(event) => {
         event.preventDefault();
-        setStrict(true);
-        if (!("problem" in expires) && !noPolicy && !noTools) {
+        setShowErrors(true);
+        if (!("error" in expiryResult) && !policyMissing && !toolsMissing) {
           create.mutate({
             name: name.trim(),
-            ...(expires.at === null ? {} : { expires_at: expires.at }),
-            ...(restricted ? { policy } : {}),
-            ...(toolsOnly ? { tools } : {}),
+            ...(expiryResult.at === null ? {} : { expires_at: expiryResult.at }),
+            ...(hasPolicy ? { policy } : {}),
+            ...(limitsTools ? { tools } : {}),
           });
         }
       }}
@@ -116,9 +117,9 @@ function KeyForm({
             data={EXPIRIES}
             value={expiry}
             onChange={(value) => {
-              const chosen = EXPIRIES.find((one) => one.value === value);
-              if (chosen !== undefined) {
-                setExpiry(chosen.value);
+              const option = EXPIRIES.find((candidate) => candidate.value === value);
+              if (option !== undefined) {
+                setExpiry(option.value);
               }
             }}
           />
@@ -130,17 +131,17 @@ function KeyForm({
               type="date"
               w={180}
               value={date}
-              error={strict && "problem" in expires ? expires.problem : null}
+              error={showErrors && "error" in expiryResult ? expiryResult.error : null}
               onChange={(event) => setDate(event.currentTarget.value)}
             />
           )}
         </Group>
         <Switch
           label="Restrict the key to some of my traces"
-          checked={restricted}
-          onChange={(event) => setRestricted(event.currentTarget.checked)}
+          checked={hasPolicy}
+          onChange={(event) => setHasPolicy(event.currentTarget.checked)}
         />
-        {restricted && (
+        {hasPolicy && (
           <div>
             <PolicyEditor
               label="Key constraint"
@@ -148,11 +149,11 @@ function KeyForm({
               value={policy}
               onChange={(text) => {
                 setPolicy(text);
-                onTyped();
+                onInput();
               }}
               diagnostics={diagnostics}
             />
-            {strict && noPolicy && (
+            {showErrors && policyMissing && (
               <Text size="xs" c="var(--tw-error)" role="alert">
                 Enter an expression, or turn the constraint off
               </Text>
@@ -161,16 +162,16 @@ function KeyForm({
         )}
         <Switch
           label="Restrict the key to some tools"
-          checked={toolsOnly}
-          onChange={(event) => setToolsOnly(event.currentTarget.checked)}
+          checked={limitsTools}
+          onChange={(event) => setLimitsTools(event.currentTarget.checked)}
         />
-        {toolsOnly && (
+        {limitsTools && (
           <Checkbox.Group
             label="Tools"
             description="For REST and MCP, unless noted otherwise."
             value={tools}
             onChange={setTools}
-            error={noTools ? "Choose at least one, or turn this constraint off" : null}
+            error={toolsMissing ? "Choose at least one, or turn this constraint off" : null}
           >
             <Stack gap={6} mt={6}>
               {TOOLS.map((tool) => (
@@ -179,7 +180,7 @@ function KeyForm({
                   value={tool.name}
                   label={
                     <>
-                      <Code>{tool.name}</Code> {tool.about}
+                      <Code>{tool.name}</Code> {tool.description}
                       {!tool.rest && " (MCP only)"}
                     </>
                   }
@@ -188,8 +189,8 @@ function KeyForm({
             </Stack>
           </Checkbox.Group>
         )}
-        {(restricted || toolsOnly) && (
-          <Text size="sm" c="var(--tw-quiet)">
+        {(hasPolicy || limitsTools) && (
+          <Text size="sm" c="var(--tw-text-secondary)">
             A scoped API key has no administrator access, even if its owner is an administrator.
           </Text>
         )}

@@ -2,35 +2,35 @@ import { Button, Code, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Api } from "../../api/client";
 import { claudeCommand, clientConfiguration } from "../../api/mcp";
-import { Copy } from "../../components/Copy";
+import { CopyButton } from "../../components/CopyButton";
 import { Secret } from "../../components/Secret";
-import { curlLine } from "./curl";
-import { servesMcp } from "./tools";
+import { curlCommand } from "./curl";
+import { permitsMcp } from "./tools";
 
 /** A new API key: its token, with instructions. */
-export function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone: () => void }) {
+export function NewToken({ createdKey, onDone }: { createdKey: Api["CreatedApiKey"]; onDone: () => void }) {
   const { origin } = window.location;
   return (
     <Stack gap="md">
-      <Secret value={made.token} what="token">
+      <Secret value={createdKey.token} name="token">
         Store it with your other secrets. If it is lost or disclosed, revoke the key and create another.
       </Secret>
       <Snippet
         title="Test the key"
-        value={curlLine(origin, made.tools)}
-        what="command"
+        value={curlCommand(origin, createdKey.tools)}
+        copyName="command"
         label="Copy the command"
       >
         The command reads the token from the variable TRACEWARDEN_API_KEY, so that the token does not stay in
         the shell’s history. To set it, run <Code>read -rs TRACEWARDEN_API_KEY</Code>, paste the token and
         press Enter.
       </Snippet>
-      {servesMcp(made.tools) && (
+      {permitsMcp(createdKey.tools) && (
         <>
           <Snippet
             title="Configure an MCP client"
-            value={clientConfiguration(origin, made.token)}
-            what="configuration"
+            value={clientConfiguration(origin, createdKey.token)}
+            copyName="configuration"
             label="Copy the configuration"
           >
             With this entry among its servers, an agent or editor that supports the Model Context Protocol
@@ -38,8 +38,8 @@ export function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone:
           </Snippet>
           <Snippet
             title="Configure Claude Code"
-            value={claudeCommand(origin, made.token)}
-            what="Claude Code command"
+            value={claudeCommand(origin, createdKey.token)}
+            copyName="Claude Code command"
             label="Copy the Claude Code command"
           >
             The command contains the token, which may stay in the shell’s history.
@@ -59,13 +59,13 @@ export function NewToken({ made, onDone }: { made: Api["CreatedApiKey"]; onDone:
 function Snippet({
   title,
   value,
-  what,
+  copyName,
   label,
   children,
 }: {
   title: string;
   value: string;
-  what: string;
+  copyName: string;
   label: string;
   children: ReactNode;
 }) {
@@ -75,7 +75,7 @@ function Snippet({
         <Text size="sm" fw={600}>
           {title}
         </Text>
-        <Copy value={value} what={what} label={label} />
+        <CopyButton value={value} name={copyName} label={label} />
       </Group>
       <Code
         block
@@ -85,7 +85,7 @@ function Snippet({
       >
         {value}
       </Code>
-      <Text size="xs" c="var(--tw-quiet)" mt={4}>
+      <Text size="xs" c="var(--tw-text-secondary)" mt={4}>
         {children}
       </Text>
     </div>

@@ -1,11 +1,11 @@
 import { Table, Text } from "@mantine/core";
 import type { Api } from "../../api/client";
-import { Ago } from "../../components/Ago";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmButton } from "../../components/ConfirmButton";
+import { RelativeTime } from "../../components/RelativeTime";
+import { SanitizedText } from "../../components/SanitizedText";
 import { StateBadge } from "../../components/StateBadge";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { agentName } from "./userAgent";
 
 /** The sessions of a user, with buttons to end them. */
@@ -17,7 +17,7 @@ export function SessionsTable({
   onEnd: (session: Api["Session"]) => Promise<unknown>;
 }) {
   if (sessions.length === 0) {
-    return <Text c="var(--tw-quiet)">Not signed in anywhere.</Text>;
+    return <Text c="var(--tw-text-secondary)">Not signed in anywhere.</Text>;
   }
   return (
     <Table.ScrollContainer minWidth={640} type="native">
@@ -36,31 +36,31 @@ export function SessionsTable({
             const agent = session.user_agent ?? "unknown";
             return (
               <Table.Tr key={session.id}>
-                <Table.Td title={visible(agent)}>
-                  <Visible text={agentName(agent)} most={60} />{" "}
+                <Table.Td title={sanitize(agent)}>
+                  <SanitizedText text={agentName(agent)} maxLength={60} />{" "}
                   {session.current && <StateBadge color="green">This session</StateBadge>}
                 </Table.Td>
                 <Table.Td>
-                  <Visible text={session.client_ip ?? "unknown"} />
+                  <SanitizedText text={session.client_ip ?? "unknown"} />
                 </Table.Td>
                 <Table.Td>
                   <Time at={session.created_at} digits={0} />
                 </Table.Td>
                 <Table.Td>
-                  <Ago at={session.last_used_at} />
+                  <RelativeTime at={session.last_used_at} />
                 </Table.Td>
                 <Table.Td ta="right">
-                  <Confirm
-                    quiet
+                  <ConfirmButton
+                    subtle
                     label="Sign out"
-                    of={`the session of ${visible(agentName(agent))} from ${visible(session.client_ip ?? "unknown")}`}
+                    object={`the session of ${sanitize(agentName(agent))} from ${sanitize(session.client_ip ?? "unknown")}`}
                     title="Sign out this session?"
                     action={() => onEnd(session)}
                   >
                     {session.current
                       ? "This is your current session: you will have to sign in again."
                       : "The next request of this session leads to the sign-in page. Signing in with the password stays possible."}
-                  </Confirm>
+                  </ConfirmButton>
                 </Table.Td>
               </Table.Tr>
             );

@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { claudeCommand, clientConfiguration } from "../../api/mcp";
-import { curlLine } from "./curl";
+import { curlCommand } from "./curl";
 import { expiryOf } from "./expiry";
-import { servesMcp, TOOLS } from "./tools";
+import { permitsMcp, TOOLS } from "./tools";
 
 describe("the expiry of a key", () => {
   const now = new Date(2026, 10, 22, 12);
@@ -14,17 +14,17 @@ describe("the expiry of a key", () => {
   });
 
   it("is rejected if it is in the past or missing", () => {
-    expect(expiryOf("date", "2026-11-21", now)).toHaveProperty("problem");
-    expect(expiryOf("date", "", now)).toHaveProperty("problem");
+    expect(expiryOf("date", "2026-11-21", now)).toHaveProperty("error");
+    expect(expiryOf("date", "", now)).toHaveProperty("error");
   });
 });
 
 describe("the command to test a key", () => {
   it("searches if the key may search, and requests `/me` otherwise", () => {
-    expect(curlLine("https://t.example", null)).toBe(
+    expect(curlCommand("https://t.example", null)).toBe(
       `curl -sS 'https://t.example/traces/query' -H "Authorization: Bearer $TRACEWARDEN_API_KEY" -H 'Content-Type: application/json' -d '{"view": "summary", "limit": 5}'`,
     );
-    expect(curlLine("https://t.example", ["svc_get_trace"])).toBe(
+    expect(curlCommand("https://t.example", ["svc_get_trace"])).toBe(
       `curl -sS 'https://t.example/me' -H "Authorization: Bearer $TRACEWARDEN_API_KEY"`,
     );
   });
@@ -46,10 +46,10 @@ describe("the configuration of MCP clients", () => {
   });
 
   it("is a command whose words the shell passes unchanged", () => {
-    for (const of of [origin, "http://[::1]:8080", "http://$(echo harm).example", "http://a'b"]) {
-      const script = `claude() { printf '%s\\n' "$@"; }\n${claudeCommand(of, "twk_secret")}`;
+    for (const commandOf of [origin, "http://[::1]:8080", "http://$(echo harm).example", "http://a'b"]) {
+      const script = `claude() { printf '%s\\n' "$@"; }\n${claudeCommand(commandOf, "twk_secret")}`;
       expect(execFileSync("sh", ["-c", script]).toString().trim().split("\n")).toEqual([
-        ...["mcp", "add", "--transport", "http", "tracewarden", `${of}/mcp`],
+        ...["mcp", "add", "--transport", "http", "tracewarden", `${commandOf}/mcp`],
         ...["--header", "Authorization: Bearer twk_secret"],
       ]);
     }
@@ -60,11 +60,11 @@ describe("the configuration of MCP clients", () => {
   });
 
   it("is offered for a key with any known tool", () => {
-    expect(servesMcp(null)).toBe(true);
+    expect(permitsMcp(null)).toBe(true);
     for (const { name } of TOOLS) {
-      expect([name, servesMcp([name])]).toEqual([name, true]);
+      expect([name, permitsMcp([name])]).toEqual([name, true]);
     }
-    expect(servesMcp([])).toBe(false);
-    expect(servesMcp(["of_a_later_version"])).toBe(false);
+    expect(permitsMcp([])).toBe(false);
+    expect(permitsMcp(["of_a_later_version"])).toBe(false);
   });
 });

@@ -14,11 +14,7 @@ const DAY_MS = 86_400_000;
 /** Expiry of an API key in the API's format, where `null` means no expiry, or an error message for a missing or past date.
  *
  * A date is interpreted in the local time zone, and includes the whole day. */
-export function expiryOf(
-  expiry: Expiry,
-  date: string,
-  now: Date,
-): { at: string | null } | { problem: string } {
+export function expiryOf(expiry: Expiry, date: string, now: Date): { at: string | null } | { error: string } {
   if (expiry === "never") {
     return { at: null };
   }
@@ -27,8 +23,8 @@ export function expiryOf(
   }
   const [, year, month, day] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(date) ?? [];
   if (year === undefined) {
-    return { problem: "Choose a date" };
+    return { error: "Choose a date" };
   }
   const end = new Date(Number(year), Number(month) - 1, Number(day) + 1);
-  return end.getTime() <= now.getTime() ? { problem: "Choose a future date" } : { at: end.toISOString() };
+  return end.getTime() <= now.getTime() ? { error: "Choose a future date" } : { at: end.toISOString() };
 }

@@ -2,25 +2,29 @@
 export type Tool = {
   /** The tool's name in stored keys and in MCP. */
   readonly name: string;
-  readonly about: string;
+  readonly description: string;
   /** Whether the REST API has a route for the tool. */
   readonly rest: boolean;
 };
 
 /** All tools, in the usual order of use. */
 export const TOOLS: readonly Tool[] = [
-  { name: "svc_filter_schema", about: "list the searchable fields", rest: true },
-  { name: "svc_field_values", about: "list values of a field", rest: true },
-  { name: "svc_query_traces", about: "search traces", rest: true },
-  { name: "svc_get_trace", about: "read one trace", rest: true },
-  { name: "svc_get_spans", about: "read some spans of a trace in full", rest: false },
-  { name: "svc_critical_path", about: "show where a trace spent its time", rest: false },
-  { name: "svc_compare_traces", about: "show how two traces differ", rest: false },
-  { name: "svc_trace_stats", about: "count traces and spans, with error rates and durations", rest: false },
-  { name: "svc_explain_access", about: "explain your access, and why you can see a trace", rest: true },
+  { name: "svc_filter_schema", description: "list the searchable fields", rest: true },
+  { name: "svc_field_values", description: "list values of a field", rest: true },
+  { name: "svc_query_traces", description: "search traces", rest: true },
+  { name: "svc_get_trace", description: "read one trace", rest: true },
+  { name: "svc_get_spans", description: "read some spans of a trace in full", rest: false },
+  { name: "svc_critical_path", description: "show where a trace spent its time", rest: false },
+  { name: "svc_compare_traces", description: "show how two traces differ", rest: false },
+  {
+    name: "svc_trace_stats",
+    description: "count traces and spans, with error rates and durations",
+    rest: false,
+  },
+  { name: "svc_explain_access", description: "explain your access, and why you can see a trace", rest: true },
 ];
 
 /** Whether MCP clients can call any tool with a key that is scoped to `tools`; `null` permits all tools. */
-export function servesMcp(tools: readonly string[] | null): boolean {
+export function permitsMcp(tools: readonly string[] | null): boolean {
   return tools === null || TOOLS.some(({ name }) => tools.includes(name));
 }

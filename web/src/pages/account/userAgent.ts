@@ -1,4 +1,4 @@
-const BROWSERS: [RegExp, string][] = [
+const BROWSER_PATTERNS: [RegExp, string][] = [
   [/Edg(?:e|A|iOS)?\/(\d+)/, "Edge"],
   [/OPR\/(\d+)/, "Opera"],
   [/(?:Firefox|FxiOS)\/(\d+)/, "Firefox"],
@@ -6,7 +6,7 @@ const BROWSERS: [RegExp, string][] = [
   [/Version\/(\d+)[\d.]* (?:Mobile\/\S+ )?Safari/, "Safari"],
 ];
 
-const SYSTEMS: [RegExp, string][] = [
+const SYSTEM_PATTERNS: [RegExp, string][] = [
   [/iPhone|iPad/, "iOS"],
   [/Android/, "Android"],
   [/Windows/, "Windows"],
@@ -17,9 +17,9 @@ const SYSTEMS: [RegExp, string][] = [
 
 /** Name of the browser of a user agent, or the user agent itself if it is unknown. */
 export function agentName(userAgent: string): string {
-  const system = SYSTEMS.find(([form]) => form.test(userAgent))?.[1];
-  for (const [form, name] of BROWSERS) {
-    const version = form.exec(userAgent)?.[1];
+  const system = SYSTEM_PATTERNS.find(([pattern]) => pattern.test(userAgent))?.[1];
+  for (const [pattern, name] of BROWSER_PATTERNS) {
+    const version = pattern.exec(userAgent)?.[1];
     if (version !== undefined) {
       return `${name} ${version}${system === undefined ? "" : ` on ${system}`}`;
     }

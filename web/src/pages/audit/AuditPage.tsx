@@ -8,19 +8,19 @@ import { queryClient } from "../../api/queries";
 import { AdminOnly } from "../../components/AdminOnly";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { MoreRows } from "../../components/MoreRows";
+import { LoadMore } from "../../components/LoadMore";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { actionLabel } from "./actions";
 import classes from "./audit.module.css";
-import { Export } from "./Export";
-import { type Change, Filters } from "./Filters";
+import { ExportMenu } from "./ExportMenu";
+import { type FilterChange, Filters } from "./Filters";
 import { OutcomeBadge } from "./OutcomeBadge";
 import { auditQuery, pruningQuery } from "./queries";
 import { RecordPanel } from "./RecordPanel";
-import { actorName, inShort, prunedBefore, toolCallOf, viaLabel } from "./record";
+import { actorName, pruningCutoff, recordSummary, toolCallOf, viaLabel } from "./record";
 import type { AuditUrl } from "./url";
 
 const route = getRouteApi("/app/audit");
@@ -37,21 +37,21 @@ export function AuditPage() {
 }
 
 function Explorer() {
-  const asked = route.useSearch();
+  const filters = route.useSearch();
   const navigate = route.useNavigate();
-  const query = useInfiniteQuery(auditQuery(asked));
+  const query = useInfiniteQuery(auditQuery(filters));
   const { data, error, hasNextPage, isFetching, isFetchingNextPage, isPlaceholderData, fetchNextPage } =
     query;
-  const change = (part: Change) =>
+  const changeFilters = (changes: FilterChange) =>
     void navigate({
-      search: (before): AuditUrl => {
-        const after = { ...before, record: undefined, ...part };
-        return Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined));
+      search: (previous): AuditUrl => {
+        const next = { ...previous, record: undefined, ...changes };
+        return Object.fromEntries(Object.entries(next).filter(([, value]) => value !== undefined));
       },
       replace: true,
       resetScroll: false,
     });
-  const { request } = asked;
+  const { request } = filters;
   useEffect(() => {
     // The API cannot filter by request, so that all records within a short time around it are loaded and filtered here.
     if (request !== undefined && hasNextPage && !isFetching && error === null) {
@@ -61,32 +61,34 @@ function Explorer() {
 
   const loaded = data?.pages.flatMap((page) => page.records) ?? [];
   const records = request === undefined ? loaded : loaded.filter((record) => record.request_id === request);
-  const place = records.findIndex((record) => record.id === asked.record);
-  const narrowed = Object.keys(asked).some((name) => name !== "record");
+  const openIndex = records.findIndex((record) => record.id === filters.record);
+  const isFiltered = Object.keys(filters).some((name) => name !== "record");
   return (
-    <div className={asked.record === undefined ? undefined : classes.beside}>
+    <div className={filters.record === undefined ? undefined : classes.withPanel}>
       <PageTitle title="Audit">
         <Button
           variant="default"
           leftSection={<IconRefresh size={16} aria-hidden />}
           loading={isFetching && !isFetchingNextPage}
-          onClick={() => void queryClient.resetQueries({ queryKey: auditQuery(asked).queryKey, exact: true })}
+          onClick={() =>
+            void queryClient.resetQueries({ queryKey: auditQuery(filters).queryKey, exact: true })
+          }
         >
           Refresh
         </Button>
-        <Export asked={asked} />
+        <ExportMenu filters={filters} />
       </PageTitle>
-      <Filters asked={asked} onChange={change} />
+      <Filters filters={filters} onChange={changeFilters} />
       {request !== undefined && (
         <Alert color="brand" variant="light" mb="xs" p="xs">
           <Group gap="sm">
             <Text size="sm" style={{ overflowWrap: "anywhere" }}>
-              Only records of the request <Visible text={request} />, within a minute of it
+              Only records of the request <SanitizedText text={request} />, within a minute of it
             </Text>
             <Button
               size="compact-xs"
               variant="default"
-              onClick={() => change({ request: undefined, from: undefined, to: undefined })}
+              onClick={() => changeFilters({ request: undefined, from: undefined, to: undefined })}
             >
               Show all again
             </Button>
@@ -104,7 +106,7 @@ function Explorer() {
           {records.length === 0 && !hasNextPage ? (
             <EmptyState title="No records" icon={<IconClipboardOff size={32} aria-hidden />}>
               No record matches the filters. The actor filter needs the whole name or id.
-              {narrowed && (
+              {isFiltered && (
                 <>
                   <br />
                   <Button mt="md" variant="default" onClick={() => void navigate({ search: {} })}>
@@ -114,16 +116,16 @@ function Explorer() {
               )}
             </EmptyState>
           ) : (
-            <Records
+            <RecordsTable
               records={records}
-              open={asked.record}
-              stale={isPlaceholderData}
-              onOpen={(record) => change({ record })}
+              openId={filters.record}
+              isStale={isPlaceholderData}
+              onOpen={(record) => changeFilters({ record })}
             />
           )}
           {error !== null && <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />}
           {hasNextPage && error === null && (
-            <MoreRows
+            <LoadMore
               busy={isFetching}
               onMore={() => {
                 if (!isFetching) {
@@ -132,18 +134,18 @@ function Explorer() {
               }}
             />
           )}
-          {!hasNextPage && <End count={records.length} />}
+          {!hasNextPage && <EndOfList count={records.length} />}
         </>
       )}
       <RecordPanel
-        wanted={data === undefined ? undefined : asked.record}
-        record={records[place]}
-        newer={records[place - 1]}
-        older={place < 0 ? undefined : records[place + 1]}
-        onShow={(record) => change({ record })}
+        recordId={data === undefined ? undefined : filters.record}
+        record={records[openIndex]}
+        newer={records[openIndex - 1]}
+        older={openIndex < 0 ? undefined : records[openIndex + 1]}
+        onShow={(record) => changeFilters({ record })}
         onClose={() => {
-          const row = place < 0 ? null : document.getElementById(rowId(records[place]?.id ?? ""));
-          change({ record: undefined });
+          const row = openIndex < 0 ? null : document.getElementById(rowId(records[openIndex]?.id ?? ""));
+          changeFilters({ record: undefined });
           row?.focus({ preventScroll: true });
         }}
       />
@@ -152,16 +154,16 @@ function Explorer() {
 }
 
 /** End of the list, which may also be the point up to which records were removed. */
-function End({ count }: { count: number }) {
+function EndOfList({ count }: { count: number }) {
   const pruning = useQuery(pruningQuery);
-  const before = prunedBefore(pruning.data ?? undefined);
+  const cutoff = pruningCutoff(pruning.data ?? undefined);
   return (
-    <Text size="sm" c="var(--tw-quiet)" ta="center" py="sm">
+    <Text size="sm" c="var(--tw-text-secondary)" ta="center" py="sm">
       {count > 0 && `${count.toLocaleString("en")} ${count === 1 ? "record" : "records"} in total.`}
-      {before !== null && (
+      {cutoff !== null && (
         <>
           {" "}
-          Records from before <Time at={before} digits={0} /> were removed because of their age.
+          Records from before <Time at={cutoff} digits={0} /> were removed because of their age.
         </>
       )}
     </Text>
@@ -170,15 +172,15 @@ function End({ count }: { count: number }) {
 
 const rowId = (record: string) => `record-${record}`;
 
-function Records({
+function RecordsTable({
   records,
-  open,
-  stale,
+  openId,
+  isStale,
   onOpen,
 }: {
   records: readonly AuditRecord[];
-  open: string | undefined;
-  stale: boolean;
+  openId: string | undefined;
+  isStale: boolean;
   onOpen: (id: string) => void;
 }) {
   return (
@@ -186,8 +188,8 @@ function Records({
       <Table
         verticalSpacing={6}
         highlightOnHover
-        aria-busy={stale}
-        className={stale ? classes.stale : undefined}
+        aria-busy={isStale}
+        className={isStale ? classes.stale : undefined}
       >
         <Table.Thead>
           <Table.Tr>
@@ -201,7 +203,7 @@ function Records({
         </Table.Thead>
         <Table.Tbody>
           {records.map((record) => (
-            <Row key={record.id} record={record} open={record.id === open} onOpen={onOpen} />
+            <RecordRow key={record.id} record={record} isOpen={record.id === openId} onOpen={onOpen} />
           ))}
         </Table.Tbody>
       </Table>
@@ -209,20 +211,28 @@ function Records({
   );
 }
 
-function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onOpen: (id: string) => void }) {
-  const short = inShort(record);
+function RecordRow({
+  record,
+  isOpen,
+  onOpen,
+}: {
+  record: AuditRecord;
+  isOpen: boolean;
+  onOpen: (id: string) => void;
+}) {
+  const summary = recordSummary(record);
   const client = toolCallOf(record)?.client ?? null;
   const row = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
-    if (open) {
+    if (isOpen) {
       row.current?.scrollIntoView({ block: "nearest" });
     }
-  }, [open]);
+  }, [isOpen]);
   return (
     <Table.Tr
       ref={row}
       className={classes.row}
-      data-open={open || undefined}
+      data-open={isOpen || undefined}
       onClick={() => onOpen(record.id)}
     >
       <Table.Td>
@@ -232,7 +242,7 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
           type="button"
           inherit
           id={rowId(record.id)}
-          aria-expanded={open}
+          aria-expanded={isOpen}
           onClick={(event) => {
             event.stopPropagation();
             onOpen(record.id);
@@ -240,18 +250,18 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
         >
           <Time at={record.at} />
           <VisuallyHidden>
-            , open the record: {actionLabel(record.action)} by {visible(actorName(record))}
+            , open the record: {actionLabel(record.action)} by {sanitize(actorName(record))}
           </VisuallyHidden>
         </Anchor>
       </Table.Td>
       <Table.Td miw={90} style={{ overflowWrap: "anywhere" }}>
-        <Visible text={actorName(record)} most={60} />
+        <SanitizedText text={actorName(record)} maxLength={60} />
         {record.actor.via !== "session" && record.actor.via !== "service" && (
-          <Text size="xs" c="var(--tw-quiet)">
+          <Text size="xs" c="var(--tw-text-secondary)">
             by {viaLabel(record.actor.via)}
             {client !== null && (
               <>
-                , <Visible text={client} most={40} />
+                , <SanitizedText text={client} maxLength={40} />
               </>
             )}
           </Text>
@@ -262,15 +272,15 @@ function Row({ record, open, onOpen }: { record: AuditRecord; open: boolean; onO
         <OutcomeBadge outcome={record.outcome} />
       </Table.Td>
       <Table.Td className={classes.target}>
-        {record.target !== null && <Visible text={record.target} most={80} />}
-        {short !== "" && (
-          <Text size="xs" c="var(--tw-quiet)">
-            <Visible text={short} most={120} />
+        {record.target !== null && <SanitizedText text={record.target} maxLength={80} />}
+        {summary !== "" && (
+          <Text size="xs" c="var(--tw-text-secondary)">
+            <SanitizedText text={summary} maxLength={120} />
           </Text>
         )}
       </Table.Td>
       <Table.Td>
-        <Visible text={record.client_ip ?? "–"} />
+        <SanitizedText text={record.client_ip ?? "–"} />
       </Table.Td>
     </Table.Tr>
   );

@@ -3,46 +3,46 @@ import { IconDownload } from "@tabler/icons-react";
 import { useRef, useState } from "react";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { download } from "../../lib/download";
-import { Collection, FORMATS, type Format } from "./export";
-import { filterOf } from "./filter";
-import { auditPage } from "./queries";
+import { ExportJob, FORMATS, type Format } from "./exportJob";
+import { resolveFilter } from "./filter";
+import { fetchAuditPage } from "./queries";
 import type { AuditUrl } from "./url";
 
-const PAGE = 500;
+const PAGE_SIZE = 500;
 
-type State = { format: Format; count: number; error: unknown; busy: boolean };
+type ExportState = { format: Format; count: number; error: unknown; busy: boolean };
 
 /** Downloads all matching records as a file, including records that are not loaded. */
-export function Export({ asked }: { asked: AuditUrl }) {
-  const [state, setState] = useState<State | null>(null);
-  const running = useRef<{ collection: Collection; stop: AbortController } | null>(null);
+export function ExportMenu({ filters }: { filters: AuditUrl }) {
+  const [state, setState] = useState<ExportState | null>(null);
+  const running = useRef<{ job: ExportJob; controller: AbortController } | null>(null);
 
-  const run = async (format: Format, collection: Collection) => {
-    const stop = new AbortController();
-    running.current = { collection, stop };
-    setState({ format, count: collection.writer.count, error: null, busy: true });
+  const run = async (format: Format, job: ExportJob) => {
+    const controller = new AbortController();
+    running.current = { job, controller };
+    setState({ format, count: job.writer.count, error: null, busy: true });
     try {
-      await collection.run(stop.signal, (count) => setState({ format, count, error: null, busy: true }));
-      download(collection.writer.parts, fileName(format), FORMATS[format].type);
+      await job.run(controller.signal, (count) => setState({ format, count, error: null, busy: true }));
+      download(job.writer.parts, fileName(format), FORMATS[format].type);
       setState(null);
     } catch (error) {
-      if (!stop.signal.aborted) {
-        setState({ format, count: collection.writer.count, error, busy: false });
+      if (!controller.signal.aborted) {
+        setState({ format, count: job.writer.count, error, busy: false });
       }
     }
   };
-  const begin = (format: Format) => {
-    const filter = filterOf(asked, new Date());
-    const { request } = asked;
-    const collection = new Collection(
+  const start = (format: Format) => {
+    const filter = resolveFilter(filters, new Date());
+    const { request } = filters;
+    const job = new ExportJob(
       format,
-      (cursor, signal) => auditPage(filter, cursor, PAGE, signal),
+      (cursor, signal) => fetchAuditPage(filter, cursor, PAGE_SIZE, signal),
       request === undefined ? undefined : (record) => record.request_id === request,
     );
-    void run(format, collection);
+    void run(format, job);
   };
   const cancel = () => {
-    running.current?.stop.abort();
+    running.current?.controller.abort();
     running.current = null;
     setState(null);
   };
@@ -58,7 +58,7 @@ export function Export({ asked }: { asked: AuditUrl }) {
         <Menu.Dropdown>
           <Menu.Label>All records that match the filters</Menu.Label>
           {(Object.keys(FORMATS) as Format[]).map((format) => (
-            <Menu.Item key={format} onClick={() => begin(format)}>
+            <Menu.Item key={format} onClick={() => start(format)}>
               {FORMATS[format].label}
             </Menu.Item>
           ))}
@@ -82,9 +82,7 @@ export function Export({ asked }: { asked: AuditUrl }) {
               </Button>
               {state.error !== null && (
                 <Button
-                  onClick={() =>
-                    running.current !== null && void run(state.format, running.current.collection)
-                  }
+                  onClick={() => running.current !== null && void run(state.format, running.current.job)}
                 >
                   Continue
                 </Button>

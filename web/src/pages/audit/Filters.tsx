@@ -1,13 +1,13 @@
 import { Button, CloseButton, Group, Select, Text, TextInput } from "@mantine/core";
 import { type FormEvent, useEffect, useState } from "react";
-import { useZone } from "../../app/settings";
-import { useTypedText } from "../../lib/useTypedText";
-import { typedForm, typedRange } from "../search/range";
-import { actionChoices } from "./actions";
+import { useTimeZone } from "../../app/useTimeZone";
+import { useDebouncedText } from "../../lib/useDebouncedText";
+import { inputText, parseRange } from "../search/range";
+import { actionOptions } from "./actions";
 import { OUTCOME_LABELS } from "./OutcomeBadge";
 import { type AuditUrl, isOutcome, OUTCOMES } from "./url";
 
-export type Change = { [Name in keyof AuditUrl]: AuditUrl[Name] | undefined };
+export type FilterChange = { [Name in keyof AuditUrl]: AuditUrl[Name] | undefined };
 
 const PERIODS = [
   { value: "", label: "All time" },
@@ -17,47 +17,53 @@ const PERIODS = [
   { value: "30d", label: "Last 30 days" },
   { value: "90d", label: "Last 90 days" },
 ];
-const BETWEEN = "between";
+const CUSTOM_RANGE = "between";
 
 /** Filters of the log, whose state is in the URL. */
-export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (change: Change) => void }) {
-  const [typing, setTyping] = useState(false);
-  const preset = asked.to === undefined && PERIODS.some(({ value }) => value === (asked.from ?? ""));
-  const between = typing || !preset;
+export function Filters({
+  filters,
+  onChange,
+}: {
+  filters: AuditUrl;
+  onChange: (change: FilterChange) => void;
+}) {
+  const [customSelected, setCustomSelected] = useState(false);
+  const isPreset = filters.to === undefined && PERIODS.some(({ value }) => value === (filters.from ?? ""));
+  const isCustom = customSelected || !isPreset;
   return (
     <Group component="search" gap="xs" mb="xs" align="flex-start">
       <Select
         aria-label="Time range"
         w={{ base: "100%", xs: 170 }}
         allowDeselect={false}
-        data={[...PERIODS, { value: BETWEEN, label: "Custom range" }]}
-        value={between ? BETWEEN : (asked.from ?? "")}
+        data={[...PERIODS, { value: CUSTOM_RANGE, label: "Custom range" }]}
+        value={isCustom ? CUSTOM_RANGE : (filters.from ?? "")}
         onChange={(value) => {
-          setTyping(value === BETWEEN);
-          if (value !== BETWEEN && value !== null) {
+          setCustomSelected(value === CUSTOM_RANGE);
+          if (value !== CUSTOM_RANGE && value !== null) {
             onChange({ from: value === "" ? undefined : value, to: undefined, request: undefined });
           }
         }}
       />
-      {between && (
-        <Between
-          key={`${asked.from} ${asked.to}`}
-          asked={asked}
+      {isCustom && (
+        <CustomRange
+          key={`${filters.from} ${filters.to}`}
+          filters={filters}
           onChange={(change) => {
-            setTyping(false);
+            setCustomSelected(false);
             onChange(change);
           }}
         />
       )}
-      <Actor actor={asked.actor} onChange={(actor) => onChange({ actor })} />
+      <ActorInput actor={filters.actor} onChange={(actor) => onChange({ actor })} />
       <Select
         aria-label="Action"
         placeholder="Any action"
         w={{ base: "100%", xs: 240 }}
         clearable
         searchable
-        data={actionChoices(asked.action)}
-        value={asked.action ?? null}
+        data={actionOptions(filters.action)}
+        value={filters.action ?? null}
         onChange={(action) => onChange({ action: action ?? undefined })}
         clearButtonProps={{ "aria-label": "Any action" }}
         comboboxProps={{ width: 340, position: "bottom-start" }}
@@ -69,7 +75,7 @@ export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (chang
         w={{ base: "100%", xs: 150 }}
         clearable
         data={OUTCOMES.map((value) => ({ value, label: OUTCOME_LABELS[value].label }))}
-        value={asked.outcome ?? null}
+        value={filters.outcome ?? null}
         onChange={(outcome) => onChange({ outcome: isOutcome(outcome) ? outcome : undefined })}
         clearButtonProps={{ "aria-label": "Any outcome" }}
       />
@@ -78,48 +84,48 @@ export function Filters({ asked, onChange }: { asked: AuditUrl; onChange: (chang
 }
 
 /** A name or id, which is applied when typing pauses. */
-function Actor({
+function ActorInput({
   actor,
   onChange,
 }: {
   actor: string | undefined;
   onChange: (actor: string | undefined) => void;
 }) {
-  const { text, type, now } = useTypedText(actor, onChange, 500);
+  const { text, change, commit } = useDebouncedText(actor, onChange, 500);
   return (
     <TextInput
       aria-label="Actor, by whole name or id"
       placeholder="Actor: whole name or id"
-      data-slash
+      data-search-field
       autoComplete="off"
       spellCheck={false}
       w={{ base: "100%", xs: 210 }}
       value={text}
-      onChange={(event) => type(event.currentTarget.value)}
-      onKeyDown={(event) => event.key === "Enter" && now(text)}
+      onChange={(event) => change(event.currentTarget.value)}
+      onKeyDown={(event) => event.key === "Enter" && commit(text)}
       rightSection={
-        text === "" ? null : <CloseButton size="sm" aria-label="Any actor" onClick={() => now("")} />
+        text === "" ? null : <CloseButton size="sm" aria-label="Any actor" onClick={() => commit("")} />
       }
     />
   );
 }
 
-function Between({ asked, onChange }: { asked: AuditUrl; onChange: (change: Change) => void }) {
-  const [zone] = useZone();
+function CustomRange({ filters, onChange }: { filters: AuditUrl; onChange: (change: FilterChange) => void }) {
+  const [zone] = useTimeZone();
   const [from, setFrom] = useState("");
   const [to, setTo] = useState("");
-  const [problem, setProblem] = useState<string | null>(null);
+  const [error, setError] = useState<string | null>(null);
   useEffect(() => {
-    setFrom(asked.from === undefined ? "" : typedForm(asked.from, zone));
-    setTo(asked.to === undefined ? "" : typedForm(asked.to, zone));
-  }, [asked.from, asked.to, zone]);
-  const take = (event: FormEvent) => {
+    setFrom(filters.from === undefined ? "" : inputText(filters.from, zone));
+    setTo(filters.to === undefined ? "" : inputText(filters.to, zone));
+  }, [filters.from, filters.to, zone]);
+  const handleSubmit = (event: FormEvent) => {
     event.preventDefault();
-    const range = typedRange(from.trim() === "" ? "1970-01-01" : from, to, zone, new Date());
-    if ("problem" in range) {
-      setProblem(range.problem);
+    const range = parseRange(from.trim() === "" ? "1970-01-01" : from, to, zone, new Date());
+    if ("error" in range) {
+      setError(range.error);
     } else if (range.kind === "absolute") {
-      setProblem(null);
+      setError(null);
       onChange({
         from: from.trim() === "" ? undefined : range.from,
         to: to.trim() === "" ? undefined : range.to,
@@ -128,7 +134,7 @@ function Between({ asked, onChange }: { asked: AuditUrl; onChange: (change: Chan
     }
   };
   return (
-    <form onSubmit={take}>
+    <form onSubmit={handleSubmit}>
       <Group gap="xs" align="flex-start">
         <TextInput
           aria-label="From"
@@ -148,9 +154,9 @@ function Between({ asked, onChange }: { asked: AuditUrl; onChange: (change: Chan
           Show
         </Button>
       </Group>
-      {problem !== null && (
+      {error !== null && (
         <Text size="xs" c="var(--tw-error)" role="alert" mt={4}>
-          {problem}
+          {error}
         </Text>
       )}
     </form>

@@ -15,14 +15,14 @@ import { IconChevronDown, IconChevronUp } from "@tabler/icons-react";
 import { useRouter } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Api } from "../../api/client";
-import { Copy } from "../../components/Copy";
+import { CopyButton } from "../../components/CopyButton";
 import { ButtonLink, PageLink } from "../../components/links";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
 import { writeJson } from "../../lib/json";
 import { actionLabel } from "./actions";
 import classes from "./audit.module.css";
-import { around, only } from "./filter";
+import { rangeAround, rangeOfOne } from "./filter";
 import { OutcomeBadge } from "./OutcomeBadge";
 import { actorFilter, actorName, toolCallOf, viaLabel } from "./record";
 
@@ -31,7 +31,7 @@ type AuditRecord = Api["AuditRecord"];
 /** All details of a record, with links to related pages. */
 export function RecordPanel({
   record,
-  wanted,
+  recordId,
   newer,
   older,
   onShow,
@@ -39,7 +39,7 @@ export function RecordPanel({
 }: {
   record: AuditRecord | undefined;
   /** The id in the URL, whose record may not be loaded. */
-  wanted: string | undefined;
+  recordId: string | undefined;
   newer: AuditRecord | undefined;
   older: AuditRecord | undefined;
   onShow: (id: string) => void;
@@ -48,13 +48,13 @@ export function RecordPanel({
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
     // Repeated for each record, so that screen readers read its heading and the keys work at once.
-    if (wanted !== undefined) {
+    if (recordId !== undefined) {
       panel.current?.focus({ preventScroll: true });
     }
-  }, [wanted]);
-  const show = (to: AuditRecord | undefined) => to !== undefined && onShow(to.id);
+  }, [recordId]);
+  const show = (target: AuditRecord | undefined) => target !== undefined && onShow(target.id);
   useHotkeys(
-    wanted === undefined
+    recordId === undefined
       ? []
       : [
           ["Escape", onClose],
@@ -62,7 +62,7 @@ export function RecordPanel({
           ["k", () => show(newer)],
         ],
   );
-  if (wanted === undefined) {
+  if (recordId === undefined) {
     return null;
   }
   return (
@@ -82,31 +82,31 @@ export function RecordPanel({
               <OutcomeBadge outcome={record.outcome} />
             </div>
             <Group gap={4} wrap="nowrap">
-              <Step label="Newer record" to={newer} onShow={onShow}>
+              <StepButton label="Newer record" target={newer} onShow={onShow}>
                 <IconChevronUp size={18} aria-hidden />
-              </Step>
-              <Step label="Older record" to={older} onShow={onShow}>
+              </StepButton>
+              <StepButton label="Older record" target={older} onShow={onShow}>
                 <IconChevronDown size={18} aria-hidden />
-              </Step>
+              </StepButton>
             </Group>
           </Group>
-          <Links record={record} />
-          <Members record={record} />
-          <Detail key={record.id} detail={record.detail} />
+          <RecordLinks record={record} />
+          <RecordFields record={record} />
+          <RecordDetail key={record.id} detail={record.detail} />
         </Stack>
       )}
     </aside>
   );
 }
 
-function Step({
+function StepButton({
   label,
-  to,
+  target,
   onShow,
   children,
 }: {
   label: string;
-  to: AuditRecord | undefined;
+  target: AuditRecord | undefined;
   onShow: (id: string) => void;
   children: ReactNode;
 }) {
@@ -115,8 +115,8 @@ function Step({
       <ActionIcon
         variant="default"
         aria-label={label}
-        disabled={to === undefined}
-        onClick={() => to !== undefined && onShow(to.id)}
+        disabled={target === undefined}
+        onClick={() => target !== undefined && onShow(target.id)}
       >
         {children}
       </ActionIcon>
@@ -124,9 +124,9 @@ function Step({
   );
 }
 
-const ABOUT_ONE_TRACE: ReadonlySet<string> = new Set(["traces.get", "traces.explain", "traces.viewers"]);
+const TRACE_ACTIONS: ReadonlySet<string> = new Set(["traces.get", "traces.explain", "traces.viewers"]);
 
-const ABOUT_A_ROLE: ReadonlySet<string> = new Set([
+const ROLE_ACTIONS: ReadonlySet<string> = new Set([
   "role.put",
   "role.delete",
   "policy.preview",
@@ -134,7 +134,7 @@ const ABOUT_A_ROLE: ReadonlySet<string> = new Set([
 ]);
 
 /** Actions that create a version of the access model. */
-const IN_HISTORY: ReadonlySet<string> = new Set([
+const MODEL_ACTIONS: ReadonlySet<string> = new Set([
   "role.put",
   "role.delete",
   "schema.put_binding",
@@ -144,13 +144,14 @@ const IN_HISTORY: ReadonlySet<string> = new Set([
 ]);
 
 /** Links from a record to related pages. */
-function Links({ record }: { record: AuditRecord }) {
+function RecordLinks({ record }: { record: AuditRecord }) {
   const router = useRouter();
   const actor = actorFilter(record);
   const { target, action } = record;
   const link = () =>
     window.location.origin +
-    router.buildLocation({ to: "/audit", search: { ...only(record.at), record: record.id } }).publicHref;
+    router.buildLocation({ to: "/audit", search: { ...rangeOfOne(record.at), record: record.id } })
+      .publicHref;
   return (
     <Group gap="xs">
       {record.request_id !== "" && (
@@ -158,7 +159,7 @@ function Links({ record }: { record: AuditRecord }) {
           size="xs"
           variant="default"
           to="/audit"
-          search={{ ...around(record.at, 60), request: record.request_id, record: record.id }}
+          search={{ ...rangeAround(record.at, 60), request: record.request_id, record: record.id }}
         >
           All records of this request
         </ButtonLink>
@@ -183,104 +184,112 @@ function Links({ record }: { record: AuditRecord }) {
           The changed user’s page
         </ButtonLink>
       )}
-      {target !== null && ABOUT_A_ROLE.has(action) && (
+      {target !== null && ROLE_ACTIONS.has(action) && (
         <ButtonLink size="xs" variant="default" to="/roles/$name" params={{ name: target }}>
           The role’s page
         </ButtonLink>
       )}
-      {IN_HISTORY.has(action) && record.outcome === "success" && (
+      {MODEL_ACTIONS.has(action) && record.outcome === "success" && (
         <ButtonLink size="xs" variant="default" to="/history">
           Model history
         </ButtonLink>
       )}
-      {target !== null && ABOUT_ONE_TRACE.has(action) && (
+      {target !== null && TRACE_ACTIONS.has(action) && (
         <ButtonLink size="xs" variant="default" to="/trace/$traceId" params={{ traceId: target }}>
           The trace
         </ButtonLink>
       )}
-      <Copy value={link} what="link" label="Copy link" />
+      <CopyButton value={link} name="link" label="Copy link" />
     </Group>
   );
 }
 
-function Members({ record }: { record: AuditRecord }) {
+function RecordFields({ record }: { record: AuditRecord }) {
   const { actor } = record;
   const call = toolCallOf(record);
   return (
     <Table verticalSpacing={4} layout="fixed" aria-label="The record">
       <Table.Tbody>
-        <Member name="Time">
+        <RecordField name="Time">
           <Time at={record.at} digits={6} />
-        </Member>
+        </RecordField>
         {record.completed_at !== null && (
-          <Member name="Completed">
+          <RecordField name="Completed">
             <Time at={record.completed_at} digits={6} />
-          </Member>
+          </RecordField>
         )}
-        <Member name="Actor">
+        <RecordField name="Actor">
           {actor.username === null ? (
             actorName(record)
           ) : (
             <PageLink to="/users/$username" params={{ username: actor.username }} inherit>
-              <Visible text={actor.username} />
+              <SanitizedText text={actor.username} />
             </PageLink>
           )}
-        </Member>
-        <Member name="Actor id" copy={actor.id}>
+        </RecordField>
+        <RecordField name="Actor id" copyValue={actor.id}>
           {actor.id}
-        </Member>
-        <Member name="Via">{viaLabel(actor.via)}</Member>
+        </RecordField>
+        <RecordField name="Via">{viaLabel(actor.via)}</RecordField>
         {call !== null && (
           <>
-            <Member name="MCP tool">
-              {call.tool === null ? null : <Visible text={call.tool} most={100} />}
-            </Member>
-            <Member name="MCP client">
-              {call.client === null ? null : <Visible text={call.client} most={300} />}
-            </Member>
+            <RecordField name="MCP tool">
+              {call.tool === null ? null : <SanitizedText text={call.tool} maxLength={100} />}
+            </RecordField>
+            <RecordField name="MCP client">
+              {call.client === null ? null : <SanitizedText text={call.client} maxLength={300} />}
+            </RecordField>
           </>
         )}
-        <Member name="Session or key" copy={actor.credential_id}>
+        <RecordField name="Session or key" copyValue={actor.credential_id}>
           {actor.credential_id}
-        </Member>
-        <Member name="Action">
+        </RecordField>
+        <RecordField name="Action">
           <Code>{record.action}</Code>
-        </Member>
-        <Member name="Target" copy={record.target}>
-          {record.target === null ? null : <Visible text={record.target} />}
-        </Member>
-        <Member name="Client address">
-          {record.client_ip === null ? null : <Visible text={record.client_ip} />}
-        </Member>
-        <Member name="User agent">
-          {record.user_agent === null ? null : <Visible text={record.user_agent} most={300} />}
-        </Member>
-        <Member name="Request id" copy={record.request_id || null}>
+        </RecordField>
+        <RecordField name="Target" copyValue={record.target}>
+          {record.target === null ? null : <SanitizedText text={record.target} />}
+        </RecordField>
+        <RecordField name="Client address">
+          {record.client_ip === null ? null : <SanitizedText text={record.client_ip} />}
+        </RecordField>
+        <RecordField name="User agent">
+          {record.user_agent === null ? null : <SanitizedText text={record.user_agent} maxLength={300} />}
+        </RecordField>
+        <RecordField name="Request id" copyValue={record.request_id || null}>
           {record.request_id || null}
-        </Member>
-        <Member name="Record">{record.id}</Member>
+        </RecordField>
+        <RecordField name="Record">{record.id}</RecordField>
       </Table.Tbody>
     </Table>
   );
 }
 
-function Member({ name, copy, children }: { name: string; copy?: string | null; children: ReactNode }) {
+function RecordField({
+  name,
+  copyValue,
+  children,
+}: {
+  name: string;
+  copyValue?: string | null;
+  children: ReactNode;
+}) {
   return (
     <Table.Tr>
-      <Table.Th scope="row" w={130} fw={400} c="var(--tw-quiet)">
+      <Table.Th scope="row" w={130} fw={400} c="var(--tw-text-secondary)">
         {name}
       </Table.Th>
       <Table.Td style={{ overflowWrap: "anywhere" }}>
         {children === null ? (
-          <Text span inherit c="var(--tw-quiet)">
+          <Text span inherit c="var(--tw-text-secondary)">
             –
           </Text>
         ) : (
           children
         )}
-        {copy !== undefined && copy !== null && (
+        {copyValue !== undefined && copyValue !== null && (
           <span className={classes.copy}>
-            <Copy value={copy} what={name.toLowerCase()} />
+            <CopyButton value={copyValue} name={name.toLowerCase()} />
           </span>
         )}
       </Table.Td>
@@ -289,22 +298,22 @@ function Member({ name, copy, children }: { name: string; copy?: string | null; 
 }
 
 /** Number of characters shown initially: a record's details can be several times 64 KiB. */
-const SHOWN = 8_000;
+const INITIAL_LENGTH = 8_000;
 
-function Detail({ detail }: { detail: unknown }) {
-  const [all, setAll] = useState(false);
+function RecordDetail({ detail }: { detail: unknown }) {
+  const [showAll, setShowAll] = useState(false);
   const text = writeJson(detail);
   return (
     <div>
       <Group justify="space-between" mb={4}>
         <Text fw={600}>Details</Text>
-        <Copy value={text} what="details" />
+        <CopyButton value={text} name="details" />
       </Group>
       <Code block className={classes.detail} tabIndex={0} aria-label="Details as JSON">
-        <Visible text={text} {...(all ? {} : { most: SHOWN })} />
+        <SanitizedText text={text} {...(showAll ? {} : { maxLength: INITIAL_LENGTH })} />
       </Code>
-      {!all && text.length > SHOWN && (
-        <Button mt="xs" size="xs" variant="default" onClick={() => setAll(true)}>
+      {!showAll && text.length > INITIAL_LENGTH && (
+        <Button mt="xs" size="xs" variant="default" onClick={() => setShowAll(true)}>
           Show all {text.length.toLocaleString("en")} characters
         </Button>
       )}

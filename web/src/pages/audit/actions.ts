@@ -1,5 +1,5 @@
 /** Labels of the audit actions, in the groups of the filter. */
-const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "Reading traces": {
     "traces.query": "Searched traces",
     "traces.get": "Opened a trace",
@@ -51,22 +51,22 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
 };
 
-const LABELS = new Map(Object.values(GROUPS).flatMap((group) => Object.entries(group)));
+const LABELS = new Map(Object.values(ACTION_GROUPS).flatMap((group) => Object.entries(group)));
 
 /** Label of an action, or its code if a later version introduced it. */
 export function actionLabel(action: string): string {
   return LABELS.get(action) ?? action;
 }
 
-type Choice = { value: string; label: string };
+type Option = { value: string; label: string };
 
 /** Options of the action filter. They include the selected action even if it is unknown. */
-export function actionChoices(chosen: string | undefined): { group: string; items: Choice[] }[] {
-  const groups = Object.entries(GROUPS).map(([group, actions]) => ({
+export function actionOptions(selected: string | undefined): { group: string; items: Option[] }[] {
+  const groups = Object.entries(ACTION_GROUPS).map(([group, actions]) => ({
     group,
     items: Object.entries(actions).map(([value, label]) => ({ value, label: `${label} (${value})` })),
   }));
-  return chosen === undefined || LABELS.has(chosen)
+  return selected === undefined || LABELS.has(selected)
     ? groups
-    : [{ group: "Other", items: [{ value: chosen, label: chosen }] }, ...groups];
+    : [{ group: "Other", items: [{ value: selected, label: selected }] }, ...groups];
 }

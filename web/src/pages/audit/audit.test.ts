@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { Api } from "../../api/client";
-import { actionChoices, actionLabel } from "./actions";
-import { Collection, csvCell, Writer } from "./export";
-import { around, filterOf, only } from "./filter";
-import { inShort, prunedBefore, toolCallOf } from "./record";
-import { auditOfUrl } from "./url";
+import { actionLabel, actionOptions } from "./actions";
+import { csvCell, ExportJob, RecordWriter } from "./exportJob";
+import { rangeAround, rangeOfOne, resolveFilter } from "./filter";
+import { pruningCutoff, recordSummary, toolCallOf } from "./record";
+import { parseAuditUrl } from "./url";
 
 function record(part: Partial<Api["AuditRecord"]> = {}): Api["AuditRecord"] {
   return {
@@ -44,30 +44,30 @@ describe("CSV cells", () => {
 describe("an export", () => {
   it("is one document of each format", () => {
     const write = (format: "csv" | "json" | "ndjson", records: Api["AuditRecord"][]) => {
-      const writer = new Writer(format);
+      const writer = new RecordWriter(format);
       writer.add(records);
-      writer.end();
+      writer.finish();
       return writer.parts.join("");
     };
-    const two = [record(), record({ id: "6", user_agent: "=cmd" })];
-    expect(JSON.parse(write("json", two))).toEqual(two);
+    const twoRecords = [record(), record({ id: "6", user_agent: "=cmd" })];
+    expect(JSON.parse(write("json", twoRecords))).toEqual(twoRecords);
     expect(JSON.parse(write("json", []))).toEqual([]);
     expect(
-      write("ndjson", two)
+      write("ndjson", twoRecords)
         .trim()
         .split("\n")
         .map((line) => JSON.parse(line)),
-    ).toEqual(two);
-    const lines = write("csv", two).split("\r\n");
+    ).toEqual(twoRecords);
+    const lines = write("csv", twoRecords).split("\r\n");
     expect(lines).toHaveLength(4);
     expect(lines[2]).toContain(",'=cmd,");
   });
 
   it("continues from the page that failed", async () => {
-    const asked: (string | undefined)[] = [];
+    const requestedCursors: (string | undefined)[] = [];
     let fail = true;
-    const collection = new Collection("ndjson", async (cursor) => {
-      asked.push(cursor);
+    const job = new ExportJob("ndjson", async (cursor) => {
+      requestedCursors.push(cursor);
       if (cursor === "b" && fail) {
         fail = false;
         throw new TypeError("gone");
@@ -77,49 +77,51 @@ describe("an export", () => {
         : { records: [record({ id: "6" })] };
     });
     const signal = new AbortController().signal;
-    await expect(collection.run(signal, () => {})).rejects.toThrow("gone");
+    await expect(job.run(signal, () => {})).rejects.toThrow("gone");
     const counts: number[] = [];
-    await collection.run(signal, (count) => counts.push(count));
-    expect(asked).toEqual([undefined, "b", "b"]);
+    await job.run(signal, (count) => counts.push(count));
+    expect(requestedCursors).toEqual([undefined, "b", "b"]);
     expect(counts).toEqual([2]);
   });
 
   it("ends when it is cancelled", async () => {
     const controller = new AbortController();
-    const collection = new Collection("json", async () => {
+    const job = new ExportJob("json", async () => {
       controller.abort();
       return { records: [record()], next_cursor: "b" };
     });
-    await expect(collection.run(controller.signal, () => {})).rejects.toThrow();
-    expect(collection.writer.count).toBe(0);
+    await expect(job.run(controller.signal, () => {})).rejects.toThrow();
+    expect(job.writer.count).toBe(0);
   });
 });
 
 describe("the URL of the audit page", () => {
   it("keeps known parameters only", () => {
-    expect(auditOfUrl({ actor: "paula", outcome: "denied", record: 45, x: 1 })).toEqual({
+    expect(parseAuditUrl({ actor: "paula", outcome: "denied", record: 45, x: 1 })).toEqual({
       actor: "paula",
       outcome: "denied",
       record: "45",
     });
-    expect(auditOfUrl({ outcome: "odd", from: " " })).toEqual({});
+    expect(parseAuditUrl({ outcome: "odd", from: " " })).toEqual({});
   });
 
   it("has times relative to now", () => {
     const now = new Date("2026-11-22T12:00:00Z");
-    expect(filterOf({ from: "24h", to: "2026-11-22T11:00:00Z", record: "4", request: "r" }, now)).toEqual({
+    expect(
+      resolveFilter({ from: "24h", to: "2026-11-22T11:00:00Z", record: "4", request: "r" }, now),
+    ).toEqual({
       from: "2026-11-21T12:00:00.000Z",
       to: "2026-11-22T11:00:00Z",
     });
   });
 
   it("covers one record, or the time around it", () => {
-    expect(only("2026-11-22T00:47:26.038425Z")).toEqual({
+    expect(rangeOfOne("2026-11-22T00:47:26.038425Z")).toEqual({
       from: "2026-11-22T00:47:26.038425Z",
       to: "2026-11-22T00:47:26.038425001Z",
     });
-    expect(only("2026-11-22T00:47:26.999999999Z").to).toBe("2026-11-22T00:47:27Z");
-    expect(around("2026-11-22T00:47:26Z", 60)).toEqual({
+    expect(rangeOfOne("2026-11-22T00:47:26.999999999Z").to).toBe("2026-11-22T00:47:27Z");
+    expect(rangeAround("2026-11-22T00:47:26Z", 60)).toEqual({
       from: "2026-11-22T00:46:26Z",
       to: "2026-11-22T00:48:26Z",
     });
@@ -129,40 +131,40 @@ describe("the URL of the audit page", () => {
 describe("the summary of a record", () => {
   it("has the amount of data read, and the previewed user", () => {
     expect(
-      inShort(record({ detail: detail({ traces: 1, spans: 2500, preview: { username: "sam" } }) })),
+      recordSummary(record({ detail: detail({ traces: 1, spans: 2500, preview: { username: "sam" } }) })),
     ).toBe("1 trace, 2,500 spans, viewed as sam");
   });
 
   it("has the reason of a failure", () => {
-    expect(inShort(record({ action: "user.delete", detail: detail({ code: "last_admin" }) }))).toBe(
+    expect(recordSummary(record({ action: "user.delete", detail: detail({ code: "last_admin" }) }))).toBe(
       "last_admin",
     );
   });
 
   it("has the tool, and the name of the client", () => {
     const mcp = { tool: "svc_query_traces", arguments: { last: "1h" }, client: "editor 1.2" };
-    const called = record({ detail: detail({ traces: 3, spans: 0, mcp }) });
-    expect(inShort(called)).toBe("svc_query_traces, 3 traces");
-    expect(toolCallOf(called)).toEqual({ tool: "svc_query_traces", client: "editor 1.2" });
+    const calledTool = record({ detail: detail({ traces: 3, spans: 0, mcp }) });
+    expect(recordSummary(calledTool)).toBe("svc_query_traces, 3 traces");
+    expect(toolCallOf(calledTool)).toEqual({ tool: "svc_query_traces", client: "editor 1.2" });
   });
 
   it("tolerates a missing client, and a detail that is not a call", () => {
-    const called = (mcp: unknown) => toolCallOf(record({ detail: detail({ mcp }) }));
-    expect(called({ tool: "svc_filter_schema", arguments: {}, client: null })).toEqual({
+    const calledTool = (mcp: unknown) => toolCallOf(record({ detail: detail({ mcp }) }));
+    expect(calledTool({ tool: "svc_filter_schema", arguments: {}, client: null })).toEqual({
       tool: "svc_filter_schema",
       client: null,
     });
     // Form of records whose arguments were too large to store.
-    expect(called({ omitted_bytes: 70_000, sha256: "c0ffee" })).toEqual({ tool: null, client: null });
+    expect(calledTool({ omitted_bytes: 70_000, sha256: "c0ffee" })).toEqual({ tool: null, client: null });
     expect(toolCallOf(record())).toBeNull();
-    expect(inShort(record())).toBe("");
+    expect(recordSummary(record())).toBe("");
   });
 
   it("has the time before which other records were removed", () => {
-    expect(prunedBefore(record({ detail: detail({ before: "2026-01-01T00:00:00Z" }) }))).toBe(
+    expect(pruningCutoff(record({ detail: detail({ before: "2026-01-01T00:00:00Z" }) }))).toBe(
       "2026-01-01T00:00:00Z",
     );
-    expect(prunedBefore(undefined)).toBeNull();
+    expect(pruningCutoff(undefined)).toBeNull();
   });
 });
 
@@ -170,6 +172,6 @@ describe("actions", () => {
   it("have labels, except those of later versions", () => {
     expect(actionLabel("role.put")).toBe("Saved a role");
     expect(actionLabel("new.one")).toBe("new.one");
-    expect(actionChoices("new.one")[0]?.items).toEqual([{ value: "new.one", label: "new.one" }]);
+    expect(actionOptions("new.one")[0]?.items).toEqual([{ value: "new.one", label: "new.one" }]);
   });
 });

@@ -34,12 +34,12 @@ const COLUMNS: [string, (record: AuditRecord) => string | null][] = [
  * computer of the user who opens the file. An apostrophe turns such cells into text. */
 export function csvCell(value: string | null): string {
   const text = value ?? "";
-  const safe = /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const escaped = /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(escaped) ? `"${escaped.replaceAll('"', '""')}"` : escaped;
 }
 
 /** Writes records as they arrive, in parts of one file. */
-export class Writer {
+export class RecordWriter {
   readonly parts: string[] = [];
   count = 0;
   private readonly format: Format;
@@ -55,7 +55,7 @@ export class Writer {
   add(records: readonly AuditRecord[]): void {
     for (const record of records) {
       if (this.format === "csv") {
-        this.parts.push(`${COLUMNS.map(([, of]) => csvCell(of(record))).join(",")}\r\n`);
+        this.parts.push(`${COLUMNS.map(([, cellOf]) => csvCell(cellOf(record))).join(",")}\r\n`);
       } else if (this.format === "ndjson") {
         this.parts.push(`${writeJson(record, 0)}\n`);
       } else {
@@ -65,7 +65,7 @@ export class Writer {
     }
   }
 
-  end(): void {
+  finish(): void {
     if (this.format === "json") {
       this.parts.push(this.count === 0 ? "[]\n" : "\n]\n");
     }
@@ -75,30 +75,30 @@ export class Writer {
 type Page = { records: AuditRecord[]; next_cursor?: string };
 
 /** Reads all pages. If a page fails, the records so far are kept, and another run continues from there. */
-export class Collection {
-  readonly writer: Writer;
+export class ExportJob {
+  readonly writer: RecordWriter;
   private cursor: string | undefined;
-  private readonly page: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>;
-  private readonly wanted: (record: AuditRecord) => boolean;
+  private readonly fetchPage: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>;
+  private readonly matches: (record: AuditRecord) => boolean;
 
   constructor(
     format: Format,
-    page: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>,
-    wanted: (record: AuditRecord) => boolean = () => true,
+    fetchPage: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>,
+    matches: (record: AuditRecord) => boolean = () => true,
   ) {
-    this.writer = new Writer(format);
-    this.page = page;
-    this.wanted = wanted;
+    this.writer = new RecordWriter(format);
+    this.fetchPage = fetchPage;
+    this.matches = matches;
   }
 
   async run(signal: AbortSignal, onCount: (count: number) => void): Promise<void> {
     for (;;) {
-      const { records, next_cursor } = await this.page(this.cursor, signal);
+      const { records, next_cursor } = await this.fetchPage(this.cursor, signal);
       signal.throwIfAborted();
-      this.writer.add(records.filter(this.wanted));
+      this.writer.add(records.filter(this.matches));
       onCount(this.writer.count);
       if (next_cursor === undefined) {
-        this.writer.end();
+        this.writer.finish();
         return;
       }
       this.cursor = next_cursor;

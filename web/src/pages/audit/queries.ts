@@ -1,38 +1,38 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { type Api, api, ask } from "../../api/client";
-import { type AuditFilter, filterOf } from "./filter";
+import { type Api, api, unwrap } from "../../api/client";
+import { type AuditFilter, resolveFilter } from "./filter";
 import type { AuditUrl } from "./url";
 
 /** A page of the records that match a filter. */
-export function auditPage(
+export function fetchAuditPage(
   filter: AuditFilter,
   cursor: string | undefined,
   limit: number,
   signal: AbortSignal,
 ): Promise<Api["AuditList"]> {
   const query = { ...filter, limit, ...(cursor === undefined ? {} : { cursor }) };
-  return ask(api.GET("/audit", { params: { query }, signal }));
+  return unwrap(api.GET("/audit", { params: { query }, signal }));
 }
 
-const PAGE = 100;
+const PAGE_SIZE = 100;
 /** Page size for a search of one request's records among those of others. */
-const PAGE_OF_REQUEST = 500;
+const REQUEST_PAGE_SIZE = 500;
 
-type Param = { filter: AuditFilter; cursor: string } | null;
+type PageParam = { filter: AuditFilter; cursor: string } | null;
 
 /** The records that match the URL, newest first. */
 export function auditQuery(url: AuditUrl) {
-  const { record: _, ...asked } = url;
+  const { record: _, ...filters } = url;
   return infiniteQueryOptions({
-    queryKey: ["audit", asked],
+    queryKey: ["audit", filters],
     queryFn: async ({ pageParam, signal }) => {
       // A relative time is resolved once for all pages.
-      const filter = pageParam?.filter ?? filterOf(asked, new Date());
-      const limit = asked.request === undefined ? PAGE : PAGE_OF_REQUEST;
-      return { filter, ...(await auditPage(filter, pageParam?.cursor, limit, signal)) };
+      const filter = pageParam?.filter ?? resolveFilter(filters, new Date());
+      const limit = filters.request === undefined ? PAGE_SIZE : REQUEST_PAGE_SIZE;
+      return { filter, ...(await fetchAuditPage(filter, pageParam?.cursor, limit, signal)) };
     },
-    initialPageParam: null as Param,
-    getNextPageParam: ({ filter, next_cursor }): Param =>
+    initialPageParam: null as PageParam,
+    getNextPageParam: ({ filter, next_cursor }): PageParam =>
       next_cursor === undefined ? null : { filter, cursor: next_cursor },
     placeholderData: keepPreviousData,
     // A refetch would load all pages again and move the list while it is being read.
@@ -46,7 +46,7 @@ export const pruningQuery = queryOptions({
   queryKey: ["audit-pruning"],
   queryFn: async ({ signal }) => {
     const filter = { action: "audit.prune", outcome: "success" } as const;
-    return (await auditPage(filter, undefined, 1, signal)).records[0] ?? null;
+    return (await fetchAuditPage(filter, undefined, 1, signal)).records[0] ?? null;
   },
   staleTime: 60_000,
 });

@@ -12,7 +12,7 @@ export function actorFilter({ actor }: AuditRecord): string | null {
   return actor.username ?? actor.id;
 }
 
-const VIAS: Record<string, string> = {
+const VIA_LABELS: Record<string, string> = {
   session: "browser session",
   api_key: "API key",
   mcp: "MCP",
@@ -20,10 +20,10 @@ const VIAS: Record<string, string> = {
 };
 
 export function viaLabel(via: string | null): string {
-  return via === null ? "unknown" : (VIAS[via] ?? via);
+  return via === null ? "unknown" : (VIA_LABELS[via] ?? via);
 }
 
-function member(detail: unknown, name: string): unknown {
+function property(detail: unknown, name: string): unknown {
   return typeof detail === "object" && detail !== null && Object.hasOwn(detail, name)
     ? Object.getOwnPropertyDescriptor(detail, name)?.value
     : undefined;
@@ -31,52 +31,52 @@ function member(detail: unknown, name: string): unknown {
 
 /** The tool call of a record from MCP: the tool, and the client's name, which the client chooses freely. */
 export function toolCallOf({ detail }: AuditRecord): { tool: string | null; client: string | null } | null {
-  const call = member(detail, "mcp");
+  const call = property(detail, "mcp");
   if (call === undefined || call === null) {
     return null;
   }
-  const [tool, client] = ["tool", "client"].map((name) => member(call, name));
+  const [tool, client] = ["tool", "client"].map((name) => property(call, name));
   return {
     tool: typeof tool === "string" ? tool : null,
     client: typeof client === "string" ? client : null,
   };
 }
 
-const counted = (count: number, what: string) =>
-  `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+const countText = (count: number, unit: string) =>
+  `${count.toLocaleString("en")} ${unit}${count === 1 ? "" : "s"}`;
 
 /** Details for the list: the tool, the reason of a failure, or the amount of data read. */
-export function inShort(record: AuditRecord): string {
+export function recordSummary(record: AuditRecord): string {
   const { detail, action } = record;
   const parts: string[] = [];
   const tool = toolCallOf(record)?.tool;
   if (typeof tool === "string") {
     parts.push(tool);
   }
-  const [code, traces, spans] = ["code", "traces", "spans"].map((name) => member(detail, name));
+  const [code, traces, spans] = ["code", "traces", "spans"].map((name) => property(detail, name));
   if (typeof code === "string") {
     parts.push(code);
   }
   if (typeof traces === "number") {
-    parts.push(counted(traces, "trace"));
+    parts.push(countText(traces, "trace"));
   }
   if (typeof spans === "number" && spans > 0) {
-    parts.push(counted(spans, "span"));
+    parts.push(countText(spans, "span"));
   }
-  const name = member(detail, "name");
+  const name = property(detail, "name");
   if (action.startsWith("api_key.") && typeof name === "string") {
     parts.push(name);
   }
-  const preview = member(detail, "preview");
+  const preview = property(detail, "preview");
   if (preview !== undefined && preview !== null) {
-    const username = member(preview, "username");
+    const username = property(preview, "username");
     parts.push(typeof username === "string" ? `viewed as ${username}` : "viewed as other roles");
   }
   return parts.join(", ");
 }
 
 /** The time before which records were removed because of their age, from the newest removal. */
-export function prunedBefore(removal: AuditRecord | undefined): string | null {
-  const before = removal === undefined ? undefined : member(removal.detail, "before");
+export function pruningCutoff(removal: AuditRecord | undefined): string | null {
+  const before = removal === undefined ? undefined : property(removal.detail, "before");
   return typeof before === "string" ? before : null;
 }

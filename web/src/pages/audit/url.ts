@@ -19,11 +19,11 @@ export function isOutcome(text: unknown): text is Outcome {
   return OUTCOMES.some((outcome) => outcome === text);
 }
 
-const TEXTS = ["from", "to", "actor", "action", "request", "record"] as const;
+const TEXT_PARAMS = ["from", "to", "actor", "action", "request", "record"] as const;
 
-export function auditOfUrl(search: Record<string, unknown>): AuditUrl {
+export function parseAuditUrl(search: Record<string, unknown>): AuditUrl {
   const url: AuditUrl = {};
-  for (const name of TEXTS) {
+  for (const name of TEXT_PARAMS) {
     const value = search[name];
     // The router parses ids of digits only as numbers.
     const text = typeof value === "number" ? String(value) : value;

@@ -5,12 +5,12 @@ import { useMutation } from "@tanstack/react-query";
 import { errorText } from "../../components/errorText";
 import { Message } from "../../components/Message";
 import { download } from "../../lib/download";
-import { fileInYaml } from "./queries";
+import { fetchYaml } from "./queries";
 
 /** Downloads the access model as YAML: the current one, or that of a version. */
-export function Download({ version, label }: { version: number | null; label: string }) {
-  const save = useMutation({
-    mutationFn: () => fileInYaml(version),
+export function DownloadButton({ version, label }: { version: number | null; label: string }) {
+  const fetchFile = useMutation({
+    mutationFn: () => fetchYaml(version),
     onSuccess: ({ name, text }) => download([text], name, "application/yaml"),
     onError: (error) =>
       notifications.show({
@@ -24,8 +24,8 @@ export function Download({ version, label }: { version: number | null; label: st
     <Button
       variant="default"
       leftSection={<IconDownload size={16} aria-hidden />}
-      loading={save.isPending}
-      onClick={() => save.mutate()}
+      loading={fetchFile.isPending}
+      onClick={() => fetchFile.mutate()}
     >
       {label}
     </Button>

@@ -5,14 +5,14 @@ import type { Api } from "../../api/client";
 import { AdminOnly } from "../../components/AdminOnly";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { LoadMore } from "../../components/LoadMore";
 import { ButtonLink, PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
-import { MoreRows } from "../../components/MoreRows";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
 import { actionText, authorOf } from "./changes";
-import { Download } from "./Download";
+import { DownloadButton } from "./DownloadButton";
 import classes from "./history.module.css";
 import { historyQuery } from "./queries";
 
@@ -21,22 +21,22 @@ export function HistoryPage() {
   return (
     <AdminOnly>
       <PageTitle title="Model history">
-        <Download version={null} label="Download the model" />
+        <DownloadButton version={null} label="Download the model" />
         <ButtonLink to="/history/apply" leftSection={<IconFileUpload size={16} aria-hidden />}>
           Import model
         </ButtonLink>
       </PageTitle>
-      <Text c="var(--tw-quiet)" mb="md" maw={720}>
+      <Text c="var(--tw-text-secondary)" mb="md" maw={720}>
         All versions of the access model: the trace source, the marked fields, the roles and their policies.
         Each version is one file, which can be downloaded, kept in a repository, imported and restored. Users
         and their role assignments are not included.
       </Text>
-      <Changes />
+      <VersionsTable />
     </AdminOnly>
   );
 }
 
-function Changes() {
+function VersionsTable() {
   const { data, error, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage, refetch } =
     useInfiniteQuery(historyQuery);
   if (data === undefined) {
@@ -46,8 +46,8 @@ function Changes() {
       <ErrorNotice error={error} onRetry={() => void refetch()} />
     );
   }
-  const changes = data.pages.flatMap((page) => page.changes);
-  if (changes.length === 0) {
+  const entries = data.pages.flatMap((page) => page.changes);
+  if (entries.length === 0) {
     return <EmptyState title="No versions yet" icon={<IconHistory size={32} aria-hidden />} />;
   }
   return (
@@ -63,8 +63,8 @@ function Changes() {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {changes.map((entry, place) => (
-              <Row key={entry.version} entry={entry} current={place === 0} />
+            {entries.map((entry, index) => (
+              <VersionRow key={entry.version} entry={entry} isCurrent={index === 0} />
             ))}
           </Table.Tbody>
         </Table>
@@ -73,7 +73,7 @@ function Changes() {
         <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />
       )}
       {hasNextPage && !isFetchNextPageError && (
-        <MoreRows
+        <LoadMore
           busy={isFetching}
           onMore={() => {
             if (!isFetching) {
@@ -87,35 +87,35 @@ function Changes() {
 }
 
 /** Number of summary lines in the list. */
-const LINES = 4;
+const MAX_LINES = 4;
 
-function Row({ entry, current }: { entry: Api["HistoryEntry"]; current: boolean }) {
-  const rest = entry.summary.length - LINES;
+function VersionRow({ entry, isCurrent }: { entry: Api["HistoryEntry"]; isCurrent: boolean }) {
+  const hiddenLines = entry.summary.length - MAX_LINES;
   return (
     <Table.Tr>
       <Table.Th scope="row" fw={500} style={{ whiteSpace: "nowrap" }}>
         <PageLink to="/history/$version" params={{ version: String(entry.version) }} inherit>
           {entry.version}
         </PageLink>
-        {current && (
+        {isCurrent && (
           <Badge ml="xs" size="sm" variant="default" tt="none" fw={500}>
             current
           </Badge>
         )}
       </Table.Th>
       <Table.Td>
-        <Text size="xs" c="var(--tw-quiet)">
-          <Visible text={actionText(entry.action)} />
+        <Text size="xs" c="var(--tw-text-secondary)">
+          <SanitizedText text={actionText(entry.action)} />
         </Text>
-        <Summary lines={entry.summary.slice(0, LINES)} />
-        {rest > 0 && (
-          <Text size="sm" c="var(--tw-quiet)">
-            and {rest.toLocaleString("en")} more
+        <Summary lines={entry.summary.slice(0, MAX_LINES)} />
+        {hiddenLines > 0 && (
+          <Text size="sm" c="var(--tw-text-secondary)">
+            and {hiddenLines.toLocaleString("en")} more
           </Text>
         )}
       </Table.Td>
       <Table.Td style={{ overflowWrap: "anywhere" }}>
-        <Visible text={authorOf(entry)} most={60} />
+        <SanitizedText text={authorOf(entry)} maxLength={60} />
       </Table.Td>
       <Table.Td>
         <Time at={entry.at} digits={0} />
@@ -129,7 +129,7 @@ function Summary({ lines }: { lines: readonly string[] }) {
     <ul className={classes.summary}>
       {lines.map((line) => (
         <li key={line}>
-          <Message text={line} most={200} />
+          <Message text={line} maxLength={200} />
         </li>
       ))}
     </ul>

@@ -5,22 +5,22 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { type DragEvent, type ReactNode, useRef, useState } from "react";
 import { AdminOnly } from "../../components/AdminOnly";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
-import { UnsavedChanges } from "../../components/UnsavedChanges";
-import { Visible } from "../../components/Visible";
+import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { formatBytes } from "../source/numbers";
-import { MOST_BYTES, type ModelFile, typeOf } from "./changes";
+import { contentTypeOf, MAX_BYTES, type ModelFile } from "./changes";
 import classes from "./history.module.css";
 import { PlanAndApply } from "./PlanAndApply";
 import { importModel } from "./queries";
 
 /** Longer texts cannot be edited on the page. */
-const MOST_WRITTEN = 200_000;
+const MAX_EDITABLE_LENGTH = 200_000;
 
-let files = 0;
+let fileCount = 0;
 
 /** Import of an access model from a file: shows the plan and applies it. */
-export function ApplyPage() {
+export function ImportPage() {
   return (
     <AdminOnly>
       <Breadcrumbs mb="xs">
@@ -30,62 +30,62 @@ export function ApplyPage() {
         <Text span>Import model</Text>
       </Breadcrumbs>
       <PageTitle title="Import model" />
-      <Apply />
+      <ImportForm />
     </AdminOnly>
   );
 }
 
-function Apply() {
+function ImportForm() {
   const [name, setName] = useState("");
   const [text, setText] = useState("");
-  const [problem, setProblem] = useState<string | null>(null);
-  const [planned, setPlanned] = useState<ModelFile | null>(null);
-  const [applied, setApplied] = useState(false);
+  const [fileError, setFileError] = useState<string | null>(null);
+  const [plannedFile, setPlannedFile] = useState<ModelFile | null>(null);
+  const [isApplied, setIsApplied] = useState(false);
   const navigate = useNavigate();
-  const forget = useRef<() => void>(null);
-  const type = (of: string) => {
-    setText(of);
-    setPlanned(null);
+  const resetInput = useRef<() => void>(null);
+  const changeText = (newText: string) => {
+    setText(newText);
+    setPlannedFile(null);
   };
   const plan = (name: string, text: string) => {
-    files += 1;
-    setPlanned({ id: `file ${files}`, text, type: typeOf(name, text) });
+    fileCount += 1;
+    setPlannedFile({ id: `file ${fileCount}`, text, type: contentTypeOf(name, text) });
   };
-  const take = async (file: File | null | undefined) => {
+  const readFile = async (file: File | null | undefined) => {
     // Resets the input, so that the same file can be selected again after a change.
-    forget.current?.();
+    resetInput.current?.();
     if (file === null || file === undefined) {
       return;
     }
-    setProblem(null);
-    if (file.size > MOST_BYTES) {
-      setProblem(
-        `The file has ${formatBytes(file.size)}; at most ${formatBytes(MOST_BYTES)} can be imported.`,
+    setFileError(null);
+    if (file.size > MAX_BYTES) {
+      setFileError(
+        `The file has ${formatBytes(file.size)}; at most ${formatBytes(MAX_BYTES)} can be imported.`,
       );
       return;
     }
     try {
-      const read = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      const content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
       setName(file.name);
-      type(read);
-      plan(file.name, read);
+      changeText(content);
+      plan(file.name, content);
     } catch {
-      setProblem("The file could not be read, or is not UTF-8 text.");
+      setFileError("The file could not be read, or is not UTF-8 text.");
     }
   };
   return (
     <Stack gap="md">
-      <UnsavedChanges when={text !== "" && !applied} />
+      <UnsavedChangesPrompt when={text !== "" && !isApplied} />
       <Section
         title="File"
-        about="The whole access model in YAML or JSON, as downloaded from the model history. Roles, policies and marked fields that the file lacks are removed."
+        description="The whole access model in YAML or JSON, as downloaded from the model history. Roles, policies and marked fields that the file lacks are removed."
       >
-        <Drop onFile={(file) => void take(file)}>
+        <DropZone onFile={(file) => void readFile(file)}>
           <Group gap="sm">
             <FileButton
-              resetRef={forget}
+              resetRef={resetInput}
               accept=".yaml,.yml,.json,application/yaml,application/json"
-              onChange={(file) => void take(file)}
+              onChange={(file) => void readFile(file)}
             >
               {(props) => (
                 <Button {...props} variant="default" leftSection={<IconFileUpload size={16} aria-hidden />}>
@@ -93,21 +93,21 @@ function Apply() {
                 </Button>
               )}
             </FileButton>
-            <Text size="sm" c="var(--tw-quiet)">
+            <Text size="sm" c="var(--tw-text-secondary)">
               {name === "" ? (
                 "or drop it here, or paste its text below"
               ) : (
-                <Visible text={`${name}, ${formatBytes(new Blob([text]).size)}`} most={200} />
+                <SanitizedText text={`${name}, ${formatBytes(new Blob([text]).size)}`} maxLength={200} />
               )}
             </Text>
           </Group>
-        </Drop>
-        {problem !== null && (
+        </DropZone>
+        {fileError !== null && (
           <Text size="sm" c="var(--tw-error)" role="alert" mt="xs">
-            {problem}
+            {fileError}
           </Text>
         )}
-        {text.length <= MOST_WRITTEN && (
+        {text.length <= MAX_EDITABLE_LENGTH && (
           <Textarea
             mt="sm"
             label="Text of the file"
@@ -118,7 +118,7 @@ function Apply() {
             autoComplete="off"
             styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
             value={text}
-            onChange={(event) => type(event.currentTarget.value)}
+            onChange={(event) => changeText(event.currentTarget.value)}
           />
         )}
         <Group justify="flex-end" mt="sm">
@@ -127,16 +127,16 @@ function Apply() {
           </Button>
         </Group>
       </Section>
-      {planned !== null && (
+      {plannedFile !== null && (
         <Section title="Planned changes">
           <PlanAndApply
-            key={planned.id}
-            file={planned}
+            key={plannedFile.id}
+            file={plannedFile}
             label="Import"
             testsMustPass
-            apply={(over) => importModel(planned, over)}
+            apply={(baseVersion) => importModel(plannedFile, baseVersion)}
             onApplied={({ version, warnings }) => {
-              setApplied(true);
+              setIsApplied(true);
               notifications.show({
                 color: warnings.length === 0 ? "green" : "yellow",
                 message: `The model was imported as version ${version}.`,
@@ -155,22 +155,22 @@ function Apply() {
   );
 }
 
-function Drop({ onFile, children }: { onFile: (file: File | undefined) => void; children: ReactNode }) {
-  const [over, setOver] = useState(false);
-  const keep = (event: DragEvent) => {
+function DropZone({ onFile, children }: { onFile: (file: File | undefined) => void; children: ReactNode }) {
+  const [isDragOver, setIsDragOver] = useState(false);
+  const handleDrag = (event: DragEvent) => {
     // Otherwise the browser opens the file instead of the page.
     event.preventDefault();
-    setOver(event.type === "dragover");
+    setIsDragOver(event.type === "dragover");
   };
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the button in it does the same by keyboard
     <div
-      className={classes.drop}
-      data-over={over}
-      onDragOver={keep}
-      onDragLeave={keep}
+      className={classes.dropZone}
+      data-drag-over={isDragOver}
+      onDragOver={handleDrag}
+      onDragLeave={handleDrag}
       onDrop={(event) => {
-        keep(event);
+        handleDrag(event);
         onFile(event.dataTransfer.files[0]);
       }}
     >

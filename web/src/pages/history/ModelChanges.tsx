@@ -1,9 +1,9 @@
 import { Badge, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import type { Api } from "../../api/client";
-import { Visible } from "../../components/Visible";
-import { OnePolicy } from "../roles/Differences";
-import { grouped, policiesOf, policyDifference, textOf } from "./changes";
-import { LineDifferences } from "./LineDifferences";
+import { SanitizedText } from "../../components/SanitizedText";
+import { PolicyDiff } from "../roles/RoleDiff";
+import { groupChanges, policiesOf, policyDifference, textOf } from "./changes";
+import { LineDiff } from "./LineDiff";
 
 type ModelChange = Api["ModelChange"];
 
@@ -11,7 +11,7 @@ const COLOURS = { added: "green", removed: "red", changed: "blue", moved: "gray"
 
 /** The differences between two versions of the access model. */
 export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
-  const { source, roles, tests } = grouped(changes);
+  const { source, roles, tests } = groupChanges(changes);
   if (changes.length === 0) {
     return <Text size="sm">No differences.</Text>;
   }
@@ -24,31 +24,31 @@ export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
           </Title>
           <Stack gap="sm">
             {source.map((change) => (
-              <OneChange key={`${change.kind} ${change.name}`} change={change} />
+              <ChangeCard key={`${change.kind} ${change.name}`} change={change} />
             ))}
           </Stack>
         </div>
       )}
-      {roles.map(({ name, own, policies }) => (
+      {roles.map(({ name, roleChange, policies }) => (
         <div key={name}>
           <Group gap="xs" mb="xs">
             <Title order={3} style={{ overflowWrap: "anywhere" }}>
-              Role <Visible text={name} />
+              Role <SanitizedText text={name} />
             </Title>
-            {own !== null && <Kind change={own.change} />}
+            {roleChange !== null && <ChangeBadge change={roleChange.change} />}
           </Group>
           <Stack gap="sm">
-            {own !== null &&
-              policiesOf(own).map((difference) => (
-                <OnePolicy key={`${difference.kind} ${difference.policy.key}`} difference={difference} />
+            {roleChange !== null &&
+              policiesOf(roleChange).map((difference) => (
+                <PolicyDiff key={`${difference.kind} ${difference.policy.key}`} difference={difference} />
               ))}
-            {policies.map((change, place) => {
+            {policies.map((change, index) => {
               const difference = policyDifference(change);
-              const key = `${place} ${change.name}`;
+              const key = `${index} ${change.name}`;
               return difference === null ? (
-                <OneChange key={key} change={change} />
+                <ChangeCard key={key} change={change} />
               ) : (
-                <OnePolicy key={key} difference={difference} />
+                <PolicyDiff key={key} difference={difference} />
               );
             })}
           </Stack>
@@ -61,7 +61,7 @@ export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
           </Title>
           <Stack gap="sm">
             {tests.map((change) => (
-              <OneChange key={`${change.name} ${change.change}`} change={change} />
+              <ChangeCard key={`${change.name} ${change.change}`} change={change} />
             ))}
           </Stack>
         </div>
@@ -70,7 +70,7 @@ export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
   );
 }
 
-function Kind({ change }: { change: ModelChange["change"] }) {
+function ChangeBadge({ change }: { change: ModelChange["change"] }) {
   return (
     <Badge variant="light" color={COLOURS[change]} c="var(--mantine-color-text)" tt="none">
       {change}
@@ -78,31 +78,31 @@ function Kind({ change }: { change: ModelChange["change"] }) {
   );
 }
 
-function OneChange({ change }: { change: ModelChange }) {
+function ChangeCard({ change }: { change: ModelChange }) {
   const { kind, name } = change;
   return (
     <Paper component="section" withBorder p="sm" aria-label={`${kind} ${change.change}`}>
       <Group gap="xs" mb={6}>
-        <Kind change={change.change} />
+        <ChangeBadge change={change.change} />
         <Text size="sm" fw={500} style={{ overflowWrap: "anywhere" }}>
           {kind === "binding" ? (
             "Binding of the trace table"
           ) : kind === "tests" ? (
             "Tests of the policies"
           ) : (
-            <Visible text={name} />
+            <SanitizedText text={name} />
           )}
         </Text>
       </Group>
       {change.change === "moved" ? (
         <Text size="sm">Only its position changed, which does not affect access.</Text>
       ) : (
-        <Lines change={change} />
+        <ChangeLines change={change} />
       )}
     </Paper>
   );
 }
 
-function Lines({ change: { before, after, kind } }: { change: ModelChange }) {
-  return <LineDifferences before={textOf(before)} after={textOf(after)} label={`Changes of the ${kind}`} />;
+function ChangeLines({ change: { before, after, kind } }: { change: ModelChange }) {
+  return <LineDiff before={textOf(before)} after={textOf(after)} label={`Changes of the ${kind}`} />;
 }

@@ -6,8 +6,8 @@ import { type Api, ApiError } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import classes from "../../components/dialog.module.css";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { Counting } from "../roles/Counting";
-import { type ModelFile, obstacle } from "./changes";
+import { CountProgress } from "../roles/CountProgress";
+import { type ModelFile, validationError } from "./changes";
 import { PlanView } from "./PlanView";
 import { PLAN_SECONDS, planQuery } from "./queries";
 
@@ -24,29 +24,29 @@ export function PlanAndApply({
   /** Label of the button. */
   label: string;
   testsMustPass: boolean;
-  /** Applies the file to the version `over`. */
-  apply: (over: number) => Promise<Api["ImportedModel"]>;
+  /** Applies the file to the version `baseVersion`. */
+  apply: (baseVersion: number) => Promise<Api["ImportedModel"]>;
   onApplied: (applied: Api["ImportedModel"]) => void;
   onClose: (() => void) | undefined;
 }) {
   const options = planQuery(file);
   const { data, error, isFetching, refetch } = useQuery(options);
-  const [overtaken, setOvertaken] = useState(false);
+  const [isOutdated, setIsOutdated] = useState(false);
   const save = useMutation({
     mutationFn: apply,
     onSuccess: onApplied,
     onError: (error) => {
       // The model has changed since the plan. The plan is updated, so that it shows exactly the changes that will be applied.
       if (isStale(error)) {
-        setOvertaken(true);
+        setIsOutdated(true);
         void refetch();
       }
     },
   });
-  const why = data === undefined ? null : obstacle(data, testsMustPass);
+  const planError = data === undefined ? null : validationError(data, testsMustPass);
   return (
     <Stack gap="md">
-      {overtaken && (
+      {isOutdated && (
         <Alert
           role="alert"
           color="yellow"
@@ -61,8 +61,8 @@ export function PlanAndApply({
         </Alert>
       )}
       {isFetching ? (
-        <Counting
-          what="Comparing, and counting traces"
+        <CountProgress
+          label="Comparing, and counting traces"
           seconds={PLAN_SECONDS}
           onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
         />
@@ -78,11 +78,13 @@ export function PlanAndApply({
       ) : (
         <PlanView plan={data} />
       )}
-      {save.isError && !isStale(save.error) && <ErrorNotice error={save.error} title={titleOf(save.error)} />}
+      {save.isError && !isStale(save.error) && (
+        <ErrorNotice error={save.error} title={errorTitle(save.error)} />
+      )}
       <Group justify="flex-end" className={classes.buttons ?? ""}>
-        {why !== null && !isFetching && (
-          <Text size="sm" c="var(--tw-quiet)">
-            {why}
+        {planError !== null && !isFetching && (
+          <Text size="sm" c="var(--tw-text-secondary)">
+            {planError}
           </Text>
         )}
         {onClose !== undefined && (
@@ -91,11 +93,11 @@ export function PlanAndApply({
           </Button>
         )}
         <Button
-          disabled={data === undefined || isFetching || why !== null || error !== null}
+          disabled={data === undefined || isFetching || planError !== null || error !== null}
           loading={save.isPending}
           onClick={() => {
             if (data !== undefined) {
-              setOvertaken(false);
+              setIsOutdated(false);
               save.mutate(data.version);
             }
           }}
@@ -108,7 +110,7 @@ export function PlanAndApply({
 }
 
 /** After a network or server error, the change may have been applied. */
-const titleOf = (error: unknown): string =>
+const errorTitle = (error: unknown): string =>
   error instanceof ApiError && error.status < 500
     ? "Nothing was applied"
     : "It is unknown whether the file was applied: check the model history";

@@ -2,10 +2,10 @@ import { Alert, List, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCircleCheck, IconUsers } from "@tabler/icons-react";
 import type { Api } from "../../api/client";
 import { Message } from "../../components/Message";
-import { Visible } from "../../components/Visible";
-import { CountsView, costText, Reliance, UsersView } from "../roles/ImpactView";
-import { countOf, members as firstOf } from "../roles/listing";
-import { inCounts } from "./changes";
+import { SanitizedText } from "../../components/SanitizedText";
+import { CountsView, costText, ReliabilityNotice, UsersView } from "../roles/ImpactView";
+import { countOf, namesText as firstOf } from "../roles/listing";
+import { changeCounts } from "./changes";
 import { ModelChanges } from "./ModelChanges";
 
 /** The plan of a file: blocking problems and losses first. */
@@ -19,16 +19,16 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
             The file is identical to the current version: applying it changes nothing.
           </Text>
         </Alert>
-        <Tests tests={tests} />
+        <TestResults tests={tests} />
       </Stack>
     );
   }
   return (
     <Stack gap="md">
       <Text size="sm" role="status">
-        Against the current version {plan.version}: {inCounts(changes)}.
+        Against the current version {plan.version}: {changeCounts(changes)}.
       </Text>
-      <Tests tests={tests} />
+      <TestResults tests={tests} />
       {members.length > 0 && (
         <Alert
           color="red"
@@ -40,16 +40,16 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
             {members.map(({ role, users, usernames }) => (
               <List.Item key={role} style={{ overflowWrap: "anywhere" }}>
                 <b>
-                  <Visible text={role} />
+                  <SanitizedText text={role} />
                 </b>
                 : {countOf(users, "user loses it", "users lose it")} (
-                <Visible text={firstOf(usernames)} />)
+                <SanitizedText text={firstOf(usernames)} />)
               </List.Item>
             ))}
           </List>
         </Alert>
       )}
-      <Impact impact={plan.impact} />
+      <PlanImpact impact={plan.impact} />
       <Notes notes={notes} />
       <Warnings warnings={warnings} />
       <div>
@@ -62,7 +62,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
   );
 }
 
-function Tests({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
+function TestResults({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
   if (tests.failed.length > 0) {
     return (
       <Alert
@@ -75,7 +75,7 @@ function Tests({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
         <List size="sm">
           {tests.failed.map(({ name, message }) => (
             <List.Item key={`${name} ${message}`} style={{ overflowWrap: "anywhere" }}>
-              <Visible text={name} most={200} />: <Message text={message} most={1_000} />
+              <SanitizedText text={name} maxLength={200} />: <Message text={message} maxLength={1_000} />
             </List.Item>
           ))}
         </List>
@@ -87,7 +87,7 @@ function Tests({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
   );
 }
 
-function Impact({ impact }: { impact: Api["Impact"] | null }) {
+function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
   if (impact === null) {
     return null;
   }
@@ -98,12 +98,12 @@ function Impact({ impact }: { impact: Api["Impact"] | null }) {
         Impact
       </Title>
       <Stack gap="sm">
-        <Reliance {...impact} />
+        <ReliabilityNotice {...impact} />
         {members > 0 && (
           <UsersView users={users} compared={members_compared} total={members} sampled={sampled} />
         )}
         {traces != null && <CountsView counts={traces} sampled={sampled} />}
-        <Text size="xs" c="var(--tw-quiet)">
+        <Text size="xs" c="var(--tw-text-secondary)">
           Counting read {costText(impact.cost)}.
         </Text>
       </Stack>
@@ -141,7 +141,7 @@ export function Warnings({ warnings }: { warnings: Api["ModelPlan"]["warnings"] 
         {warnings.map(({ role, title, line, column, message, hint, code }) => (
           <List.Item key={`${role} ${title} ${code} ${line} ${column}`} style={{ overflowWrap: "anywhere" }}>
             <b>
-              <Visible text={`${role} / ${title}`} most={200} />
+              <SanitizedText text={`${role} / ${title}`} maxLength={200} />
             </b>
             , {line}:{column}: <Message text={message} />
             {hint != null && (

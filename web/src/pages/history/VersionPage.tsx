@@ -10,12 +10,12 @@ import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
-import { around } from "../audit/filter";
-import { actionText, authorOf, versionOf } from "./changes";
-import { Download } from "./Download";
+import { rangeAround } from "../audit/filter";
+import { actionText, authorOf, parseVersion } from "./changes";
+import { DownloadButton } from "./DownloadButton";
 import { ModelChanges } from "./ModelChanges";
 import { PlanAndApply } from "./PlanAndApply";
 import { fileOf, historyQuery, restoreModel, versionQuery } from "./queries";
@@ -23,9 +23,9 @@ import { fileOf, historyQuery, restoreModel, versionQuery } from "./queries";
 const route = getRouteApi("/app/history/$version");
 
 /** A version of the access model: its changes, and a button to restore it. */
-export function ChangePage() {
-  const { version: text } = route.useParams();
-  const version = versionOf(text);
+export function VersionPage() {
+  const { version: versionText } = route.useParams();
+  const version = parseVersion(versionText);
   return (
     <AdminOnly>
       <Breadcrumbs mb="xs">
@@ -34,12 +34,12 @@ export function ChangePage() {
         </Anchor>
         <Text span>{version === null ? "No version" : `Version ${version}`}</Text>
       </Breadcrumbs>
-      {version === null ? <NoVersion /> : <OneVersion key={version} number={version} />}
+      {version === null ? <VersionNotFound /> : <VersionView key={version} number={version} />}
     </AdminOnly>
   );
 }
 
-function NoVersion() {
+function VersionNotFound() {
   return (
     <EmptyState title="There is no such version">
       Versions are numbered from 1.
@@ -52,7 +52,7 @@ function NoVersion() {
   );
 }
 
-function OneVersion({ number }: { number: number }) {
+function VersionView({ number }: { number: number }) {
   const { data, error, refetch } = useQuery(versionQuery(number));
   const history = useInfiniteQuery(historyQuery);
   const newest = history.data?.pages[0]?.changes[0]?.version;
@@ -60,40 +60,44 @@ function OneVersion({ number }: { number: number }) {
     return error === null ? (
       <Skeleton height={240} aria-label="Loading the version" />
     ) : error instanceof ApiError && error.status === 404 ? (
-      <NoVersion />
+      <VersionNotFound />
     ) : (
       <ErrorNotice error={error} onRetry={() => void refetch()} />
     );
   }
-  const current = newest === number;
+  const isCurrent = newest === number;
   return (
     <>
       <PageTitle title={`Version ${number}`}>
-        <Download version={number} label="Download this version" />
-        {newest !== undefined && !current && <Restore change={data} />}
+        <DownloadButton version={number} label="Download this version" />
+        {newest !== undefined && !isCurrent && <RestoreButton change={data} />}
       </PageTitle>
       <Stack gap="md">
         <Group gap="md" justify="space-between">
           <Text size="sm" style={{ overflowWrap: "anywhere" }}>
-            <Visible text={actionText(data.action)} />
+            <SanitizedText text={actionText(data.action)} />
             {data.target != null && (
               <>
                 {" "}
-                (<Visible text={data.target} most={120} />)
+                (<SanitizedText text={data.target} maxLength={120} />)
               </>
             )}{" "}
-            · <Time at={data.at} digits={0} /> · by <Visible text={authorOf(data)} most={80} />
-            {current ? " · current" : ""}
+            · <Time at={data.at} digits={0} /> · by <SanitizedText text={authorOf(data)} maxLength={80} />
+            {isCurrent ? " · current" : ""}
           </Text>
           <Group gap="xs">
-            <Step to={number - 1} shown={number > 1} label="Older" />
-            <Step to={number + 1} shown={newest !== undefined && number < newest} label="Newer" />
+            <VersionLink version={number - 1} exists={number > 1} label="Older" />
+            <VersionLink
+              version={number + 1}
+              exists={newest !== undefined && number < newest}
+              label="Newer"
+            />
             {data.by.username !== "" && (
               <ButtonLink
                 size="xs"
                 variant="default"
                 to="/audit"
-                search={{ ...around(data.at, 60), action: data.action }}
+                search={{ ...rangeAround(data.at, 60), action: data.action }}
               >
                 In the audit log
               </ButtonLink>
@@ -102,7 +106,7 @@ function OneVersion({ number }: { number: number }) {
         </Group>
         <Section
           title="Changes in this version"
-          about={number === 1 ? "This is the initial state: everything counts as added." : undefined}
+          description={number === 1 ? "This is the initial state: everything counts as added." : undefined}
         >
           <ModelChanges changes={data.changes} />
         </Section>
@@ -111,10 +115,10 @@ function OneVersion({ number }: { number: number }) {
   );
 }
 
-function Step({ to, shown, label }: { to: number; shown: boolean; label: string }) {
+function VersionLink({ version, exists, label }: { version: number; exists: boolean; label: string }) {
   return (
-    shown && (
-      <ButtonLink size="xs" variant="default" to="/history/$version" params={{ version: String(to) }}>
+    exists && (
+      <ButtonLink size="xs" variant="default" to="/history/$version" params={{ version: String(version) }}>
         {label}
       </ButtonLink>
     )
@@ -122,7 +126,7 @@ function Step({ to, shown, label }: { to: number; shown: boolean; label: string 
 }
 
 /** Asks for confirmation, and shows all changes of the restore. */
-function Restore({ change }: { change: Api["ModelAtChange"] }) {
+function RestoreButton({ change }: { change: Api["ModelAtChange"] }) {
   const [opened, { open, close }] = useDisclosure();
   const navigate = useNavigate();
   const { version: number } = change;
@@ -141,7 +145,7 @@ function Restore({ change }: { change: Api["ModelAtChange"] }) {
           file={fileOf(change)}
           label="Restore"
           testsMustPass={false}
-          apply={(over) => restoreModel(number, over)}
+          apply={(baseVersion) => restoreModel(number, baseVersion)}
           onApplied={(applied) => {
             close();
             notifications.show({

@@ -1,31 +1,31 @@
 import type { Api } from "../../api/client";
 import { LosslessNumber, writeJson } from "../../lib/json";
 import { actionLabel } from "../audit/actions";
-import type { Difference, DraftPolicy } from "../roles/draft";
+import type { DraftPolicy, PolicyDifference } from "../roles/draft";
 import { countOf } from "../roles/listing";
 
 type ModelChange = Api["ModelChange"];
 
 /** Changes of the model by object: roles with their policies, sorted by name. */
-export type Grouped = {
+export type ChangeGroups = {
   readonly source: readonly ModelChange[];
   readonly roles: readonly {
     readonly name: string;
-    readonly own: ModelChange | null;
+    readonly roleChange: ModelChange | null;
     readonly policies: readonly ModelChange[];
   }[];
   readonly tests: readonly ModelChange[];
 };
 
-export function grouped(changes: readonly ModelChange[]): Grouped {
-  const roles = new Map<string, { name: string; own: ModelChange | null; policies: ModelChange[] }>();
+export function groupChanges(changes: readonly ModelChange[]): ChangeGroups {
+  const roles = new Map<string, { name: string; roleChange: ModelChange | null; policies: ModelChange[] }>();
   for (const change of changes) {
     if (change.kind === "role" || change.kind === "policy") {
       const name = roleOf(change);
-      const role = roles.get(name) ?? { name, own: null, policies: [] };
+      const role = roles.get(name) ?? { name, roleChange: null, policies: [] };
       roles.set(name, role);
       if (change.kind === "role") {
-        role.own = change;
+        role.roleChange = change;
       } else {
         role.policies.push(change);
       }
@@ -33,7 +33,7 @@ export function grouped(changes: readonly ModelChange[]): Grouped {
   }
   return {
     source: changes.filter(({ kind }) => kind === "binding" || kind === "field"),
-    roles: [...roles.values()].toSorted((one, other) => (one.name < other.name ? -1 : 1)),
+    roles: [...roles.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     tests: changes.filter(({ kind }) => kind === "tests"),
   };
 }
@@ -46,43 +46,45 @@ function roleOf({ kind, name }: ModelChange): string {
 }
 
 /** Reads a policy from the model file. */
-function policyOf(value: unknown, key: string): DraftPolicy | null {
+function parsePolicy(value: unknown, key: string): DraftPolicy | null {
   if (typeof value !== "object" || value === null || !("expression" in value)) {
     return null;
   }
   const text = (member: string) => {
-    const found = (value as Record<string, unknown>)[member];
-    return typeof found === "string" ? found : "";
+    const part = (value as Record<string, unknown>)[member];
+    return typeof part === "string" ? part : "";
   };
   return { key, title: text("title"), description: text("description"), expression: text("expression") };
 }
 
 /** The policies of a role that is added or removed. */
-export function policiesOf(change: ModelChange): Difference[] {
-  const listed = (value: unknown): DraftPolicy[] => {
+export function policiesOf(change: ModelChange): PolicyDifference[] {
+  const policiesIn = (value: unknown): DraftPolicy[] => {
     const policies = (value as { policies?: unknown } | null)?.policies;
     return Array.isArray(policies)
-      ? policies.flatMap((one, place) => policyOf(one, String(place)) ?? [])
+      ? policies.flatMap((policy, index) => parsePolicy(policy, String(index)) ?? [])
       : [];
   };
   return [
-    ...listed(change.before).map((policy) => ({ kind: "removed" as const, policy })),
-    ...listed(change.after).map((policy) => ({ kind: "added" as const, policy })),
+    ...policiesIn(change.before).map((policy) => ({ kind: "removed" as const, policy })),
+    ...policiesIn(change.after).map((policy) => ({ kind: "added" as const, policy })),
   ];
 }
 
 /** A change of a policy for display, or `null` if its text is unchanged. */
-export function policyDifference({ before, after }: ModelChange): Difference | null {
-  const [old, now] = [policyOf(before, "before"), policyOf(after, "after")];
-  if (old === null) {
-    return now === null ? null : { kind: "added", policy: now };
+export function policyDifference({ before, after }: ModelChange): PolicyDifference | null {
+  const [oldPolicy, newPolicy] = [parsePolicy(before, "before"), parsePolicy(after, "after")];
+  if (oldPolicy === null) {
+    return newPolicy === null ? null : { kind: "added", policy: newPolicy };
   }
-  if (now === null) {
-    return { kind: "removed", policy: old };
+  if (newPolicy === null) {
+    return { kind: "removed", policy: oldPolicy };
   }
-  return old.title === now.title && old.description === now.description && old.expression === now.expression
+  return oldPolicy.title === newPolicy.title &&
+    oldPolicy.description === newPolicy.description &&
+    oldPolicy.expression === newPolicy.expression
     ? null
-    : { kind: "changed", before: old, policy: now };
+    : { kind: "changed", before: oldPolicy, policy: newPolicy };
 }
 
 /** A value of the model as text for a comparison, with a line per member; empty for an absent value. */
@@ -104,7 +106,7 @@ function linesOf(value: unknown, name: string): string[] {
 }
 
 /** Numbers of changes by kind: `1 added, 2 changed`. */
-export function inCounts(changes: readonly ModelChange[]): string {
+export function changeCounts(changes: readonly ModelChange[]): string {
   const kinds = ["removed", "changed", "added", "moved"] as const;
   return kinds
     .map((kind) => [kind, changes.filter(({ change }) => change === kind).length] as const)
@@ -124,7 +126,7 @@ export function authorOf({ by }: Pick<Api["HistoryEntry"], "by">): string {
 }
 
 /** Why a plan cannot be applied, or `null`. An earlier version may be restored regardless of its tests. */
-export function obstacle(
+export function validationError(
   plan: Pick<Api["ModelPlan"], "empty" | "tests">,
   testsMustPass: boolean,
 ): string | null {
@@ -145,7 +147,7 @@ export type ModelFile = {
 };
 
 /** Content type of a file, from its name and its first character. */
-export function typeOf(name: string, text: string): ModelFile["type"] {
+export function contentTypeOf(name: string, text: string): ModelFile["type"] {
   if (/\.json$/i.test(name)) {
     return "application/json";
   }
@@ -153,13 +155,13 @@ export function typeOf(name: string, text: string): ModelFile["type"] {
 }
 
 /** Maximum file size of the service. Larger files are not sent. */
-export const MOST_BYTES = 8 * 1024 * 1024;
+export const MAX_BYTES = 8 * 1024 * 1024;
 
 /** Parses a version number in a URL, or returns `null`. */
-export function versionOf(text: string): number | null {
+export function parseVersion(text: string): number | null {
   const number = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : 0;
   return Number.isSafeInteger(number) && number > 0 ? number : null;
 }
 
 /** ETag of a version. */
-export const tagOf = (version: number): string => `"${version}"`;
+export const etagOf = (version: number): string => `"${version}"`;

@@ -4,14 +4,14 @@ import { parseJson } from "../../lib/json";
 import {
   actionText,
   authorOf,
-  grouped,
-  inCounts,
-  obstacle,
+  changeCounts,
+  contentTypeOf,
+  groupChanges,
+  parseVersion,
   policiesOf,
   policyDifference,
   textOf,
-  typeOf,
-  versionOf,
+  validationError,
 } from "./changes";
 
 type ModelChange = Api["ModelChange"];
@@ -33,26 +33,30 @@ describe("changes of the model", () => {
       change({ kind: "tests", name: "tests" }),
       change({ kind: "binding", name: "binding" }),
     ];
-    const { source, roles, tests } = grouped(changes);
+    const { source, roles, tests } = groupChanges(changes);
     expect(source.map(({ name }) => name)).toEqual(["ServiceName", "binding"]);
     expect(tests).toHaveLength(1);
-    expect(roles.map((role) => [role.name, role.own?.change, role.policies.map(({ name }) => name)])).toEqual(
-      [
-        ["checkout", "added", ["checkout / C"]],
-        ["payments", undefined, ["payments / A / B", "payments / D"]],
-      ],
-    );
+    expect(
+      roles.map((role) => [role.name, role.roleChange?.change, role.policies.map(({ name }) => name)]),
+    ).toEqual([
+      ["checkout", "added", ["checkout / C"]],
+      ["payments", undefined, ["payments / A / B", "payments / D"]],
+    ]);
     // All changes are included.
-    const all = [...source, ...tests, ...roles.flatMap(({ own, policies }) => [own ?? [], policies].flat())];
+    const all = [
+      ...source,
+      ...tests,
+      ...roles.flatMap(({ roleChange, policies }) => [roleChange ?? [], policies].flat()),
+    ];
     expect(new Set(all)).toEqual(new Set(changes));
   });
 
   it("are counted by kind, removals first", () => {
     const kinds = ["added", "changed", "removed", "added", "moved"] as const;
-    expect(inCounts(kinds.map((kind) => change({ change: kind })))).toBe(
+    expect(changeCounts(kinds.map((kind) => change({ change: kind })))).toBe(
       "1 removed, 1 changed, 2 added, 1 moved",
     );
-    expect(inCounts([])).toBe("");
+    expect(changeCounts([])).toBe("");
   });
 
   it("of a policy are the differences of its texts", () => {
@@ -106,12 +110,12 @@ describe("changes of the model", () => {
 describe("a plan", () => {
   const tests = { passed: 3, failed: [] };
   it("cannot be applied if a test fails or nothing differs", () => {
-    expect(obstacle({ empty: false, tests }, true)).toBeNull();
-    expect(obstacle({ empty: true, tests }, true)).toBe("No differences.");
+    expect(validationError({ empty: false, tests }, true)).toBeNull();
+    expect(validationError({ empty: true, tests }, true)).toBe("No differences.");
     const failed = [{ name: "a", message: "m" }];
     const failing = { empty: false, tests: { passed: 0, failed } };
-    expect(obstacle(failing, true)).toContain("1 test of the file fails");
-    expect(obstacle(failing, false)).toBeNull();
+    expect(validationError(failing, true)).toContain("1 test of the file fails");
+    expect(validationError(failing, false)).toBeNull();
   });
 });
 
@@ -122,7 +126,7 @@ describe("a file", () => {
     ["a.json", "roles: []", "application/json"],
     ["", ' {"roles": []}', "application/json"],
     ["notes.txt", "roles: []", "application/yaml"],
-  ])("%s with %s is %s", (name, text, type) => expect(typeOf(name, text)).toBe(type));
+  ])("%s with %s is %s", (name, text, type) => expect(contentTypeOf(name, text)).toBe(type));
 });
 
 describe("the version in a URL", () => {
@@ -134,5 +138,5 @@ describe("the version in a URL", () => {
     ["1e3", null],
     ["apply", null],
     ["99999999999999999999", null],
-  ])("%s", (text, number) => expect(versionOf(text)).toBe(number));
+  ])("%s", (text, number) => expect(parseVersion(text)).toBe(number));
 });

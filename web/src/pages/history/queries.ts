@@ -1,18 +1,18 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { type Api, api, ask, askWithTag } from "../../api/client";
+import { type Api, api, unwrap, unwrapWithEtag } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { parseJson, writeJson } from "../../lib/json";
-import { type ModelFile, tagOf } from "./changes";
+import { etagOf, type ModelFile } from "./changes";
 
-const PAGE = 50;
+const PAGE_SIZE = 50;
 
 /** All versions of the access model, newest first. */
 export const historyQuery = infiniteQueryOptions({
   queryKey: ["model-history"],
   queryFn: ({ pageParam, signal }) =>
-    ask(
+    unwrap(
       api.GET("/schema/history", {
-        params: { query: { limit: PAGE, ...(pageParam === null ? {} : { cursor: pageParam }) } },
+        params: { query: { limit: PAGE_SIZE, ...(pageParam === null ? {} : { cursor: pageParam }) } },
         signal,
       }),
     ),
@@ -27,7 +27,7 @@ export const versionQuery = (version: number) =>
     // Tests in the file may contain integers that a JavaScript number would round.
     queryFn: async ({ signal }) =>
       parseJson(
-        await ask(
+        await unwrap(
           api.GET("/schema/history/{version}", { params: { path: { version } }, parseAs: "text", signal }),
         ),
       ) as Api["ModelAtChange"],
@@ -40,16 +40,16 @@ export function fileOf({ version, file }: Api["ModelAtChange"]): ModelFile {
   return { id: `version ${version}`, text: writeJson(file), type: "application/json" };
 }
 
-const YAML = { headers: { accept: "application/yaml" }, parseAs: "text" } as const;
+const YAML_OPTIONS = { headers: { accept: "application/yaml" }, parseAs: "text" } as const;
 
 /** The access model as YAML: the current one, or that of a version. */
-export async function fileInYaml(version: number | null): Promise<{ name: string; text: string }> {
-  const { data, tag } = await askWithTag(
+export async function fetchYaml(version: number | null): Promise<{ name: string; text: string }> {
+  const { data, etag } = await unwrapWithEtag(
     version === null
-      ? api.GET("/schema/export", YAML)
-      : api.GET("/schema/history/{version}", { params: { path: { version } }, ...YAML }),
+      ? api.GET("/schema/export", YAML_OPTIONS)
+      : api.GET("/schema/history/{version}", { params: { path: { version } }, ...YAML_OPTIONS }),
   );
-  const number = version ?? Number(/\d+/.exec(tag ?? "")?.[0]);
+  const number = version ?? Number(/\d+/.exec(etag ?? "")?.[0]);
   return {
     name: Number.isNaN(number) ? "access-model.yaml" : `access-model-${number}.yaml`,
     text: data as string,
@@ -65,7 +65,7 @@ export const planQuery = (file: ModelFile) =>
     queryKey: ["model-plan", file.id],
     queryFn: async ({ signal }) =>
       parseJson(
-        await ask(
+        await unwrap(
           api.POST("/schema/plan", {
             ...bodyOf(file),
             params: { query: { seconds: PLAN_SECONDS } },
@@ -82,23 +82,23 @@ export const planQuery = (file: ModelFile) =>
   });
 
 /** Applies a file, but only to the version that it was planned against. */
-export async function importModel(file: ModelFile, over: number): Promise<Api["ImportedModel"]> {
-  const applied = await ask(
-    api.PUT("/schema/import", { params: { header: { "If-Match": tagOf(over) } }, ...bodyOf(file) }),
+export async function importModel(file: ModelFile, baseVersion: number): Promise<Api["ImportedModel"]> {
+  const importedModel = await unwrap(
+    api.PUT("/schema/import", { params: { header: { "If-Match": etagOf(baseVersion) } }, ...bodyOf(file) }),
   );
-  await everythingChanged();
-  return applied;
+  await invalidateAll();
+  return importedModel;
 }
 
 /** Restores an earlier version. */
-export async function restoreModel(version: number, over: number): Promise<Api["ImportedModel"]> {
-  const applied = await ask(
+export async function restoreModel(version: number, baseVersion: number): Promise<Api["ImportedModel"]> {
+  const importedModel = await unwrap(
     api.POST("/schema/history/{version}/restore", {
-      params: { path: { version }, header: { "If-Match": tagOf(over) } },
+      params: { path: { version }, header: { "If-Match": etagOf(baseVersion) } },
     }),
   );
-  await everythingChanged();
-  return applied;
+  await invalidateAll();
+  return importedModel;
 }
 
 /** Sends the file's text unchanged: exactly the text that the plan was made for. */
@@ -109,6 +109,6 @@ const bodyOf = ({ text, type }: ModelFile) => ({
 });
 
 /** Another model may change roles, fields and visible traces. */
-async function everythingChanged(): Promise<void> {
+async function invalidateAll(): Promise<void> {
   await queryClient.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "model-plan" });
 }

@@ -2,7 +2,7 @@ import { Button, Center, Group, Paper, PasswordInput, Stack, TextInput, Title } 
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { api, ask } from "../../api/client";
+import { api, unwrap } from "../../api/client";
 import { meQuery, queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
 
@@ -18,7 +18,7 @@ export function LoginPage() {
     document.title = "Sign in – Tracewarden";
   }, []);
   const login = useMutation({
-    mutationFn: () => ask(api.POST("/login", { body: { username, password } })),
+    mutationFn: () => unwrap(api.POST("/login", { body: { username, password } })),
     onSuccess: (me) => {
       queryClient.clear();
       queryClient.setQueryData(meQuery.queryKey, me);
@@ -26,7 +26,7 @@ export function LoginPage() {
     },
   });
   return (
-    <Center component="main" mih="100vh" p="md" bg="var(--tw-ground)">
+    <Center component="main" mih="100vh" p="md" bg="var(--tw-background)">
       <Paper withBorder p="xl" w={380} maw="100%">
         <form
           onSubmit={(event) => {

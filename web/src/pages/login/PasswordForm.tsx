@@ -1,33 +1,35 @@
 import { Button, PasswordInput, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, ask } from "../../api/client";
+import { api, unwrap } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 
-const LEAST = 12;
+const MIN_LENGTH = 12;
 
 /** Changes the signed-in user's password. All other sessions of the account end. */
 export function PasswordForm({ onChanged }: { onChanged: () => void }) {
-  const [current, setCurrent] = useState("");
-  const [next, setNext] = useState("");
-  const [again, setAgain] = useState("");
+  const [currentPassword, setCurrentPassword] = useState("");
+  const [newPassword, setNewPassword] = useState("");
+  const [confirmation, setConfirmation] = useState("");
   const change = useMutation({
     mutationFn: () =>
-      ask(api.POST("/me/password", { body: { current_password: current, new_password: next } })),
+      unwrap(
+        api.POST("/me/password", { body: { current_password: currentPassword, new_password: newPassword } }),
+      ),
     onSuccess: () => {
-      setCurrent("");
-      setNext("");
-      setAgain("");
+      setCurrentPassword("");
+      setNewPassword("");
+      setConfirmation("");
       onChanged();
     },
   });
-  const short = next !== "" && [...next].length < LEAST;
-  const differs = again !== "" && again !== next;
+  const isTooShort = newPassword !== "" && [...newPassword].length < MIN_LENGTH;
+  const isDifferent = confirmation !== "" && confirmation !== newPassword;
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (!short && next === again) {
+        if (!isTooShort && newPassword === confirmation) {
           change.mutate();
         }
       }}
@@ -38,30 +40,30 @@ export function PasswordForm({ onChanged }: { onChanged: () => void }) {
           autoComplete="current-password"
           required
           withAsterisk={false}
-          value={current}
-          onChange={(event) => setCurrent(event.currentTarget.value)}
+          value={currentPassword}
+          onChange={(event) => setCurrentPassword(event.currentTarget.value)}
         />
         <PasswordInput
           label="New password"
-          description={`At least ${LEAST} characters; a sentence is fine`}
+          description={`At least ${MIN_LENGTH} characters; a sentence is fine`}
           autoComplete="new-password"
           required
           withAsterisk={false}
-          value={next}
-          error={short ? `${LEAST - [...next].length} characters too short` : null}
-          onChange={(event) => setNext(event.currentTarget.value)}
+          value={newPassword}
+          error={isTooShort ? `${MIN_LENGTH - [...newPassword].length} characters too short` : null}
+          onChange={(event) => setNewPassword(event.currentTarget.value)}
         />
         <PasswordInput
           label="Confirm new password"
           autoComplete="new-password"
           required
           withAsterisk={false}
-          value={again}
-          error={differs ? "The passwords differ" : null}
-          onChange={(event) => setAgain(event.currentTarget.value)}
+          value={confirmation}
+          error={isDifferent ? "The passwords differ" : null}
+          onChange={(event) => setConfirmation(event.currentTarget.value)}
         />
         {change.isError && <ErrorNotice error={change.error} />}
-        <Button type="submit" loading={change.isPending} disabled={short || differs}>
+        <Button type="submit" loading={change.isPending} disabled={isTooShort || isDifferent}>
           Change password
         </Button>
       </Stack>

@@ -4,54 +4,54 @@ import { useState } from "react";
 import { queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Section } from "../../components/Section";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { DEFAULT_RANGE, type Range } from "../search/range";
 import { TimeRange } from "../search/TimeRange";
 import { schemaQuery } from "../source/queries";
-import { Counting } from "./Counting";
-import { type OvershareAsked, overshareQuery } from "./impactQueries";
-import { OvershareView } from "./OvershareView";
+import { CollateralAccessView } from "./CollateralAccessView";
+import { CountProgress } from "./CountProgress";
+import { type CollateralRequest, collateralAccessQuery } from "./impactQueries";
 
-export const SECONDS = 10;
+export const COUNT_SECONDS = 10;
 
 /** Collateral access of a stored role. It is counted only on request, because it is expensive and audited. */
-export function Overshare({ role }: { role: string }) {
+export function CollateralAccess({ role }: { role: string }) {
   const [by, setBy] = useState<string | null>(null);
   const [range, setRange] = useState<Range>(DEFAULT_RANGE);
-  const [asked, setAsked] = useState<OvershareAsked | null>(null);
-  const wanted: OvershareAsked = { role, draft: null, by, range, seconds: SECONDS };
-  const options = overshareQuery(asked ?? wanted);
-  const { data, error, isFetching, refetch } = useQuery({ ...options, enabled: asked !== null });
+  const [submitted, setSubmitted] = useState<CollateralRequest | null>(null);
+  const request: CollateralRequest = { role, draft: null, by, range, seconds: COUNT_SECONDS };
+  const options = collateralAccessQuery(submitted ?? request);
+  const { data, error, isFetching, refetch } = useQuery({ ...options, enabled: submitted !== null });
   const count = () => {
-    if (asked !== null && JSON.stringify(asked) === JSON.stringify(wanted)) {
+    if (submitted !== null && JSON.stringify(submitted) === JSON.stringify(request)) {
       void refetch();
     } else {
-      setAsked(wanted);
+      setSubmitted(request);
     }
   };
   return (
     <Section
       title="Collateral access"
-      about="Traces are shown whole. Members see these values, although no span that matches a stored policy has them."
+      description="Traces are shown whole. Members see these values, although no span that matches a stored policy has them."
     >
       <Stack gap="md">
         <Group gap="sm" align="flex-end">
-          <ByChoice by={by} onChange={setBy} />
+          <FieldSelect field={by} onChange={setBy} />
           <TimeRange range={range} window={undefined} onChange={setRange} />
           <Button variant="light" loading={isFetching} onClick={count}>
             Count
           </Button>
         </Group>
         {isFetching ? (
-          <Counting
-            what="Counting"
-            seconds={SECONDS}
+          <CountProgress
+            label="Counting"
+            seconds={COUNT_SECONDS}
             onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
           />
         ) : error !== null ? (
           <ErrorNotice error={error} title="The collateral access could not be counted" />
         ) : (
-          data !== undefined && <OvershareView answer={data} />
+          data !== undefined && <CollateralAccessView result={data} />
         )}
       </Stack>
     </Section>
@@ -59,12 +59,20 @@ export function Overshare({ role }: { role: string }) {
 }
 
 /** The field or column whose values are counted: text fields, and the displayed columns. */
-export function ByChoice({ by, onChange }: { by: string | null; onChange: (by: string | null) => void }) {
+export function FieldSelect({
+  field,
+  onChange,
+}: {
+  field: string | null;
+  onChange: (field: string | null) => void;
+}) {
   const schema = useQuery(schemaQuery);
   const { binding, fields = [] } = schema.data?.model ?? {};
-  const shown = [binding?.display?.service, binding?.display?.name].filter((column) => column != null);
-  const texts = fields.filter(({ type }) => type === "string" || type === "string_array");
-  const refs = [...new Set([...shown, ...texts.map(({ ref }) => ref)])];
+  const displayedColumns = [binding?.display?.service, binding?.display?.name].filter(
+    (column) => column != null,
+  );
+  const textFields = fields.filter(({ type }) => type === "string" || type === "string_array");
+  const refs = [...new Set([...displayedColumns, ...textFields.map(({ ref }) => ref)])];
   return (
     <Select
       label="Field"
@@ -73,8 +81,8 @@ export function ByChoice({ by, onChange }: { by: string | null; onChange: (by: s
       allowDeselect={false}
       limit={200}
       nothingFoundMessage="No matching field"
-      data={refs.map((value) => ({ value, label: visible(value) }))}
-      value={by ?? shown[0] ?? null}
+      data={refs.map((value) => ({ value, label: sanitize(value) }))}
+      value={field ?? displayedColumns[0] ?? null}
       onChange={(value) => onChange(value)}
     />
   );

@@ -1,24 +1,30 @@
 import { Button, Stack, Table, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Api } from "../../api/client";
-import { ScrolledTable } from "../../components/ScrolledTable";
+import { SanitizedText } from "../../components/SanitizedText";
+import { ScrollableTable } from "../../components/ScrollableTable";
 import { StateBadge } from "../../components/StateBadge";
-import { Visible } from "../../components/Visible";
 import { formatShare } from "../source/numbers";
-import { costText, Reliance } from "./ImpactView";
-import { bySharing, tracesText } from "./impact";
+import { costText, ReliabilityNotice } from "./ImpactView";
+import { splitCollateral, tracesText } from "./impact";
 import { countOf } from "./listing";
 
 /** Number of values shown initially. */
-const ROWS = 20;
+const INITIAL_ROWS = 20;
 
 /** Values that are visible only because traces are shown whole. */
-export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"]; cost?: boolean }) {
-  const { values, sampled, traces, distinct, only_shared, hidden_values } = answer;
-  const [all, setAll] = useState(false);
-  const { only, also } = bySharing(values);
-  const rows = [...only, ...also];
-  const shown = all ? rows : rows.slice(0, ROWS);
+export function CollateralAccessView({
+  result,
+  showCost = true,
+}: {
+  result: Api["Overshare"];
+  showCost?: boolean;
+}) {
+  const { values, sampled, traces, distinct, only_shared, hidden_values } = result;
+  const [showAll, setShowAll] = useState(false);
+  const { collateralOnly, onMatchingSpans } = splitCollateral(values);
+  const rows = [...collateralOnly, ...onMatchingSpans];
+  const shownRows = showAll ? rows : rows.slice(0, INITIAL_ROWS);
   if (traces === 0) {
     return (
       <Stack gap="xs">
@@ -26,7 +32,7 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
           {sampled ? "In the sample, the" : "The"} policies grant access to no trace in this time range, so
           there is no collateral access.
         </Text>
-        <Reliance {...answer} />
+        <ReliabilityNotice {...result} />
       </Stack>
     );
   }
@@ -36,7 +42,7 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
         {only_shared === 0 ? (
           <>
             {sampled && "In the sample: "}No collateral access: each of the{" "}
-            {countOf(distinct, "value", "values")} of <By by={answer.by} /> is on a span that matches a
+            {countOf(distinct, "value", "values")} of <FieldRef by={result.by} /> is on a span that matches a
             policy.
           </>
         ) : (
@@ -45,14 +51,14 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
             <b>
               {only_shared.toLocaleString("en")} of {countOf(distinct, "value", "values")}
             </b>{" "}
-            of <By by={answer.by} /> {only_shared === 1 ? "is" : "are"} seen only because traces are shown
-            whole: no span that matches a policy has {only_shared === 1 ? "it" : "them"}.
+            of <FieldRef by={result.by} /> {only_shared === 1 ? "is" : "are"} seen only because traces are
+            shown whole: no span that matches a policy has {only_shared === 1 ? "it" : "them"}.
           </>
         )}
       </Text>
-      <Reliance {...answer} />
+      <ReliabilityNotice {...result} />
       {rows.length > 0 && (
-        <ScrolledTable minWidth={380} label="Values that become visible">
+        <ScrollableTable minWidth={380} label="Values that become visible">
           <Table.Thead>
             <Table.Tr>
               <Table.Th scope="col">Value</Table.Th>
@@ -61,10 +67,10 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {shown.map((value) => (
+            {shownRows.map((value) => (
               <Table.Tr key={value.value}>
                 <Table.Th scope="row" fw={500} style={{ overflowWrap: "anywhere" }}>
-                  {value.value === "" ? "(empty)" : <Visible text={value.value} most={160} />}
+                  {value.value === "" ? "(empty)" : <SanitizedText text={value.value} maxLength={160} />}
                 </Table.Th>
                 <Table.Td style={{ whiteSpace: "nowrap" }}>
                   {tracesText(value.traces, sampled)} ({formatShare(value.traces, traces)})
@@ -81,37 +87,37 @@ export function OvershareView({ answer, cost = true }: { answer: Api["Overshare"
               </Table.Tr>
             ))}
           </Table.Tbody>
-        </ScrolledTable>
+        </ScrollableTable>
       )}
-      {rows.length > shown.length && (
+      {rows.length > shownRows.length && (
         <Button
           size="compact-sm"
           variant="subtle"
           style={{ alignSelf: "start" }}
-          onClick={() => setAll(true)}
+          onClick={() => setShowAll(true)}
         >
           Show all {rows.length.toLocaleString("en")}
         </Button>
       )}
       {hidden_values > 0 && (
-        <Text size="sm" c="var(--tw-quiet)">
+        <Text size="sm" c="var(--tw-text-secondary)">
           {countOf(hidden_values, "more value is", "more values are")} only in traces that you may not see
           yourself, and {hidden_values === 1 ? "is" : "are"} counted without being named.
         </Text>
       )}
-      {cost && (
-        <Text size="xs" c="var(--tw-quiet)">
-          Counting read {costText(answer.cost)}.
+      {showCost && (
+        <Text size="xs" c="var(--tw-text-secondary)">
+          Counting read {costText(result.cost)}.
         </Text>
       )}
     </Stack>
   );
 }
 
-function By({ by }: { by: string }) {
+function FieldRef({ by }: { by: string }) {
   return (
     <Text span inherit ff="monospace" style={{ overflowWrap: "anywhere" }}>
-      <Visible text={by} most={120} />
+      <SanitizedText text={by} maxLength={120} />
     </Text>
   );
 }

@@ -1,10 +1,10 @@
 import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { Differences } from "./Differences";
 import type { DraftPolicy } from "./draft";
+import { RoleDiff } from "./RoleDiff";
 
 /** Another user has stored a version during editing. Both versions are kept until the user selects one. */
-export function Conflict({
+export function ConflictNotice({
   base,
   theirs,
   onKeepMine,
@@ -26,7 +26,7 @@ export function Conflict({
     >
       <Stack gap="sm">
         <Text size="sm">These are their changes. Your version is still below, and is not saved.</Text>
-        <Differences before={base} after={theirs} />
+        <RoleDiff before={base} after={theirs} />
         <Group gap="xs">
           <Button variant="default" onClick={onKeepMine}>
             Keep my version
@@ -44,7 +44,7 @@ export function Conflict({
 }
 
 /** The role was deleted during editing. The draft is kept. */
-export function Deleted({ onKeepMine }: { onKeepMine: () => void }) {
+export function RoleDeletedNotice({ onKeepMine }: { onKeepMine: () => void }) {
   return (
     <Alert
       role="alert"

@@ -2,7 +2,15 @@ import { Button, Group, Progress, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
 
 /** Progress of counting in ClickHouse, with the elapsed time and a stop button. */
-export function Counting({ what, seconds, onStop }: { what: string; seconds: number; onStop: () => void }) {
+export function CountProgress({
+  label,
+  seconds,
+  onStop,
+}: {
+  label: string;
+  seconds: number;
+  onStop: () => void;
+}) {
   const [elapsed, setElapsed] = useState(0);
   useEffect(() => {
     const start = performance.now();
@@ -14,7 +22,7 @@ export function Counting({ what, seconds, onStop }: { what: string; seconds: num
     <div aria-busy>
       <Group justify="space-between" mb={4}>
         <Text size="sm" role="status">
-          {what}, for at most {seconds} seconds…
+          {label}, for at most {seconds} seconds…
         </Text>
         <Button size="compact-sm" variant="default" onClick={onStop}>
           Stop

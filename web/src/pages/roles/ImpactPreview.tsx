@@ -6,16 +6,16 @@ import { queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import type { Range } from "../search/range";
 import { TimeRange } from "../search/TimeRange";
-import { Counting } from "./Counting";
+import { COUNT_SECONDS, FieldSelect } from "./CollateralAccess";
+import { CollateralAccessView } from "./CollateralAccessView";
+import { CountProgress } from "./CountProgress";
 import type { DraftPolicy } from "./draft";
-import { CountsView, costText, Reliance, UsersView } from "./ImpactView";
+import { CountsView, costText, ReliabilityNotice, UsersView } from "./ImpactView";
 import classes from "./impact.module.css";
-import { overshareQuery, type PreviewAsked, previewQuery } from "./impactQueries";
-import { ByChoice, SECONDS } from "./Overshare";
-import { OvershareView } from "./OvershareView";
+import { collateralAccessQuery, type PreviewRequest, previewQuery } from "./impactQueries";
 
 /** Longer time limit for more exact counts. */
-const MORE_SECONDS = 60;
+const LONG_COUNT_SECONDS = 60;
 
 /** Preview of the effects of saving or deleting a role, counted on stored traces. Saving does not wait for it. */
 export function ImpactPreview({
@@ -27,9 +27,9 @@ export function ImpactPreview({
   draft: readonly DraftPolicy[] | null;
 }) {
   const [range, setRange] = useState<Range>({ kind: "last", text: "24h" });
-  const [seconds, setSeconds] = useState(SECONDS);
-  const asked: PreviewAsked = { role, draft, range, seconds };
-  const options = previewQuery(asked);
+  const [seconds, setSeconds] = useState(COUNT_SECONDS);
+  const request: PreviewRequest = { role, draft, range, seconds };
+  const options = previewQuery(request);
   const { data, error, isFetching, refetch } = useQuery(options);
   const heading = useId();
   return (
@@ -43,13 +43,13 @@ export function ImpactPreview({
           window={data}
           onChange={(next) => {
             setRange(next);
-            setSeconds(SECONDS);
+            setSeconds(COUNT_SECONDS);
           }}
         />
       </Group>
       {isFetching ? (
-        <Counting
-          what="Counting traces before and after"
+        <CountProgress
+          label="Counting traces before and after"
           seconds={seconds}
           onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
         />
@@ -63,34 +63,36 @@ export function ImpactPreview({
           </Button>
         </Group>
       ) : (
-        <Answer
-          answer={data}
-          asked={asked}
-          onLonger={data.sampled && seconds < MORE_SECONDS ? () => setSeconds(MORE_SECONDS) : null}
+        <PreviewResult
+          preview={data}
+          request={request}
+          onCountLonger={
+            data.sampled && seconds < LONG_COUNT_SECONDS ? () => setSeconds(LONG_COUNT_SECONDS) : null
+          }
         />
       )}
     </section>
   );
 }
 
-function Answer({
-  answer,
-  asked,
-  onLonger,
+function PreviewResult({
+  preview,
+  request,
+  onCountLonger,
 }: {
-  answer: Api["PolicyPreview"];
-  asked: PreviewAsked;
-  onLonger: (() => void) | null;
+  preview: Api["PolicyPreview"];
+  request: PreviewRequest;
+  onCountLonger: (() => void) | null;
 }) {
-  const { members, members_compared, sampled, users } = answer;
+  const { members, members_compared, sampled, users } = preview;
   return (
     <Stack gap="md">
-      <Reliance
-        {...answer}
+      <ReliabilityNotice
+        {...preview}
         action={
-          onLonger !== null && (
-            <Button size="compact-sm" variant="default" mt="xs" onClick={onLonger}>
-              Count for up to {MORE_SECONDS} seconds
+          onCountLonger !== null && (
+            <Button size="compact-sm" variant="default" mt="xs" onClick={onCountLonger}>
+              Count for up to {LONG_COUNT_SECONDS} seconds
             </Button>
           )
         }
@@ -103,39 +105,41 @@ function Answer({
           <UsersView users={users} compared={members_compared} total={members} sampled={sampled} />
         </div>
       )}
-      {answer.traces !== null && (
+      {preview.traces !== null && (
         <div>
           <Title order={3} mb={4}>
             Role in isolation
           </Title>
-          <Text size="sm" c="var(--tw-quiet)" mb="xs">
+          <Text size="sm" c="var(--tw-text-secondary)" mb="xs">
             {members === 0
               ? "Traces that the role grants to a user with only this role and no attributes."
               : "Traces that the role grants to any of its members."}
           </Text>
-          <CountsView counts={answer.traces} sampled={sampled} />
+          <CountsView counts={preview.traces} sampled={sampled} />
         </div>
       )}
-      {answer.overshare != null && asked.draft !== null && <Shared first={answer.overshare} asked={asked} />}
+      {preview.overshare != null && request.draft !== null && (
+        <DraftCollateralAccess initial={preview.overshare} request={request} />
+      )}
       <div>
         <Title order={3} mb={4}>
           Cost
         </Title>
         <dl className={classes.cost}>
-          {answer.search.before != null && (
+          {preview.search.before != null && (
             <>
               <dt>First page of a search, before</dt>
-              <dd>{costText(answer.search.before)}</dd>
+              <dd>{costText(preview.search.before)}</dd>
             </>
           )}
-          {answer.search.after != null && (
+          {preview.search.after != null && (
             <>
               <dt>First page of a search, after</dt>
-              <dd>{costText(answer.search.after)}</dd>
+              <dd>{costText(preview.search.after)}</dd>
             </>
           )}
           <dt>This preview</dt>
-          <dd>{costText(answer.cost)}</dd>
+          <dd>{costText(preview.cost)}</dd>
         </dl>
       </div>
     </Stack>
@@ -143,24 +147,24 @@ function Answer({
 }
 
 /** Collateral access of the draft. The preview includes it by service; other fields are counted on selection. */
-function Shared({ first, asked }: { first: Api["Overshare"]; asked: PreviewAsked }) {
+function DraftCollateralAccess({ initial, request }: { initial: Api["Overshare"]; request: PreviewRequest }) {
   const [by, setBy] = useState<string | null>(null);
-  const other = by !== null && by !== first.by;
-  const { role, draft, range, seconds } = asked;
-  const options = overshareQuery({ role, draft, by, range, seconds });
-  const { data, error, isFetching, refetch } = useQuery({ ...options, enabled: other });
+  const isOtherField = by !== null && by !== initial.by;
+  const { role, draft, range, seconds } = request;
+  const options = collateralAccessQuery({ role, draft, by, range, seconds });
+  const { data, error, isFetching, refetch } = useQuery({ ...options, enabled: isOtherField });
   return (
     <div>
       <Title order={3} mb={4}>
         Collateral access
       </Title>
       <Stack gap="xs">
-        <ByChoice by={by ?? first.by} onChange={setBy} />
-        {!other ? (
-          <OvershareView answer={first} cost={false} />
+        <FieldSelect field={by ?? initial.by} onChange={setBy} />
+        {!isOtherField ? (
+          <CollateralAccessView result={initial} showCost={false} />
         ) : isFetching ? (
-          <Counting
-            what="Counting"
+          <CountProgress
+            label="Counting"
             seconds={seconds}
             onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
           />
@@ -180,7 +184,7 @@ function Shared({ first, asked }: { first: Api["Overshare"]; asked: PreviewAsked
             Count
           </Button>
         ) : (
-          <OvershareView answer={data} />
+          <CollateralAccessView result={data} />
         )}
       </Stack>
     </div>

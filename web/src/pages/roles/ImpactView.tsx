@@ -4,18 +4,18 @@ import type { ReactNode } from "react";
 import type { Api } from "../../api/client";
 import { PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
-import { ScrolledTable } from "../../components/ScrolledTable";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { ScrollableTable } from "../../components/ScrollableTable";
 import { formatDuration } from "../../lib/duration";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { formatBytes, formatCount } from "../source/numbers";
-import { Paged } from "../source/Paged";
-import { byLoss, headline, sampleText, tracesText } from "./impact";
+import { PagedList } from "../source/PagedList";
+import { headline, sampleText, sortByLoss, tracesText } from "./impact";
 import classes from "./impact.module.css";
 
 type Counts = Api["TraceChange"];
 
-const KINDS = [
+const CHANGE_KINDS = [
   { kind: "lost", label: "Lost" },
   { kind: "gained", label: "Gained" },
   { kind: "unchanged", label: "Unchanged" },
@@ -25,7 +25,7 @@ const KINDS = [
 export function CountsView({ counts, sampled }: { counts: Counts; sampled: boolean }) {
   return (
     <dl className={classes.counts}>
-      {KINDS.map(({ kind, label }) => (
+      {CHANGE_KINDS.map(({ kind, label }) => (
         <div key={kind} className={classes.count} data-kind={counts[kind] === 0 ? undefined : kind}>
           <dt>{label}</dt>
           <dd>
@@ -44,7 +44,7 @@ export function CountsView({ counts, sampled }: { counts: Counts; sampled: boole
 }
 
 /** Maximum number of sample links, which suffice to judge the kind of traces. */
-const MOST_LINKS = 5;
+const MAX_LINKS = 5;
 
 /** Links to sample traces, to check before deciding. */
 function TraceLinks({ ids, label }: { ids: readonly string[]; label: string }) {
@@ -53,17 +53,17 @@ function TraceLinks({ ids, label }: { ids: readonly string[]; label: string }) {
   }
   return (
     <ul className={classes.ids} aria-label={label}>
-      {ids.slice(0, MOST_LINKS).map((id) => (
+      {ids.slice(0, MAX_LINKS).map((id) => (
         <li key={id}>
           <PageLink
             to="/trace/$traceId"
             params={{ traceId: id }}
             target="_blank"
-            title={`${visible(id)}, in a new tab`}
-            aria-label={`Trace ${visible(id.slice(0, 8))}, in a new tab`}
+            title={`${sanitize(id)}, in a new tab`}
+            aria-label={`Trace ${sanitize(id.slice(0, 8))}, in a new tab`}
             inherit
           >
-            <Visible text={id.slice(0, 8)} />
+            <SanitizedText text={id.slice(0, 8)} />
           </PageLink>
         </li>
       ))}
@@ -84,11 +84,11 @@ export function UsersView({
   total: number;
   sampled: boolean;
 }) {
-  const losing = users.some(({ lost }) => lost > 0);
+  const hasLoss = users.some(({ lost }) => lost > 0);
   return (
     <Stack gap="xs">
       <Group gap={6} wrap="nowrap" align="flex-start">
-        {losing && <IconAlertTriangle size={18} aria-hidden className={classes.warning} />}
+        {hasLoss && <IconAlertTriangle size={18} aria-hidden className={classes.warning} />}
         <Text size="sm" fw={600}>
           {headline(users, compared, sampled)}
         </Text>
@@ -99,9 +99,9 @@ export function UsersView({
         </Text>
       )}
       {users.length > 0 && (
-        <Paged items={byLoss(users)} size={10} what="users">
-          {(shown) => (
-            <ScrolledTable minWidth={420} label="Users whose access was compared">
+        <PagedList items={sortByLoss(users)} pageSize={10} itemName="users">
+          {(pageUsers) => (
+            <ScrollableTable minWidth={420} label="Users whose access was compared">
               <Table.Thead>
                 <Table.Tr>
                   <Table.Th scope="col">User</Table.Th>
@@ -111,7 +111,7 @@ export function UsersView({
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
-                {shown.map((user) => (
+                {pageUsers.map((user) => (
                   <Table.Tr key={user.username}>
                     <Table.Th scope="row" fw={500}>
                       <PageLink
@@ -120,14 +120,17 @@ export function UsersView({
                         target="_blank"
                         inherit
                       >
-                        <Visible text={user.username} />
+                        <SanitizedText text={user.username} />
                       </PageLink>
                     </Table.Th>
                     <Table.Td>
                       <span className={classes.change} data-kind={user.lost > 0 ? "lost" : undefined}>
                         {tracesText(user.lost, sampled)}
                       </span>
-                      <TraceLinks ids={user.lost_ids} label={`Traces that ${visible(user.username)} loses`} />
+                      <TraceLinks
+                        ids={user.lost_ids}
+                        label={`Traces that ${sanitize(user.username)} loses`}
+                      />
                     </Table.Td>
                     <Table.Td>
                       <span className={classes.change} data-kind={user.gained > 0 ? "gained" : undefined}>
@@ -135,23 +138,23 @@ export function UsersView({
                       </span>
                       <TraceLinks
                         ids={user.gained_ids}
-                        label={`Traces that ${visible(user.username)} gains`}
+                        label={`Traces that ${sanitize(user.username)} gains`}
                       />
                     </Table.Td>
                     <Table.Td>{tracesText(user.unchanged, sampled)}</Table.Td>
                   </Table.Tr>
                 ))}
               </Table.Tbody>
-            </ScrolledTable>
+            </ScrollableTable>
           )}
-        </Paged>
+        </PagedList>
       )}
     </Stack>
   );
 }
 
 /** How reliable the numbers are. */
-export function Reliance({
+export function ReliabilityNotice({
   sampled,
   fraction,
   among,
@@ -166,14 +169,14 @@ export function Reliance({
   action?: ReactNode;
 }) {
   const sample = sampleText(sampled, fraction);
-  const said = [
+  const texts = [
     sample,
     among === "readable"
       ? "Only traces that you may see yourself are counted: the service is configured to show administrators nothing of other traces."
       : null,
     ...notes,
   ].filter((text) => text !== null);
-  if (said.length === 0) {
+  if (texts.length === 0) {
     return null;
   }
   return (
@@ -184,13 +187,13 @@ export function Reliance({
       p="xs"
       {...(sampled ? { title: "These numbers are estimates" } : {})}
     >
-      {said.length === 1 ? (
+      {texts.length === 1 ? (
         <Text size="sm" c="var(--mantine-color-text)">
-          <Message text={said[0] ?? ""} />
+          <Message text={texts[0] ?? ""} />
         </Text>
       ) : (
         <List size="sm" c="var(--mantine-color-text)">
-          {said.map((text) => (
+          {texts.map((text) => (
             <List.Item key={text}>
               <Message text={text} />
             </List.Item>

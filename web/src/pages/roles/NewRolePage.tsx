@@ -8,23 +8,23 @@ import { AdminOnly } from "../../components/AdminOnly";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
-import { UnsavedChanges } from "../../components/UnsavedChanges";
-import { Visible } from "../../components/Visible";
+import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { policyFields } from "../../editor/vocabulary";
-import { type DraftPolicy, nameProblem, newPolicy } from "./draft";
-import { refusalOf } from "./PolicyCard";
+import { type DraftPolicy, newPolicy, validateRoleName } from "./draft";
+import { saveErrorsOf } from "./PolicyCard";
 import { PolicyList } from "./PolicyList";
+import { PolicyTrial } from "./PolicyTrial";
 import { saveRole } from "./queries";
 import { Review } from "./Review";
 import classes from "./roles.module.css";
 import { SaveBar } from "./SaveBar";
-import { TryIt } from "./TryIt";
 import { templatesOf } from "./templates";
 import { useReview } from "./useReview";
 
-const NOBODY: string[] = [];
-const NOTHING: DraftPolicy[] = [];
+const NO_MEMBERS: string[] = [];
+const NO_POLICIES: DraftPolicy[] = [];
 
 /** A new, unsaved role. */
 export function NewRolePage() {
@@ -44,13 +44,13 @@ export function NewRolePage() {
 
 function NewRole() {
   const [name, setName] = useState("");
-  const [asked, setAsked] = useState(false);
+  const [reviewRequested, setReviewRequested] = useState(false);
   const [draft, setDraft] = useState<readonly DraftPolicy[]>([]);
   const roles = useQuery(rolesQuery);
   const review = useReview(false);
   const navigate = useNavigate();
-  const taken = roles.data?.roles.some((role) => role.name === name) ?? false;
-  const wrong = nameProblem(name);
+  const isNameTaken = roles.data?.roles.some((role) => role.name === name) ?? false;
+  const invalidName = validateRoleName(name);
   const save = useMutation({
     mutationFn: async () => {
       // A save without a version replaces an existing role, so that the name is checked again before.
@@ -63,13 +63,14 @@ function NewRole() {
     onSuccess: () => navigate({ to: "/roles/$name", params: { name }, ignoreBlocker: true }),
     onSettled: review.close,
   });
-  const refused = useMemo(() => refusalOf(save.error, draft.length), [save.error, draft.length]);
-  const nameError = (name !== "" || asked) && wrong !== null ? wrong : null;
-  const problem = nameError === null && !taken ? review.problem : "The role needs another name.";
+  const saveErrors = useMemo(() => saveErrorsOf(save.error, draft.length), [save.error, draft.length]);
+  const nameError = (name !== "" || reviewRequested) && invalidName !== null ? invalidName : null;
+  const validationError =
+    nameError === null && !isNameTaken ? review.validationError : "The role needs another name.";
   return (
     <Stack gap="md">
-      <UnsavedChanges when={(name !== "" || draft.length > 0) && !save.isSuccess} />
-      <div className={classes.head}>
+      <UnsavedChangesPrompt when={(name !== "" || draft.length > 0) && !save.isSuccess} />
+      <div className={classes.formRow}>
         <TextInput
           className={classes.grow ?? ""}
           label="Name"
@@ -82,7 +83,7 @@ function NewRole() {
           maw={520}
           value={name}
           error={
-            taken ? (
+            isNameTaken ? (
               <>
                 This role already exists:{" "}
                 <PageLink to="/roles/$name" params={{ name }} inherit underline="always">
@@ -102,7 +103,7 @@ function NewRole() {
           {...(save.error instanceof ApiError ? {} : { title: "The role was not created" })}
         />
       )}
-      <Templates
+      <TemplateList
         onChoose={({ title, description, expression }) =>
           setDraft([...draft, newPolicy({ title, description, expression })])
         }
@@ -110,17 +111,17 @@ function NewRole() {
       <PolicyList
         draft={draft}
         onChange={(next) => {
-          review.forget();
+          review.clearError();
           setDraft(next);
         }}
-        refused={refused}
+        saveErrors={saveErrors}
       />
-      {draft.length > 0 && <TryIt name={name} draft={draft} members={NOBODY} />}
+      {draft.length > 0 && <PolicyTrial name={name} draft={draft} members={NO_MEMBERS} />}
       <SaveBar
-        problem={(asked ? problem : null) ?? review.problem}
+        validationError={(reviewRequested ? validationError : null) ?? review.validationError}
         onReview={async () => {
-          setAsked(true);
-          if (wrong === null && !taken) {
+          setReviewRequested(true);
+          if (invalidName === null && !isNameTaken) {
             await review.open(draft);
           }
         }}
@@ -128,9 +129,9 @@ function NewRole() {
       {review.opened && (
         <Review
           name={name}
-          before={NOTHING}
+          before={NO_POLICIES}
           after={draft}
-          members={NOBODY}
+          members={NO_MEMBERS}
           busy={save.isPending}
           error={null}
           onSave={() => save.mutate()}
@@ -142,7 +143,11 @@ function NewRole() {
 }
 
 /** Common policies for a first role, from the defined fields. */
-function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templatesOf>[number]) => void }) {
+function TemplateList({
+  onChoose,
+}: {
+  onChoose: (template: ReturnType<typeof templatesOf>[number]) => void;
+}) {
   const schema = useQuery(filterSchemaQuery);
   const fields = policyFields(schema.data?.fields ?? []);
   const templates = templatesOf(fields);
@@ -166,7 +171,7 @@ function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templa
     return null;
   }
   return (
-    <Section title="Start from a template" about="Each adds a policy that you can change.">
+    <Section title="Start from a template" description="Each adds a policy that you can change.">
       <ul className={classes.templates} aria-label="Templates">
         {templates.map((template) => (
           <li key={template.expression}>
@@ -177,9 +182,9 @@ function Templates({ onChoose }: { onChoose: (template: ReturnType<typeof templa
               onClick={() => onChoose(template)}
             >
               <span>
-                <Visible text={template.title} most={100} />
+                <SanitizedText text={template.title} maxLength={100} />
                 <code>
-                  <Visible text={template.expression} most={160} />
+                  <SanitizedText text={template.expression} maxLength={160} />
                 </code>
               </span>
             </Button>

@@ -2,18 +2,18 @@ import { ActionIcon, Button, Group, Paper, Stack, Text, Textarea, TextInput, Too
 import { IconArrowDown, IconArrowUp, IconCopy, IconTrash } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 import { type Api, ApiError } from "../../api/client";
+import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
-import { refusals } from "../../editor/remarks";
 import { plainMessage } from "../../lib/messages";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import type { DraftPolicy } from "./draft";
 
-const NONE: readonly Api["Diagnostic"][] = [];
+const NO_DIAGNOSTICS: readonly Api["Diagnostic"][] = [];
 
 /** Errors of a rejected save for one member of a policy. */
 function messageAt(problem: Api["ProblemDetails"] | undefined, pointer: string): string | null {
-  const found = (problem?.errors ?? []).filter((member) => member.pointer === pointer);
-  return found.length === 0 ? null : visible(found.map(({ detail }) => plainMessage(detail)).join(" "));
+  const errors = (problem?.errors ?? []).filter((member) => member.pointer === pointer);
+  return errors.length === 0 ? null : sanitize(errors.map(({ detail }) => plainMessage(detail)).join(" "));
 }
 
 /** A policy: its title, description, expression, and position in the list. */
@@ -21,8 +21,8 @@ export function PolicyCard({
   policy,
   index,
   count,
-  refused,
-  warnings = NONE,
+  saveErrors,
+  warnings = NO_DIAGNOSTICS,
   onChange,
   onMove,
   onDuplicate,
@@ -32,45 +32,46 @@ export function PolicyCard({
   index: number;
   count: number;
   /** Errors of the last save. */
-  refused: Refusal | null;
+  saveErrors: SaveErrors | null;
   warnings: readonly Api["Diagnostic"][] | undefined;
-  onChange: (part: Partial<DraftPolicy>) => void;
-  onMove: (to: number) => void;
+  onChange: (changes: Partial<DraftPolicy>) => void;
+  onMove: (newIndex: number) => void;
   onDuplicate: () => void;
   onRemove: () => void;
 }) {
-  const [asked, setDescribed] = useState(false);
-  const described = asked || policy.description !== "";
+  const [descriptionOpened, setDescriptionOpened] = useState(false);
+  const showDescription = descriptionOpened || policy.description !== "";
   const number = index + 1;
-  const called = policy.title === "" ? `policy ${number}` : `policy ${number}, ${visible(policy.title)}`;
+  const accessibleName =
+    policy.title === "" ? `policy ${number}` : `policy ${number}, ${sanitize(policy.title)}`;
   return (
     <Paper component="section" withBorder p="sm" aria-label={`Policy ${number}`}>
       <Stack gap="sm">
         <Group justify="space-between" gap="xs" wrap="nowrap">
-          <Text size="sm" c="var(--tw-quiet)">
+          <Text size="sm" c="var(--tw-text-secondary)">
             Policy {number} of {count}
           </Text>
           <Group gap={2} wrap="nowrap">
             <CardAction
-              hint="Move up"
-              label={`Move ${called} up`}
+              tooltip="Move up"
+              label={`Move ${accessibleName} up`}
               disabled={index === 0}
               onClick={() => onMove(index - 1)}
             >
               <IconArrowUp size={16} aria-hidden />
             </CardAction>
             <CardAction
-              hint="Move down"
-              label={`Move ${called} down`}
+              tooltip="Move down"
+              label={`Move ${accessibleName} down`}
               disabled={number === count}
               onClick={() => onMove(index + 1)}
             >
               <IconArrowDown size={16} aria-hidden />
             </CardAction>
-            <CardAction hint="Duplicate" label={`Duplicate ${called}`} onClick={onDuplicate}>
+            <CardAction tooltip="Duplicate" label={`Duplicate ${accessibleName}`} onClick={onDuplicate}>
               <IconCopy size={16} aria-hidden />
             </CardAction>
-            <CardAction hint="Remove" label={`Remove ${called}`} onClick={onRemove}>
+            <CardAction tooltip="Remove" label={`Remove ${accessibleName}`} onClick={onRemove}>
               <IconTrash size={16} aria-hidden />
             </CardAction>
           </Group>
@@ -83,17 +84,17 @@ export function PolicyCard({
           maxLength={200}
           autoComplete="off"
           value={policy.title}
-          error={refused?.at(index, "title")}
+          error={saveErrors?.messageOf(index, "title")}
           onChange={(event) => onChange({ title: event.currentTarget.value })}
         />
         <PolicyEditor
           label="Expression"
           value={policy.expression}
           onChange={(expression) => onChange({ expression })}
-          diagnostics={refused?.expressions[index] ?? NONE}
+          diagnostics={saveErrors?.expressions[index] ?? NO_DIAGNOSTICS}
           warnings={warnings}
         />
-        {described ? (
+        {showDescription ? (
           <Textarea
             label="Description"
             description="Optional; explains the policy to other administrators"
@@ -102,7 +103,7 @@ export function PolicyCard({
             maxRows={8}
             autoFocus={policy.description === ""}
             value={policy.description}
-            error={refused?.at(index, "description")}
+            error={saveErrors?.messageOf(index, "description")}
             onChange={(event) => onChange({ description: event.currentTarget.value })}
           />
         ) : (
@@ -110,7 +111,7 @@ export function PolicyCard({
             size="compact-xs"
             variant="subtle"
             style={{ alignSelf: "start" }}
-            onClick={() => setDescribed(true)}
+            onClick={() => setDescriptionOpened(true)}
           >
             Add a description
           </Button>
@@ -121,38 +122,38 @@ export function PolicyCard({
 }
 
 /** Errors of a rejected save by policy. The lists keep their identity as long as the error does. */
-export type Refusal = {
+export type SaveErrors = {
   readonly expressions: readonly (readonly Api["Diagnostic"][])[];
-  readonly at: (index: number, member: "title" | "description") => string | null;
+  readonly messageOf: (index: number, member: "title" | "description") => string | null;
 };
 
-export function refusalOf(error: unknown, count: number): Refusal | null {
+export function saveErrorsOf(error: unknown, count: number): SaveErrors | null {
   if (!(error instanceof ApiError)) {
     return null;
   }
   return {
     expressions: Array.from({ length: count }, (_, index) =>
-      refusals(error.problem, `/policies/${index}/expression`),
+      diagnosticsAt(error.problem, `/policies/${index}/expression`),
     ),
-    at: (index, member) => messageAt(error.problem, `/policies/${index}/${member}`),
+    messageOf: (index, member) => messageAt(error.problem, `/policies/${index}/${member}`),
   };
 }
 
 function CardAction({
-  hint,
+  tooltip,
   label,
   disabled = false,
   onClick,
   children,
 }: {
-  hint: string;
+  tooltip: string;
   label: string;
   disabled?: boolean;
   onClick: () => void;
   children: ReactNode;
 }) {
   return (
-    <Tooltip label={hint}>
+    <Tooltip label={tooltip}>
       <ActionIcon
         variant="subtle"
         color="gray"

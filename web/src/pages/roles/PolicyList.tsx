@@ -1,24 +1,24 @@
 import { Button, Stack } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import type { ReactNode } from "react";
-import { type DraftPolicy, duplicated, moved, newPolicy } from "./draft";
-import { PolicyCard, type Refusal } from "./PolicyCard";
+import { type DraftPolicy, duplicatePolicy, movePolicy, newPolicy } from "./draft";
+import { PolicyCard, type SaveErrors } from "./PolicyCard";
 import type { Warnings } from "./useRoleDraft";
 
 /** The policies of a role in an editor. */
 export function PolicyList({
   draft,
   onChange,
-  refused,
+  saveErrors,
   warnings,
-  more,
+  extraActions,
 }: {
   draft: readonly DraftPolicy[];
   onChange: (draft: readonly DraftPolicy[]) => void;
-  refused: Refusal | null;
+  saveErrors: SaveErrors | null;
   warnings?: Warnings;
   /** Additional elements next to the button that adds a policy. */
-  more?: ReactNode;
+  extraActions?: ReactNode;
 }) {
   return (
     <Stack gap="sm">
@@ -28,14 +28,14 @@ export function PolicyList({
           policy={policy}
           index={index}
           count={draft.length}
-          refused={refused}
+          saveErrors={saveErrors}
           warnings={warnings?.get(policy.key)}
           onChange={(part) =>
-            onChange(draft.map((one) => (one.key === policy.key ? { ...one, ...part } : one)))
+            onChange(draft.map((other) => (other.key === policy.key ? { ...other, ...part } : other)))
           }
-          onMove={(to) => onChange(moved(draft, index, to))}
-          onDuplicate={() => onChange(duplicated(draft, index))}
-          onRemove={() => onChange(draft.filter((one) => one.key !== policy.key))}
+          onMove={(to) => onChange(movePolicy(draft, index, to))}
+          onDuplicate={() => onChange(duplicatePolicy(draft, index))}
+          onRemove={() => onChange(draft.filter((other) => other.key !== policy.key))}
         />
       ))}
       <div>
@@ -46,7 +46,7 @@ export function PolicyList({
         >
           Add a policy
         </Button>
-        {more}
+        {extraActions}
       </div>
     </Stack>
   );

@@ -26,7 +26,7 @@ import type { DraftPolicy } from "./draft";
 import classes from "./roles.module.css";
 import { TrialResults } from "./TrialResults";
 import type { TrialTrace } from "./trial";
-import { type Choice, usePolicyTrials, useSpans } from "./useTrial";
+import { type SpanSource, usePolicyTrials, useSpans } from "./useTrial";
 
 const RANGES = [
   { value: "1", label: "Last hour" },
@@ -38,7 +38,7 @@ const RANGES = [
 const NO_TRACES: TrialTrace[] = [];
 
 /** Tests the edited policies with spans that the administrator may see. Nothing is saved. */
-export function TryIt({
+export function PolicyTrial({
   name,
   draft,
   members,
@@ -47,39 +47,41 @@ export function TryIt({
   draft: readonly DraftPolicy[];
   members: readonly string[];
 }) {
-  const [person, setPerson] = useState<Person>({
+  const [trialUser, setTrialUser] = useState<TrialUser>({
     username: members[0] ?? null,
     roles: null,
     rows: null,
   });
-  const known = useQuery({
-    ...userQuery(person.username ?? ""),
-    enabled: person.username !== null,
+  const storedUser = useQuery({
+    ...userQuery(trialUser.username ?? ""),
+    enabled: trialUser.username !== null,
   });
-  const user = known.data?.data;
-  const roles = person.roles ?? user?.roles ?? (name === "" ? [] : [name]);
-  const rows = person.rows ?? rowsOfUser(user);
-  const asked: Api["EvaluatedUser"] = {
-    username: person.username ?? "hypothetical-user",
+  const user = storedUser.data?.data;
+  const roles = trialUser.roles ?? user?.roles ?? (name === "" ? [] : [name]);
+  const rows = trialUser.rows ?? rowsOfUser(user);
+  const evaluatedUser: Api["EvaluatedUser"] = {
+    username: trialUser.username ?? "hypothetical-user",
     roles: [...roles],
     attributes: attributesOf(rows.filter((row) => row.name.trim() !== "")),
   };
   const spans = useSpans();
   const traces = spans.data ?? NO_TRACES;
-  const trial = usePolicyTrials(draft, asked, traces, spans.submittedAt);
+  const trial = usePolicyTrials(draft, evaluatedUser, traces, spans.submittedAt);
   return (
-    <Section title="Test" about="Evaluates the policies above on real spans. A test saves nothing.">
+    <Section title="Test" description="Evaluates the policies above on real spans. A test saves nothing.">
       <Stack gap="md">
-        <PersonChoice
-          person={person}
+        <TrialUserForm
+          trialUser={trialUser}
           members={members}
           roles={roles}
           rows={rows}
           role={name}
-          onChange={(part) => setPerson((now) => ({ ...now, ...part }))}
-          onRows={(update) => setPerson((now) => ({ ...now, rows: update(now.rows ?? rowsOfUser(user)) }))}
+          onChange={(part) => setTrialUser((current) => ({ ...current, ...part }))}
+          onRows={(update) =>
+            setTrialUser((current) => ({ ...current, rows: update(current.rows ?? rowsOfUser(user)) }))
+          }
         />
-        <SpansChoice busy={spans.isPending} onLoad={(choice) => spans.mutate(choice)} />
+        <SpanSourceForm busy={spans.isPending} onLoad={(choice) => spans.mutate(choice)} />
         {spans.isError &&
           (spans.error instanceof ApiError && spans.error.code === "trace_not_found" ? (
             <NoTraces>The trace does not exist, or none of your roles grants access to it.</NoTraces>
@@ -96,7 +98,7 @@ export function TryIt({
             traces={traces}
             policies={trial.policies}
             pending={trial.pending}
-            username={person.username ?? "a hypothetical user"}
+            username={trialUser.username ?? "a hypothetical user"}
           />
         )}
       </Stack>
@@ -104,7 +106,7 @@ export function TryIt({
   );
 }
 
-type Person = {
+type TrialUser = {
   readonly username: string | null;
   /** Overrides of the user's roles and attributes. */
   readonly roles: readonly string[] | null;
@@ -124,8 +126,8 @@ function rowsOfUser(user: Api["User"] | undefined): readonly AttributeRow[] {
   return rows;
 }
 
-function PersonChoice({
-  person,
+function TrialUserForm({
+  trialUser,
   members,
   roles,
   rows,
@@ -133,25 +135,25 @@ function PersonChoice({
   onChange,
   onRows,
 }: {
-  person: Person;
+  trialUser: TrialUser;
   members: readonly string[];
   roles: readonly string[];
   rows: readonly AttributeRow[];
   role: string;
-  onChange: (part: Partial<Person>) => void;
+  onChange: (changes: Partial<TrialUser>) => void;
   onRows: (update: (rows: readonly AttributeRow[]) => AttributeRow[]) => void;
 }) {
   const users = useQuery(knownUsersQuery);
-  const all = useQuery(rolesQuery);
-  const others = (users.data?.users ?? []).map(({ username }) => username);
-  const holders = new Set(members);
+  const allRoles = useQuery(rolesQuery);
+  const otherUsers = (users.data?.users ?? []).map(({ username }) => username);
+  const memberNames = new Set(members);
   const data = [
     ...(members.length === 0 ? [] : [{ group: "Members", items: [...members] }]),
-    { group: "Other users", items: others.filter((username) => !holders.has(username)) },
+    { group: "Other users", items: otherUsers.filter((username) => !memberNames.has(username)) },
   ];
   return (
     <Stack gap="xs">
-      <div className={classes.head}>
+      <div className={classes.formRow}>
         <Select
           className={classes.grow ?? ""}
           label="As"
@@ -162,7 +164,7 @@ function PersonChoice({
           nothingFoundMessage="No such user"
           limit={200}
           data={data}
-          value={person.username}
+          value={trialUser.username}
           onChange={(username) => onChange({ username, roles: null, rows: null })}
           clearButtonProps={{ "aria-label": "Choose no user" }}
         />
@@ -170,23 +172,23 @@ function PersonChoice({
           className={classes.grow ?? ""}
           label="Roles"
           description="user.roles; every policy above is tested in any case"
-          data={(all.data?.roles ?? []).map((one) => one.name)}
+          data={(allRoles.data?.roles ?? []).map((storedRole) => storedRole.name)}
           value={[...roles]}
           onChange={(next) => onChange({ roles: next })}
         />
       </div>
-      <AttributesEditor rows={rows} onChange={onRows} strict={false} />
-      {person.username !== null && role !== "" && !roles.includes(role) && (
-        <Text size="xs" c="var(--tw-quiet)">
-          {person.username} does not have {role}: the result shows what the role would grant.
+      <AttributesEditor rows={rows} onChange={onRows} showErrors={false} />
+      {trialUser.username !== null && role !== "" && !roles.includes(role) && (
+        <Text size="xs" c="var(--tw-text-secondary)">
+          {trialUser.username} does not have {role}: the result shows what the role would grant.
         </Text>
       )}
     </Stack>
   );
 }
 
-function SpansChoice({ busy, onLoad }: { busy: boolean; onLoad: (choice: Choice) => void }) {
-  const [kind, setKind] = useState<Choice["kind"]>("newest");
+function SpanSourceForm({ busy, onLoad }: { busy: boolean; onLoad: (choice: SpanSource) => void }) {
+  const [kind, setKind] = useState<SpanSource["kind"]>("newest");
   const [hours, setHours] = useState("24");
   const [id, setId] = useState("");
   const label = useId();
@@ -201,7 +203,7 @@ function SpansChoice({ busy, onLoad }: { busy: boolean; onLoad: (choice: Choice)
   };
   return (
     <form onSubmit={load}>
-      <div className={classes.head}>
+      <div className={classes.formRow}>
         <div>
           <Text size="sm" fw="var(--mantine-font-weight-medium)" id={label} mb={2}>
             Spans of

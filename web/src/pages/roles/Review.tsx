@@ -1,10 +1,10 @@
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
 import classes from "../../components/dialog.module.css";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { Differences } from "./Differences";
 import type { DraftPolicy } from "./draft";
 import { ImpactPreview } from "./ImpactPreview";
 import { countOf } from "./listing";
+import { RoleDiff } from "./RoleDiff";
 
 /** Shows the changes of a save and the number of affected users, before saving. */
 export function Review({
@@ -34,7 +34,7 @@ export function Review({
             ? "No user has this role yet, so that no access changes."
             : `This changes which traces ${countOf(members.length, "member sees", "members see")}, from their next request on.`}
         </Text>
-        <Differences before={before} after={after} />
+        <RoleDiff before={before} after={after} />
         <ImpactPreview role={name} draft={after} />
         {error !== null && <ErrorNotice error={error} />}
         <Group justify="flex-end" className={classes.buttons ?? ""}>

@@ -4,27 +4,27 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { ApiError } from "../../api/client";
 import { AdminOnly } from "../../components/AdminOnly";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmButton } from "../../components/ConfirmButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink, PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { Time } from "../../components/Time";
-import { UnsavedChanges } from "../../components/UnsavedChanges";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
-import { Conflict, Deleted } from "./Conflict";
+import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
+import { sanitize } from "../../lib/sanitize";
+import { CollateralAccess } from "./CollateralAccess";
+import { ConflictNotice, RoleDeletedNotice } from "./ConflictNotice";
 import { ImpactPreview } from "./ImpactPreview";
 import { countOf } from "./listing";
-import { Overshare } from "./Overshare";
-import { refusalOf } from "./PolicyCard";
+import { saveErrorsOf } from "./PolicyCard";
 import { PolicyList } from "./PolicyList";
+import { PolicyTrial } from "./PolicyTrial";
 import { deleteRole } from "./queries";
 import { Review } from "./Review";
 import classes from "./roles.module.css";
 import { SaveBar } from "./SaveBar";
-import { TryIt } from "./TryIt";
 import { useReview } from "./useReview";
 import { useRoleDraft } from "./useRoleDraft";
 
@@ -41,22 +41,22 @@ export function RolePage() {
         <Anchor component={Link} to="/roles">
           Roles
         </Anchor>
-        <Text span>{visible(name)}</Text>
+        <Text span>{sanitize(name)}</Text>
       </Breadcrumbs>
       {/* The key resets the state, so that no draft carries over to another role. */}
-      <OneRole key={name} name={name} />
+      <RoleView key={name} name={name} />
     </AdminOnly>
   );
 }
 
-function OneRole({ name }: { name: string }) {
-  const edited = useRoleDraft(name);
-  const { role, draft, base, save, dirty } = edited;
-  const builtIn = name === "admin";
-  const review = useReview(builtIn);
+function RoleView({ name }: { name: string }) {
+  const roleDraft = useRoleDraft(name);
+  const { role, draft, base, save, isDirty } = roleDraft;
+  const isBuiltIn = name === "admin";
+  const review = useReview(isBuiltIn);
   const navigate = useNavigate();
-  const refused = useMemo(() => refusalOf(save.error, draft?.length ?? 0), [save.error, draft?.length]);
-  if (edited.gone && !dirty) {
+  const saveErrors = useMemo(() => saveErrorsOf(save.error, draft?.length ?? 0), [save.error, draft?.length]);
+  if (roleDraft.isDeleted && !isDirty) {
     return (
       <EmptyState title="There is no such role">
         It may have been deleted.
@@ -75,19 +75,19 @@ function OneRole({ name }: { name: string }) {
       <ErrorNotice error={role.error} onRetry={() => void role.refetch()} />
     );
   }
-  const { data, tag } = role.data;
-  const conflict = save.error instanceof ApiError && save.error.status === 412;
-  const members = edited.gone ? [] : data.members;
+  const { data, etag } = role.data;
+  const isConflict = save.error instanceof ApiError && save.error.status === 412;
+  const members = roleDraft.isDeleted ? [] : data.members;
   return (
     <>
-      <UnsavedChanges when={dirty} />
-      <PageTitle title={visible(name)}>
-        {!builtIn && !edited.gone && (
-          <Confirm
+      <UnsavedChangesPrompt when={isDirty} />
+      <PageTitle title={sanitize(name)}>
+        {!isBuiltIn && !roleDraft.isDeleted && (
+          <ConfirmButton
             label="Delete role"
             title={`Delete ${name}?`}
             wide
-            action={() => deleteRole(name, tag, () => navigate({ to: "/roles", ignoreBlocker: true }))}
+            action={() => deleteRole(name, etag, () => navigate({ to: "/roles", ignoreBlocker: true }))}
           >
             <Text size="sm" mb="md">
               {members.length === 0
@@ -96,10 +96,10 @@ function OneRole({ name }: { name: string }) {
               The model history keeps its policies, but not its members.
             </Text>
             <ImpactPreview role={name} draft={null} />
-          </Confirm>
+          </ConfirmButton>
         )}
       </PageTitle>
-      {builtIn && (
+      {isBuiltIn && (
         <Alert color="gray" variant="light" mb="md" icon={<IconInfoCircle aria-hidden />}>
           <Text size="sm" c="var(--mantine-color-text)">
             This role is built in and cannot be deleted. It grants administration, and by itself no access to
@@ -108,21 +108,21 @@ function OneRole({ name }: { name: string }) {
           </Text>
         </Alert>
       )}
-      {edited.gone && base.length > 0 && <Deleted onKeepMine={edited.keepMine} />}
-      {edited.theirs !== null && (
-        <Conflict
+      {roleDraft.isDeleted && base.length > 0 && <RoleDeletedNotice onKeepMine={roleDraft.keepMine} />}
+      {roleDraft.theirs !== null && (
+        <ConflictNotice
           base={base}
-          theirs={edited.theirs}
-          onKeepMine={edited.keepMine}
-          onTakeTheirs={edited.takeTheirs}
+          theirs={roleDraft.theirs}
+          onKeepMine={roleDraft.keepMine}
+          onTakeTheirs={roleDraft.takeTheirs}
         />
       )}
-      {save.isError && !review.opened && !conflict && <ErrorNotice error={save.error} />}
+      {save.isError && !review.opened && !isConflict && <ErrorNotice error={save.error} />}
       <Grid gap="md">
         <Grid.Col span={{ base: 12, md: 8 }}>
           {draft.length === 0 && (
             <EmptyState title="No policies">
-              {builtIn
+              {isBuiltIn
                 ? "Administrators see traces through their other roles."
                 : "A role needs at least one."}
             </EmptyState>
@@ -130,17 +130,17 @@ function OneRole({ name }: { name: string }) {
           <PolicyList
             draft={draft}
             onChange={(next) => {
-              review.forget();
-              edited.change(next);
+              review.clearError();
+              roleDraft.change(next);
             }}
-            refused={refused}
-            warnings={edited.warnings}
+            saveErrors={saveErrors}
+            warnings={roleDraft.warnings}
           />
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 4 }}>
           <Stack gap="md">
-            <Members names={members} />
-            <Text size="xs" c="var(--tw-quiet)">
+            <MemberList names={members} />
+            <Text size="xs" c="var(--tw-text-secondary)">
               {data.updated_at.startsWith("1970-") ? (
                 "Never changed"
               ) : (
@@ -156,21 +156,21 @@ function OneRole({ name }: { name: string }) {
           </Stack>
         </Grid.Col>
         <Grid.Col span={12}>
-          <TryIt name={name} draft={draft} members={members} />
+          <PolicyTrial name={name} draft={draft} members={members} />
         </Grid.Col>
-        {data.policies.length > 0 && !edited.gone && (
+        {data.policies.length > 0 && !roleDraft.isDeleted && (
           <Grid.Col span={12}>
-            <Overshare role={name} />
+            <CollateralAccess role={name} />
           </Grid.Col>
         )}
       </Grid>
-      {dirty && edited.theirs === null && (
+      {isDirty && roleDraft.theirs === null && (
         <SaveBar
-          problem={review.problem}
+          validationError={review.validationError}
           onReview={() => review.open(draft)}
           onDiscard={() => {
-            review.forget();
-            edited.discard();
+            review.clearError();
+            roleDraft.discard();
           }}
         />
       )}
@@ -191,11 +191,11 @@ function OneRole({ name }: { name: string }) {
   );
 }
 
-function Members({ names }: { names: readonly string[] }) {
+function MemberList({ names }: { names: readonly string[] }) {
   return (
     <Section
       title="Members"
-      about={
+      description={
         names.length === 0
           ? "No user has this role. Assign it to users on their pages."
           : countOf(names.length, "user has it", "users have it")
@@ -211,7 +211,7 @@ function Members({ names }: { names: readonly string[] }) {
           {names.map((username) => (
             <li key={username}>
               <PageLink to="/users/$username" params={{ username }} size="sm">
-                <Visible text={username} />
+                <SanitizedText text={username} />
               </PageLink>
             </li>
           ))}

@@ -9,10 +9,10 @@ import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
-import { useTypedText } from "../../lib/useTypedText";
-import { countOf, matching, members } from "./listing";
+import { useDebouncedText } from "../../lib/useDebouncedText";
+import { countOf, filterRoles, namesText } from "./listing";
 import { roleQuery } from "./queries";
 import classes from "./roles.module.css";
 
@@ -27,7 +27,7 @@ export function RolesPage() {
           New role
         </Button>
       </PageTitle>
-      <Text c="var(--tw-quiet)" mb="md" maw={720}>
+      <Text c="var(--tw-text-secondary)" mb="md" maw={720}>
         A role grants its members access to traces: a trace is shown, whole, if any of its spans satisfies any
         policy of any of their roles. Users without a role see no traces.
       </Text>
@@ -40,15 +40,15 @@ function RoleTable() {
   const { find } = route.useSearch();
   const navigate = route.useNavigate();
   const { data, error, refetch } = useQuery(rolesQuery);
-  const typed = useTypedText(
+  const searchText = useDebouncedText(
     find,
     (find) =>
       void navigate({ search: find === undefined ? {} : { find }, replace: true, resetScroll: false }),
     150,
   );
-  const found = matching(data?.roles ?? [], find ?? "");
+  const matches = filterRoles(data?.roles ?? [], find ?? "");
   // Only the response for a single role contains its members.
-  const details = useQueries({ queries: found.map(({ name }) => roleQuery(name)) });
+  const details = useQueries({ queries: matches.map(({ name }) => roleQuery(name)) });
   if (error !== null) {
     return <ErrorNotice error={error} onRetry={() => void refetch()} />;
   }
@@ -61,13 +61,13 @@ function RoleTable() {
         aria-label="Find a role"
         placeholder="Find by name, title or expression"
         leftSection={<IconSearch size={16} aria-hidden />}
-        data-slash
+        data-search-field
         maw={360}
         mb="sm"
-        value={typed.text}
-        onChange={(event) => typed.type(event.currentTarget.value)}
+        value={searchText.text}
+        onChange={(event) => searchText.change(event.currentTarget.value)}
       />
-      {found.length === 0 ? (
+      {matches.length === 0 ? (
         <EmptyState title="No matching role" icon={<IconShieldLock size={32} aria-hidden />}>
           Change the search text, or{" "}
           <Anchor component={Link} to="/new-role" inherit>
@@ -87,8 +87,8 @@ function RoleTable() {
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>
-              {found.map((role, index) => (
-                <RoleRow key={role.name} role={role} holders={details[index]?.data?.data.members} />
+              {matches.map((role, index) => (
+                <RoleRow key={role.name} role={role} members={details[index]?.data?.data.members} />
               ))}
             </Table.Tbody>
           </Table>
@@ -107,15 +107,15 @@ function RoleTable() {
   );
 }
 
-function RoleRow({ role, holders }: { role: Api["Role"]; holders: readonly string[] | undefined }) {
-  const builtIn = role.name === "admin";
+function RoleRow({ role, members }: { role: Api["Role"]; members: readonly string[] | undefined }) {
+  const isBuiltIn = role.name === "admin";
   return (
     <Table.Tr>
       <Table.Th scope="row" fw={500}>
         <PageLink to="/roles/$name" params={{ name: role.name }} inherit>
           {role.name}
         </PageLink>
-        {builtIn && (
+        {isBuiltIn && (
           <Badge ml="xs" size="sm" variant="default" tt="none" fw={500}>
             built in
           </Badge>
@@ -123,22 +123,22 @@ function RoleRow({ role, holders }: { role: Api["Role"]; holders: readonly strin
       </Table.Th>
       <Table.Td>
         <Text size="sm">{countOf(role.policies.length, "policy", "policies")}</Text>
-        <Text size="xs" c="var(--tw-quiet)" lineClamp={1} className={classes.titles}>
-          {builtIn && role.policies.length === 0 ? (
+        <Text size="xs" c="var(--tw-text-secondary)" lineClamp={1} className={classes.titles}>
+          {isBuiltIn && role.policies.length === 0 ? (
             "Grants administration, and no access to traces"
           ) : (
-            <Visible text={role.policies.map((policy) => policy.title).join(" · ")} most={200} />
+            <SanitizedText text={role.policies.map((policy) => policy.title).join(" · ")} maxLength={200} />
           )}
         </Text>
       </Table.Td>
       <Table.Td>
-        {holders === undefined ? (
-          <Box c="var(--tw-quiet)">…</Box>
+        {members === undefined ? (
+          <Box c="var(--tw-text-secondary)">…</Box>
         ) : (
           <>
-            <Text size="sm">{countOf(holders.length, "member", "members")}</Text>
-            <Text size="xs" c="var(--tw-quiet)" lineClamp={1} className={classes.titles}>
-              <Visible text={members(holders)} />
+            <Text size="sm">{countOf(members.length, "member", "members")}</Text>
+            <Text size="xs" c="var(--tw-text-secondary)" lineClamp={1} className={classes.titles}>
+              <SanitizedText text={namesText(members)} />
             </Text>
           </>
         )}

@@ -4,19 +4,23 @@ import classes from "./roles.module.css";
 
 /** Bar that stays visible while there are unsaved changes. */
 export function SaveBar({
-  problem,
+  validationError,
   onReview,
   onDiscard,
 }: {
-  problem: string | null;
+  validationError: string | null;
   onReview: () => Promise<void>;
   onDiscard?: () => void;
 }) {
   const [busy, setBusy] = useState(false);
   return (
-    <Group className={classes.sticky} justify="space-between" gap="xs">
-      <Text size="sm" role="status" c={problem === null ? "var(--tw-quiet)" : "var(--tw-error)"}>
-        {problem ?? "Not saved yet"}
+    <Group className={classes.stickyBar} justify="space-between" gap="xs">
+      <Text
+        size="sm"
+        role="status"
+        c={validationError === null ? "var(--tw-text-secondary)" : "var(--tw-error)"}
+      >
+        {validationError ?? "Not saved yet"}
       </Text>
       <Group gap="xs">
         {onDiscard !== undefined && (

@@ -4,16 +4,16 @@ import { Fragment, useId, useState } from "react";
 import type { Api } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
-import { Visible } from "../../components/Visible";
-import { DecidedDetails, DecidedExpression, Outcome } from "../../editor/Decided";
+import { SanitizedText } from "../../components/SanitizedText";
+import { HighlightedExpression, Outcome, OutcomeDetails } from "../../editor/Outcome";
 import { NO_NAME } from "../../lib/names";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { countOf } from "./listing";
 import classes from "./roles.module.css";
 import {
   outcomeOf,
-  type PolicyTrial,
-  startsOf,
+  type PolicyTrialResult,
+  spanOffsets,
   type TraceOutcome,
   type TrialSpan,
   type TrialTrace,
@@ -27,100 +27,105 @@ export function TrialResults({
   username,
 }: {
   traces: readonly TrialTrace[];
-  policies: readonly PolicyTrial[];
+  policies: readonly PolicyTrialResult[];
   pending: boolean;
   username: string;
 }) {
-  const starts = startsOf(traces);
-  const outcomes = traces.map((trace, index) => outcomeOf(trace, starts[index] ?? 0, policies));
-  const opened = outcomes.filter((outcome) => outcome.opened).length;
-  const broken = policies.filter(({ error }) => error !== null);
-  const spans = traces.reduce((sum, trace) => sum + trace.spans.length, 0);
+  const offsets = spanOffsets(traces);
+  const outcomes = traces.map((trace, index) => outcomeOf(trace, offsets[index] ?? 0, policies));
+  const visibleCount = outcomes.filter((outcome) => outcome.visible).length;
+  const failedPolicies = policies.filter(({ error }) => error !== null);
+  const spanCount = traces.reduce((sum, trace) => sum + trace.spans.length, 0);
   if (policies.length === 0) {
     return <Text size="sm">Enter an expression above to test it.</Text>;
   }
-  const known = policies.some(({ results }) => results !== null);
+  const hasResults = policies.some(({ results }) => results !== null);
   return (
     <Stack gap="sm" aria-busy={pending}>
       <Group gap="xs" role="status">
         {pending && <Loader size={14} aria-hidden />}
         <Text size="sm" fw={600}>
-          {known
-            ? `${opened} of ${countOf(traces.length, "trace", "traces")} would be visible to ${visible(username)}`
+          {hasResults
+            ? `${visibleCount} of ${countOf(traces.length, "trace", "traces")} would be visible to ${sanitize(username)}`
             : pending
               ? "Testing…"
               : "No policy could be tested"}
         </Text>
-        <Text size="xs" c="var(--tw-quiet)">
-          {countOf(spans, "span", "spans")} evaluated
+        <Text size="xs" c="var(--tw-text-secondary)">
+          {countOf(spanCount, "span", "spans")} evaluated
         </Text>
       </Group>
-      {broken.map((policy) => (
+      {failedPolicies.map((policy) => (
         <ErrorNotice
           key={policy.key}
           error={policy.error}
-          title={`“${visible(policy.title === "" ? policy.expression : policy.title)}” could not be tested`}
+          title={`“${sanitize(policy.title === "" ? policy.expression : policy.title)}” could not be tested`}
         />
       ))}
-      {known &&
+      {hasResults &&
         traces.map((trace, index) => (
           <TraceResult
             key={trace.id}
             trace={trace}
-            start={starts[index] ?? 0}
-            outcome={outcomes[index] ?? { opened: false, by: null, outcomes: [] }}
+            start={offsets[index] ?? 0}
+            outcome={outcomes[index] ?? { visible: false, grantedBy: null, outcomes: [] }}
             policies={policies}
-            initially={traces.length === 1}
+            initiallyExpanded={traces.length === 1}
           />
         ))}
     </Stack>
   );
 }
 
-const nameOf = (span: TrialSpan) => (span.name.trim() === "" ? `${NO_NAME} ${span.id}` : span.name);
+const spanName = (span: TrialSpan) => (span.name.trim() === "" ? `${NO_NAME} ${span.id}` : span.name);
 
 function TraceResult({
   trace,
   start,
   outcome,
   policies,
-  initially,
+  initiallyExpanded,
 }: {
   trace: TrialTrace;
   start: number;
   outcome: TraceOutcome;
-  policies: readonly PolicyTrial[];
-  initially: boolean;
+  policies: readonly PolicyTrialResult[];
+  initiallyExpanded: boolean;
 }) {
-  const [shown, setShown] = useState(initially);
+  const [isExpanded, setIsExpanded] = useState(initiallyExpanded);
   const id = useId();
   return (
-    <section className={classes.trace} aria-label={`Trace ${visible(trace.id)}`}>
+    <section className={classes.trace} aria-label={`Trace ${sanitize(trace.id)}`}>
       <UnstyledButton
         className={classes.traceHead}
-        onClick={() => setShown(!shown)}
-        aria-expanded={shown}
+        onClick={() => setIsExpanded(!isExpanded)}
+        aria-expanded={isExpanded}
         aria-controls={id}
       >
-        {shown ? <IconChevronDown size={16} aria-hidden /> : <IconChevronRight size={16} aria-hidden />}
-        <Outcome outcome={outcome.opened ? "true" : "false"}>
-          {outcome.opened ? "Visible" : trace.more > 0 ? "Not visible by these spans" : "Not visible"}
+        {isExpanded ? <IconChevronDown size={16} aria-hidden /> : <IconChevronRight size={16} aria-hidden />}
+        <Outcome outcome={outcome.visible ? "true" : "false"}>
+          {outcome.visible
+            ? "Visible"
+            : trace.omittedSpans > 0
+              ? "Not visible by these spans"
+              : "Not visible"}
         </Outcome>
-        {outcome.by !== null && (
+        {outcome.grantedBy !== null && (
           <Text span size="sm">
-            by span <Visible text={nameOf(outcome.by.span)} most={80} />, “
-            <Visible text={outcome.by.policy.title} most={80} />”
+            by span <SanitizedText text={spanName(outcome.grantedBy.span)} maxLength={80} />, “
+            <SanitizedText text={outcome.grantedBy.policy.title} maxLength={80} />”
           </Text>
         )}
-        <Text span size="xs" c="var(--tw-quiet)" ff="monospace" style={{ overflowWrap: "anywhere" }}>
-          <Visible text={trace.id} most={64} />
+        <Text span size="xs" c="var(--tw-text-secondary)" ff="monospace" style={{ overflowWrap: "anywhere" }}>
+          <SanitizedText text={trace.id} maxLength={64} />
         </Text>
-        <Text span size="xs" c="var(--tw-quiet)">
+        <Text span size="xs" c="var(--tw-text-secondary)">
           {countOf(trace.spans.length, "span", "spans")}
-          {trace.more > 0 && `, the first of ${(trace.spans.length + trace.more).toLocaleString("en")}`}
+          {trace.omittedSpans > 0 &&
+            `, the first of ${(trace.spans.length + trace.omittedSpans).toLocaleString("en")}`}
         </Text>
       </UnstyledButton>
-      {shown && (
+      {isExpanded && (
         <div id={id}>
           <SpanTable trace={trace} start={start} outcomes={outcome.outcomes} policies={policies} />
         </div>
@@ -129,7 +134,7 @@ function TraceResult({
   );
 }
 
-const ROWS = 50;
+const PAGE_SIZE = 50;
 
 function SpanTable({
   trace,
@@ -140,16 +145,16 @@ function SpanTable({
   trace: TrialTrace;
   start: number;
   outcomes: readonly Api["PolicyOutcome"][];
-  policies: readonly PolicyTrial[];
+  policies: readonly PolicyTrialResult[];
 }) {
   const [page, setPage] = useState(1);
-  const [opened, setOpened] = useState<number | null>(null);
-  const first = (page - 1) * ROWS;
-  const pages = Math.ceil(trace.spans.length / ROWS);
+  const [openIndex, setOpenIndex] = useState<number | null>(null);
+  const first = (page - 1) * PAGE_SIZE;
+  const pages = Math.ceil(trace.spans.length / PAGE_SIZE);
   return (
     <>
       <Table.ScrollContainer minWidth={440} type="native">
-        <Table verticalSpacing={4} aria-label={`Spans of trace ${visible(trace.id)}`}>
+        <Table verticalSpacing={4} aria-label={`Spans of trace ${sanitize(trace.id)}`}>
           <Table.Thead>
             <Table.Tr>
               <Table.Th scope="col">Span</Table.Th>
@@ -158,42 +163,42 @@ function SpanTable({
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {trace.spans.slice(first, first + ROWS).map((span, offset) => {
-              const place = first + offset;
-              const outcome = outcomes[place] ?? "false";
-              const open = opened === place;
+            {trace.spans.slice(first, first + PAGE_SIZE).map((span, offset) => {
+              const index = first + offset;
+              const outcome = outcomes[index] ?? "false";
+              const isOpen = openIndex === index;
               return (
                 <Fragment key={span.id}>
                   <Table.Tr>
                     <Table.Td>
                       <UnstyledButton
-                        aria-expanded={open}
-                        aria-label={`${visible(nameOf(span))}: decisive parts`}
-                        onClick={() => setOpened(open ? null : place)}
+                        aria-expanded={isOpen}
+                        aria-label={`${sanitize(spanName(span))}: decisive parts`}
+                        onClick={() => setOpenIndex(isOpen ? null : index)}
                       >
                         <Group gap={6} wrap="nowrap">
-                          {open ? (
+                          {isOpen ? (
                             <IconChevronDown size={14} aria-hidden />
                           ) : (
                             <IconChevronRight size={14} aria-hidden />
                           )}
                           <Text span size="sm" style={{ overflowWrap: "anywhere" }}>
-                            <Visible text={nameOf(span)} most={120} />
+                            <SanitizedText text={spanName(span)} maxLength={120} />
                           </Text>
                         </Group>
                       </UnstyledButton>
                     </Table.Td>
                     <Table.Td>
-                      <Visible text={span.service} most={80} />
+                      <SanitizedText text={span.service} maxLength={80} />
                     </Table.Td>
                     <Table.Td>
                       <Outcome outcome={outcome}>{outcome}</Outcome>
                     </Table.Td>
                   </Table.Tr>
-                  {open && (
+                  {isOpen && (
                     <Table.Tr>
                       <Table.Td colSpan={3} bg="var(--mantine-color-body)">
-                        <WhatDecided policies={policies} place={start + place} />
+                        <PolicyDecisions policies={policies} index={start + index} />
                       </Table.Td>
                     </Table.Tr>
                   )}
@@ -225,22 +230,25 @@ function SpanTable({
 }
 
 /** Each policy with the parts that decided its outcome for a span. */
-function WhatDecided({ policies, place }: { policies: readonly PolicyTrial[]; place: number }) {
+function PolicyDecisions({ policies, index }: { policies: readonly PolicyTrialResult[]; index: number }) {
   return (
     <Stack gap="sm" py={4}>
       {policies.map((policy) => {
-        const result = policy.results?.[place];
+        const result = policy.results?.[index];
         return (
           result !== undefined && (
             <div key={policy.key}>
               <Group gap="xs" mb={4}>
                 <Outcome outcome={result.outcome}>{result.outcome}</Outcome>
                 <Text size="sm" fw={500}>
-                  <Visible text={policy.title === "" ? "Policy without a title" : policy.title} most={120} />
+                  <SanitizedText
+                    text={policy.title === "" ? "Policy without a title" : policy.title}
+                    maxLength={120}
+                  />
                 </Text>
               </Group>
-              <DecidedExpression expression={policy.expression} parts={result.decided_by} />
-              <DecidedDetails outcome={result.outcome} detail={result.detail} parts={result.decided_by} />
+              <HighlightedExpression expression={policy.expression} decisions={result.decided_by} />
+              <OutcomeDetails outcome={result.outcome} detail={result.detail} decisions={result.decided_by} />
             </div>
           )
         );

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import {
-  differences,
+  diffDrafts,
   draftOf,
-  duplicated,
-  missing,
-  moved,
-  nameProblem,
+  duplicatePolicy,
+  movePolicy,
   newPolicy,
   requestOf,
   sameDraft,
+  validateDraft,
+  validateRoleName,
 } from "./draft";
 
 const stored = draftOf([
@@ -25,49 +25,55 @@ describe("a draft", () => {
   });
 
   it("is reordered, and unchanged by a move beyond its ends", () => {
-    expect(titles(moved(stored, 0, 1))).toEqual(["B", "A", "C"]);
-    expect(titles(moved(stored, 0, -1))).toEqual(["A", "B", "C"]);
-    expect(titles(moved(stored, 2, 3))).toEqual(["A", "B", "C"]);
+    expect(titles(movePolicy(stored, 0, 1))).toEqual(["B", "A", "C"]);
+    expect(titles(movePolicy(stored, 0, -1))).toEqual(["A", "B", "C"]);
+    expect(titles(movePolicy(stored, 2, 3))).toEqual(["A", "B", "C"]);
   });
 
   it("gives copies unique titles", () => {
-    expect(titles(duplicated(duplicated(stored, 0), 0))).toEqual(["A", "A (copy 2)", "A (copy)", "B", "C"]);
+    expect(titles(duplicatePolicy(duplicatePolicy(stored, 0), 0))).toEqual([
+      "A",
+      "A (copy 2)",
+      "A (copy)",
+      "B",
+      "C",
+    ]);
   });
 });
 
 describe("missing input", () => {
   it("is reported by policy", () => {
-    expect(missing(stored, false)).toBeNull();
-    expect(missing([...stored, newPolicy({ title: " ", expression: "a" })], false)).toBe(
+    expect(validateDraft(stored, false)).toBeNull();
+    expect(validateDraft([...stored, newPolicy({ title: " ", expression: "a" })], false)).toBe(
       "Policy 4 needs a title.",
     );
-    expect(missing([newPolicy({ title: "a" })], false)).toBe("Policy 1 needs an expression.");
+    expect(validateDraft([newPolicy({ title: "a" })], false)).toBe("Policy 1 needs an expression.");
   });
 
   it("is at least one policy, except for the built-in role", () => {
-    expect(missing([], true)).toBeNull();
-    expect(missing([], false)).toContain("needs a policy");
+    expect(validateDraft([], true)).toBeNull();
+    expect(validateDraft([], false)).toContain("needs a policy");
   });
 });
 
 describe("differences", () => {
-  const kinds = (found: ReturnType<typeof differences>) =>
-    found.policies.map((one) => `${one.kind} ${one.policy.title}`);
+  const kinds = (differences: ReturnType<typeof diffDrafts>) =>
+    differences.policies.map((a) => `${a.kind} ${a.policy.title}`);
 
   it("are empty for equal versions", () => {
-    expect(differences(stored, [...stored])).toEqual({ policies: [], reordered: false });
+    expect(diffDrafts(stored, [...stored])).toEqual({ policies: [], reordered: false });
   });
 
   it("are added, changed and removed policies", () => {
     const [a, b] = stored;
     if (a === undefined || b === undefined) throw new Error("no policies");
     const after = [{ ...a, expression: "a && d" }, newPolicy({ title: "N", expression: "n" }), b];
-    expect(kinds(differences(stored, after))).toEqual(["changed A", "added N", "removed C"]);
-    expect(differences(stored, after).reordered).toBe(false);
+    expect(kinds(diffDrafts(stored, after))).toEqual(["changed A", "added N", "removed C"]);
+    expect(diffDrafts(stored, after).reordered).toBe(false);
   });
 
   it("include a change of the order", () => {
-    expect(differences(stored, moved(stored, 0, 2))).toEqual({ policies: [], reordered: true });
+    expect(diffDrafts(stored, movePolicy(stored, 0, 2))).toEqual({ policies: [], reordered: true });
   });
 
   it("match a policy at another position of the other version", () => {
@@ -75,7 +81,7 @@ describe("differences", () => {
       { title: "N", expression: "n" },
       { title: "A", expression: "a" },
     ]);
-    expect(kinds(differences(theirs, stored.slice(0, 1)))).toEqual(["removed N"]);
+    expect(kinds(diffDrafts(theirs, stored.slice(0, 1)))).toEqual(["removed N"]);
   });
 });
 
@@ -90,5 +96,5 @@ describe("a role's name", () => {
     ["a😀", "“😀” is not allowed: only A-Z, a-z, 0-9, dot, underscore and hyphen."],
     ["a\u202eb", "“⟨U+202E⟩” is not allowed: only A-Z, a-z, 0-9, dot, underscore and hyphen."],
     ["a".repeat(65), "At most 64 characters; these are 65."],
-  ])("%s", (name, problem) => expect(nameProblem(name)).toBe(problem));
+  ])("%s", (name, error) => expect(validateRoleName(name)).toBe(error));
 });

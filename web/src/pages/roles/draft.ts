@@ -1,5 +1,5 @@
 import type { Api } from "../../api/client";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 
 /** An edited policy. Its key stays the same when it is moved or changed. */
 export type DraftPolicy = {
@@ -9,11 +9,11 @@ export type DraftPolicy = {
   readonly expression: string;
 };
 
-let keys = 0;
+let keyCount = 0;
 
-export function newPolicy(of: Partial<Omit<DraftPolicy, "key">> = {}): DraftPolicy {
-  keys += 1;
-  return { title: "", description: "", expression: "", ...of, key: `new ${keys}` };
+export function newPolicy(initial: Partial<Omit<DraftPolicy, "key">> = {}): DraftPolicy {
+  keyCount += 1;
+  return { title: "", description: "", expression: "", ...initial, key: `new ${keyCount}` };
 }
 
 /** The policies of a stored version as a draft. Different versions have different keys, because the position does not identify a
@@ -38,46 +38,44 @@ export function requestOf(draft: readonly DraftPolicy[]): Api["PutRequest"] {
   };
 }
 
-export function sameText(one: DraftPolicy, other: DraftPolicy): boolean {
-  return (
-    one.title === other.title && one.description === other.description && one.expression === other.expression
-  );
+export function sameText(a: DraftPolicy, b: DraftPolicy): boolean {
+  return a.title === b.title && a.description === b.description && a.expression === b.expression;
 }
 
 /** The first reason why a draft cannot be saved, or `null`. */
-export function missing(draft: readonly DraftPolicy[], mayBeEmpty: boolean): string | null {
+export function validateDraft(draft: readonly DraftPolicy[], mayBeEmpty: boolean): string | null {
   if (draft.length === 0) {
     return mayBeEmpty ? null : "A role needs a policy. To remove all access, delete the role.";
   }
   for (const [index, policy] of draft.entries()) {
-    const lacks =
+    const missingPart =
       policy.title.trim() === "" ? "a title" : policy.expression.trim() === "" ? "an expression" : null;
-    if (lacks !== null) {
-      return `Policy ${index + 1} needs ${lacks}.`;
+    if (missingPart !== null) {
+      return `Policy ${index + 1} needs ${missingPart}.`;
     }
   }
   return null;
 }
 
 /** Whether saving would change nothing. */
-export function sameDraft(one: readonly DraftPolicy[], other: readonly DraftPolicy[]): boolean {
+export function sameDraft(a: readonly DraftPolicy[], b: readonly DraftPolicy[]): boolean {
   return (
-    one.length === other.length &&
-    one.every((policy, index) => {
-      const opposite = other[index];
-      return opposite !== undefined && sameText(policy, opposite);
+    a.length === b.length &&
+    a.every((policy, index) => {
+      const counterpart = b[index];
+      return counterpart !== undefined && sameText(policy, counterpart);
     })
   );
 }
 
-export function moved(draft: readonly DraftPolicy[], from: number, to: number): DraftPolicy[] {
+export function movePolicy(draft: readonly DraftPolicy[], from: number, to: number): DraftPolicy[] {
   const policy = draft[from];
   return policy === undefined || to < 0 || to >= draft.length
     ? [...draft]
     : draft.toSpliced(from, 1).toSpliced(to, 0, policy);
 }
 
-export function duplicated(draft: readonly DraftPolicy[], index: number): DraftPolicy[] {
+export function duplicatePolicy(draft: readonly DraftPolicy[], index: number): DraftPolicy[] {
   const policy = draft[index];
   return policy === undefined
     ? [...draft]
@@ -85,27 +83,27 @@ export function duplicated(draft: readonly DraftPolicy[], index: number): DraftP
 }
 
 function copyTitle(title: string, draft: readonly DraftPolicy[]): string {
-  const taken = new Set(draft.map((policy) => policy.title));
+  const usedTitles = new Set(draft.map((policy) => policy.title));
   for (let number = 1; ; number += 1) {
     const next = `${title} (copy${number === 1 ? "" : ` ${number}`})`.trim();
-    if (!taken.has(next)) {
+    if (!usedTitles.has(next)) {
       return next;
     }
   }
 }
 
-export type Difference =
+export type PolicyDifference =
   | { readonly kind: "added"; readonly policy: DraftPolicy }
   | { readonly kind: "removed"; readonly policy: DraftPolicy }
   | { readonly kind: "changed"; readonly before: DraftPolicy; readonly policy: DraftPolicy };
 
 /** The differences between two versions, and whether unchanged policies have another order. */
-export function differences(
+export function diffDrafts(
   before: readonly DraftPolicy[],
   after: readonly DraftPolicy[],
-): { policies: Difference[]; reordered: boolean } {
-  const pairs = paired(before, after);
-  const policies: Difference[] = [];
+): { policies: PolicyDifference[]; reordered: boolean } {
+  const pairs = pairPolicies(before, after);
+  const policies: PolicyDifference[] = [];
   for (const policy of after) {
     const old = pairs.get(policy);
     if (old === undefined) {
@@ -114,35 +112,40 @@ export function differences(
       policies.push({ kind: "changed", before: old, policy });
     }
   }
-  const kept = new Set(pairs.values());
+  const pairedPolicies = new Set(pairs.values());
   policies.push(
-    ...before.filter((policy) => !kept.has(policy)).map((policy) => ({ kind: "removed" as const, policy })),
+    ...before
+      .filter((policy) => !pairedPolicies.has(policy))
+      .map((policy) => ({ kind: "removed" as const, policy })),
   );
   const order = after.flatMap((policy) => {
     const old = pairs.get(policy);
     return old === undefined ? [] : [before.indexOf(old)];
   });
-  return { policies, reordered: order.some((place, index) => index > 0 && place < (order[index - 1] ?? 0)) };
+  return {
+    policies,
+    reordered: order.some((position, index) => index > 0 && position < (order[index - 1] ?? 0)),
+  };
 }
 
 /** Matches policies of the two versions by equal text, then by key, then by title. */
-function paired(
+function pairPolicies(
   before: readonly DraftPolicy[],
   after: readonly DraftPolicy[],
 ): Map<DraftPolicy, DraftPolicy> {
   const pairs = new Map<DraftPolicy, DraftPolicy>();
-  const free = new Set(before);
-  const rules: ((one: DraftPolicy, other: DraftPolicy) => boolean)[] = [
+  const unpaired = new Set(before);
+  const rules: ((a: DraftPolicy, b: DraftPolicy) => boolean)[] = [
     sameText,
-    (one, other) => one.key === other.key,
-    (one, other) => one.title !== "" && one.title === other.title,
+    (a, b) => a.key === b.key,
+    (a, b) => a.title !== "" && a.title === b.title,
   ];
   for (const rule of rules) {
     for (const policy of after) {
-      const old = pairs.has(policy) ? undefined : [...free].find((one) => rule(one, policy));
+      const old = pairs.has(policy) ? undefined : [...unpaired].find((a) => rule(a, policy));
       if (old !== undefined) {
         pairs.set(policy, old);
-        free.delete(old);
+        unpaired.delete(old);
       }
     }
   }
@@ -150,7 +153,7 @@ function paired(
 }
 
 /** Why a name is invalid, or `null`. */
-export function nameProblem(name: string): string | null {
+export function validateRoleName(name: string): string | null {
   if (name === "") {
     return "A role needs a name.";
   }
@@ -160,8 +163,8 @@ export function nameProblem(name: string): string | null {
   if (!/^[A-Za-z0-9]/.test(name)) {
     return "It must begin with a letter or a digit.";
   }
-  const wrong = /[^A-Za-z0-9._-]/u.exec(name)?.[0];
-  return wrong === undefined
+  const invalidCharacter = /[^A-Za-z0-9._-]/u.exec(name)?.[0];
+  return invalidCharacter === undefined
     ? null
-    : `${wrong === " " ? "A space" : `“${visible(wrong)}”`} is not allowed: only A-Z, a-z, 0-9, dot, underscore and hyphen.`;
+    : `${invalidCharacter === " " ? "A space" : `“${sanitize(invalidCharacter)}”`} is not allowed: only A-Z, a-z, 0-9, dot, underscore and hyphen.`;
 }

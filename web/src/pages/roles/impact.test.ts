@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { byLoss, bySharing, headline, sampleText, tracesText } from "./impact";
+import { headline, sampleText, sortByLoss, splitCollateral, tracesText } from "./impact";
 
 const user = (username: string, gained: number, lost: number) => ({
   username,
@@ -13,7 +13,7 @@ const user = (username: string, gained: number, lost: number) => ({
 describe("users whose access changes", () => {
   it("are sorted by losses, then by gains", () => {
     const users = [user("b", 9, 0), user("a", 0, 0), user("d", 0, 1), user("c", 7, 3), user("A", 9, 0)];
-    expect(byLoss(users).map(({ username }) => username)).toEqual(["c", "d", "A", "b", "a"]);
+    expect(sortByLoss(users).map(({ username }) => username)).toEqual(["c", "d", "A", "b", "a"]);
   });
 });
 
@@ -56,7 +56,14 @@ describe("values that become visible", () => {
       matching_traces: only_shared ? 0 : 2,
       only_shared,
     });
-    const { only, also } = bySharing([value("a", false), value("b", true), value("c", false)]);
-    expect([only, also].map((values) => values.map(({ value }) => value))).toEqual([["b"], ["a", "c"]]);
+    const { collateralOnly, onMatchingSpans } = splitCollateral([
+      value("a", false),
+      value("b", true),
+      value("c", false),
+    ]);
+    expect([collateralOnly, onMatchingSpans].map((values) => values.map(({ value }) => value))).toEqual([
+      ["b"],
+      ["a", "c"],
+    ]);
   });
 });

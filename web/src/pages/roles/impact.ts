@@ -5,12 +5,12 @@ import { countOf } from "./listing";
 type User = Api["UserImpact"];
 
 /** Users by lost traces, then by gained traces. */
-export function byLoss(users: readonly User[]): User[] {
+export function sortByLoss(users: readonly User[]): User[] {
   return users.toSorted(
-    (one, other) =>
-      other.lost - one.lost ||
-      other.gained - one.gained ||
-      (one.username < other.username ? -1 : one.username > other.username ? 1 : 0),
+    (a, b) =>
+      b.lost - a.lost ||
+      b.gained - a.gained ||
+      (a.username < b.username ? -1 : a.username > b.username ? 1 : 0),
   );
 }
 
@@ -21,28 +21,30 @@ export function tracesText(count: number, sampled: boolean): string {
 
 /** Summary of the number of affected users. They are listed first, but the list may be incomplete. */
 export function headline(users: readonly User[], compared: number, sampled: boolean): string {
-  const losing = users.filter(({ lost }) => lost > 0).length;
-  const gaining = users.filter(({ gained }) => gained > 0).length;
-  const some = sampled ? "In the sample, " : "";
-  if (losing === 0 && gaining === 0) {
-    const nobody = `${compared === 1 ? "the one user who was" : `none of the ${compared.toLocaleString("en")} users who were`} compared`;
-    const nothing =
-      compared === 1 ? `${nobody} sees neither more nor fewer traces` : `${nobody} sees more or fewer traces`;
-    return sentence(`${some}${nothing}.`);
+  const losingUsers = users.filter(({ lost }) => lost > 0).length;
+  const gainingUsers = users.filter(({ gained }) => gained > 0).length;
+  const prefix = sampled ? "In the sample, " : "";
+  if (losingUsers === 0 && gainingUsers === 0) {
+    const subject = `${compared === 1 ? "the one user who was" : `none of the ${compared.toLocaleString("en")} users who were`} compared`;
+    const noChange =
+      compared === 1
+        ? `${subject} sees neither more nor fewer traces`
+        : `${subject} sees more or fewer traces`;
+    return capitalize(`${prefix}${noChange}.`);
   }
-  const more = users.length < compared && users.every(({ lost, gained }) => lost > 0 || gained > 0);
+  const isLowerBound = users.length < compared && users.every(({ lost, gained }) => lost > 0 || gained > 0);
   const parts = [
-    losing === 0 ? [] : `${countOf(losing, "user loses", "users lose")} traces`,
-    gaining === 0
+    losingUsers === 0 ? [] : `${countOf(losingUsers, "user loses", "users lose")} traces`,
+    gainingUsers === 0
       ? []
-      : `${countOf(gaining, "user gains", "users gain")} ${losing === 0 ? "traces" : "some"}`,
+      : `${countOf(gainingUsers, "user gains", "users gain")} ${losingUsers === 0 ? "traces" : "some"}`,
   ].flat();
-  return sentence(
-    `${some}${more ? "at least " : ""}${parts.join(", ")}, of ${compared.toLocaleString("en")} compared.`,
+  return capitalize(
+    `${prefix}${isLowerBound ? "at least " : ""}${parts.join(", ")}, of ${compared.toLocaleString("en")} compared.`,
   );
 }
 
-const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Size of the sample, or `null` if all traces were read. */
 export function sampleText(sampled: boolean, fraction: number): string | null {
@@ -59,12 +61,15 @@ export function sampleText(sampled: boolean, fraction: number): string | null {
   return `Estimated from ${share} of the time range: counting all of it would have taken longer.`;
 }
 
-type Shared = Api["SharedValue"];
+type SharedValue = Api["SharedValue"];
 
 /** Values that occur only on spans that satisfy no policy, and the others; each in the original order. */
-export function bySharing(values: readonly Shared[]): { only: Shared[]; also: Shared[] } {
+export function splitCollateral(values: readonly SharedValue[]): {
+  collateralOnly: SharedValue[];
+  onMatchingSpans: SharedValue[];
+} {
   return {
-    only: values.filter((value) => value.only_shared),
-    also: values.filter((value) => !value.only_shared),
+    collateralOnly: values.filter((value) => value.only_shared),
+    onMatchingSpans: values.filter((value) => !value.only_shared),
   };
 }

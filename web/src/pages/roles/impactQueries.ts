@@ -1,10 +1,10 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, ask } from "../../api/client";
+import { api, unwrap } from "../../api/client";
 import { type Range, windowOf } from "../search/range";
 import { type DraftPolicy, requestOf } from "./draft";
 
 /** Counts are requested anew each time and never automatically: they are expensive in ClickHouse, and audited. */
-const ONCE = {
+const RUN_ONCE = {
   staleTime: Number.POSITIVE_INFINITY,
   gcTime: 0,
   retry: false,
@@ -12,7 +12,7 @@ const ONCE = {
   refetchOnReconnect: false,
 } as const;
 
-export type PreviewAsked = {
+export type PreviewRequest = {
   readonly role: string;
   /** `null` means that the role is deleted. */
   readonly draft: readonly DraftPolicy[] | null;
@@ -22,22 +22,22 @@ export type PreviewAsked = {
 };
 
 /** Traces that users gain and lose through a draft of a role. */
-export const previewQuery = ({ role, draft, range, seconds }: PreviewAsked) => {
+export const previewQuery = ({ role, draft, range, seconds }: PreviewRequest) => {
   const policies = draft === null ? null : requestOf(draft).policies;
   return queryOptions({
     queryKey: ["policy-preview", role, policies, range, seconds],
     queryFn: ({ signal }) =>
-      ask(
+      unwrap(
         api.POST("/policies/preview", {
           body: { role, policies, seconds, ...windowOf(range, new Date()) },
           signal,
         }),
       ),
-    ...ONCE,
+    ...RUN_ONCE,
   });
 };
 
-export type OvershareAsked = {
+export type CollateralRequest = {
   readonly role: string;
   /** `null` means the stored policies. */
   readonly draft: readonly DraftPolicy[] | null;
@@ -48,12 +48,12 @@ export type OvershareAsked = {
 };
 
 /** Values that become visible only because traces are shown whole. */
-export const overshareQuery = ({ role, draft, by, range, seconds }: OvershareAsked) => {
+export const collateralAccessQuery = ({ role, draft, by, range, seconds }: CollateralRequest) => {
   const policies = draft === null ? null : requestOf(draft).policies;
   return queryOptions({
-    queryKey: ["policy-overshare", role, policies, by, range, seconds],
+    queryKey: ["collateral-access", role, policies, by, range, seconds],
     queryFn: ({ signal }) =>
-      ask(
+      unwrap(
         api.POST("/policies/overshare", {
           body: {
             role,
@@ -65,6 +65,6 @@ export const overshareQuery = ({ role, draft, by, range, seconds }: OvershareAsk
           signal,
         }),
       ),
-    ...ONCE,
+    ...RUN_ONCE,
   });
 };

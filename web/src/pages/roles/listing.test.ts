@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { countOf, matching, members } from "./listing";
+import { countOf, filterRoles, namesText } from "./listing";
 
 const role = (name: string, title = "", expression = "") => ({
   name,
@@ -11,17 +11,17 @@ const role = (name: string, title = "", expression = "") => ({
 describe("the list of roles", () => {
   it("is searched by name, title and expression", () => {
     const roles = [role("support"), role("a", "Own Team"), role("b", "", 'ServiceName == "x"')];
-    expect(matching(roles, "SUPP").map(({ name }) => name)).toEqual(["support"]);
-    expect(matching(roles, "team ").map(({ name }) => name)).toEqual(["a"]);
-    expect(matching(roles, "servicename").map(({ name }) => name)).toEqual(["b"]);
-    expect(matching(roles, "")).toHaveLength(3);
+    expect(filterRoles(roles, "SUPP").map(({ name }) => name)).toEqual(["support"]);
+    expect(filterRoles(roles, "team ").map(({ name }) => name)).toEqual(["a"]);
+    expect(filterRoles(roles, "servicename").map(({ name }) => name)).toEqual(["b"]);
+    expect(filterRoles(roles, "")).toHaveLength(3);
   });
 
   it("formats counts and members", () => {
     expect(countOf(0, "member", "members")).toBe("no members");
     expect(countOf(1, "member", "members")).toBe("1 member");
     expect(countOf(1234, "member", "members")).toBe("1,234 members");
-    expect(members(["a", "b", "c", "d", "e"])).toBe("a, b, c, 2 more");
-    expect(members([])).toBe("");
+    expect(namesText(["a", "b", "c", "d", "e"])).toBe("a, b, c, 2 more");
+    expect(namesText([])).toBe("");
   });
 });

@@ -1,29 +1,29 @@
 import { queryOptions } from "@tanstack/react-query";
-import { type Api, api, ask, askWithTag } from "../../api/client";
+import { type Api, api, unwrap, unwrapWithEtag } from "../../api/client";
 import { queryClient, rolesQuery } from "../../api/queries";
 import { type DraftPolicy, requestOf } from "./draft";
 
 /** A role with its members, and the ETag for conditional changes. */
-export type LoadedRole = { data: Api["RoleDetail"]; tag: string | null };
+export type LoadedRole = { data: Api["RoleDetail"]; etag: string | null };
 
 export const roleQuery = (name: string) =>
   queryOptions({
     queryKey: ["role", name],
     queryFn: ({ signal }): Promise<LoadedRole> =>
-      askWithTag(api.GET("/roles/{name}", { params: { path: { name } }, signal })),
+      unwrapWithEtag(api.GET("/roles/{name}", { params: { path: { name } }, signal })),
   });
 
 /** Query key for the warnings of each policy. Only the response to a save contains them. */
 export const warningsKey = (name: string, revision: number) => ["role-warnings", name, revision];
 
-/** Saves a role. With a tag, only over the version with this tag. */
+/** Saves a role. With an ETag, only over the version with this ETag. */
 export async function saveRole(
   name: string,
   draft: readonly DraftPolicy[],
-  tag: string | null,
-): Promise<{ data: Api["StoredRole"]; tag: string | null }> {
-  const params = { path: { name }, ...(tag === null ? {} : { header: { "If-Match": tag } }) };
-  const stored = await askWithTag(api.PUT("/roles/{name}", { params, body: requestOf(draft) }));
+  etag: string | null,
+): Promise<{ data: Api["StoredRole"]; etag: string | null }> {
+  const params = { path: { name }, ...(etag === null ? {} : { header: { "If-Match": etag } }) };
+  const stored = await unwrapWithEtag(api.PUT("/roles/{name}", { params, body: requestOf(draft) }));
   queryClient.setQueryData(
     warningsKey(name, stored.data.revision),
     stored.data.policies.map(({ warnings }) => warnings),
@@ -32,19 +32,19 @@ export async function saveRole(
   return stored;
 }
 
-/** Deletes a role. `leave` navigates to another page: the cached role is removed when no page shows it. */
+/** Deletes a role. `leavePage` navigates to another page: the cached role is removed when no page shows it. */
 export async function deleteRole(
   name: string,
-  tag: string | null,
-  leave: () => Promise<void>,
+  etag: string | null,
+  leavePage: () => Promise<void>,
 ): Promise<void> {
-  const params = { path: { name }, ...(tag === null ? {} : { header: { "If-Match": tag } }) };
-  await ask(api.DELETE("/roles/{name}", { params }));
+  const params = { path: { name }, ...(etag === null ? {} : { header: { "If-Match": etag } }) };
+  await unwrap(api.DELETE("/roles/{name}", { params }));
   // A refetch of the list would request the role's members again.
   queryClient.setQueryData(rolesQuery.queryKey, (before) =>
     before === undefined ? before : { ...before, roles: before.roles.filter((role) => role.name !== name) },
   );
-  await leave();
+  await leavePage();
   queryClient.removeQueries({ queryKey: roleQuery(name).queryKey });
   // The roles of users, including the signed-in one, and the traces that they can see have changed.
   await Promise.all(

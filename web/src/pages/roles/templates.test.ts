@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { templatesOf } from "./templates";
 
 it("templates are created from fields with known names", () => {
-  const found = templatesOf([
+  const templates = templatesOf([
     { name: "ServiceName", ref: "ServiceName", type: "string" },
     { name: "tenant.id", ref: 'SpanAttributes["tenant.id"]', type: "string" },
     { name: "http.route", ref: 'SpanAttributes["http.route"]', type: "string" },
@@ -10,7 +10,7 @@ it("templates are created from fields with known names", () => {
     { name: "deployment.environment.name", ref: 'R["deployment.environment.name"]', type: "string" },
     { name: "team", ref: 'ResourceAttributes["team"]', type: "string" },
   ]);
-  expect(found.map(({ expression }) => expression)).toEqual([
+  expect(templates.map(({ expression }) => expression)).toEqual([
     'ResourceAttributes["team"] == user.attributes.team',
     'SpanAttributes["tenant.id"] in user.attributes.tenants',
     'R["deployment.environment.name"] == "staging"',

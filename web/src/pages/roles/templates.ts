@@ -12,9 +12,9 @@ const SERVICE = /^(service\.?name|service)$/i;
 
 /** Policy templates for the defined fields, the most common first. */
 export function templatesOf(fields: readonly Field[]): Template[] {
-  const found: Template[] = [];
+  const templates: Template[] = [];
   const add = (title: string, description: string, expression: string) =>
-    found.push({ title, description, expression });
+    templates.push({ title, description, expression });
   for (const { ref, name, type } of fields) {
     if (type === "boolean") {
       add(`Traces with ${name}`, "", ref);
@@ -45,8 +45,8 @@ export function templatesOf(fields: readonly Field[]): Template[] {
   }
   const order = [/user\.attributes\.team/, /user\.attributes\.tenants/, /"staging"/, /"checkout"/];
   const rank = ({ expression }: Template) => {
-    const place = order.findIndex((form) => form.test(expression));
-    return place === -1 ? order.length : place;
+    const index = order.findIndex((pattern) => pattern.test(expression));
+    return index === -1 ? order.length : index;
   };
-  return found.sort((one, other) => rank(one) - rank(other));
+  return templates.sort((a, b) => rank(a) - rank(b));
 }

@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { batches, columnsOf, MOST_SPANS, outcomeOf, startsOf, together, tracesOf } from "./trial";
+import {
+  columnsOf,
+  combineOutcomes,
+  groupByTrace,
+  MAX_SPANS,
+  outcomeOf,
+  spanOffsets,
+  splitBatches,
+} from "./trial";
 
 const structure = { trace_id: "TraceId", span_id: "SpanId" };
 const display = { name: "SpanName", service: "ServiceName" };
@@ -21,7 +29,7 @@ describe("spans for a test", () => {
       { map: "", name: "Events.Name" },
     ]);
     expect(columns).toEqual(["ServiceName", "SpanAttributes", "Events.Name"]);
-    const [trace] = tracesOf([{ ...span("t", "s"), Events: [] }], structure, display, columns);
+    const [trace] = groupByTrace([{ ...span("t", "s"), Events: [] }], structure, display, columns);
     expect(trace?.spans[0]).toEqual({
       id: "s",
       name: "name s",
@@ -31,30 +39,30 @@ describe("spans for a test", () => {
   });
 
   it("are limited, with the number of omitted ones", () => {
-    const many = Array.from({ length: MOST_SPANS + 3 }, (_, index) => span("t", String(index)));
-    const [trace, ...others] = tracesOf([...many, span("u", "x")], structure, display, []);
-    expect(trace?.spans).toHaveLength(MOST_SPANS);
-    expect(trace?.more).toBe(3);
-    expect(others).toEqual([]);
+    const manySpans = Array.from({ length: MAX_SPANS + 3 }, (_, index) => span("t", String(index)));
+    const [trace, ...smallSpans] = groupByTrace([...manySpans, span("u", "x")], structure, display, []);
+    expect(trace?.spans).toHaveLength(MAX_SPANS);
+    expect(trace?.omittedSpans).toBe(3);
+    expect(smallSpans).toEqual([]);
   });
 
   it("are sent in batches of limited size", () => {
     const spans = Array.from({ length: 5 }, () => ({ a: "x".repeat(90) }));
-    expect(batches(spans, 210).map((part) => part.length)).toEqual([2, 2, 1]);
-    expect(batches([{ a: "x".repeat(500) }, { a: "" }], 210)).toHaveLength(2);
-    expect(batches([])).toEqual([]);
+    expect(splitBatches(spans, 210).map((part) => part.length)).toEqual([2, 2, 1]);
+    expect(splitBatches([{ a: "x".repeat(500) }, { a: "" }], 210)).toHaveLength(2);
+    expect(splitBatches([])).toEqual([]);
   });
 });
 
 describe("the result of a test", () => {
   it("of a span is true if any policy matches; an error grants no access", () => {
-    expect(together(["error", "true", "false"])).toBe("true");
-    expect(together(["false", "error"])).toBe("error");
-    expect(together([])).toBe("false");
+    expect(combineOutcomes(["error", "true", "false"])).toBe("true");
+    expect(combineOutcomes(["false", "error"])).toBe("error");
+    expect(combineOutcomes([])).toBe("false");
   });
 
   it("of a trace is its first matching span, with the policy", () => {
-    const traces = tracesOf([span("t", "1"), span("u", "2"), span("u", "3")], structure, display, []);
+    const traces = groupByTrace([span("t", "1"), span("u", "2"), span("u", "3")], structure, display, []);
     const results = (...outcomes: ("true" | "false" | "error")[]) =>
       outcomes.map((outcome) => ({ outcome, decided_by: [] }));
     const policy = (key: string, of: ReturnType<typeof results> | null) => ({
@@ -71,10 +79,14 @@ describe("the result of a test", () => {
     ];
     const [first, second] = traces;
     if (first === undefined || second === undefined) throw new Error("no traces");
-    const [one = 0, other = 0] = startsOf(traces);
-    expect(outcomeOf(first, one, policies)).toEqual({ opened: false, by: null, outcomes: ["false"] });
+    const [secondStart = 0, other = 0] = spanOffsets(traces);
+    expect(outcomeOf(first, secondStart, policies)).toEqual({
+      visible: false,
+      grantedBy: null,
+      outcomes: ["false"],
+    });
     const found = outcomeOf(second, other, policies);
     expect(found.outcomes).toEqual(["error", "true"]);
-    expect([found.by?.span.id, found.by?.policy.key]).toEqual(["3", "b"]);
+    expect([found.grantedBy?.span.id, found.grantedBy?.policy.key]).toEqual(["3", "b"]);
   });
 });

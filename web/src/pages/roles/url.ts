@@ -1,7 +1,7 @@
 /** Filter of the role list. */
 export type RolesUrl = { find?: string };
 
-export function rolesOfUrl(search: Record<string, unknown>): RolesUrl {
+export function parseRolesUrl(search: Record<string, unknown>): RolesUrl {
   const find = typeof search.find === "number" ? String(search.find) : search.find;
   return typeof find === "string" && find !== "" ? { find } : {};
 }

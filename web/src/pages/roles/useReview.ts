@@ -1,22 +1,28 @@
 import { useState } from "react";
 import { queryClient } from "../../api/queries";
 import { checkQuery } from "../../editor/queries";
-import { type DraftPolicy, missing } from "./draft";
+import { type DraftPolicy, validateDraft } from "./draft";
 
 /** Opens the review if the draft can be saved, otherwise returns the reason. */
 export function useReview(mayBeEmpty: boolean) {
   const [opened, setOpened] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [validationError, setValidationError] = useState<string | null>(null);
   const open = async (draft: readonly DraftPolicy[]) => {
-    const found = missing(draft, mayBeEmpty) ?? (await firstInvalid(draft));
-    setProblem(found);
-    setOpened(found === null);
+    const error = validateDraft(draft, mayBeEmpty) ?? (await firstInvalidPolicy(draft));
+    setValidationError(error);
+    setOpened(error === null);
   };
-  return { opened, problem, open, close: () => setOpened(false), forget: () => setProblem(null) };
+  return {
+    opened,
+    validationError,
+    open,
+    close: () => setOpened(false),
+    clearError: () => setValidationError(null),
+  };
 }
 
-async function firstInvalid(draft: readonly DraftPolicy[]): Promise<string | null> {
-  const checked = await Promise.all(
+async function firstInvalidPolicy(draft: readonly DraftPolicy[]): Promise<string | null> {
+  const errors = await Promise.all(
     draft.map(async ({ expression }, index) => {
       try {
         const { valid } = await queryClient.fetchQuery(checkQuery(expression));
@@ -27,5 +33,5 @@ async function firstInvalid(draft: readonly DraftPolicy[]): Promise<string | nul
       }
     }),
   );
-  return checked.find((one) => one !== null) ?? null;
+  return errors.find((error) => error !== null) ?? null;
 }

@@ -11,17 +11,17 @@ import { type LoadedRole, roleQuery, saveRole, warningsKey } from "./queries";
 type Base = {
   readonly policies: readonly DraftPolicy[];
   readonly revision: number;
-  readonly tag: string | null;
+  readonly etag: string | null;
 };
 
 type State = { readonly base: Base; readonly draft: readonly DraftPolicy[] };
 
-function baseOf({ data, tag }: LoadedRole): Base {
-  return { policies: draftOf(data.policies, data.revision), revision: data.revision, tag };
+function baseOf({ data, etag }: LoadedRole): Base {
+  return { policies: draftOf(data.policies, data.revision), revision: data.revision, etag };
 }
 
 const NO_WARNINGS: readonly Api["Diagnostic"][] = [];
-const NOTHING: Base = { policies: [], revision: 0, tag: null };
+const NO_BASE: Base = { policies: [], revision: 0, etag: null };
 
 export type Warnings = ReadonlyMap<string, readonly Api["Diagnostic"][]>;
 
@@ -29,21 +29,21 @@ export type Warnings = ReadonlyMap<string, readonly Api["Diagnostic"][]>;
 export function useRoleDraft(name: string) {
   const role = useQuery(roleQuery(name));
   const [state, setState] = useState<State | null>(null);
-  const gone = role.error instanceof ApiError && role.error.status === 404;
-  const dirty = state !== null && !sameDraft(state.base.policies, state.draft);
+  const isDeleted = role.error instanceof ApiError && role.error.status === 404;
+  const isDirty = state !== null && !sameDraft(state.base.policies, state.draft);
   const stored = role.data;
 
   const save = useMutation({
-    mutationFn: (draft: readonly DraftPolicy[]) => saveRole(name, draft, state?.base.tag ?? null),
+    mutationFn: (draft: readonly DraftPolicy[]) => saveRole(name, draft, state?.base.etag ?? null),
     onSuccess: (saved, draft) => {
-      setState((now) => ({
-        base: { policies: draft, revision: saved.data.revision, tag: saved.tag },
-        draft: now?.draft ?? draft,
+      setState((current) => ({
+        base: { policies: draft, revision: saved.data.revision, etag: saved.etag },
+        draft: current?.draft ?? draft,
       }));
       const { policies, ...rest } = saved.data;
-      queryClient.setQueryData<LoadedRole>(roleQuery(name).queryKey, (before) => ({
-        data: { ...rest, policies, members: before?.data.members ?? [] },
-        tag: saved.tag,
+      queryClient.setQueryData<LoadedRole>(roleQuery(name).queryKey, (previous) => ({
+        data: { ...rest, policies, members: previous?.data.members ?? [] },
+        etag: saved.etag,
       }));
       const count = policies.flatMap((policy) => policy.warnings).length;
       notifications.show({
@@ -63,9 +63,9 @@ export function useRoleDraft(name: string) {
   // A new version is adopted directly if there are no local changes. The user's own running save is awaited.
   if (
     stored !== undefined &&
-    !gone &&
+    !isDeleted &&
     !save.isPending &&
-    (state === null || (!dirty && stored.tag !== state.base.tag))
+    (state === null || (!isDirty && stored.etag !== state.base.etag))
   ) {
     const base = baseOf(stored);
     setState({ base, draft: base.policies });
@@ -73,37 +73,45 @@ export function useRoleDraft(name: string) {
 
   const base = state?.base;
   const warnings: Warnings = useMemo(() => {
-    const told = queryClient.getQueryData<Api["Diagnostic"][][]>(warningsKey(name, base?.revision ?? 0));
-    return new Map((base?.policies ?? []).map(({ key }, index) => [key, told?.[index] ?? NO_WARNINGS]));
+    const storedWarnings = queryClient.getQueryData<Api["Diagnostic"][][]>(
+      warningsKey(name, base?.revision ?? 0),
+    );
+    return new Map(
+      (base?.policies ?? []).map(({ key }, index) => [key, storedWarnings?.[index] ?? NO_WARNINGS]),
+    );
   }, [name, base]);
 
-  const changed = stored !== undefined && state !== null && !save.isPending && stored.tag !== state.base.tag;
+  const hasNewerVersion =
+    stored !== undefined && state !== null && !save.isPending && stored.etag !== state.base.etag;
   return {
     role,
-    gone,
-    dirty,
+    isDeleted,
+    isDirty,
     draft: state?.draft ?? null,
     base: state?.base.policies ?? [],
     warnings,
     save,
     /** A version stored by another user that conflicts with local changes. */
-    theirs: changed && dirty ? baseOf(stored).policies : null,
-    change: (draft: readonly DraftPolicy[]) => setState((now) => (now === null ? now : { ...now, draft })),
+    theirs: hasNewerVersion && isDirty ? baseOf(stored).policies : null,
+    change: (draft: readonly DraftPolicy[]) =>
+      setState((current) => (current === null ? current : { ...current, draft })),
     discard: () => {
       save.reset();
-      setState((now) => (now === null ? now : { ...now, draft: now.base.policies }));
+      setState((current) => (current === null ? current : { ...current, draft: current.base.policies }));
     },
     keepMine: () => {
       save.reset();
-      setState((now) =>
-        now === null ? now : { ...now, base: gone || stored === undefined ? NOTHING : baseOf(stored) },
+      setState((current) =>
+        current === null
+          ? current
+          : { ...current, base: isDeleted || stored === undefined ? NO_BASE : baseOf(stored) },
       );
     },
     takeTheirs: () => {
       save.reset();
-      setState((now) => {
-        const base = stored === undefined ? now?.base : baseOf(stored);
-        return base === undefined ? now : { base, draft: base.policies };
+      setState((current) => {
+        const base = stored === undefined ? current?.base : baseOf(stored);
+        return base === undefined ? current : { base, draft: base.policies };
       });
     },
   };

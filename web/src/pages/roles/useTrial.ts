@@ -1,17 +1,24 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { type Api, ApiError, api, ask } from "../../api/client";
+import { type Api, ApiError, api, unwrap } from "../../api/client";
 import { filterSchemaQuery, queryClient } from "../../api/queries";
 import { checkQuery } from "../../editor/queries";
 import { policyFields } from "../../editor/vocabulary";
 import { parseJson, writeJson } from "../../lib/json";
 import { schemaQuery } from "../source/queries";
 import type { DraftPolicy } from "./draft";
-import { batches, columnsOf, type PolicyTrial, type Span, type TrialTrace, tracesOf } from "./trial";
+import {
+  columnsOf,
+  groupByTrace,
+  type PolicyTrialResult,
+  type Span,
+  splitBatches,
+  type TrialTrace,
+} from "./trial";
 
 /** Selection of the spans to load. */
-export type Choice =
+export type SpanSource =
   | { readonly kind: "newest"; readonly hours: number }
   | { readonly kind: "trace"; readonly id: string };
 
@@ -20,25 +27,25 @@ const NEWEST_TRACES = 10;
 type Page = { schema: Api["SchemaBinding"]; spans?: Span[] };
 
 /** Large integers stay exact in both directions: the result for a value must be the result for the stored row. */
-const page = (text: string) => parseJson(text) as Page;
+const parsePage = (text: string) => parseJson(text) as Page;
 
-async function newest(hours: number, columns: string[]): Promise<Page> {
+async function fetchNewestTraces(hours: number, columns: string[]): Promise<Page> {
   const from = new Date(Date.now() - hours * 3_600_000).toISOString();
   const query = (part: { columns?: string[] }) =>
-    ask(api.POST("/traces/query", { body: { from, limit: NEWEST_TRACES, ...part }, parseAs: "text" }));
+    unwrap(api.POST("/traces/query", { body: { from, limit: NEWEST_TRACES, ...part }, parseAs: "text" }));
   try {
-    return page(await query({ columns }));
+    return parsePage(await query({ columns }));
   } catch (error) {
     // A member of a nested column is not always a column itself.
     if (error instanceof ApiError && error.code === "unknown_field") {
-      return page(await query({}));
+      return parsePage(await query({}));
     }
     throw error;
   }
 }
 
-async function oneTrace(id: string): Promise<Page> {
-  return page(await ask(api.GET("/traces/{id}", { params: { path: { id } }, parseAs: "text" })));
+async function fetchTrace(id: string): Promise<Page> {
+  return parsePage(await unwrap(api.GET("/traces/{id}", { params: { path: { id } }, parseAs: "text" })));
 }
 
 /** Loads spans that the administrator may see, to test policies with. */
@@ -48,13 +55,13 @@ export function useSpans() {
   const columns = useMemo(() => columnsOf(policyFields(schema.data?.fields ?? [])), [schema.data]);
   const display = source.data?.model.binding?.display ?? {};
   return useMutation({
-    mutationFn: async (choice: Choice): Promise<TrialTrace[]> => {
-      const shown = [display.name, display.service].filter((column) => column != null);
-      const found =
-        choice.kind === "trace"
-          ? await oneTrace(choice.id)
-          : await newest(choice.hours, [...new Set([...columns, ...shown])]);
-      return tracesOf(found.spans ?? [], found.schema, display, columns);
+    mutationFn: async (spanSource: SpanSource): Promise<TrialTrace[]> => {
+      const displayedColumns = [display.name, display.service].filter((column) => column != null);
+      const page =
+        spanSource.kind === "trace"
+          ? await fetchTrace(spanSource.id)
+          : await fetchNewestTraces(spanSource.hours, [...new Set([...columns, ...displayedColumns])]);
+      return groupByTrace(page.spans ?? [], page.schema, display, columns);
     },
   });
 }
@@ -67,31 +74,31 @@ export function usePolicyTrials(
   user: Api["EvaluatedUser"],
   traces: readonly TrialTrace[],
   loadedAt: number,
-): { policies: PolicyTrial[]; pending: boolean } {
-  const [settled] = useDebouncedValue(draft, PAUSE_MS);
+): { policies: PolicyTrialResult[]; pending: boolean } {
+  const [debouncedDraft] = useDebouncedValue(draft, PAUSE_MS);
   // A string, which is equal as long as its content is.
-  const [asked] = useDebouncedValue(JSON.stringify(user), PAUSE_MS);
-  const written = settled.filter(({ expression }) => expression.trim() !== "");
+  const [userJson] = useDebouncedValue(JSON.stringify(user), PAUSE_MS);
+  const policies = debouncedDraft.filter(({ expression }) => expression.trim() !== "");
   const spans = useMemo(() => traces.flatMap((trace) => trace.spans.map(({ columns }) => columns)), [traces]);
   return useQueries({
-    queries: written.map(({ key, expression }) => ({
-      queryKey: ["policy-trial", key, expression, asked, loadedAt],
+    queries: policies.map(({ key, expression }) => ({
+      queryKey: ["policy-trial", key, expression, userJson, loadedAt],
       queryFn: ({ signal }: { signal: AbortSignal }) =>
-        evaluate(expression, JSON.parse(asked), spans, signal),
+        evaluate(expression, JSON.parse(userJson), spans, signal),
       enabled: spans.length > 0,
       staleTime: Number.POSITIVE_INFINITY,
       retry: false,
       gcTime: 60_000,
     })),
-    combine: (found) => ({
-      policies: written.map(({ key, title, expression }, index) => ({
+    combine: (queries) => ({
+      policies: policies.map(({ key, title, expression }, index) => ({
         key,
         title,
         expression,
-        results: found[index]?.data ?? null,
-        error: found[index]?.error ?? null,
+        results: queries[index]?.data ?? null,
+        error: queries[index]?.error ?? null,
       })),
-      pending: found.some(({ isFetching }) => isFetching),
+      pending: queries.some(({ isFetching }) => isFetching),
     }),
   });
 }
@@ -108,12 +115,12 @@ async function evaluate(
     throw new Error("The expression has errors, which are listed below it.");
   }
   const results: Api["Evaluation"][] = [];
-  for (const part of batches(spans)) {
-    const body = { expression, user, spans: part as Api["EvaluateRequest"]["spans"] };
-    const found = await ask(
+  for (const batch of splitBatches(spans)) {
+    const body = { expression, user, spans: batch as Api["EvaluateRequest"]["spans"] };
+    const response = await unwrap(
       api.POST("/policies/evaluate", { body, bodySerializer: (value) => writeJson(value, 0), signal }),
     );
-    results.push(...found.results);
+    results.push(...response.results);
   }
   return results;
 }

@@ -3,26 +3,26 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { IconAlertTriangle, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
-import { api, ask } from "../../api/client";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { api, unwrap } from "../../api/client";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
 import classes from "./ConditionEntry.module.css";
-import { type Condition, editText, operatorsOf, quoted, shownValues } from "./conditions";
-import { withTyped } from "./entry";
-import { type Field, fieldsLike } from "./fields";
+import { type Condition, displayValues, editText, operatorsOf, quoteValue } from "./conditions";
+import { addTypedConditions } from "./entry";
+import { type Field, matchingFields } from "./fields";
 import type { Operator } from "./operators";
-import { type Read, readConditions, type Stage, stageOf } from "./parse";
+import { type ParsedCondition, parseConditions, type Stage, stageOf } from "./parse";
 import type { Window } from "./range";
 
 /** Actions of the entry for other components. */
 export type EntryHandle = {
   /** Returns the conditions including the typed text, or `null` if the text is invalid, which the entry then reports. */
-  take: () => readonly Read[] | null;
+  commitText: () => readonly ParsedCondition[] | null;
 };
 
 /** Conditions of a search: a list to edit and remove them, and an entry with completion. */
 export function ConditionEntry({
-  reads,
+  conditions,
   fields,
   maxConditions,
   maxValues,
@@ -31,107 +31,107 @@ export function ConditionEntry({
   onRun,
   ref,
 }: {
-  reads: readonly Read[];
+  conditions: readonly ParsedCondition[];
   fields: readonly Field[];
   maxConditions: number;
   maxValues: number;
   /** Time range for suggested values. */
   window: Window | undefined;
-  onChange: (reads: readonly Read[]) => void;
+  onChange: (conditions: readonly ParsedCondition[]) => void;
   onRun: () => void;
   ref: Ref<EntryHandle>;
 }) {
   const combobox = useCombobox();
   const entry = useRef<HTMLInputElement>(null);
-  const problemId = useId();
+  const errorId = useId();
   const [text, setText] = useState("");
   const [editing, setEditing] = useState<number | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [error, setError] = useState<string | null>(null);
   const stage = stageOf(text, fields);
-  const fieldOptions = stage.at === "field" ? fieldsLike(stage.typed, fields) : [];
-  const operatorOptions = stage.at === "operator" ? operatorsLike(stage.field, stage.typed) : [];
-  const values = useValues(stage, window, combobox.dropdownOpened);
+  const fieldOptions = stage.kind === "field" ? matchingFields(stage.partial, fields) : [];
+  const operatorOptions = stage.kind === "operator" ? matchingOperators(stage.field, stage.partial) : [];
+  const values = useValueSuggestions(stage, window, combobox.dropdownOpened);
 
   // Enter selects the first matching field or operator. Of values, it selects only a highlighted one, because any text may be
   // intended.
-  const first = stage.at === "operator" || (stage.at === "field" && stage.typed !== "");
-  const offered = [...fieldOptions, ...operatorOptions].map((one) => one.name).join(" ");
+  const selectsFirst = stage.kind === "operator" || (stage.kind === "field" && stage.partial !== "");
+  const offeredNames = [...fieldOptions, ...operatorOptions].map((option) => option.name).join(" ");
   // biome-ignore lint/correctness/useExhaustiveDependencies: must run when other options are offered
   useEffect(() => {
-    if (combobox.dropdownOpened && first) {
+    if (combobox.dropdownOpened && selectsFirst) {
       combobox.selectFirstOption();
     } else {
       combobox.resetSelectedOption();
     }
-  }, [offered, first, stage.at, text, combobox.dropdownOpened]);
+  }, [offeredNames, selectsFirst, stage.kind, text, combobox.dropdownOpened]);
 
-  const change = (next: string) => {
+  const changeText = (next: string) => {
     setText(next);
-    setProblem(null);
+    setError(null);
     combobox.openDropdown();
   };
 
   /** Returns the conditions including the typed text and clears the entry, or `null` after reporting an error. */
-  const taken = (whole: string): readonly Read[] | null => {
-    const next = withTyped(reads, editing, whole, fields, { maxConditions, maxValues });
+  const withText = (newText: string): readonly ParsedCondition[] | null => {
+    const next = addTypedConditions(conditions, editing, newText, fields, { maxConditions, maxValues });
     // The dropdown would cover the error.
     combobox.closeDropdown();
-    if ("problem" in next) {
-      setText(whole);
-      setProblem(next.problem);
+    if ("error" in next) {
+      setText(newText);
+      setError(next.error);
       return null;
     }
     setText("");
-    setProblem(null);
+    setError(null);
     setEditing(null);
-    return next.reads;
+    return next.conditions;
   };
 
-  const commit = (whole: string) => {
-    const next = taken(whole);
+  const commit = (newText: string) => {
+    const next = withText(newText);
     if (next !== null) {
       onChange(next);
     }
   };
 
-  useImperativeHandle(ref, () => ({ take: () => (text.trim() === "" ? reads : taken(text)) }));
+  useImperativeHandle(ref, () => ({ commitText: () => (text.trim() === "" ? conditions : withText(text)) }));
 
-  const remove = (place: number) => {
-    onChange(reads.filter((_, other) => other !== place));
+  const remove = (index: number) => {
+    onChange(conditions.filter((_, otherIndex) => otherIndex !== index));
     if (editing !== null) {
       setEditing(null);
       setText("");
     }
-    setProblem(null);
+    setError(null);
     entry.current?.focus();
   };
 
-  const edit = (place: number, read: Read) => {
-    setEditing(place);
-    setText("condition" in read ? editText(read.condition) : read.text);
-    setProblem("problem" in read ? read.problem : null);
+  const edit = (index: number, parsed: ParsedCondition) => {
+    setEditing(index);
+    setText("condition" in parsed ? editText(parsed.condition) : parsed.text);
+    setError("error" in parsed ? parsed.error : null);
     entry.current?.focus();
     combobox.openDropdown();
   };
 
-  const take = (option: string) => {
+  const selectOption = (option: string) => {
     const [kind, name] = [option.slice(0, 1), option.slice(1)];
-    const before = text.slice(0, text.length - stage.typed.length);
+    const before = text.slice(0, text.length - stage.partial.length);
     if (kind === "f") {
-      change(`${before}${name} `);
-    } else if (kind === "o" && stage.at === "operator") {
-      const operator = operatorOptions.find((one) => one.name === name);
+      changeText(`${before}${name} `);
+    } else if (kind === "o" && stage.kind === "operator") {
+      const operator = operatorOptions.find((candidate) => candidate.name === name);
       const next = `${/\s$/.test(before) ? before : `${before} `}${operator?.label ?? name}`;
       if (operator?.arity === "none") {
         commit(next);
       } else {
-        change(`${next} `);
+        changeText(`${next} `);
       }
-    } else if (kind === "v" && stage.at === "value") {
-      const list = [...stage.values, name].map(quoted).join(", ");
+    } else if (kind === "v" && stage.kind === "value") {
+      const list = [...stage.values, name].map(quoteValue).join(", ");
       const next = `${text.slice(0, stage.start)}${stage.field.ref} ${stage.operator.label} ${list}`;
       if (stage.operator.arity === "list") {
-        change(`${next}, `);
+        changeText(`${next}, `);
       } else {
         commit(next);
       }
@@ -145,8 +145,8 @@ export function ConditionEntry({
     if (event.nativeEvent.isComposing) {
       return;
     }
-    const chosen = combobox.dropdownOpened && combobox.getSelectedOptionIndex() !== -1;
-    if (event.key === "Enter" && !chosen) {
+    const isOptionSelected = combobox.dropdownOpened && combobox.getSelectedOptionIndex() !== -1;
+    if (event.key === "Enter" && !isOptionSelected) {
       event.preventDefault();
       if (text.trim() !== "") {
         commit(text);
@@ -156,70 +156,73 @@ export function ConditionEntry({
         combobox.closeDropdown();
         onRun();
       }
-    } else if (event.key === "Backspace" && text === "" && editing === null && reads.length > 0) {
+    } else if (event.key === "Backspace" && text === "" && editing === null && conditions.length > 0) {
       event.preventDefault();
-      remove(reads.length - 1);
+      remove(conditions.length - 1);
     } else if (event.key === "Escape" && !combobox.dropdownOpened) {
       if (editing !== null) {
         setEditing(null);
         setText("");
-        setProblem(null);
+        setError(null);
       } else {
         entry.current?.blur();
       }
     }
   };
 
-  const ready =
-    stage.at === "value" && readConditions(text, fields, maxValues).every((one) => "condition" in one);
+  const isComplete =
+    stage.kind === "value" &&
+    parseConditions(text, fields, maxValues).every((option) => "condition" in option);
   return (
     <Input.Wrapper
-      error={problem === null ? null : visible(problem)}
-      errorProps={{ id: problemId, role: "alert", size: "sm", c: "var(--tw-error)" }}
+      error={error === null ? null : sanitize(error)}
+      errorProps={{ id: errorId, role: "alert", size: "sm", c: "var(--tw-error)" }}
     >
       <Combobox
         store={combobox}
-        onOptionSubmit={take}
+        onOptionSubmit={selectOption}
         position="bottom-start"
         width="min(680px, calc(100vw - 24px))"
         shadow="md"
       >
         <Combobox.DropdownTarget>
           <PillsInput
-            data-wrong={problem !== null || undefined}
-            classNames={{ input: classes.box ?? "" }}
+            data-has-error={error !== null || undefined}
+            classNames={{ input: classes.inputBox ?? "" }}
             onClick={() => combobox.openDropdown()}
             rightSection={values.loading ? <Loader size={16} aria-label="Looking for values" /> : null}
           >
             <Pill.Group gap={6}>
-              {reads.map((read, place) => (
-                <Piece
+              {conditions.map((parsed, index) => (
+                <ConditionPill
                   // biome-ignore lint/suspicious/noArrayIndexKey: a condition is identified only by its position
-                  key={place}
-                  read={read}
-                  editing={editing === place}
-                  onEdit={() => edit(place, read)}
-                  onRemove={() => remove(place)}
+                  key={index}
+                  parsed={parsed}
+                  isEdited={editing === index}
+                  onEdit={() => edit(index, parsed)}
+                  onRemove={() => remove(index)}
                 />
               ))}
               <Combobox.EventsTarget withExpandedAttribute>
                 <PillsInput.Field
                   ref={entry}
-                  data-slash
+                  data-search-field
                   role="combobox"
                   aria-autocomplete="list"
                   aria-label={editing === null ? "Add a condition" : "Change the condition"}
-                  aria-describedby={problem === null ? undefined : problemId}
-                  aria-invalid={problem !== null}
+                  aria-describedby={error === null ? undefined : errorId}
+                  aria-invalid={error !== null}
                   className={classes.entry}
                   placeholder={
-                    reads.length === 0 ? "Add a condition: service = checkout  (press /)" : "Add a condition"
+                    conditions.length === 0
+                      ? "Add a condition: service = checkout  (press /)"
+                      : "Add a condition"
                   }
                   value={text}
                   spellCheck={false}
                   autoCapitalize="off"
                   autoComplete="off"
-                  onChange={(event) => change(event.currentTarget.value)}
+                  onChange={(event) => changeText(event.currentTarget.value)}
                   onFocus={() => combobox.openDropdown()}
                   onBlur={() => combobox.closeDropdown()}
                   onKeyDown={onKeyDown}
@@ -230,51 +233,51 @@ export function ConditionEntry({
         </Combobox.DropdownTarget>
         <Combobox.Dropdown>
           <Combobox.Header>
-            <Text size="xs" c="var(--tw-quiet)">
-              <Heading stage={stage} />
+            <Text size="xs" c="var(--tw-text-secondary)">
+              <StageHeading stage={stage} />
             </Text>
           </Combobox.Header>
           <Combobox.Options mah={320} style={{ overflowY: "auto" }} aria-label="Suggestions">
             {fieldOptions.map((field) => (
               <Combobox.Option key={field.ref} value={`f${field.ref}`} className={classes.option}>
                 <span className={classes.code}>
-                  <Visible text={field.ref} />
+                  <SanitizedText text={field.ref} />
                 </span>
-                <span className={classes.quiet}>{TYPES[field.type]}</span>
+                <span className={classes.secondary}>{TYPE_LABELS[field.type]}</span>
               </Combobox.Option>
             ))}
             {operatorOptions.map((operator) => (
               <Combobox.Option key={operator.name} value={`o${operator.name}`} className={classes.option}>
                 <span className={classes.code}>{operator.label}</span>
-                <span className={classes.quiet}>{operator.meaning}</span>
+                <span className={classes.secondary}>{operator.meaning}</span>
               </Combobox.Option>
             ))}
-            {ready && (
+            {isComplete && (
               <Combobox.Option value="c" className={classes.option}>
                 <span>
                   Add{" "}
                   <span className={classes.code}>
-                    <Visible text={text.trim().replace(/,$/, "")} most={200} />
+                    <SanitizedText text={text.trim().replace(/,$/, "")} maxLength={200} />
                   </span>
                 </span>
-                <span className={classes.quiet}>Enter</span>
+                <span className={classes.secondary}>Enter</span>
               </Combobox.Option>
             )}
             {values.options.map(({ value, count }) => (
               <Combobox.Option key={value} value={`v${value}`} className={classes.option}>
                 <span className={classes.code}>
-                  {value === "" ? <em>empty text</em> : <Visible text={value} most={160} />}
+                  {value === "" ? <em>empty text</em> : <SanitizedText text={value} maxLength={160} />}
                 </span>
-                <span className={classes.quiet}>{count}</span>
+                <span className={classes.secondary}>{count}</span>
               </Combobox.Option>
             ))}
-            {fieldOptions.length + operatorOptions.length + values.options.length === 0 && !ready && (
-              <Combobox.Empty>{nothingLike(stage, fields, values.loading)}</Combobox.Empty>
+            {fieldOptions.length + operatorOptions.length + values.options.length === 0 && !isComplete && (
+              <Combobox.Empty>{noOptionText(stage, fields, values.loading)}</Combobox.Empty>
             )}
           </Combobox.Options>
           {values.note !== "" && (
             <Combobox.Footer>
-              <Text size="xs" c="var(--tw-quiet)">
+              <Text size="xs" c="var(--tw-text-secondary)">
                 {values.note}
               </Text>
             </Combobox.Footer>
@@ -285,41 +288,46 @@ export function ConditionEntry({
   );
 }
 
-const TYPES = { string: "text", string_array: "list of text", boolean: "true or false", number: "number" };
+const TYPE_LABELS = {
+  string: "text",
+  string_array: "list of text",
+  boolean: "true or false",
+  number: "number",
+};
 
-function operatorsLike(field: Field, typed: string): Operator[] {
+function matchingOperators(field: Field, typed: string): Operator[] {
   const lower = typed.trim().toLowerCase();
-  const rank = (one: Operator) => (one.words.includes(lower) ? 0 : 1);
+  const rank = (a: Operator) => (a.spellings.includes(lower) ? 0 : 1);
   return operatorsOf(field)
-    .filter((one) => one.words.some((word) => word.startsWith(lower)))
-    .sort((one, other) => rank(one) - rank(other));
+    .filter((a) => a.spellings.some((word) => word.startsWith(lower)))
+    .sort((a, b) => rank(a) - rank(b));
 }
 
-function Heading({ stage }: { stage: Stage }) {
-  if (stage.at === "field") {
+function StageHeading({ stage }: { stage: Stage }) {
+  if (stage.kind === "field") {
     return "Fields: choose one, or type a whole condition";
   }
   return (
     <>
-      {stage.at === "operator"
+      {stage.kind === "operator"
         ? "How to compare "
         : stage.operator.arity === "list"
           ? "Values, one or more, of "
           : "Value of "}
-      <Visible text={stage.field.ref} />
+      <SanitizedText text={stage.field.ref} />
     </>
   );
 }
 
-function nothingLike(stage: Stage, fields: readonly Field[], loading: boolean): string {
-  if (stage.at === "field") {
+function noOptionText(stage: Stage, fields: readonly Field[], loading: boolean): string {
+  if (stage.kind === "field") {
     return fields.length === 0
       ? "No fields are marked for searching yet. An administrator marks them under “Trace source”."
       : "No matching field.";
   }
-  if (stage.at === "operator") {
+  if (stage.kind === "operator") {
     return `Use one of: ${operatorsOf(stage.field)
-      .map((one) => one.label)
+      .map((operator) => operator.label)
       .join(", ")}`;
   }
   if (stage.operator.arity === "two") {
@@ -332,24 +340,24 @@ function nothingLike(stage: Stage, fields: readonly Field[], loading: boolean): 
       : "Type a value, then Enter.";
 }
 
-function Piece({
-  read,
-  editing,
+function ConditionPill({
+  parsed,
+  isEdited,
   onEdit,
   onRemove,
 }: {
-  read: Read;
-  editing: boolean;
+  parsed: ParsedCondition;
+  isEdited: boolean;
   onEdit: () => void;
   onRemove: () => void;
 }) {
-  const text = visible("condition" in read ? editText(read.condition) : read.text);
+  const text = sanitize("condition" in parsed ? editText(parsed.condition) : parsed.text);
   return (
     <span
-      className={classes.piece}
-      data-wrong={"problem" in read || undefined}
-      data-editing={editing || undefined}
-      title={"problem" in read ? visible(read.problem) : text.slice(0, 2_000)}
+      className={classes.pill}
+      data-has-error={"error" in parsed || undefined}
+      data-editing={isEdited || undefined}
+      title={"error" in parsed ? sanitize(parsed.error) : text.slice(0, 2_000)}
     >
       <button
         type="button"
@@ -357,11 +365,11 @@ function Piece({
         onClick={onEdit}
         aria-label={`Edit condition ${text.slice(0, 200)}`}
       >
-        {"condition" in read ? (
-          <Shown condition={read.condition} />
+        {"condition" in parsed ? (
+          <ConditionText condition={parsed.condition} />
         ) : (
           <>
-            <IconAlertTriangle size={14} aria-hidden /> <Visible text={read.text} most={80} />
+            <IconAlertTriangle size={14} aria-hidden /> <SanitizedText text={parsed.text} maxLength={80} />
           </>
         )}
       </button>
@@ -377,55 +385,55 @@ function Piece({
   );
 }
 
-const MOST_SHOWN = 4;
+const MAX_SHOWN_VALUES = 4;
 
-function Shown({ condition }: { condition: Condition }) {
-  const values = shownValues(condition);
+function ConditionText({ condition }: { condition: Condition }) {
+  const values = displayValues(condition);
   return (
     <>
-      <Visible text={condition.field.ref} />{" "}
+      <SanitizedText text={condition.field.ref} />{" "}
       <span className={classes.operator}>{condition.operator.label}</span>
-      {values.slice(0, MOST_SHOWN).map((value, place) => (
+      {values.slice(0, MAX_SHOWN_VALUES).map((value, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: values of a condition are identified only by their position
-        <span key={place}>
-          {place === 0 ? " " : condition.operator.arity === "two" ? " and " : ", "}
-          <b>{value === "" ? '""' : <Visible text={value} most={60} />}</b>
+        <span key={index}>
+          {index === 0 ? " " : condition.operator.arity === "two" ? " and " : ", "}
+          <b>{value === "" ? '""' : <SanitizedText text={value} maxLength={60} />}</b>
         </span>
       ))}
-      {values.length > MOST_SHOWN && ` and ${values.length - MOST_SHOWN} more`}
+      {values.length > MAX_SHOWN_VALUES && ` and ${values.length - MAX_SHOWN_VALUES} more`}
     </>
   );
 }
 
-type Values = { options: { value: string; count: string }[]; note: string; loading: boolean };
+type ValueSuggestions = { options: { value: string; count: string }[]; note: string; loading: boolean };
 
 /** Suggested values for the value that is being typed. */
-function useValues(stage: Stage, window: Window | undefined, opened: boolean): Values {
-  const open = stage.at === "value" ? stage : null;
-  const [prefix] = useDebouncedValue(open?.typed ?? "", 200);
-  const listed = open?.field.type === "string" || open?.field.type === "string_array";
-  const ref = open?.field.ref ?? "";
+function useValueSuggestions(stage: Stage, window: Window | undefined, opened: boolean): ValueSuggestions {
+  const valueStage = stage.kind === "value" ? stage : null;
+  const [prefix] = useDebouncedValue(valueStage?.partial ?? "", 200);
+  const hasText = valueStage?.field.type === "string" || valueStage?.field.type === "string_array";
+  const ref = valueStage?.field.ref ?? "";
   const { data, isFetching, isError } = useQuery({
     queryKey: ["filter-values", ref, prefix, window],
     queryFn: ({ signal }) =>
-      ask(
+      unwrap(
         api.GET("/filter/values", {
           params: { query: { ref, limit: 20, ...(prefix === "" ? {} : { prefix }), ...window } },
           signal,
         }),
       ),
-    enabled: opened && listed && open?.typed === prefix,
+    enabled: opened && hasText && valueStage?.partial === prefix,
     staleTime: 60_000,
     retry: false,
   });
-  if (open === null) {
+  if (valueStage === null) {
     return { options: [], note: "", loading: false };
   }
-  if (open.field.type === "boolean") {
-    const options = ["true", "false"].filter((value) => value.startsWith(open.typed.toLowerCase()));
+  if (valueStage.field.type === "boolean") {
+    const options = ["true", "false"].filter((value) => value.startsWith(valueStage.partial.toLowerCase()));
     return { options: options.map((value) => ({ value, count: "" })), note: "", loading: false };
   }
-  const loading = listed && opened && (isFetching || open.typed !== prefix);
+  const loading = hasText && opened && (isFetching || valueStage.partial !== prefix);
   if (isError || data === undefined) {
     return { options: [], note: isError ? "Values cannot be offered at the moment; type one." : "", loading };
   }
@@ -436,7 +444,7 @@ function useValues(stage: Stage, window: Window | undefined, opened: boolean): V
   ];
   return {
     options: data.values
-      .filter(({ value }) => value.startsWith(open.typed) && !open.values.includes(value))
+      .filter(({ value }) => value.startsWith(valueStage.partial) && !valueStage.values.includes(value))
       .map(({ value, traces }) => ({
         value,
         count: `${traces.toLocaleString("en")} ${traces === 1 ? "trace" : "traces"}`,

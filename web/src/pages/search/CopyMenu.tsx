@@ -2,16 +2,16 @@ import { Button, Menu } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconCopy, IconLink, IconRobot, IconTerminal2 } from "@tabler/icons-react";
 import { copyText } from "../../lib/useCopy";
-import { curlOf, mcpCallOf } from "./copyAs";
+import { curlCommand, mcpCall } from "./copyFormats";
 import type { Range } from "./range";
-import type { Question } from "./state";
+import type { SearchRequest } from "./searchState";
 
 /** Copies the search as a shell command, an MCP call, or a link. */
-export function CopyMenu({ question, range }: { question: Question | undefined; range: Range }) {
-  const copy = async (text: string, what: string) => {
+export function CopyMenu({ request, range }: { request: SearchRequest | undefined; range: Range }) {
+  const copy = async (text: string, name: string) => {
     // The menu closes, so that the confirmation cannot be shown in it.
     if (await copyText(text)) {
-      notifications.show({ message: `${what} copied` });
+      notifications.show({ message: `${name} copied` });
     }
   };
   return (
@@ -24,17 +24,17 @@ export function CopyMenu({ question, range }: { question: Question | undefined; 
       <Menu.Dropdown>
         <Menu.Item
           leftSection={<IconTerminal2 size={16} aria-hidden />}
-          disabled={question === undefined}
+          disabled={request === undefined}
           onClick={() =>
-            question !== undefined && void copy(curlOf(question, window.location.origin), "Command")
+            request !== undefined && void copy(curlCommand(request, window.location.origin), "Command")
           }
         >
           curl command (uses your API key)
         </Menu.Item>
         <Menu.Item
           leftSection={<IconRobot size={16} aria-hidden />}
-          disabled={question === undefined}
-          onClick={() => question !== undefined && void copy(mcpCallOf(question, range), "MCP call")}
+          disabled={request === undefined}
+          onClick={() => request !== undefined && void copy(mcpCall(request, range), "MCP call")}
         >
           MCP call, for an agent
         </Menu.Item>

@@ -1,14 +1,14 @@
 import { Anchor, Button, Group, List, Text } from "@mantine/core";
 import { IconDatabaseOff, IconZoomQuestion } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
-import { useZone } from "../../app/settings";
 import { useMe } from "../../app/useMe";
+import { useTimeZone } from "../../app/useTimeZone";
 import { EmptyState } from "../../components/EmptyState";
-import { Visible } from "../../components/Visible";
-import { type Range, rangeLabel, wider } from "./range";
+import { SanitizedText } from "../../components/SanitizedText";
+import { type Range, rangeLabel, widerRange } from "./range";
 
 /** No table of traces is bound yet. */
-export function NotBound() {
+export function NoTraceTable() {
   const me = useMe();
   return (
     <EmptyState title="There are no traces to search yet" icon={<IconDatabaseOff size={36} aria-hidden />}>
@@ -27,45 +27,45 @@ export function NotBound() {
 }
 
 /** No results, which may also mean that the user may see none, with actions that could change that. */
-export function NothingFound({
+export function NoResults({
   range,
-  conditions,
-  errors,
+  conditionCount,
+  errorsOnly,
   onRange,
   onClear,
   onAllSpans,
 }: {
   range: Range;
-  conditions: number;
-  errors: boolean;
+  conditionCount: number;
+  errorsOnly: boolean;
   onRange: (range: Range) => void;
   onClear: () => void;
   onAllSpans: () => void;
 }) {
   const me = useMe();
-  const [zone] = useZone();
+  const [zone] = useTimeZone();
   const { roles } = me.preview ?? me;
-  const opening = roles.filter((role) => role !== "admin");
-  const longer = wider(range);
+  const traceRoles = roles.filter((role) => role !== "admin");
+  const widened = widerRange(range);
   return (
     <EmptyState
       title={`Nothing found in ${rangeLabel(range, zone).replace(/^last/, "the last")}`}
       icon={<IconZoomQuestion size={36} aria-hidden />}
     >
       <Group justify="center" gap="xs" my="sm">
-        {longer !== null && (
-          <Button size="xs" onClick={() => onRange(longer)}>
-            Search {longer.kind === "last" ? `the ${rangeLabel(longer, zone)}` : rangeLabel(longer, zone)}
+        {widened !== null && (
+          <Button size="xs" onClick={() => onRange(widened)}>
+            Search {widened.kind === "last" ? `the ${rangeLabel(widened, zone)}` : rangeLabel(widened, zone)}
           </Button>
         )}
-        {errors && (
+        {errorsOnly && (
           <Button size="xs" variant="default" onClick={onAllSpans}>
             Also without errors
           </Button>
         )}
-        {conditions > 0 && (
+        {conditionCount > 0 && (
           <Button size="xs" variant="default" onClick={onClear}>
-            {conditions === 1 ? "Clear the condition" : "Clear the conditions"}
+            {conditionCount === 1 ? "Clear the condition" : "Clear the conditions"}
           </Button>
         )}
       </Group>
@@ -83,18 +83,18 @@ export function NothingFound({
         <List size="sm" mt={4} listStyleType="none">
           <List.Item>
             Your roles:{" "}
-            {roles.map((role, place) => (
+            {roles.map((role, index) => (
               <span key={role}>
-                {place > 0 && ", "}
+                {index > 0 && ", "}
                 <b>
-                  <Visible text={role} />
+                  <SanitizedText text={role} />
                 </b>
               </span>
             ))}
           </List.Item>
         </List>
       )}
-      {roles.length > 0 && opening.length === 0 && (
+      {roles.length > 0 && traceRoles.length === 0 && (
         <Text size="sm" mt={4}>
           The admin role grants administration; it grants no access to traces unless it has a policy.
         </Text>

@@ -4,17 +4,17 @@ import { IconAlertCircle, IconAlertTriangle, IconArrowDown, IconCheck } from "@t
 import { Link } from "@tanstack/react-router";
 import { type CSSProperties, type KeyboardEvent, memo, type SyntheticEvent, useMemo, useRef } from "react";
 import type { Api } from "../../api/client";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
-import { NO_NAME, nameOrNone } from "../../lib/names";
+import { NO_NAME, nameOrPlaceholder } from "../../lib/names";
+import { sanitize } from "../../lib/sanitize";
 import { useCopy } from "../../lib/useCopy";
-import { visible } from "../../lib/visible";
 import { COLUMNS, type Column } from "./columns";
 import classes from "./ResultsTable.module.css";
 import type { Sort } from "./sorting";
-import { traceSearch } from "./traceLink";
+import { traceLinkSearch } from "./traceLink";
 
 type Trace = Api["TraceSummary"];
 
@@ -32,7 +32,7 @@ export function ResultsTable({
   sort,
   onSort,
   onNearEnd,
-  onMark,
+  onHighlight,
 }: {
   traces: readonly Trace[];
   columns: readonly Column[];
@@ -40,23 +40,30 @@ export function ResultsTable({
   onSort: (sort: Sort) => void;
   /** Called when the keyboard selection comes near the last row. */
   onNearEnd: () => void;
-  onMark: (id: string | null) => void;
+  onHighlight: (id: string | null) => void;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const longest = traces.reduce((most, trace) => Math.max(most, trace.duration_nanos ?? 0), 1);
+  const maxDuration = traces.reduce((max, trace) => Math.max(max, trace.duration_nanos ?? 0), 1);
 
-  const go = (step: number | "first" | "last") => {
+  const moveFocus = (step: number | "first" | "last") => {
     const links = [...(body.current?.querySelectorAll<HTMLElement>("a[data-result]") ?? [])];
-    const at = links.indexOf(document.activeElement as HTMLElement);
-    const to = step === "first" ? 0 : step === "last" ? links.length - 1 : at === -1 ? 0 : at + step;
-    links[Math.min(links.length - 1, Math.max(0, to))]?.focus();
-    if (to >= links.length - 5) {
+    const currentIndex = links.indexOf(document.activeElement as HTMLElement);
+    const targetIndex =
+      step === "first"
+        ? 0
+        : step === "last"
+          ? links.length - 1
+          : currentIndex === -1
+            ? 0
+            : currentIndex + step;
+    links[Math.min(links.length - 1, Math.max(0, targetIndex))]?.focus();
+    if (targetIndex >= links.length - 5) {
       onNearEnd();
     }
   };
   useHotkeys([
-    ["j", () => go(1)],
-    ["k", () => go(-1)],
+    ["j", () => moveFocus(1)],
+    ["k", () => moveFocus(-1)],
   ]);
   const onKeyDown = (event: KeyboardEvent) => {
     const step = {
@@ -67,26 +74,26 @@ export function ResultsTable({
       Home: "first",
       End: "last",
     } as const;
-    const known = step[event.key as keyof typeof step];
-    if (known !== undefined && !event.altKey && !event.ctrlKey && !event.metaKey) {
+    const keyStep = step[event.key as keyof typeof step];
+    if (keyStep !== undefined && !event.altKey && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
-      go(known);
+      moveFocus(keyStep);
     }
   };
-  const mark = (event: SyntheticEvent) => {
+  const highlight = (event: SyntheticEvent) => {
     const row = event.target instanceof Element ? event.target.closest("tr") : null;
-    onMark(row?.dataset.trace ?? null);
+    onHighlight(row?.dataset.trace ?? null);
   };
 
   // The elements keep their identity, so that selecting a row does not render thousands.
   const rows = useMemo(
-    () => traces.map((trace) => <Row key={trace.trace_id} trace={trace} columns={columns} />),
+    () => traces.map((trace) => <ResultRow key={trace.trace_id} trace={trace} columns={columns} />),
     [traces, columns],
   );
-  const template = ["minmax(220px, 1.4fr)", ...columns.map((column) => COLUMNS[column].width)].join(" ");
-  const style = { "--columns": template, "--longest": longest } as CSSProperties;
+  const gridTemplate = ["minmax(220px, 1.4fr)", ...columns.map((column) => COLUMNS[column].width)].join(" ");
+  const style = { "--columns": gridTemplate, "--longest": maxDuration } as CSSProperties;
   return (
-    <div className={classes.box}>
+    <div className={classes.container}>
       <table
         className={classes.table}
         style={style}
@@ -97,16 +104,16 @@ export function ResultsTable({
           <tr className={classes.head}>
             <th scope="col">Root operation</th>
             {columns.map((column) => (
-              <Head key={column} column={column} sort={sort} onSort={onSort} />
+              <HeaderCell key={column} column={column} sort={sort} onSort={onSort} />
             ))}
           </tr>
         </thead>
         <tbody
           ref={body}
           onKeyDown={onKeyDown}
-          onMouseOver={mark}
-          onFocus={mark}
-          onMouseLeave={() => onMark(null)}
+          onMouseOver={highlight}
+          onFocus={highlight}
+          onMouseLeave={() => onHighlight(null)}
         >
           {rows}
         </tbody>
@@ -115,10 +122,10 @@ export function ResultsTable({
   );
 }
 
-function Head({ column, sort, onSort }: { column: Column; sort: Sort; onSort: (sort: Sort) => void }) {
-  const own = SORT_OF[column];
+function HeaderCell({ column, sort, onSort }: { column: Column; sort: Sort; onSort: (sort: Sort) => void }) {
+  const columnSort = SORT_OF[column];
   const { label } = COLUMNS[column];
-  if (own === undefined) {
+  if (columnSort === undefined) {
     return (
       <th scope="col" data-column={column}>
         {label}
@@ -126,38 +133,38 @@ function Head({ column, sort, onSort }: { column: Column; sort: Sort; onSort: (s
     );
   }
   return (
-    <th scope="col" data-column={column} aria-sort={own === sort ? "descending" : "none"}>
+    <th scope="col" data-column={column} aria-sort={columnSort === sort ? "descending" : "none"}>
       <button
         type="button"
         className={classes.sort}
-        onClick={() => onSort(own)}
-        title={own === "newest" ? "The service's order" : "Sorts the results that are loaded"}
+        onClick={() => onSort(columnSort)}
+        title={columnSort === "newest" ? "The service's order" : "Sorts the results that are loaded"}
       >
         {label}
-        {own === sort && <IconArrowDown size={13} aria-hidden />}
+        {columnSort === sort && <IconArrowDown size={13} aria-hidden />}
       </button>
     </th>
   );
 }
 
-const Row = memo(function Row({ trace, columns }: { trace: Trace; columns: readonly Column[] }) {
-  const name = nameOrNone(trace.root_name);
+const ResultRow = memo(function ResultRow({ trace, columns }: { trace: Trace; columns: readonly Column[] }) {
+  const name = nameOrPlaceholder(trace.root_name);
   return (
     <tr className={classes.row} data-trace={trace.trace_id}>
       <td className={classes.root}>
         <Link
           to="/trace/$traceId"
           params={{ traceId: trace.trace_id }}
-          search={traceSearch(trace)}
+          search={traceLinkSearch(trace)}
           preload={false}
           className={classes.link}
           data-result
-          title={visible(name).slice(0, 2_000)}
+          title={sanitize(name).slice(0, 2_000)}
         >
-          {name === NO_NAME ? <em>{NO_NAME}</em> : <Visible text={name} most={160} />}
+          {name === NO_NAME ? <em>{NO_NAME}</em> : <SanitizedText text={name} maxLength={160} />}
         </Link>
         {trace.root_service !== null && trace.root_service !== "" && (
-          <span className={classes.under}>
+          <span className={classes.subtitle}>
             <Service name={trace.root_service} />
           </span>
         )}
@@ -199,7 +206,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
         </span>
       );
     case "services":
-      return <Services names={trace.services} root={trace.root_service} />;
+      return <ServiceList names={trace.services} root={trace.root_service} />;
     case "spans":
       return (
         <>
@@ -211,7 +218,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
       return trace.error_count === null ? (
         <span title="No column is known to hold the status">–</span>
       ) : trace.error_count === 0 ? (
-        <span className={classes.none}>
+        <span className={classes.secondary}>
           0<span className={classes.unit}> errors</span>
         </span>
       ) : (
@@ -237,35 +244,35 @@ function Service({ name }: { name: string }) {
   return (
     <span className={classes.service}>
       <span className={classes.dot} style={{ background: serviceColour(name) }} aria-hidden />
-      <Visible text={name} most={60} />
+      <SanitizedText text={name} maxLength={60} />
     </span>
   );
 }
 
-const MOST_SERVICES = 3;
+const MAX_SERVICES = 3;
 
 /** The root's service is already shown below the operation. */
-function Services({ names, root }: { names: readonly string[]; root: string | null }) {
-  const ordered = names.filter((name) => name !== root);
-  const rest = ordered.length - MOST_SERVICES;
+function ServiceList({ names, root }: { names: readonly string[]; root: string | null }) {
+  const otherServices = names.filter((name) => name !== root);
+  const hiddenCount = otherServices.length - MAX_SERVICES;
   return (
-    <span className={classes.services} title={visible(names.join(", ")).slice(0, 2_000)}>
-      {ordered.slice(0, MOST_SERVICES).map((name) => (
+    <span className={classes.services} title={sanitize(names.join(", ")).slice(0, 2_000)}>
+      {otherServices.slice(0, MAX_SERVICES).map((name) => (
         <Service key={name} name={name} />
       ))}
-      {rest > 0 && <span className={classes.none}>+{rest}</span>}
+      {hiddenCount > 0 && <span className={classes.secondary}>+{hiddenCount}</span>}
     </span>
   );
 }
 
 function TraceId({ id }: { id: string }) {
   const { copied, copy } = useCopy();
-  const shown = visible(id);
+  const sanitizedId = sanitize(id);
   return (
     <button
       type="button"
       className={classes.id}
-      title={`${shown.slice(0, 300)} – copy`}
+      title={`${sanitizedId.slice(0, 300)} – copy`}
       onClick={() => void copy(id)}
     >
       {copied ? (
@@ -275,7 +282,7 @@ function TraceId({ id }: { id: string }) {
       ) : (
         <>
           <VisuallyHidden>Copy trace id </VisuallyHidden>
-          <Visible text={id} most={12} />
+          <SanitizedText text={id} maxLength={12} />
         </>
       )}
     </button>
@@ -285,13 +292,13 @@ function TraceId({ id }: { id: string }) {
 /** As tall as the rows, so that the layout does not move. */
 export function ResultsSkeleton() {
   return (
-    <div className={classes.waiting} aria-hidden>
-      {Array.from({ length: 9 }, (_, place) => (
+    <div className={classes.skeleton} aria-hidden>
+      {Array.from({ length: 9 }, (_, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: all rows are alike
-        <div key={place} className={classes.shadow}>
-          <span style={{ width: `${22 + ((place * 7) % 12)}%` }} />
+        <div key={index} className={classes.skeletonRow}>
+          <span style={{ width: `${22 + ((index * 7) % 12)}%` }} />
           <span style={{ width: "14%" }} />
-          <span style={{ width: `${10 + ((place * 5) % 9)}%` }} />
+          <span style={{ width: `${10 + ((index * 5) % 9)}%` }} />
         </div>
       ))}
     </div>

@@ -3,23 +3,23 @@ import { useElementSize } from "@mantine/hooks";
 import { useNavigate } from "@tanstack/react-router";
 import { type PointerEvent, useId, useMemo, useState } from "react";
 import type { Api } from "../../api/client";
-import { useZone } from "../../app/settings";
+import { useTimeZone } from "../../app/useTimeZone";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
 import { formatDuration } from "../../lib/duration";
-import { nameOrNone } from "../../lib/names";
+import { nameOrPlaceholder } from "../../lib/names";
 import { parseInstant } from "../../lib/time";
-import classes from "./Scatter.module.css";
+import classes from "./ScatterChart.module.css";
 import {
   durationMarks,
+  durationPosition,
   durationScale,
-  durationShare,
-  nearest,
+  nearestPoint,
   type Point,
   timeMarks,
   timeScale,
-} from "./scatter";
-import { traceSearch } from "./traceLink";
+} from "./scatterScales";
+import { traceLinkSearch } from "./traceLink";
 
 type Trace = Api["TraceSummary"];
 
@@ -28,7 +28,7 @@ const LEFT = 58;
 const RIGHT = 12;
 const TOP = 10;
 const BOTTOM = 22;
-const REACH = 14;
+const HIT_RADIUS = 14;
 
 const millis = (time: string) => {
   const instant = parseInstant(time);
@@ -47,85 +47,88 @@ function pointsOf(traces: readonly Trace[]): Point[] {
 }
 
 /** Scatter chart of the loaded traces: duration over start. The table contains the same data. */
-export function Scatter({
+export function ScatterChart({
   traces,
   from,
   to,
-  complete,
-  marked,
+  isComplete,
+  highlightedId,
   onZoom,
 }: {
   traces: readonly Trace[];
   from: string;
   to: string;
-  complete: boolean;
+  isComplete: boolean;
   /** The trace that is selected in the table. */
-  marked: string | null;
+  highlightedId: string | null;
   onZoom: (from: Date, to: Date) => void;
 }) {
   const { ref, width } = useElementSize();
-  const [zone] = useZone();
+  const [zone] = useTimeZone();
   const navigate = useNavigate();
   const title = useId();
-  const [hovered, setHovered] = useState<string | null>(null);
+  const [hoveredId, setHoveredId] = useState<string | null>(null);
   const [drag, setDrag] = useState<{ start: number; end: number } | null>(null);
 
   const points = useMemo(() => pointsOf(traces), [traces]);
-  const times = useMemo(
-    () => timeScale(points, { min: millis(from), max: millis(to) }, complete),
-    [points, from, to, complete],
+  const xScale = useMemo(
+    () => timeScale(points, { min: millis(from), max: millis(to) }, isComplete),
+    [points, from, to, isComplete],
   );
-  const durations = useMemo(() => durationScale(points), [points]);
-  const inner = Math.max(1, width - LEFT - RIGHT);
-  const deep = HEIGHT - TOP - BOTTOM;
-  const xOf = (at: number) => LEFT + ((at - times.min) / Math.max(1, times.max - times.min)) * inner;
-  const yOf = (nanos: number) => TOP + (1 - durationShare(nanos, durations)) * deep;
-  const places = points.map((point) => ({ ...point, x: xOf(point.at), y: yOf(point.nanos) }));
-  const errors = places.filter((place) => place.error);
+  const yScale = useMemo(() => durationScale(points), [points]);
+  const plotWidth = Math.max(1, width - LEFT - RIGHT);
+  const plotHeight = HEIGHT - TOP - BOTTOM;
+  const xOf = (at: number) => LEFT + ((at - xScale.min) / Math.max(1, xScale.max - xScale.min)) * plotWidth;
+  const yOf = (nanos: number) => TOP + (1 - durationPosition(nanos, yScale)) * plotHeight;
+  const plottedPoints = points.map((point) => ({ ...point, x: xOf(point.at), y: yOf(point.nanos) }));
+  const errorPoints = plottedPoints.filter((point) => point.error);
 
-  const spot = places.find((place) => place.id === (hovered ?? marked));
-  const detail = hovered === null ? undefined : traces.find((trace) => trace.trace_id === hovered);
+  const highlightedPoint = plottedPoints.find((point) => point.id === (hoveredId ?? highlightedId));
+  const hoveredTrace = hoveredId === null ? undefined : traces.find((trace) => trace.trace_id === hoveredId);
 
-  const placeOf = (event: PointerEvent<SVGSVGElement>) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  const pointerPosition = (event: PointerEvent<SVGSVGElement>) => {
+    const bounds = event.currentTarget.getBoundingClientRect();
+    return { x: event.clientX - bounds.left, y: event.clientY - bounds.top };
   };
-  const onMove = (event: PointerEvent<SVGSVGElement>) => {
-    const { x, y } = placeOf(event);
+  const handlePointerMove = (event: PointerEvent<SVGSVGElement>) => {
+    const { x, y } = pointerPosition(event);
     if (drag === null) {
-      setHovered(nearest(places, x, y, REACH)?.id ?? null);
+      setHoveredId(nearestPoint(plottedPoints, x, y, HIT_RADIUS)?.id ?? null);
     } else {
       setDrag({ ...drag, end: x });
     }
   };
-  const onDown = (event: PointerEvent<SVGSVGElement>) => {
+  const handlePointerDown = (event: PointerEvent<SVGSVGElement>) => {
     if (event.button === 0) {
       event.currentTarget.setPointerCapture(event.pointerId);
-      const { x } = placeOf(event);
+      const { x } = pointerPosition(event);
       setDrag({ start: x, end: x });
     }
   };
-  const onUp = (event: PointerEvent<SVGSVGElement>) => {
-    const { x, y } = placeOf(event);
+  const handlePointerUp = (event: PointerEvent<SVGSVGElement>) => {
+    const { x, y } = pointerPosition(event);
     setDrag(null);
     if (drag !== null && Math.abs(drag.start - x) > 6) {
-      const [one, other] = [drag.start, x].map((edge) => {
-        const share = Math.min(1, Math.max(0, (edge - LEFT) / inner));
-        return times.min + share * (times.max - times.min);
+      const [dragStart, dragEnd] = [drag.start, x].map((edge) => {
+        const fraction = Math.min(1, Math.max(0, (edge - LEFT) / plotWidth));
+        return xScale.min + fraction * (xScale.max - xScale.min);
       }) as [number, number];
       // Whole seconds are easier to read where they make no difference.
-      const unit = Math.abs(one - other) > 60_000 ? 1_000 : 1;
-      const start = Math.floor(Math.min(one, other) / unit) * unit;
-      onZoom(new Date(start), new Date(Math.max(Math.ceil(Math.max(one, other) / unit) * unit, start + 1)));
+      const unit = Math.abs(dragStart - dragEnd) > 60_000 ? 1_000 : 1;
+      const start = Math.floor(Math.min(dragStart, dragEnd) / unit) * unit;
+      onZoom(
+        new Date(start),
+        new Date(Math.max(Math.ceil(Math.max(dragStart, dragEnd) / unit) * unit, start + 1)),
+      );
       return;
     }
-    const near = nearest(places, x, y, REACH);
-    const trace = traces.find((one) => one.trace_id === near?.id);
+    const hit = nearestPoint(plottedPoints, x, y, HIT_RADIUS);
+    const trace = traces.find((candidate) => candidate.trace_id === hit?.id);
     if (trace !== undefined && drag !== null) {
       void navigate({
         to: "/trace/$traceId",
         params: { traceId: trace.trace_id },
-        search: traceSearch(trace),
+        search: traceLinkSearch(trace),
       });
     }
   };
@@ -133,7 +136,7 @@ export function Scatter({
   const summary =
     points.length === 0
       ? "No traces with a duration are loaded."
-      : `${points.length} traces, ${errors.length} of them with errors; from ${formatDuration(
+      : `${points.length} traces, ${errorPoints.length} of them with errors; from ${formatDuration(
           Math.min(...points.map((point) => point.nanos)),
         )} to ${formatDuration(Math.max(...points.map((point) => point.nanos)))}. The table below holds the same, for the keyboard and for reading out.`;
 
@@ -144,18 +147,18 @@ export function Scatter({
           role="img"
           width={width}
           height={HEIGHT}
-          className={classes.drawing}
+          className={classes.svg}
           aria-labelledby={`${title}-name ${title}-summary`}
-          onPointerMove={onMove}
-          onPointerDown={onDown}
-          onPointerUp={onUp}
+          onPointerMove={handlePointerMove}
+          onPointerDown={handlePointerDown}
+          onPointerUp={handlePointerUp}
           onPointerCancel={() => setDrag(null)}
-          onPointerLeave={() => setHovered(null)}
-          data-near={hovered !== null || undefined}
+          onPointerLeave={() => setHoveredId(null)}
+          data-hovering={hoveredId !== null || undefined}
         >
           <title id={`${title}-name`}>Duration over start time</title>
           <desc id={`${title}-summary`}>{summary}</desc>
-          {durationMarks(durations, 7).map((mark) => (
+          {durationMarks(yScale, 7).map((mark) => (
             <g key={mark}>
               <line className={classes.line} x1={LEFT} x2={width - RIGHT} y1={yOf(mark)} y2={yOf(mark)} />
               <text className={classes.label} x={LEFT - 6} y={yOf(mark)} dy="0.32em" textAnchor="end">
@@ -163,12 +166,18 @@ export function Scatter({
               </text>
             </g>
           ))}
-          {timeMarks(times, Math.max(2, Math.floor(inner / 90)), zone).map(({ at, label }) => (
-            <g key={at}>
-              <line className={classes.tick} x1={xOf(at)} x2={xOf(at)} y1={TOP + deep} y2={TOP + deep + 4} />
+          {timeMarks(xScale, Math.max(2, Math.floor(plotWidth / 90)), zone).map(({ time, label }) => (
+            <g key={time}>
+              <line
+                className={classes.tick}
+                x1={xOf(time)}
+                x2={xOf(time)}
+                y1={TOP + plotHeight}
+                y2={TOP + plotHeight + 4}
+              />
               <text
                 className={classes.label}
-                x={Math.min(Math.max(xOf(at), LEFT + 12), width - RIGHT - 18)}
+                x={Math.min(Math.max(xOf(time), LEFT + 12), width - RIGHT - 18)}
                 y={HEIGHT - 6}
                 textAnchor="middle"
               >
@@ -177,14 +186,16 @@ export function Scatter({
             </g>
           ))}
           <path
-            className={classes.fine}
-            d={places
-              .filter((place) => !place.error)
-              .map(circle)
+            className={classes.okPoints}
+            d={plottedPoints
+              .filter((point) => !point.error)
+              .map(circlePath)
               .join("")}
           />
-          <path className={classes.failed} d={errors.map(diamond).join("")} />
-          {spot !== undefined && <circle className={classes.spot} cx={spot.x} cy={spot.y} r={8} />}
+          <path className={classes.errorPoints} d={errorPoints.map(diamondPath).join("")} />
+          {highlightedPoint !== undefined && (
+            <circle className={classes.highlight} cx={highlightedPoint.x} cy={highlightedPoint.y} r={8} />
+          )}
           {drag !== null && Math.abs(drag.end - drag.start) > 2 && (
             <rect
               className={classes.selection}
@@ -195,29 +206,33 @@ export function Scatter({
                   Math.max(LEFT, Math.min(drag.start, drag.end)),
               )}
               y={TOP}
-              height={deep}
+              height={plotHeight}
             />
           )}
         </svg>
       )}
-      {detail !== undefined && spot !== undefined && drag === null && (
+      {hoveredTrace !== undefined && highlightedPoint !== undefined && drag === null && (
         <div
           className={classes.detail}
           aria-hidden
-          style={spot.x > width / 2 ? { right: width - spot.x + 14, top: 8 } : { left: spot.x + 14, top: 8 }}
+          style={
+            highlightedPoint.x > width / 2
+              ? { right: width - highlightedPoint.x + 14, top: 8 }
+              : { left: highlightedPoint.x + 14, top: 8 }
+          }
         >
           <Text size="sm" fw={600}>
-            <Visible text={nameOrNone(detail.root_name)} most={80} />
+            <SanitizedText text={nameOrPlaceholder(hoveredTrace.root_name)} maxLength={80} />
           </Text>
           <Text size="xs">
-            <Visible text={detail.root_service || "unknown service"} most={60} />
+            <SanitizedText text={hoveredTrace.root_service || "unknown service"} maxLength={60} />
           </Text>
           <Text size="xs">
-            {formatDuration(detail.duration_nanos ?? Number.NaN)} · <Time at={detail.start} />
+            {formatDuration(hoveredTrace.duration_nanos ?? Number.NaN)} · <Time at={hoveredTrace.start} />
           </Text>
           <Text size="xs">
-            {detail.span_count.toLocaleString("en")} spans
-            {(detail.error_count ?? 0) > 0 && ` · ${detail.error_count} with errors`}
+            {hoveredTrace.span_count.toLocaleString("en")} spans
+            {(hoveredTrace.error_count ?? 0) > 0 && ` · ${hoveredTrace.error_count} with errors`}
           </Text>
         </div>
       )}
@@ -225,27 +240,27 @@ export function Scatter({
   );
 }
 
-const R = 3.2;
-const D = 4.8;
+const CIRCLE_RADIUS = 3.2;
+const DIAMOND_RADIUS = 4.8;
 /** A single path for all points, because thousands of elements would be slow. */
-const circle = ({ x, y }: { x: number; y: number }) =>
-  `M${(x - R).toFixed(1)} ${y.toFixed(1)}a${R} ${R} 0 1 0 ${2 * R} 0a${R} ${R} 0 1 0 ${-2 * R} 0z`;
-const diamond = ({ x, y }: { x: number; y: number }) =>
-  `M${x.toFixed(1)} ${(y - D).toFixed(1)}l${D} ${D}l${-D} ${D}l${-D} ${-D}z`;
+const circlePath = ({ x, y }: { x: number; y: number }) =>
+  `M${(x - CIRCLE_RADIUS).toFixed(1)} ${y.toFixed(1)}a${CIRCLE_RADIUS} ${CIRCLE_RADIUS} 0 1 0 ${2 * CIRCLE_RADIUS} 0a${CIRCLE_RADIUS} ${CIRCLE_RADIUS} 0 1 0 ${-2 * CIRCLE_RADIUS} 0z`;
+const diamondPath = ({ x, y }: { x: number; y: number }) =>
+  `M${x.toFixed(1)} ${(y - DIAMOND_RADIUS).toFixed(1)}l${DIAMOND_RADIUS} ${DIAMOND_RADIUS}l${-DIAMOND_RADIUS} ${DIAMOND_RADIUS}l${-DIAMOND_RADIUS} ${-DIAMOND_RADIUS}z`;
 
 /** Legend and instructions of the chart. */
-export function ScatterLegend({ loaded }: { loaded: number | null }) {
+export function ScatterLegend({ loadedCount }: { loadedCount: number | null }) {
   return (
-    <Text size="xs" c="var(--tw-quiet)" component="div" className={classes.legend}>
+    <Text size="xs" c="var(--tw-text-secondary)" component="div" className={classes.legend}>
       <svg width={12} height={12} aria-hidden>
-        <path className={classes.fine} d={circle({ x: 6, y: 6 })} />
+        <path className={classes.okPoints} d={circlePath({ x: 6, y: 6 })} />
       </svg>
       no errors
       <svg width={12} height={12} aria-hidden>
-        <path className={classes.failed} d={diamond({ x: 6, y: 6 })} />
+        <path className={classes.errorPoints} d={diamondPath({ x: 6, y: 6 })} />
       </svg>
       with errors
-      {loaded !== null && <span>· the {loaded.toLocaleString("en")} that are loaded</span>}
+      {loadedCount !== null && <span>· the {loadedCount.toLocaleString("en")} that are loaded</span>}
       <span className={classes.hint}>· drag to zoom, click to open</span>
     </Text>
   );

@@ -5,145 +5,146 @@ import { useNavigate, useSearch as useUrl } from "@tanstack/react-router";
 import { useCallback, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import { filterSchemaQuery } from "../../api/queries";
-import { useZone } from "../../app/settings";
 import { useMe } from "../../app/useMe";
+import { useTimeZone } from "../../app/useTimeZone";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
 import { instantOf } from "../../lib/time";
-import { type Asked, askedOf } from "./asked";
 import { ConditionEntry, type EntryHandle } from "./ConditionEntry";
 import { CopyMenu } from "./CopyMenu";
 import { DEFAULT_COLUMNS } from "./columns";
-import { errorsOnly, filterableFields } from "./fields";
-import { NotBound, NothingFound } from "./NothingFound";
-import type { Read } from "./parse";
+import { errorCondition, searchableFields } from "./fields";
+import { NoResults, NoTraceTable } from "./NoResults";
+import type { ParsedCondition } from "./parse";
 import { ResultsSkeleton, ResultsTable } from "./ResultsTable";
-import { type Range, rangeLabel, shortTime } from "./range";
-import { Scatter, ScatterLegend } from "./Scatter";
+import { formatUtc, type Range, rangeLabel } from "./range";
+import { type ResolvedSearch, resolveSearch } from "./resolveSearch";
+import { ScatterChart, ScatterLegend } from "./ScatterChart";
 import classes from "./SearchPage.module.css";
 import { StatusLine } from "./StatusLine";
-import { type Sort, sorted } from "./sorting";
-import type { SearchState } from "./state";
+import type { SearchState } from "./searchState";
+import { type Sort, sortTraces } from "./sorting";
 import { TimeRange } from "./TimeRange";
 import { Toolbar } from "./Toolbar";
-import { columnsOf, rangeOf, type SearchUrl, withRange, withReads } from "./url";
+import { columnsOf, rangeOf, type SearchUrl, withConditions, withRange } from "./url";
 import { useSearch } from "./useSearch";
-import { type Zoom, zoomsTo } from "./zoom";
+import { type Zoom, zoomsLeadingTo } from "./zoomHistory";
 
 export function SearchPage() {
   const url = useUrl({ from: "/app/search" });
   const navigate = useNavigate();
   const me = useMe();
-  const [zone] = useZone();
+  const [zone] = useTimeZone();
   const schema = useQuery(filterSchemaQuery);
   const fields = useMemo(
-    () => (schema.data === undefined ? [] : filterableFields(schema.data)),
+    () => (schema.data === undefined ? [] : searchableFields(schema.data)),
     [schema.data],
   );
   const limits = schema.data?.limits ?? { max_conditions: 20, max_values: 100 };
 
-  const asked: Asked = useMemo(
-    () => askedOf(url, schema.data === undefined ? null : fields, limits.max_values),
+  const resolved: ResolvedSearch = useMemo(
+    () => resolveSearch(url, schema.data === undefined ? null : fields, limits.max_values),
     [url, schema.data, fields, limits.max_values],
   );
   const range = rangeOf(url);
   const viewer = JSON.stringify([me.id, me.preview]);
   const run = useSearch(
-    asked.conditions === null || me.id === "" ? null : { conditions: asked.conditions, range, viewer },
+    resolved.conditions === null || me.id === "" ? null : { conditions: resolved.conditions, range, viewer },
   );
   const { state } = run;
-  const shown = useLastShown(state, viewer);
-  const old = shown !== undefined && shown !== state;
+  const displayed = useLastResults(state, viewer);
+  const isOutdated = displayed !== undefined && displayed !== state;
 
-  const go = (next: SearchUrl, replace = false) =>
+  const goTo = (next: SearchUrl, replace = false) =>
     void navigate({ to: "/search", search: next, replace, resetScroll: false });
   const entry = useRef<EntryHandle>(null);
   /** Changes the search, including the typed text. An invalid text is reported at the entry and not searched for. */
-  const ask = (next: SearchUrl) => {
-    const reads = entry.current?.take() ?? asked.reads;
-    go(reads === asked.reads ? next : withReads(next, reads, fields));
+  const updateSearch = (next: SearchUrl) => {
+    const conditions = entry.current?.commitText() ?? resolved.parsedConditions;
+    goTo(conditions === resolved.parsedConditions ? next : withConditions(next, conditions, fields));
   };
-  const search = () => {
-    const reads = entry.current?.take() ?? null;
-    if (reads === null) {
+  const runSearch = () => {
+    const conditions = entry.current?.commitText() ?? null;
+    if (conditions === null) {
       return;
     }
-    const next = withReads(url, reads, fields);
-    if (reads === asked.reads || next.where === url.where) {
-      run.again();
+    const next = withConditions(url, conditions, fields);
+    if (conditions === resolved.parsedConditions || next.where === url.where) {
+      run.restart();
     } else {
-      go(next);
+      goTo(next);
     }
   };
   const [zooms, setZooms] = useState<readonly Zoom[]>([]);
-  const zoomed = zoomsTo(zooms, range);
-  const before = zoomed.at(-1)?.from;
+  const activeZooms = zoomsLeadingTo(zooms, range);
+  const previousRange = activeZooms.at(-1)?.from;
   const setRange = (next: Range) => {
     setZooms([]);
-    ask(withRange(url, next));
+    updateSearch(withRange(url, next));
   };
-  const setReads = (reads: readonly Read[]) => go(withReads(url, reads, fields));
-  const setErrors = (errors: boolean) => {
+  const setConditions = (conditions: readonly ParsedCondition[]) =>
+    goTo(withConditions(url, conditions, fields));
+  const setErrorsOnly = (errors: boolean) => {
     const { errors: _, ...rest } = url;
-    ask(errors ? { ...rest, errors } : rest);
+    updateSearch(errors ? { ...rest, errors } : rest);
   };
   const setSort = (next: Sort) => {
     const { sort: _, ...rest } = url;
-    go(next === "newest" ? rest : { ...rest, sort: next }, true);
+    goTo(next === "newest" ? rest : { ...rest, sort: next }, true);
   };
 
   const sort = url.sort ?? "newest";
-  const traces = useMemo(() => sorted(shown?.traces ?? [], sort), [shown?.traces, sort]);
+  const traces = useMemo(() => sortTraces(displayed?.traces ?? [], sort), [displayed?.traces, sort]);
   const columns = useMemo(() => columnsOf(url), [url]);
-  const [marked, setMarked] = useState<string | null>(null);
-  const { more } = run;
-  const nearEnd = useCallback(() => {
+  const [highlightedId, setHighlightedId] = useState<string | null>(null);
+  const { loadMore } = run;
+  const handleNearEnd = useCallback(() => {
     if (state?.status === "done" && state.cursor !== null) {
-      more();
+      loadMore();
     }
-  }, [state?.status, state?.cursor, more]);
+  }, [state?.status, state?.cursor, loadMore]);
 
-  const canErrors = errorsOnly(fields) !== null;
-  const wrong = asked.reads.filter((one) => "problem" in one);
-  const failed = shown?.status === "failed" && !old;
+  const canFilterErrors = errorCondition(fields) !== null;
+  const invalidConditions = resolved.parsedConditions.filter((condition) => "error" in condition);
+  const hasFailed = displayed?.status === "failed" && !isOutdated;
   return (
     <>
       <PageTitle title="Search">
-        <CopyMenu question={state?.question} range={range} />
-        <Button size="xs" leftSection={<IconRefresh size={16} aria-hidden />} onClick={search}>
+        <CopyMenu request={state?.request} range={range} />
+        <Button size="xs" leftSection={<IconRefresh size={16} aria-hidden />} onClick={runSearch}>
           Search
         </Button>
       </PageTitle>
       <Stack gap="sm">
         <ConditionEntry
           ref={entry}
-          reads={asked.reads}
+          conditions={resolved.parsedConditions}
           fields={fields}
           maxConditions={limits.max_conditions - (url.errors === true ? 1 : 0)}
           maxValues={limits.max_values}
-          window={state?.question.window ?? shown?.question.window}
-          onChange={setReads}
-          onRun={run.again}
+          window={state?.request.window ?? displayed?.request.window}
+          onChange={setConditions}
+          onRun={run.restart}
         />
         <Group justify="space-between" gap="sm">
           <Group gap="sm">
-            <TimeRange range={range} window={state?.question.window} onChange={setRange} />
-            {before !== undefined && (
+            <TimeRange range={range} window={state?.request.window} onChange={setRange} />
+            {previousRange !== undefined && (
               <Button
                 size="xs"
                 variant="light"
                 leftSection={<IconArrowBackUp size={16} aria-hidden />}
-                onClick={() => ask(withRange(url, before))}
+                onClick={() => updateSearch(withRange(url, previousRange))}
               >
-                Back to {rangeLabel(before, zone)}
+                Back to {rangeLabel(previousRange, zone)}
               </Button>
             )}
-            {(canErrors || url.errors === true) && (
+            {(canFilterErrors || url.errors === true) && (
               <Switch
                 label="Errors only"
                 checked={url.errors === true}
-                onChange={(event) => setErrors(event.currentTarget.checked)}
+                onChange={(event) => setErrorsOnly(event.currentTarget.checked)}
               />
             )}
           </Group>
@@ -154,33 +155,35 @@ export function SearchPage() {
             onColumns={(next) => {
               const { columns: _, ...rest } = url;
               const text = next.join(".");
-              go(text === DEFAULT_COLUMNS.join(".") ? rest : { ...rest, columns: text }, true);
+              goTo(text === DEFAULT_COLUMNS.join(".") ? rest : { ...rest, columns: text }, true);
             }}
-            chart={url.chart !== "off"}
+            showChart={url.chart !== "off"}
             onChart={(chart) => {
               const { chart: _, ...rest } = url;
-              go(chart ? rest : { ...rest, chart: "off" }, true);
+              goTo(chart ? rest : { ...rest, chart: "off" }, true);
             }}
           />
         </Group>
 
         {schema.isError && <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />}
-        {(wrong.length > 0 || asked.problem !== null) && (
+        {(invalidConditions.length > 0 || resolved.error !== null) && (
           <Alert color="yellow" variant="light" title="This search cannot be run as it is" role="alert">
             <List size="sm">
-              {wrong.map((one) => (
-                <List.Item key={one.text}>
-                  <Visible text={one.problem} />
+              {invalidConditions.map((condition) => (
+                <List.Item key={condition.text}>
+                  <SanitizedText text={condition.error} />
                 </List.Item>
               ))}
-              {asked.problem !== null && <List.Item>{asked.problem}</List.Item>}
+              {resolved.error !== null && <List.Item>{resolved.error}</List.Item>}
             </List>
-            {wrong.length > 0 && (
+            {invalidConditions.length > 0 && (
               <Button
                 size="xs"
                 variant="default"
                 mt="xs"
-                onClick={() => setReads(asked.reads.filter((one) => "condition" in one))}
+                onClick={() =>
+                  setConditions(resolved.parsedConditions.filter((condition) => "condition" in condition))
+                }
               >
                 Remove invalid conditions
               </Button>
@@ -188,43 +191,48 @@ export function SearchPage() {
           </Alert>
         )}
 
-        {asked.conditions === null && !schema.isPending ? null : isNotBound(state) ? (
-          <NotBound />
+        {resolved.conditions === null && !schema.isPending ? null : isNotBound(state) ? (
+          <NoTraceTable />
         ) : (
           <section aria-label="Results">
             <StatusLine state={state} onCancel={run.cancel} />
             <div
               className={classes.results}
-              aria-busy={old || state === undefined || state.status === "running"}
-              data-old={old || undefined}
+              aria-busy={isOutdated || state === undefined || state.status === "running"}
+              data-outdated={isOutdated || undefined}
             >
-              {url.chart !== "off" && traces.length > 0 && shown !== undefined && hasDurations(shown) && (
-                <Stack gap={4} mb="sm">
-                  <Scatter
-                    traces={shown.traces}
-                    from={shown.question.window.from}
-                    to={shown.question.window.to}
-                    complete={shown.status === "done" && shown.cursor === null}
-                    marked={marked}
-                    onZoom={(from, to) => {
-                      const closer: Range = {
-                        kind: "absolute",
-                        from: shortTime(instantOf(from)),
-                        to: shortTime(instantOf(to)),
-                      };
-                      setZooms([...zoomed, { from: range, to: closer }]);
-                      ask(withRange(url, closer));
-                    }}
-                  />
-                  <ScatterLegend loaded={shown.cursor === null ? null : shown.traces.length} />
-                </Stack>
-              )}
-              {failed && (
+              {url.chart !== "off" &&
+                traces.length > 0 &&
+                displayed !== undefined &&
+                hasDurations(displayed) && (
+                  <Stack gap={4} mb="sm">
+                    <ScatterChart
+                      traces={displayed.traces}
+                      from={displayed.request.window.from}
+                      to={displayed.request.window.to}
+                      isComplete={displayed.status === "done" && displayed.cursor === null}
+                      highlightedId={highlightedId}
+                      onZoom={(from, to) => {
+                        const zoomedRange: Range = {
+                          kind: "absolute",
+                          from: formatUtc(instantOf(from)),
+                          to: formatUtc(instantOf(to)),
+                        };
+                        setZooms([...activeZooms, { from: range, to: zoomedRange }]);
+                        updateSearch(withRange(url, zoomedRange));
+                      }}
+                    />
+                    <ScatterLegend loadedCount={displayed.cursor === null ? null : displayed.traces.length} />
+                  </Stack>
+                )}
+              {hasFailed && (
                 <Stack mb="sm">
                   <ErrorNotice
-                    error={shown.error}
-                    title={shown.traces.length === 0 ? "The search failed" : "What is shown is incomplete"}
-                    onRetry={shown.pages > 0 ? run.more : run.again}
+                    error={displayed.error}
+                    title={
+                      displayed.traces.length === 0 ? "The search failed" : "What is shown is incomplete"
+                    }
+                    onRetry={displayed.pages > 0 ? run.loadMore : run.restart}
                   />
                 </Stack>
               )}
@@ -234,30 +242,33 @@ export function SearchPage() {
                   columns={columns}
                   sort={sort}
                   onSort={setSort}
-                  onNearEnd={nearEnd}
-                  onMark={setMarked}
+                  onNearEnd={handleNearEnd}
+                  onHighlight={setHighlightedId}
                 />
-              ) : shown === undefined || shown.status === "running" ? (
+              ) : displayed === undefined || displayed.status === "running" ? (
                 <ResultsSkeleton />
               ) : (
-                shown.status === "done" && (
-                  <NothingFound
+                displayed.status === "done" && (
+                  <NoResults
                     range={range}
-                    conditions={asked.reads.length}
-                    errors={url.errors === true}
+                    conditionCount={resolved.parsedConditions.length}
+                    errorsOnly={url.errors === true}
                     onRange={setRange}
-                    onClear={() => setReads([])}
-                    onAllSpans={() => setErrors(false)}
+                    onClear={() => setConditions([])}
+                    onAllSpans={() => setErrorsOnly(false)}
                   />
                 )
               )}
             </div>
-            {!old && state !== undefined && state.status !== "failed" && traces.length + state.pages > 0 && (
-              <Foot state={state} sort={sort} onMore={more} />
-            )}
+            {!isOutdated &&
+              state !== undefined &&
+              state.status !== "failed" &&
+              traces.length + state.pages > 0 && (
+                <ResultsFooter state={state} sort={sort} onMore={loadMore} />
+              )}
             {state?.status === "cancelled" && state.pages === 0 && (
               <Group justify="center" mt="sm">
-                <Button variant="default" onClick={run.again}>
+                <Button variant="default" onClick={run.restart}>
                   Search again
                 </Button>
               </Group>
@@ -269,12 +280,12 @@ export function SearchPage() {
   );
 }
 
-function Foot({ state, sort, onMore }: { state: SearchState; sort: Sort; onMore: () => void }) {
+function ResultsFooter({ state, sort, onMore }: { state: SearchState; sort: Sort; onMore: () => void }) {
   if (state.cursor === null) {
     return null;
   }
   return (
-    <Group justify="center" mt="sm" gap="sm" c="var(--tw-quiet)" fz="sm">
+    <Group justify="center" mt="sm" gap="sm" c="var(--tw-text-secondary)" fz="sm">
       <Button variant="default" onClick={onMore} loading={state.status === "running"}>
         Load more
       </Button>
@@ -294,10 +305,10 @@ function hasDurations({ traces }: SearchState): boolean {
 }
 
 /** The search to show: the previous one until the new one has results. */
-function useLastShown(state: SearchState | undefined, viewer: string): SearchState | undefined {
+function useLastResults(state: SearchState | undefined, viewer: string): SearchState | undefined {
   const [last, setLast] = useState<{ state: SearchState; viewer: string } | undefined>();
-  const shows = state !== undefined && (state.traces.length > 0 || state.status !== "running");
-  if (shows && state !== last?.state) {
+  const hasResults = state !== undefined && (state.traces.length > 0 || state.status !== "running");
+  if (hasResults && state !== last?.state) {
     setLast({ state, viewer });
     return state;
   }

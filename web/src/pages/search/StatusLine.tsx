@@ -1,7 +1,7 @@
 import { Button, Group, Progress, Text, VisuallyHidden } from "@mantine/core";
 import { Time } from "../../components/Time";
 import classes from "./SearchPage.module.css";
-import { fractionOf, type SearchState } from "./state";
+import { fractionOf, type SearchState } from "./searchState";
 
 /** Progress or result of the search. Its height is constant. */
 export function StatusLine({ state, onCancel }: { state: SearchState | undefined; onCancel: () => void }) {
@@ -9,8 +9,14 @@ export function StatusLine({ state, onCancel }: { state: SearchState | undefined
   return (
     <div className={classes.status}>
       <Group gap="xs" justify="space-between" wrap="nowrap" mih={30}>
-        <Text size="sm" component="div" c="var(--tw-quiet)">
-          {state === undefined ? "Searching…" : running ? <Running state={state} /> : <Ended state={state} />}
+        <Text size="sm" component="div" c="var(--tw-text-secondary)">
+          {state === undefined ? (
+            "Searching…"
+          ) : running ? (
+            <RunningStatus state={state} />
+          ) : (
+            <EndedStatus state={state} />
+          )}
         </Text>
         {running && (
           <Button size="compact-sm" variant="default" onClick={onCancel} disabled={state === undefined}>
@@ -18,13 +24,13 @@ export function StatusLine({ state, onCancel }: { state: SearchState | undefined
           </Button>
         )}
       </Group>
-      <Bar state={state} running={running} />
-      <VisuallyHidden role="status">{running ? "" : outcome(state)}</VisuallyHidden>
+      <ProgressBar state={state} running={running} />
+      <VisuallyHidden role="status">{running ? "" : resultText(state)}</VisuallyHidden>
     </div>
   );
 }
 
-function Bar({ state, running }: { state: SearchState | undefined; running: boolean }) {
+function ProgressBar({ state, running }: { state: SearchState | undefined; running: boolean }) {
   const progress = state?.progress ?? null;
   if (!running) {
     return <div className={classes.bar} />;
@@ -42,13 +48,13 @@ function Bar({ state, running }: { state: SearchState | undefined; running: bool
   );
 }
 
-const count = (traces: number) => `${traces.toLocaleString("en")} ${traces === 1 ? "trace" : "traces"}`;
+const countText = (traces: number) => `${traces.toLocaleString("en")} ${traces === 1 ? "trace" : "traces"}`;
 
-const newest = (traces: number) => `Showing the newest ${traces.toLocaleString("en")}; more available`;
+const newestText = (traces: number) => `Showing the newest ${traces.toLocaleString("en")}; more available`;
 
-function Running({ state }: { state: SearchState }) {
+function RunningStatus({ state }: { state: SearchState }) {
   const { progress } = state;
-  const found = (progress?.traces ?? 0) + (state.pages > 0 ? state.traces.length : 0);
+  const foundCount = (progress?.traces ?? 0) + (state.pages > 0 ? state.traces.length : 0);
   return (
     <>
       {state.pages > 0 ? "Loading more" : "Searching"}
@@ -57,23 +63,25 @@ function Running({ state }: { state: SearchState }) {
       ) : (
         <>
           : looked back to <Time at={progress.searched_to} digits={0} />,{" "}
-          {Math.round(fractionOf(progress) * 100)} %, {count(found)} found
+          {Math.round(fractionOf(progress) * 100)} %, {countText(foundCount)} found
         </>
       )}
     </>
   );
 }
 
-function outcome({ status, traces, cursor }: SearchState): string {
-  const found = cursor === null ? count(traces.length) : newest(traces.length);
+function resultText({ status, traces, cursor }: SearchState): string {
+  const countOfResults = cursor === null ? countText(traces.length) : newestText(traces.length);
   if (status === "cancelled") {
-    return `Cancelled. ${count(traces.length)} came before that.`;
+    return `Cancelled. ${countText(traces.length)} came before that.`;
   }
-  return status === "failed" ? `The search failed. ${count(traces.length)} came before that.` : found;
+  return status === "failed"
+    ? `The search failed. ${countText(traces.length)} came before that.`
+    : countOfResults;
 }
 
-function Ended({ state }: { state: SearchState }) {
-  const { status, traces, question, took } = state;
+function EndedStatus({ state }: { state: SearchState }) {
+  const { status, traces, request, elapsedMs } = state;
   if (status === "failed" && traces.length === 0) {
     return "The search failed.";
   }
@@ -81,11 +89,13 @@ function Ended({ state }: { state: SearchState }) {
     <>
       <Text span c="var(--mantine-color-text)" fw={600}>
         {status === "cancelled" || status === "failed" ? "Incomplete: " : ""}
-        {status === "done" && state.cursor !== null ? newest(traces.length) : count(traces.length)}
+        {status === "done" && state.cursor !== null ? newestText(traces.length) : countText(traces.length)}
       </Text>
       {" · "}
-      <Time at={question.window.from} digits={0} /> – <Time at={question.window.to} digits={0} />
-      {took !== null && status === "done" && ` · took ${(took / 1000).toFixed(took < 10_000 ? 1 : 0)} s`}
+      <Time at={request.window.from} digits={0} /> – <Time at={request.window.to} digits={0} />
+      {elapsedMs !== null &&
+        status === "done" &&
+        ` · took ${(elapsedMs / 1000).toFixed(elapsedMs < 10_000 ? 1 : 0)} s`}
     </>
   );
 }

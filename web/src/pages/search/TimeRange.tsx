@@ -2,15 +2,15 @@ import { Button, Group, Popover, SegmentedControl, Stack, Text, TextInput } from
 import { useDisclosure } from "@mantine/hooks";
 import { IconCalendar } from "@tabler/icons-react";
 import { type FormEvent, useState } from "react";
-import { useZone } from "../../app/settings";
+import { useTimeZone } from "../../app/useTimeZone";
 import {
+  inputText,
   PRESETS,
   parseLength,
+  parseRange,
   type Range,
   rangeLabel,
-  spaced,
-  typedForm,
-  typedRange,
+  spaceUnits,
   type Window,
 } from "./range";
 
@@ -25,15 +25,15 @@ export function TimeRange({
   window: Window | undefined;
   onChange: (range: Range) => void;
 }) {
-  const [zone] = useZone();
+  const [zone] = useTimeZone();
   const [opened, { close, toggle }] = useDisclosure();
-  const preset = range.kind === "last" ? (PRESETS.find((one) => one === range.text) ?? "") : "";
+  const preset = range.kind === "last" ? (PRESETS.find((candidate) => candidate === range.text) ?? "") : "";
   return (
     <Group gap="xs" wrap="wrap">
       <SegmentedControl
         size="xs"
         aria-label="Time range"
-        data={PRESETS.map((value) => ({ value, label: spaced(value) }))}
+        data={PRESETS.map((value) => ({ value, label: spaceUnits(value) }))}
         value={preset}
         onChange={(text) => onChange({ kind: "last", text })}
       />
@@ -58,7 +58,7 @@ export function TimeRange({
           </Button>
         </Popover.Target>
         <Popover.Dropdown>
-          <Typed
+          <CustomRangeForm
             range={range}
             window={window}
             onChange={(next) => {
@@ -72,7 +72,7 @@ export function TimeRange({
   );
 }
 
-function Typed({
+function CustomRangeForm({
   range,
   window,
   onChange,
@@ -81,53 +81,55 @@ function Typed({
   window: Window | undefined;
   onChange: (range: Range) => void;
 }) {
-  const [zone] = useZone();
-  const shown = range.kind === "absolute" ? range : window;
-  const whole = (time: string | undefined) =>
-    time === undefined ? "" : typedForm(time.replace(/\.\d+Z$/, "Z"), zone);
+  const [zone] = useTimeZone();
+  const initialRange = range.kind === "absolute" ? range : window;
+  const initialText = (time: string | undefined) =>
+    time === undefined ? "" : inputText(time.replace(/\.\d+Z$/, "Z"), zone);
   const [last, setLast] = useState(range.kind === "last" ? range.text : "");
   const [from, setFrom] = useState(
-    range.kind === "absolute" ? typedForm(range.from, zone) : whole(shown?.from),
+    range.kind === "absolute" ? inputText(range.from, zone) : initialText(initialRange?.from),
   );
-  const [to, setTo] = useState(range.kind === "absolute" ? typedForm(range.to, zone) : whole(shown?.to));
-  const [problem, setProblem] = useState<{ last?: string; absolute?: string }>({});
-  const takeLast = (event: FormEvent) => {
+  const [to, setTo] = useState(
+    range.kind === "absolute" ? inputText(range.to, zone) : initialText(initialRange?.to),
+  );
+  const [errors, setErrors] = useState<{ last?: string; absolute?: string }>({});
+  const submitLast = (event: FormEvent) => {
     event.preventDefault();
     const text = last.trim().toLowerCase().replace(/\s+/g, "");
     if (parseLength(text) === null) {
-      setProblem({ last: "Write a length such as 90m, 36h or 3d." });
+      setErrors({ last: "Write a length such as 90m, 36h or 3d." });
     } else {
       onChange({ kind: "last", text });
     }
   };
-  const takeAbsolute = (event: FormEvent) => {
+  const submitAbsolute = (event: FormEvent) => {
     event.preventDefault();
-    const read = typedRange(from, to, zone, new Date());
-    if ("problem" in read) {
-      setProblem({ absolute: read.problem });
+    const parsed = parseRange(from, to, zone, new Date());
+    if ("error" in parsed) {
+      setErrors({ absolute: parsed.error });
     } else {
-      onChange(read);
+      onChange(parsed);
     }
   };
   return (
     <Stack gap="md">
-      <form onSubmit={takeLast}>
+      <form onSubmit={submitLast}>
         <Group gap="xs" align="flex-end" wrap="nowrap">
           <TextInput
             label="Last …"
             placeholder="90m"
             value={last}
             onChange={(event) => setLast(event.currentTarget.value)}
-            error={problem.last}
+            error={errors.last}
             data-autofocus
             style={{ flex: 1 }}
           />
-          <Button type="submit" variant="default" mb={problem.last === undefined ? 0 : 20}>
+          <Button type="submit" variant="default" mb={errors.last === undefined ? 0 : 20}>
             Apply
           </Button>
         </Group>
       </form>
-      <form onSubmit={takeAbsolute}>
+      <form onSubmit={submitAbsolute}>
         <Stack gap="xs">
           <TextInput
             label={`From (${zone === "utc" ? "UTC" : "local time"})`}
@@ -140,9 +142,9 @@ function Typed({
             placeholder="now"
             value={to}
             onChange={(event) => setTo(event.currentTarget.value)}
-            error={problem.absolute}
+            error={errors.absolute}
           />
-          <Text size="xs" c="var(--tw-quiet)">
+          <Text size="xs" c="var(--tw-text-secondary)">
             09:30 is today; “now” and -2h work as well. The switch in the header sets the zone.
           </Text>
           <Button type="submit" variant="default">

@@ -9,14 +9,14 @@ export function Toolbar({
   onSort,
   columns,
   onColumns,
-  chart,
+  showChart,
   onChart,
 }: {
   sort: Sort;
   onSort: (sort: Sort) => void;
   columns: readonly Column[];
   onColumns: (columns: readonly Column[]) => void;
-  chart: boolean;
+  showChart: boolean;
   onChart: (chart: boolean) => void;
 }) {
   return (
@@ -42,16 +42,18 @@ export function Toolbar({
         </Menu.Target>
         <Menu.Dropdown>
           {ALL_COLUMNS.map((column) => {
-            const shown = columns.includes(column);
+            const isShown = columns.includes(column);
             return (
               <Menu.Item
                 key={column}
                 role="menuitemcheckbox"
-                aria-checked={shown}
+                aria-checked={isShown}
                 onClick={() =>
-                  onColumns(ALL_COLUMNS.filter((one) => (one === column ? !shown : columns.includes(one))))
+                  onColumns(
+                    ALL_COLUMNS.filter((other) => (other === column ? !isShown : columns.includes(other))),
+                  )
                 }
-                leftSection={<Checkbox.Indicator size="xs" checked={shown} />}
+                leftSection={<Checkbox.Indicator size="xs" checked={isShown} />}
               >
                 {COLUMNS[column].label}
               </Menu.Item>
@@ -61,9 +63,9 @@ export function Toolbar({
       </Menu>
       <Button
         size="xs"
-        variant={chart ? "light" : "default"}
-        aria-pressed={chart}
-        onClick={() => onChart(!chart)}
+        variant={showChart ? "light" : "default"}
+        aria-pressed={showChart}
+        onClick={() => onChart(!showChart)}
         leftSection={<IconChartDots size={16} aria-hidden />}
       >
         Chart

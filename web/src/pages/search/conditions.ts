@@ -2,7 +2,7 @@ import type { Api } from "../../api/client";
 import { formatDuration } from "../../lib/duration";
 import type { LosslessNumber } from "../../lib/json";
 import { type Field, isDuration, shortName } from "./fields";
-import { type Operator, operatorNamed } from "./operators";
+import { findOperator, type Operator } from "./operators";
 
 /** A value of a condition. Large integers stay exact. */
 export type Value = string | boolean | number | LosslessNumber;
@@ -36,18 +36,18 @@ export function toWire({ field, operator, values }: Condition): WireCondition {
 }
 
 const PLAIN = /^[\p{L}\p{N}_./:@+-]+$/u;
-const JOINS = /^(and|&&)$/i;
+const CONJUNCTION = /^(and|&&)$/i;
 
 /** A value as it can be typed, in quotes if necessary. */
-export function quoted(value: Value): string {
-  return typeof value === "string" && (!PLAIN.test(value) || JOINS.test(value))
+export function quoteValue(value: Value): string {
+  return typeof value === "string" && (!PLAIN.test(value) || CONJUNCTION.test(value))
     ? JSON.stringify(value)
     : String(value);
 }
 
 /** Text of a condition, which parses to the same condition. */
 export function conditionText(condition: Condition, name: string, operator: string): string {
-  const values = condition.values.map(quoted).join(", ");
+  const values = condition.values.map(quoteValue).join(", ");
   return values === "" ? `${name} ${operator}` : `${name} ${operator} ${values}`;
 }
 
@@ -57,14 +57,14 @@ export function editText(condition: Condition): string {
 }
 
 /** Text of conditions for the URL. */
-export function addressText(conditions: readonly Condition[], fields: readonly Field[]): string {
+export function urlText(conditions: readonly Condition[], fields: readonly Field[]): string {
   return conditions
     .map((condition) => conditionText(condition, shortName(condition.field, fields), condition.operator.name))
     .join(" and ");
 }
 
 /** The values of a condition for display. */
-export function shownValues({ field, values }: Condition): string[] {
+export function displayValues({ field, values }: Condition): string[] {
   return values.map((value) =>
     isDuration(field) && typeof value === "number" ? formatDuration(value) : String(value),
   );
@@ -72,5 +72,5 @@ export function shownValues({ field, values }: Condition): string[] {
 
 /** The operators of a field, in the field's order. */
 export function operatorsOf(field: Field): Operator[] {
-  return field.operators.map(operatorNamed).filter((one) => one !== undefined);
+  return field.operators.map(findOperator).filter((operator) => operator !== undefined);
 }

@@ -1,18 +1,18 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { LosslessNumber, parseJson, plainJson } from "../../lib/json";
-import { shellWord } from "../../lib/shell";
-import { curlOf, mcpCallOf } from "./copyAs";
+import { asciiJson, LosslessNumber, parseJson } from "../../lib/json";
+import { quoteShellWord } from "../../lib/shell";
+import { curlCommand, mcpCall } from "./copyFormats";
 
 const window = { from: "2026-11-21T23:00:00Z", to: "2026-11-22T00:00:00Z" };
 
 describe("a search as a command", () => {
   it("sends the same body", () => {
-    const question = { conditions: [{ name: "ServiceName", op: "eq", value: "check'out" }], window };
-    const command = curlOf(question, "https://traces.example.com");
+    const request = { conditions: [{ name: "ServiceName", op: "eq", value: "check'out" }], window };
+    const command = curlCommand(request, "https://traces.example.com");
     const out = execFileSync("sh", ["-c", `curl() { for word; do :; done; printf %s "$word"; }\n${command}`]);
     expect(JSON.parse(out.toString())).toEqual({
-      filter: { conditions: question.conditions },
+      filter: { conditions: request.conditions },
       ...window,
       view: "summary",
       limit: 100,
@@ -22,7 +22,7 @@ describe("a search as a command", () => {
 
   it("never executes a value", () => {
     for (const value of ["'; echo harm; '", "$(echo harm)", "`echo harm`", "\n echo harm", "\\", "\\'"]) {
-      const out = execFileSync("sh", ["-c", `printf %s ${shellWord(plainJson(value))}`]).toString();
+      const out = execFileSync("sh", ["-c", `printf %s ${quoteShellWord(asciiJson(value))}`]).toString();
       expect(JSON.parse(out)).toBe(value);
     }
   });
@@ -36,7 +36,7 @@ describe("a search as a tool call", () => {
       { map: "SpanAttributes", name: "tenant.id", op: "in", values: ["a", "b"] },
       { name: "Duration", op: "gt", value: 100_000_000 },
     ];
-    expect(JSON.parse(mcpCallOf({ conditions, window }, absolute))).toEqual({
+    expect(JSON.parse(mcpCall({ conditions, window }, absolute))).toEqual({
       name: "svc_query_traces",
       arguments: { conditions, ...window },
     });
@@ -51,7 +51,7 @@ describe("a search as a tool call", () => {
     ["1w", "7d"],
     ["90s", "90s"],
   ])("keeps the relative range %s as %s", (text, last) => {
-    expect(JSON.parse(mcpCallOf({ conditions: [], window }, { kind: "last", text }))).toEqual({
+    expect(JSON.parse(mcpCall({ conditions: [], window }, { kind: "last", text }))).toEqual({
       name: "svc_query_traces",
       arguments: { conditions: [], last },
     });
@@ -62,7 +62,7 @@ describe("a search as a tool call", () => {
       { name: "SpanName", op: "eq", value: "\u202ea\n" },
       { name: "Timestamp", op: "gte", value: new LosslessNumber("1732233600123456789") },
     ];
-    const call = mcpCallOf({ conditions, window }, absolute);
+    const call = mcpCall({ conditions, window }, absolute);
     expect(call).toMatch(/^[\x20-\x7e]+$/);
     expect(call).toContain('"value":1732233600123456789}');
     expect(parseJson(call)).toMatchObject({ arguments: { conditions } });

@@ -1,17 +1,17 @@
 import { toolCall } from "../../api/mcp";
-import { plainJson } from "../../lib/json";
-import { shellWord } from "../../lib/shell";
+import { asciiJson } from "../../lib/json";
+import { quoteShellWord } from "../../lib/shell";
+import { requestBody } from "./fetchPage";
 import { lengthText, parseLength, type Range } from "./range";
-import { bodyOf } from "./run";
-import type { Question } from "./state";
+import type { SearchRequest } from "./searchState";
 
 /** A curl command for the search. */
-export function curlOf(question: Question, origin: string): string {
+export function curlCommand(request: SearchRequest, origin: string): string {
   return [
-    `curl -sS ${shellWord(`${origin}/traces/query`)}`,
+    `curl -sS ${quoteShellWord(`${origin}/traces/query`)}`,
     `-H "Authorization: Bearer $TRACEWARDEN_API_KEY"`,
     "-H 'Content-Type: application/json'",
-    `--data-raw ${shellWord(plainJson(bodyOf(question, null)))}`,
+    `--data-raw ${quoteShellWord(asciiJson(requestBody(request, null)))}`,
   ].join(" \\\n  ");
 }
 
@@ -19,7 +19,7 @@ export function curlOf(question: Question, origin: string): string {
  *
  * Agents send it later, so that a relative range stays relative. It has no limit, because the tool knows better how many traces
  * fit into an agent's context. */
-export function mcpCallOf({ conditions, window }: Question, range: Range): string {
+export function mcpCall({ conditions, window }: SearchRequest, range: Range): string {
   const length = range.kind === "last" ? parseLength(range.text) : null;
   return toolCall("svc_query_traces", {
     conditions,

@@ -1,37 +1,37 @@
 import { describe, expect, it } from "vitest";
-import { withTyped } from "./entry";
+import { addTypedConditions } from "./entry";
 import type { Field } from "./fields";
-import { readConditions } from "./parse";
-import { rangeOf, withReads } from "./url";
-import { zoomsTo } from "./zoom";
+import { parseConditions } from "./parse";
+import { rangeOf, withConditions } from "./url";
+import { zoomsLeadingTo } from "./zoomHistory";
 
 const field = (name: string): Field => ({ map: "", name, ref: name, type: "string", operators: ["eq"] });
 const FIELDS = [field("ServiceName"), field("SpanName")];
-const read = (text: string) => readConditions(text, FIELDS, 100);
+const parse = (text: string) => parseConditions(text, FIELDS, 100);
 
-function typed(before: string, editing: number | null, text: string, maxConditions = 3) {
-  const next = withTyped(read(before), editing, text, FIELDS, { maxConditions, maxValues: 100 });
-  return "problem" in next ? next.problem : withReads({}, next.reads, FIELDS).where;
+function addText(before: string, editing: number | null, text: string, maxConditions = 3) {
+  const next = addTypedConditions(parse(before), editing, text, FIELDS, { maxConditions, maxValues: 100 });
+  return "error" in next ? next.error : withConditions({}, next.conditions, FIELDS).where;
 }
 
 describe("a typed condition", () => {
-  const both = withReads({}, read("ServiceName = a and SpanName = b"), FIELDS).where;
+  const both = withConditions({}, parse("ServiceName = a and SpanName = b"), FIELDS).where;
 
   it("is added to the existing conditions", () => {
-    expect(typed("ServiceName = a", null, "SpanName = b")).toBe(both);
+    expect(addText("ServiceName = a", null, "SpanName = b")).toBe(both);
   });
 
   it("replaces the edited condition", () => {
-    expect(typed("ServiceName = x and SpanName = b", 0, "ServiceName = a")).toBe(both);
+    expect(addText("ServiceName = x and SpanName = b", 0, "ServiceName = a")).toBe(both);
   });
 
   it("is not added twice", () => {
-    expect(typed("ServiceName = a and SpanName = b", null, "SpanName = b")).toBe(both);
+    expect(addText("ServiceName = a and SpanName = b", null, "SpanName = b")).toBe(both);
   });
 
   it("is rejected if it is invalid or exceeds the limit", () => {
-    expect(typed("ServiceName = a", null, "nonsense")).toContain("nonsense");
-    expect(typed("ServiceName = a", null, "SpanName = b", 1)).toMatch(/1 conditions/);
+    expect(addText("ServiceName = a", null, "nonsense")).toContain("nonsense");
+    expect(addText("ServiceName = a", null, "SpanName = b", 1)).toMatch(/1 conditions/);
   });
 });
 
@@ -47,12 +47,12 @@ describe("zooming back", () => {
   ];
 
   it("goes back one step", () => {
-    expect(zoomsTo(zooms, { ...nearer }).at(-1)?.from).toEqual(near);
-    expect(zoomsTo(zooms, { ...near }).at(-1)?.from).toEqual(hour);
+    expect(zoomsLeadingTo(zooms, { ...nearer }).at(-1)?.from).toEqual(near);
+    expect(zoomsLeadingTo(zooms, { ...near }).at(-1)?.from).toEqual(hour);
   });
 
   it("has no step after zooming back, or for another range", () => {
-    expect(zoomsTo(zooms, { ...hour })).toEqual([]);
-    expect(zoomsTo(zooms, { kind: "last", text: "6h" })).toEqual([]);
+    expect(zoomsLeadingTo(zooms, { ...hour })).toEqual([]);
+    expect(zoomsLeadingTo(zooms, { kind: "last", text: "6h" })).toEqual([]);
   });
 });

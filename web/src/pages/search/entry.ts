@@ -1,32 +1,32 @@
 import { conditionText } from "./conditions";
 import type { Field } from "./fields";
-import { type Read, readConditions } from "./parse";
+import { type ParsedCondition, parseConditions } from "./parse";
 
-function textOf(read: Read): string {
-  return "condition" in read
-    ? conditionText(read.condition, read.condition.field.ref, read.condition.operator.name)
-    : read.text;
+function textOf(condition: ParsedCondition): string {
+  return "condition" in condition
+    ? conditionText(condition.condition, condition.condition.field.ref, condition.condition.operator.name)
+    : condition.text;
 }
 
 /** Adds the typed conditions, or replaces the edited one. Duplicates are removed. */
-export function withTyped(
-  reads: readonly Read[],
+export function addTypedConditions(
+  conditions: readonly ParsedCondition[],
   editing: number | null,
-  typed: string,
+  typedText: string,
   fields: readonly Field[],
   { maxConditions, maxValues }: { maxConditions: number; maxValues: number },
-): { reads: readonly Read[] } | { problem: string } {
-  const read = readConditions(typed, fields, maxValues);
-  const wrong = read.find((one) => "problem" in one);
-  if (wrong !== undefined && "problem" in wrong) {
-    return { problem: wrong.problem };
+): { conditions: readonly ParsedCondition[] } | { error: string } {
+  const typedConditions = parseConditions(typedText, fields, maxValues);
+  const invalid = typedConditions.find((condition) => "error" in condition);
+  if (invalid !== undefined && "error" in invalid) {
+    return { error: invalid.error };
   }
-  const kept = reads.filter((_, place) => place !== editing);
-  const texts = new Set(kept.map(textOf));
-  const fresh = read.filter((one) => !texts.has(textOf(one)));
-  if (kept.length + fresh.length > maxConditions) {
-    return { problem: `A search may have ${maxConditions} conditions. Remove one first.` };
+  const others = conditions.filter((_, index) => index !== editing);
+  const texts = new Set(others.map(textOf));
+  const added = typedConditions.filter((condition) => !texts.has(textOf(condition)));
+  if (others.length + added.length > maxConditions) {
+    return { error: `A search may have ${maxConditions} conditions. Remove one first.` };
   }
-  const at = editing ?? kept.length;
-  return { reads: [...kept.slice(0, at), ...fresh, ...kept.slice(at)] };
+  const insertAt = editing ?? others.length;
+  return { conditions: [...others.slice(0, insertAt), ...added, ...others.slice(insertAt)] };
 }

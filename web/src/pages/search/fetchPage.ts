@@ -1,13 +1,13 @@
-import { ApiError, apiError, signedOut } from "../../api/client";
+import { ApiError, apiError, handleUnauthorized } from "../../api/client";
 import { writeJson } from "../../lib/json";
-import { type Line, lotsOfLines } from "./lines";
-import type { Question } from "./state";
+import { type Line, readLineBatches } from "./ndjson";
+import type { SearchRequest } from "./searchState";
 
 /** Traces per page, few enough for the first ones to arrive soon. */
-export const PAGE = 100;
+export const PAGE_SIZE = 100;
 
 /** A response without its last line, which is therefore incomplete. */
-export class BrokenOff extends Error {
+export class StreamAborted extends Error {
   constructor() {
     super("The response was aborted before its end, so that the results are incomplete.");
     this.name = "BrokenOff";
@@ -15,7 +15,11 @@ export class BrokenOff extends Error {
 }
 
 /** The body of `POST /traces/query` for a page. */
-export function bodyOf({ conditions, window }: Question, cursor: string | null, limit = PAGE): object {
+export function requestBody(
+  { conditions, window }: SearchRequest,
+  cursor: string | null,
+  limit = PAGE_SIZE,
+): object {
   return {
     ...(conditions.length === 0 ? {} : { filter: { conditions } }),
     ...window,
@@ -26,32 +30,32 @@ export function bodyOf({ conditions, window }: Question, cursor: string | null, 
 }
 
 /** Requests a page and yields its lines as they arrive. It ends without an error only if the page is complete. */
-export async function* page(
-  question: Question,
+export async function* fetchPage(
+  request: SearchRequest,
   cursor: string | null,
   signal: AbortSignal,
 ): AsyncGenerator<Line[]> {
   const response = await globalThis.fetch("/traces/query", {
     method: "POST",
     headers: { "content-type": "application/json", accept: "application/x-ndjson" },
-    body: writeJson(bodyOf(question, cursor), 0),
+    body: writeJson(requestBody(request, cursor), 0),
     signal,
   });
   if (!response.ok || response.body === null) {
     if (response.status === 401) {
-      signedOut(response);
+      handleUnauthorized(response);
     }
     throw apiError(response, await response.json().catch(() => null));
   }
-  let whole = false;
+  let isComplete = false;
   try {
-    for await (const lines of lotsOfLines(response.body)) {
+    for await (const lines of readLineBatches(response.body)) {
       yield lines;
       for (const line of lines) {
         if (line.kind === "error") {
           throw new ApiError(line.problem.status, line.problem);
         }
-        whole ||= line.kind === "end";
+        isComplete ||= line.kind === "end";
       }
     }
   } catch (error) {
@@ -59,9 +63,9 @@ export async function* page(
       throw error;
     }
     // The status was successful, so that the service was reachable: the service or an intermediary aborted the connection.
-    throw new BrokenOff();
+    throw new StreamAborted();
   }
-  if (!whole) {
-    throw new BrokenOff();
+  if (!isComplete) {
+    throw new StreamAborted();
   }
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { type Line, lotsOfLines, readLine } from "./lines";
-import { sorted } from "./sorting";
-import { continued, fractionOf, started, withLines } from "./state";
+import { type Line, parseLine, readLineBatches } from "./ndjson";
+import { addLines, continueSearch, fractionOf, startSearch } from "./searchState";
+import { sortTraces } from "./sorting";
 
-const trace = (id: string, more: object = {}) => ({
+const trace = (id: string, moreMembers: object = {}) => ({
   trace_id: id,
   root_name: "GET /",
   root_service: "web",
@@ -14,10 +14,10 @@ const trace = (id: string, more: object = {}) => ({
   error_count: 0,
   services: ["web"],
   matched_span_ids: [],
-  ...more,
+  ...moreMembers,
 });
 
-async function read(...chunks: string[]): Promise<Line[]> {
+async function readAll(...chunks: string[]): Promise<Line[]> {
   const bytes = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
@@ -25,14 +25,14 @@ async function read(...chunks: string[]): Promise<Line[]> {
       controller.close();
     },
   });
-  const found: Line[] = [];
-  for await (const lot of lotsOfLines(body)) found.push(...lot);
-  return found;
+  const lines: Line[] = [];
+  for await (const batch of readLineBatches(body)) lines.push(...batch);
+  return lines;
 }
 
 describe("an NDJSON response", () => {
   it("is parsed across chunk boundaries", async () => {
-    const lines = await read(
+    const lines = await readAll(
       '{"schema":{}}\n{"tra',
       'ce":{"trace_id":"a"}}\n\n{"end":{"next_cu',
       'rsor":"c"}}\n',
@@ -44,24 +44,24 @@ describe("an NDJSON response", () => {
   });
 
   it("that is aborted within a line does not contain that line", async () => {
-    expect(await read('{"trace":{"trace_id":"a"}}\n{"end":{"next_cursor":null}}')).toHaveLength(1);
+    expect(await readAll('{"trace":{"trace_id":"a"}}\n{"end":{"next_cursor":null}}')).toHaveLength(1);
   });
 
   it("ignores unknown kinds of lines", () => {
-    expect(readLine('{"weather":"fine"}')).toBeNull();
-    expect(readLine("")).toBeNull();
+    expect(parseLine('{"weather":"fine"}')).toBeNull();
+    expect(parseLine("")).toBeNull();
   });
 });
 
 describe("the state of a search", () => {
-  const fresh = started({ conditions: [], window: { from: "a", to: "b" } }, 0);
+  const started = startSearch({ conditions: [], window: { from: "a", to: "b" } }, 0);
 
   it("contains each trace once, also across pages", () => {
-    const one = withLines(fresh, [
+    const one = addLines(started, [
       { kind: "trace", trace: trace("a") },
       { kind: "end", cursor: "next" },
     ]);
-    const two = withLines(continued(one), [
+    const two = addLines(continueSearch(one), [
       { kind: "trace", trace: trace("a") },
       { kind: "trace", trace: trace("b") },
       { kind: "trace", trace: trace("b") },
@@ -73,8 +73,8 @@ describe("the state of a search", () => {
   });
 
   it("keeps the cursor of the last complete page if the next one fails", () => {
-    const one = withLines(fresh, [{ kind: "end", cursor: "next" }]);
-    expect(withLines(continued(one), [{ kind: "trace", trace: trace("a") }]).cursor).toBe("next");
+    const one = addLines(started, [{ kind: "end", cursor: "next" }]);
+    expect(addLines(continueSearch(one), [{ kind: "trace", trace: trace("a") }]).cursor).toBe("next");
   });
 
   it("has a progress, with and without a fraction", () => {
@@ -99,7 +99,7 @@ describe("sorting", () => {
       trace("d", { duration_nanos: 5 }),
     ];
     const ids = (sort: "newest" | "longest") =>
-      sorted(traces, sort)
+      sortTraces(traces, sort)
         .map((one) => one.trace_id)
         .join("");
     expect(ids("longest")).toBe("cbda");

@@ -12,7 +12,7 @@ export type Line =
   | { readonly kind: "error"; readonly problem: Api["ProblemDetails"] };
 
 /** Parses a line, or returns `null` for an irrelevant one. */
-export function readLine(text: string): Line | null {
+export function parseLine(text: string): Line | null {
   if (text.trim() === "") {
     return null;
   }
@@ -35,19 +35,19 @@ export function readLine(text: string): Line | null {
 }
 
 /** The lines of a body, in batches as they arrive. An incomplete last line is dropped, because the response was aborted in it. */
-export async function* lotsOfLines(body: ReadableStream<Uint8Array>): AsyncGenerator<Line[]> {
+export async function* readLineBatches(body: ReadableStream<Uint8Array>): AsyncGenerator<Line[]> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
-  let open = "";
+  let incomplete = "";
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) {
         return;
       }
-      const pieces = (open + decoder.decode(value, { stream: true })).split("\n");
-      open = pieces.pop() ?? "";
-      const lines = pieces.map(readLine).filter((line) => line !== null);
+      const texts = (incomplete + decoder.decode(value, { stream: true })).split("\n");
+      incomplete = texts.pop() ?? "";
+      const lines = texts.map(parseLine).filter((line) => line !== null);
       if (lines.length > 0) {
         yield lines;
       }

@@ -1,13 +1,13 @@
 /** Number of values of an operator. */
 export type Arity = "none" | "one" | "list" | "two";
 
-/** An operator of the API. `words` are its spellings, of which the first is used in the URL. */
+/** An operator of the API. The first of its `spellings` is used in the URL. */
 export type Operator = {
   readonly name: string;
   readonly label: string;
   readonly meaning: string;
   readonly arity: Arity;
-  readonly words: readonly string[];
+  readonly spellings: readonly string[];
 };
 
 const operator = (
@@ -16,7 +16,7 @@ const operator = (
   meaning: string,
   arity: Arity,
   ...words: string[]
-): Operator => ({ name, label, meaning, arity, words: [name, ...words] });
+): Operator => ({ name, label, meaning, arity, spellings: [name, ...words] });
 
 export const OPERATORS: readonly Operator[] = [
   operator("eq", "=", "is", "one", "=", "==", "is", "equals"),
@@ -36,6 +36,6 @@ export const OPERATORS: readonly Operator[] = [
   operator("between", "between", "from … to …, both included", "two"),
 ];
 
-export function operatorNamed(name: string): Operator | undefined {
-  return OPERATORS.find((one) => one.name === name);
+export function findOperator(name: string): Operator | undefined {
+  return OPERATORS.find((candidate) => candidate.name === name);
 }

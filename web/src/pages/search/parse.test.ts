@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { LosslessNumber } from "../../lib/json";
-import { addressText, editText, toWire } from "./conditions";
-import { errorsOnly, type Field, shortName } from "./fields";
-import { readConditions, stageOf } from "./parse";
+import { editText, toWire, urlText } from "./conditions";
+import { errorCondition, type Field, shortName } from "./fields";
+import { parseConditions, stageOf } from "./parse";
 
 const STRING = ["eq", "ne", "in", "not_in", "prefix", "exists", "not_exists"];
 const NUMBER = ["eq", "ne", "gt", "gte", "lt", "lte", "between"];
@@ -28,9 +28,9 @@ const FIELDS = [
   field("SpanAttributes", "env", "string", STRING),
 ];
 
-function wire(text: string) {
-  return readConditions(text, FIELDS, 100).map((read) =>
-    "condition" in read ? toWire(read.condition) : read.problem,
+function toWireConditions(text: string) {
+  return parseConditions(text, FIELDS, 100).map((parsed) =>
+    "condition" in parsed ? toWire(parsed.condition) : parsed.error,
   );
 }
 
@@ -67,10 +67,10 @@ describe("a typed condition", () => {
     ["Events.Name has exception", { name: "Events.Name", op: "has", value: "exception" }],
     ['service = ""', { name: "ServiceName", op: "eq", value: "" }],
     ['service = "a\\"b\\u0041"', { name: "ServiceName", op: "eq", value: 'a"bA' }],
-  ])("%s", (text, expected) => expect(wire(text)).toEqual([expected]));
+  ])("%s", (text, expected) => expect(toWireConditions(text)).toEqual([expected]));
 
   it("keeps integers that JavaScript would round", () => {
-    expect(wire("http.status_code = 9223372036854775807")).toEqual([
+    expect(toWireConditions("http.status_code = 9223372036854775807")).toEqual([
       {
         map: "SpanAttributes",
         name: "http.status_code",
@@ -88,7 +88,7 @@ describe("a typed condition", () => {
     ["9007199254740991", 9007199254740991],
     ["0.1", 0.1],
   ])("keeps the digits of %s", (text, value) => {
-    expect(wire(`http.status_code = ${text}`)).toMatchObject([{ value }]);
+    expect(toWireConditions(`http.status_code = ${text}`)).toMatchObject([{ value }]);
   });
 
   it.each([
@@ -107,20 +107,20 @@ describe("a typed condition", () => {
     ["http.status_code between 1", "takes two numbers"],
     ["= 4", "Begin with the name of a field"],
   ])("rejects %s", (text, expected) => {
-    expect(wire(text)).toHaveLength(1);
-    expect(wire(text)[0]).toContain(expected);
+    expect(toWireConditions(text)).toHaveLength(1);
+    expect(toWireConditions(text)[0]).toContain(expected);
   });
 
   it("has no more values than allowed", () => {
-    const [read] = readConditions("service in a, b, c", FIELDS, 2);
-    expect(read).toMatchObject({ problem: expect.stringContaining("more than the 2") });
+    const [parsed] = parseConditions("service in a, b, c", FIELDS, 2);
+    expect(parsed).toMatchObject({ error: expect.stringContaining("more than the 2") });
   });
 });
 
 describe("several conditions", () => {
   it("are joined by and", () => {
     expect(
-      wire("service = a and http.status_code between 1, 2 AND retry = true && SpanName = x y"),
+      toWireConditions("service = a and http.status_code between 1, 2 AND retry = true && SpanName = x y"),
     ).toMatchObject([
       { name: "ServiceName", value: "a" },
       { op: "between", values: [1, 2] },
@@ -130,7 +130,10 @@ describe("several conditions", () => {
   });
 
   it("are all returned if one is invalid", () => {
-    expect(wire("nothing = a and service = b")).toMatchObject([expect.any(String), { value: "b" }]);
+    expect(toWireConditions("nothing = a and service = b")).toMatchObject([
+      expect.any(String),
+      { value: "b" },
+    ]);
   });
 
   it("are unchanged after a round trip through the URL", () => {
@@ -143,14 +146,14 @@ describe("several conditions", () => {
       "Events.Name has any of a, b",
       "retry = false",
     ];
-    const first = readConditions(texts.join(" and "), FIELDS, 100).map((read) => {
-      if (!("condition" in read)) throw new Error(read.problem);
-      return read.condition;
+    const first = parseConditions(texts.join(" and "), FIELDS, 100).map((parsed) => {
+      if (!("condition" in parsed)) throw new Error(parsed.error);
+      return parsed.condition;
     });
     expect(first).toHaveLength(texts.length);
-    const address = addressText(first, FIELDS);
-    expect(wire(address)).toEqual(first.map(toWire));
-    expect(first.flatMap((condition) => wire(editText(condition)))).toEqual(first.map(toWire));
+    const urlTextOfAll = urlText(first, FIELDS);
+    expect(toWireConditions(urlTextOfAll)).toEqual(first.map(toWire));
+    expect(first.flatMap((condition) => toWireConditions(editText(condition)))).toEqual(first.map(toWire));
   });
 
   it("never throw for invalid URLs", () => {
@@ -167,7 +170,7 @@ describe("several conditions", () => {
       "service = a and",
       "x".repeat(5000),
     ]) {
-      expect(Array.isArray(wire(text))).toBe(true);
+      expect(Array.isArray(toWireConditions(text))).toBe(true);
     }
   });
 });
@@ -186,7 +189,7 @@ describe("an incomplete entry", () => {
     ["ServiceName = a and ser", "field", "ser"],
     ["ServiceName in a, b", "value", "b"],
     ["ServiceName in a, ", "value", ""],
-  ])("%s", (text, at, typed) => expect(stageOf(text, FIELDS)).toMatchObject({ at, typed }));
+  ])("%s", (text, kind, partial) => expect(stageOf(text, FIELDS)).toMatchObject({ kind, partial }));
 
   it("has the previous values", () => {
     expect(stageOf("ServiceName in a, b, c", FIELDS)).toMatchObject({ values: ["a", "b"] });
@@ -196,16 +199,16 @@ describe("an incomplete entry", () => {
 
 describe("fields", () => {
   it("have short names if these are unambiguous", () => {
-    const named = (ref: string) => {
-      const one = FIELDS.find((candidate) => candidate.ref === ref);
-      return one === undefined ? "" : shortName(one, FIELDS);
+    const shortNameOf = (ref: string) => {
+      const candidateField = FIELDS.find((candidate) => candidate.ref === ref);
+      return candidateField === undefined ? "" : shortName(candidateField, FIELDS);
     };
-    expect(named('SpanAttributes["http.route"]')).toBe("SpanAttributes.http.route");
-    expect(named('SpanAttributes["odd key"]')).toBe('SpanAttributes["odd key"]');
+    expect(shortNameOf('SpanAttributes["http.route"]')).toBe("SpanAttributes.http.route");
+    expect(shortNameOf('SpanAttributes["odd key"]')).toBe('SpanAttributes["odd key"]');
   });
 
   it("with the status allow “errors only”", () => {
-    expect(errorsOnly(FIELDS)).toMatchObject({ name: "StatusCode", op: "in" });
-    expect(errorsOnly(FIELDS.slice(0, 2))).toBeNull();
+    expect(errorCondition(FIELDS)).toMatchObject({ name: "StatusCode", op: "in" });
+    expect(errorCondition(FIELDS.slice(0, 2))).toBeNull();
   });
 });

@@ -2,28 +2,28 @@ import { parseDuration } from "../../lib/duration";
 import { LosslessNumber } from "../../lib/json";
 import type { Condition, Value } from "./conditions";
 import { operatorsOf } from "./conditions";
-import { type Field, fieldsLike, isDuration, spellings } from "./fields";
+import { type Field, isDuration, matchingFields, spellings } from "./fields";
 import { OPERATORS, type Operator } from "./operators";
 
-/** Parsing state at the end of a text: `start` is the offset of the last condition, `typed` is its incomplete part. */
+/** Parsing state at the end of a text: `start` is the offset of the last condition, `partial` is its incomplete part. */
 export type Stage =
-  | { readonly at: "field"; readonly start: number; readonly typed: string }
-  | { readonly at: "operator"; readonly start: number; readonly field: Field; readonly typed: string }
+  | { readonly kind: "field"; readonly start: number; readonly partial: string }
+  | { readonly kind: "operator"; readonly start: number; readonly field: Field; readonly partial: string }
   | {
-      readonly at: "value";
+      readonly kind: "value";
       readonly start: number;
       readonly field: Field;
       readonly operator: Operator;
       readonly values: readonly string[];
-      readonly typed: string;
+      readonly partial: string;
     };
 
 /** A condition of a text, or the error in that part of the text. */
-export type Read =
+export type ParsedCondition =
   | { readonly condition: Condition; readonly text: string }
-  | { readonly problem: string; readonly text: string };
+  | { readonly error: string; readonly text: string };
 
-const KINDS = {
+const TYPE_NAMES = {
   string: "text",
   string_array: "a list of text",
   boolean: "true or false",
@@ -31,44 +31,44 @@ const KINDS = {
 };
 
 /** A text with a read position. */
-class Reader {
-  at = 0;
+class Scanner {
+  offset = 0;
   constructor(readonly text: string) {}
 
   get rest(): string {
-    return this.text.slice(this.at);
+    return this.text.slice(this.offset);
   }
 
   get done(): boolean {
-    return this.at >= this.text.length;
+    return this.offset >= this.text.length;
   }
 
-  space(): boolean {
-    const [space] = /^\s*/.exec(this.rest) ?? [""];
-    this.at += space.length;
-    return space.length > 0;
+  skipSpace(): boolean {
+    const [skipSpace] = /^\s*/.exec(this.rest) ?? [""];
+    this.offset += skipSpace.length;
+    return skipSpace.length > 0;
   }
 
-  take(pattern: RegExp): string | null {
-    const [found] = pattern.exec(this.rest) ?? [];
-    if (found === undefined) {
+  match(pattern: RegExp): string | null {
+    const [matched] = pattern.exec(this.rest) ?? [];
+    if (matched === undefined) {
       return null;
     }
-    this.at += found.length;
-    return found;
+    this.offset += matched.length;
+    return matched;
   }
 }
 
 /** Reads a field: the longest spelling that ends at the end of a name. */
-function readField(reader: Reader, names: Map<string, Field>): Field | null {
-  const rest = reader.rest;
+function scanField(scanner: Scanner, names: Map<string, Field>): Field | null {
+  const rest = scanner.rest;
   const lower = rest.toLowerCase();
   let best: [number, Field] | null = null;
   for (const [spelling, field] of names) {
-    const after = rest.charAt(spelling.length);
+    const next = rest.charAt(spelling.length);
     if (
       (rest.startsWith(spelling) || lower.startsWith(spelling)) &&
-      /^[\s=!<>≠≥≤^]?$/.test(after) &&
+      /^[\s=!<>≠≥≤^]?$/.test(next) &&
       spelling.length > (best?.[0] ?? 0)
     ) {
       best = [spelling.length, field];
@@ -77,15 +77,15 @@ function readField(reader: Reader, names: Map<string, Field>): Field | null {
   if (best === null) {
     return null;
   }
-  reader.at += best[0];
+  scanner.offset += best[0];
   return best[1];
 }
 
-function readOperator(reader: Reader): Operator | null {
-  const lower = reader.rest.toLowerCase();
+function scanOperator(scanner: Scanner): Operator | null {
+  const lower = scanner.rest.toLowerCase();
   let best: [number, Operator] | null = null;
   for (const operator of OPERATORS) {
-    for (const word of operator.words) {
+    for (const word of operator.spellings) {
       const ends = /\w$/.test(word) ? /^[\s"'([]?$/.test(lower.charAt(word.length)) : true;
       if (lower.startsWith(word) && ends && word.length > (best?.[0] ?? 0)) {
         best = [word.length, operator];
@@ -95,180 +95,191 @@ function readOperator(reader: Reader): Operator | null {
   if (best === null) {
     return null;
   }
-  reader.at += best[0];
+  scanner.offset += best[0];
   return best[1];
 }
 
 const ESCAPES: Record<string, string> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f" };
 
 /** Reads quoted text; `closed` is whether its end was found. */
-function readQuoted(reader: Reader): { text: string; closed: boolean } {
-  const quote = reader.text.charAt(reader.at);
+function scanQuoted(scanner: Scanner): { text: string; closed: boolean } {
+  const quote = scanner.text.charAt(scanner.offset);
   let text = "";
-  for (reader.at += 1; !reader.done; reader.at += 1) {
-    const character = reader.text.charAt(reader.at);
+  for (scanner.offset += 1; !scanner.done; scanner.offset += 1) {
+    const character = scanner.text.charAt(scanner.offset);
     if (character === quote) {
-      reader.at += 1;
+      scanner.offset += 1;
       return { text, closed: true };
     }
     if (character !== "\\") {
       text += character;
       continue;
     }
-    reader.at += 1;
-    const escaped = reader.text.charAt(reader.at);
-    const [code] = escaped === "u" ? (/^[0-9a-f]{4}/i.exec(reader.text.slice(reader.at + 1)) ?? []) : [];
+    scanner.offset += 1;
+    const escaped = scanner.text.charAt(scanner.offset);
+    const [code] =
+      escaped === "u" ? (/^[0-9a-f]{4}/i.exec(scanner.text.slice(scanner.offset + 1)) ?? []) : [];
     if (code === undefined) {
       text += ESCAPES[escaped] ?? escaped;
     } else {
       text += String.fromCharCode(Number.parseInt(code, 16));
-      reader.at += 4;
+      scanner.offset += 4;
     }
   }
   return { text, closed: false };
 }
 
-const AND = /^\s+(?:and|&&)\s+/i;
+const CONJUNCTION = /^\s+(?:and|&&)\s+/i;
 
 /** Values of a condition, and whether more may follow. */
-type Values = { values: string[]; typed: string; open: boolean; unclosed: boolean };
+type ScannedValues = { values: string[]; partial: string; isOpen: boolean; isUnclosed: boolean };
 
-function readValues(reader: Reader, operator: Operator): Values {
-  const found: Values = { values: [], typed: "", open: true, unclosed: false };
+function scanValues(scanner: Scanner, operator: Operator): ScannedValues {
+  const result: ScannedValues = { values: [], partial: "", isOpen: true, isUnclosed: false };
   if (operator.arity === "none") {
-    return { ...found, open: false };
+    return { ...result, isOpen: false };
   }
-  const many = operator.arity !== "one";
-  const bracket = many ? reader.take(/^\s*[([]\s*/) : null;
-  const stop = bracket === null ? "" : ")\\]";
+  const takesMany = operator.arity !== "one";
+  const bracket = takesMany ? scanner.match(/^\s*[([]\s*/) : null;
+  const closingBrackets = bracket === null ? "" : ")\\]";
   for (;;) {
-    reader.space();
-    const start = reader.rest.charAt(0);
-    if (start === '"' || start === "'") {
-      const { text, closed } = readQuoted(reader);
+    scanner.skipSpace();
+    const firstCharacter = scanner.rest.charAt(0);
+    if (firstCharacter === '"' || firstCharacter === "'") {
+      const { text, closed } = scanQuoted(scanner);
       if (!closed) {
-        return { ...found, typed: text, unclosed: true };
+        return { ...result, partial: text, isUnclosed: true };
       }
-      found.values.push(text);
-      found.open = false;
+      result.values.push(text);
+      result.isOpen = false;
     } else {
       // Unquoted text continues to the next separator, closing bracket or condition.
-      const bare =
-        reader.take(new RegExp(`^(?:(?!\\s+(?:and|&&)\\s)[^${many ? "," : ""}${stop}])*`, "i")) ?? "";
-      const text = bare.trim();
-      found.typed = text;
+      const unquoted =
+        scanner.match(
+          new RegExp(`^(?:(?!\\s+(?:and|&&)\\s)[^${takesMany ? "," : ""}${closingBrackets}])*`, "i"),
+        ) ?? "";
+      const text = unquoted.trim();
+      result.partial = text;
       if (text !== "") {
-        found.values.push(text);
-        found.open = reader.done;
-      } else if (found.values.length > 0) {
-        found.open = true;
+        result.values.push(text);
+        result.isOpen = scanner.done;
+      } else if (result.values.length > 0) {
+        result.isOpen = true;
       }
     }
-    const between = operator.arity === "two" && found.values.length === 1;
-    if (many && reader.take(/^\s*,/) !== null) {
-      found.open = true;
-      found.typed = "";
-    } else if (between && reader.take(AND) !== null) {
-      found.typed = "";
+    const expectsAnd = operator.arity === "two" && result.values.length === 1;
+    if (takesMany && scanner.match(/^\s*,/) !== null) {
+      result.isOpen = true;
+      result.partial = "";
+    } else if (expectsAnd && scanner.match(CONJUNCTION) !== null) {
+      result.partial = "";
     } else {
       break;
     }
   }
   if (bracket !== null) {
-    reader.take(/^\s*[)\]]/);
+    scanner.match(/^\s*[)\]]/);
   }
-  return found;
+  return result;
 }
 
 /** Returns the parsing state at the end of the entry's text. Of several conditions, the last one counts. */
 export function stageOf(text: string, fields: readonly Field[]): Stage {
   const names = spellings(fields);
-  const reader = new Reader(text);
+  const scanner = new Scanner(text);
   for (;;) {
-    reader.space();
-    const start = reader.at;
-    const field = readField(reader, names);
+    scanner.skipSpace();
+    const start = scanner.offset;
+    const field = scanField(scanner, names);
     // A name is only complete when another character follows, because a longer name may be intended.
-    if (field === null || reader.done) {
-      return { at: "field", start, typed: text.slice(start) };
+    if (field === null || scanner.done) {
+      return { kind: "field", start, partial: text.slice(start) };
     }
-    reader.space();
-    const afterField = reader.at;
-    const operator = readOperator(reader);
-    if (operator === null || (reader.done && /\w$/.test(text))) {
-      return { at: "operator", start, field, typed: text.slice(afterField) };
+    scanner.skipSpace();
+    const afterField = scanner.offset;
+    const operator = scanOperator(scanner);
+    if (operator === null || (scanner.done && /\w$/.test(text))) {
+      return { kind: "operator", start, field, partial: text.slice(afterField) };
     }
-    const read = readValues(reader, operator);
-    if (reader.take(AND) !== null) {
+    const scanned = scanValues(scanner, operator);
+    if (scanner.match(CONJUNCTION) !== null) {
       continue;
     }
-    const { values, typed, open, unclosed } = read;
-    const settled = open && !unclosed && typed !== "" ? values.slice(0, -1) : values;
-    return { at: "value", start, field, operator, values: settled, typed: open ? typed : "" };
+    const { values, partial, isOpen, isUnclosed } = scanned;
+    const completeValues = isOpen && !isUnclosed && partial !== "" ? values.slice(0, -1) : values;
+    return { kind: "value", start, field, operator, values: completeValues, partial: isOpen ? partial : "" };
   }
 }
 
 /** Parses conditions joined by `and`. Each error comes with the text that contains it. */
-export function readConditions(text: string, fields: readonly Field[], maxValues: number): Read[] {
+export function parseConditions(
+  text: string,
+  fields: readonly Field[],
+  maxValues: number,
+): ParsedCondition[] {
   const names = spellings(fields);
-  const reader = new Reader(text);
-  const found: Read[] = [];
-  reader.space();
-  while (!reader.done) {
-    const start = reader.at;
-    const read = readCondition(reader, names, fields, maxValues);
-    if (typeof read === "string") {
+  const scanner = new Scanner(text);
+  const result: ParsedCondition[] = [];
+  scanner.skipSpace();
+  while (!scanner.done) {
+    const start = scanner.offset;
+    const condition = scanCondition(scanner, names, fields, maxValues);
+    if (typeof condition === "string") {
       // The start of the next condition is a guess, but no text is dropped silently.
-      reader.take(/^(?:(?!\s(?:and|&&)\s)[\s\S])*/i);
-    } else if (!reader.done && !AND.test(reader.rest) && reader.rest.trim() !== "") {
-      const over = reader.rest.trim();
-      reader.at = text.length;
-      found.push({
-        problem: `“${cut(over)}” is left over. Put a value that has spaces or quotes in quotes, and “and” between conditions.`,
+      scanner.match(/^(?:(?!\s(?:and|&&)\s)[\s\S])*/i);
+    } else if (!scanner.done && !CONJUNCTION.test(scanner.rest) && scanner.rest.trim() !== "") {
+      const leftover = scanner.rest.trim();
+      scanner.offset = text.length;
+      result.push({
+        error: `“${truncate(leftover)}” is left over. Put a value that has spaces or quotes in quotes, and “and” between conditions.`,
         text: text.slice(start).trim(),
       });
       break;
     }
-    const own = text.slice(start, reader.at).trim();
-    found.push(typeof read === "string" ? { problem: read, text: own } : { condition: read, text: own });
-    reader.take(AND);
-    reader.space();
+    const source = text.slice(start, scanner.offset).trim();
+    result.push(
+      typeof condition === "string"
+        ? { error: condition, text: source }
+        : { condition: condition, text: source },
+    );
+    scanner.match(CONJUNCTION);
+    scanner.skipSpace();
   }
-  return found;
+  return result;
 }
 
-const cut = (text: string) => (text.length > 60 ? `${text.slice(0, 60)}…` : text);
+const truncate = (text: string) => (text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
-function readCondition(
-  reader: Reader,
+function scanCondition(
+  scanner: Scanner,
   names: Map<string, Field>,
   fields: readonly Field[],
   maxValues: number,
 ): Condition | string {
-  const field = readField(reader, names);
+  const field = scanField(scanner, names);
   if (field === null) {
-    const [typed = ""] = /^[^\s=!<>^≠≥≤]+/.exec(reader.rest) ?? [];
-    const near = nearest(typed, fields);
-    return typed === ""
+    const [parsedValues = ""] = /^[^\s=!<>^≠≥≤]+/.exec(scanner.rest) ?? [];
+    const suggestions = similarFields(parsedValues, fields);
+    return parsedValues === ""
       ? "Begin with the name of a field."
-      : `“${cut(typed)}” is not a searchable field.${near.length === 0 ? " Choose one of the list." : ` Did you mean ${near.join(" or ")}?`}`;
+      : `“${truncate(parsedValues)}” is not a searchable field.${suggestions.length === 0 ? " Choose one of the list." : ` Did you mean ${suggestions.join(" or ")}?`}`;
   }
-  reader.space();
-  const choice = operatorsOf(field)
-    .map((one) => one.label)
+  scanner.skipSpace();
+  const operatorNames = operatorsOf(field)
+    .map((parsedValue) => parsedValue.label)
     .join(", ");
-  const operator = readOperator(reader);
+  const operator = scanOperator(scanner);
   if (operator === null) {
-    const typed = reader.rest.trim();
-    return typed === ""
-      ? `Say how to compare ${field.ref}: ${choice}.`
-      : `“${cut(typed)}” does not begin with an operator. ${field.ref} is ${KINDS[field.type]}: ${choice}.`;
+    const parsedValues = scanner.rest.trim();
+    return parsedValues === ""
+      ? `Say how to compare ${field.ref}: ${operatorNames}.`
+      : `“${truncate(parsedValues)}” does not begin with an operator. ${field.ref} is ${TYPE_NAMES[field.type]}: ${operatorNames}.`;
   }
   if (!field.operators.includes(operator.name)) {
-    return `“${operator.label}” does not fit ${field.ref}, which is ${KINDS[field.type]}. Use ${choice}.`;
+    return `“${operator.label}” does not fit ${field.ref}, which is ${TYPE_NAMES[field.type]}. Use ${operatorNames}.`;
   }
-  const { values, unclosed } = readValues(reader, operator);
-  if (unclosed) {
+  const { values, isUnclosed } = scanValues(scanner, operator);
+  if (isUnclosed) {
     return "The closing quote is missing.";
   }
   if (operator.arity === "two" && values.length !== 2) {
@@ -280,21 +291,21 @@ function readCondition(
   if (values.length > maxValues) {
     return `${values.length} values are more than the ${maxValues} that a condition may have.`;
   }
-  const typed: Value[] = [];
+  const parsedValues: Value[] = [];
   for (const value of values) {
-    const one = typedValue(value, field);
-    if (one === null) {
+    const parsedValue = parseValue(value, field);
+    if (parsedValue === null) {
       return field.type === "boolean"
-        ? `${field.ref} is true or false, not “${cut(value)}”.`
-        : `${field.ref} is a number, and “${cut(value)}” is none.`;
+        ? `${field.ref} is true or false, not “${truncate(value)}”.`
+        : `${field.ref} is a number, and “${truncate(value)}” is none.`;
     }
-    typed.push(one);
+    parsedValues.push(parsedValue);
   }
-  return { field, operator, values: typed };
+  return { field, operator, values: parsedValues };
 }
 
 /** Converts text to a value of a field, or returns `null` if it is invalid. */
-export function typedValue(text: string, field: Field): Value | null {
+export function parseValue(text: string, field: Field): Value | null {
   if (field.type === "boolean") {
     const lower = text.toLowerCase();
     return lower === "true" ? true : lower === "false" ? false : null;
@@ -320,10 +331,10 @@ export function typedValue(text: string, field: Field): Value | null {
   return isDuration(field) ? parseDuration(text) : null;
 }
 
-function nearest(typed: string, fields: readonly Field[]): string[] {
-  const like = fieldsLike(typed, fields);
+function similarFields(typed: string, fields: readonly Field[]): string[] {
+  const matches = matchingFields(typed, fields);
   const lower = typed.toLowerCase();
   const parts = lower.split(/[^a-z0-9]+/).filter((part) => part.length > 2);
-  const near = fields.filter((field) => parts.some((part) => field.ref.toLowerCase().includes(part)));
-  return (like.length > 0 ? like : near).slice(0, 3).map((field) => field.ref);
+  const similar = fields.filter((field) => parts.some((part) => field.ref.toLowerCase().includes(part)));
+  return (matches.length > 0 ? matches : similar).slice(0, 3).map((field) => field.ref);
 }

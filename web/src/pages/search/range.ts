@@ -1,4 +1,4 @@
-import { formatInstant, type Instant, instantOf, parseInstant, type Zone } from "../../lib/time";
+import { formatInstant, type Instant, instantOf, parseInstant, type TimeZone } from "../../lib/time";
 
 /** A time range as specified: relative to now, or absolute. */
 export type Range =
@@ -11,8 +11,8 @@ export type Window = { readonly from: string; readonly to: string };
 export const PRESETS = ["15m", "1h", "6h", "24h", "7d"] as const;
 export const DEFAULT_RANGE = { kind: "last", text: "1h" } as const satisfies Range;
 
-const LENGTHS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 };
-const MOST = 10 * 366 * 86_400;
+const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 };
+const MAX_SECONDS = 10 * 366 * 86_400;
 
 /** Parses `90m`, `1h 30m` or `7d` to seconds. Returns `null` if it is invalid, zero, or longer than traces can be stored. */
 export function parseLength(text: string): number | null {
@@ -22,23 +22,23 @@ export function parseLength(text: string): number | null {
   }
   let seconds = 0;
   for (const [, number = "", unit = ""] of compact.matchAll(/(\d+(?:\.\d+)?)\s*([smhdw])/g)) {
-    seconds += Number(number) * (LENGTHS[unit] ?? 0);
+    seconds += Number(number) * (UNIT_SECONDS[unit] ?? 0);
   }
-  return seconds >= 1 && seconds <= MOST ? Math.round(seconds) : null;
+  return seconds >= 1 && seconds <= MAX_SECONDS ? Math.round(seconds) : null;
 }
 
 /** Formats seconds in the largest unit up to days that needs no fraction, which other parsers than {@link parseLength} also
  * accept. */
 export function lengthText(seconds: number): string {
-  const unit = (["d", "h", "m"] as const).find((unit) => seconds % (LENGTHS[unit] ?? 1) === 0) ?? "s";
-  return `${seconds / (LENGTHS[unit] ?? 1)}${unit}`;
+  const unit = (["d", "h", "m"] as const).find((unit) => seconds % (UNIT_SECONDS[unit] ?? 1) === 0) ?? "s";
+  return `${seconds / (UNIT_SECONDS[unit] ?? 1)}${unit}`;
 }
 
 /** RFC 3339 in UTC, without trailing zeros. */
-export function shortTime(instant: Instant): string {
-  const whole = new Date(instant.seconds * 1000).toISOString().slice(0, 19);
+export function formatUtc(instant: Instant): string {
+  const seconds = new Date(instant.seconds * 1000).toISOString().slice(0, 19);
   const fraction = String(instant.nanos).padStart(9, "0").replace(/0+$/, "");
-  return `${whole}${fraction === "" ? "" : `.${fraction}`}Z`;
+  return `${seconds}${fraction === "" ? "" : `.${fraction}`}Z`;
 }
 
 /** The window of a range for a search that starts now. */
@@ -48,13 +48,13 @@ export function windowOf(range: Range, now: Date): Window {
   }
   const seconds = parseLength(range.text) ?? 3_600;
   return {
-    from: shortTime(instantOf(new Date(now.getTime() - seconds * 1000))),
-    to: shortTime(instantOf(now)),
+    from: formatUtc(instantOf(new Date(now.getTime() - seconds * 1000))),
+    to: formatUtc(instantOf(now)),
   };
 }
 
 /** The next wider preset, for a search without results. */
-export function wider(range: Range): Range | null {
+export function widerRange(range: Range): Range | null {
   const seconds = range.kind === "last" ? parseLength(range.text) : secondsBetween(range.from, range.to);
   if (seconds === null) {
     return null;
@@ -69,12 +69,12 @@ export function wider(range: Range): Range | null {
     const margin = Math.max(1_800, seconds);
     return {
       kind: "absolute",
-      from: shortTime({ ...from, seconds: from.seconds - margin }),
-      to: shortTime({ ...to, seconds: to.seconds + margin }),
+      from: formatUtc({ ...from, seconds: from.seconds - margin }),
+      to: formatUtc({ ...to, seconds: to.seconds + margin }),
     };
   }
-  const longer = ["24h", "7d", "30d"].find((text) => (parseLength(text) ?? 0) > seconds);
-  return longer === undefined ? null : { kind: "last", text: longer };
+  const widerPreset = ["24h", "7d", "30d"].find((text) => (parseLength(text) ?? 0) > seconds);
+  return widerPreset === undefined ? null : { kind: "last", text: widerPreset };
 }
 
 function secondsBetween(from: string, to: string): number | null {
@@ -83,24 +83,25 @@ function secondsBetween(from: string, to: string): number | null {
 }
 
 /** Parses typed times in the displayed zone: `09:30`, `2026-11-21`, `2026-11-21 09:30:15.5`, RFC 3339, `now`. */
-export function parseTyped(text: string, zone: Zone, now: Date): Instant | null {
+export function parseTime(text: string, zone: TimeZone, now: Date): Instant | null {
   const trimmed = text.trim();
   if (trimmed.toLowerCase() === "now") {
     return instantOf(now);
   }
-  const back = /^(?:now\s*)?-\s*(.+)$/i.exec(trimmed)?.[1];
-  if (back !== undefined) {
-    const seconds = parseLength(back);
+  const secondsAgo = /^(?:now\s*)?-\s*(.+)$/i.exec(trimmed)?.[1];
+  if (secondsAgo !== undefined) {
+    const seconds = parseLength(secondsAgo);
     return seconds === null ? null : instantOf(new Date(now.getTime() - seconds * 1000));
   }
   if (/(Z|[+-]\d{2}:\d{2})$/.test(trimmed) && trimmed.length > 10) {
     return parseInstant(trimmed);
   }
   const today = formatInstant(instantOf(now), zone, 0).slice(0, 10);
-  const dated = /^\d{1,2}:\d{2}/.test(trimmed) ? `${today} ${trimmed}` : trimmed;
+  const withDate = /^\d{1,2}:\d{2}/.test(trimmed) ? `${today} ${trimmed}` : trimmed;
   const [, year, month, day, hour = "0", minute = "0", second = "0", fraction = ""] =
-    /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?$/.exec(dated) ??
-    [];
+    /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?$/.exec(
+      withDate,
+    ) ?? [];
   if (year === undefined || month === undefined || day === undefined) {
     return null;
   }
@@ -123,22 +124,22 @@ export function parseTyped(text: string, zone: Zone, now: Date): Instant | null 
 }
 
 /** A typed range, or an error message. */
-export function typedRange(from: string, to: string, zone: Zone, now: Date): Range | { problem: string } {
-  const start = parseTyped(from, zone, now);
-  const end = to.trim() === "" ? instantOf(now) : parseTyped(to, zone, now);
+export function parseRange(from: string, to: string, zone: TimeZone, now: Date): Range | { error: string } {
+  const start = parseTime(from, zone, now);
+  const end = to.trim() === "" ? instantOf(now) : parseTime(to, zone, now);
   if (start === null || end === null) {
     return {
-      problem: `“${(start === null ? from : to).trim() || "nothing"}” is no time. Write 09:30, 2026-11-21 or 2026-11-21 09:30:15.`,
+      error: `“${(start === null ? from : to).trim() || "nothing"}” is no time. Write 09:30, 2026-11-21 or 2026-11-21 09:30:15.`,
     };
   }
   if (end.seconds - start.seconds + (end.nanos - start.nanos) / 1e9 <= 0) {
-    return { problem: "The end must be after the start." };
+    return { error: "The end must be after the start." };
   }
-  return { kind: "absolute", from: shortTime(start), to: shortTime(end) };
+  return { kind: "absolute", from: formatUtc(start), to: formatUtc(end) };
 }
 
 /** A time for an input, without trailing zeros. */
-export function typedForm(time: string, zone: Zone): string {
+export function inputText(time: string, zone: TimeZone): string {
   const instant = parseInstant(time);
   if (instant === null) {
     return time;
@@ -148,15 +149,15 @@ export function typedForm(time: string, zone: Zone): string {
 }
 
 /** Formats `1h` as `1 h`. */
-export function spaced(text: string): string {
+export function spaceUnits(text: string): string {
   return text.replace(/(\d)([a-z])/g, "$1 $2").replace(/([a-z])(\d)/g, "$1 $2");
 }
 
 /** A short label of a range. */
-export function rangeLabel(range: Range, zone: Zone): string {
+export function rangeLabel(range: Range, zone: TimeZone): string {
   if (range.kind === "last") {
-    return `last ${spaced(range.text)}`;
+    return `last ${spaceUnits(range.text)}`;
   }
-  const [from, to] = [typedForm(range.from, zone), typedForm(range.to, zone)];
+  const [from, to] = [inputText(range.from, zone), inputText(range.to, zone)];
   return `${from} – ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) || to : to}`;
 }

@@ -1,34 +1,44 @@
 import { toWire, type WireCondition } from "./conditions";
-import { errorsOnly, type Field } from "./fields";
-import { type Read, readConditions } from "./parse";
+import { errorCondition, type Field } from "./fields";
+import { type ParsedCondition, parseConditions } from "./parse";
 import type { SearchUrl } from "./url";
 
 /** The search in the URL, resolved to the available fields. */
-export type Asked = {
-  readonly reads: readonly Read[];
+export type ResolvedSearch = {
+  readonly parsedConditions: readonly ParsedCondition[];
   /** `null` while the fields are unknown, or if a part is invalid: omitting it would find other traces. */
   readonly conditions: readonly WireCondition[] | null;
-  readonly problem: string | null;
+  readonly error: string | null;
 };
 
-export function askedOf(url: SearchUrl, fields: readonly Field[] | null, maxValues: number): Asked {
+export function resolveSearch(
+  url: SearchUrl,
+  fields: readonly Field[] | null,
+  maxValues: number,
+): ResolvedSearch {
   if (url.where === undefined && url.errors === undefined) {
-    return { reads: [], conditions: [], problem: null };
+    return { parsedConditions: [], conditions: [], error: null };
   }
   if (fields === null) {
-    return { reads: [], conditions: null, problem: null };
+    return { parsedConditions: [], conditions: null, error: null };
   }
-  const reads = readConditions(url.where ?? "", fields, maxValues);
-  const conditions = reads.filter((read) => "condition" in read).map((read) => toWire(read.condition));
-  const errors = url.errors === true ? errorsOnly(fields) : null;
-  if (url.errors === true && errors === null) {
-    const problem = "No field that you may search holds the status of spans. Switch “Errors only” off.";
-    return { reads, conditions: null, problem };
+  const parsedConditions = parseConditions(url.where ?? "", fields, maxValues);
+  const conditions = parsedConditions
+    .filter((parsed) => "condition" in parsed)
+    .map((parsed) => toWire(parsed.condition));
+  const statusCondition = url.errors === true ? errorCondition(fields) : null;
+  if (url.errors === true && statusCondition === null) {
+    const error = "No field that you may search holds the status of spans. Switch “Errors only” off.";
+    return { parsedConditions, conditions: null, error };
   }
   return {
-    reads,
+    parsedConditions,
     conditions:
-      conditions.length < reads.length ? null : errors === null ? conditions : [...conditions, errors],
-    problem: null,
+      conditions.length < parsedConditions.length
+        ? null
+        : statusCondition === null
+          ? conditions
+          : [...conditions, statusCondition],
+    error: null,
   };
 }

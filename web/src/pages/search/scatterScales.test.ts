@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import {
   durationMarks,
+  durationPosition,
   durationScale,
-  durationShare,
-  nearest,
+  nearestPoint,
   type Point,
   timeMarks,
   timeScale,
-} from "./scatter";
+} from "./scatterScales";
 
 const point = (at: number, nanos: number): Point => ({ id: `${at}`, at, nanos, error: false });
 const T = Date.UTC(2026, 10, 21, 23, 0, 0);
@@ -27,8 +27,8 @@ describe("the duration scale", () => {
 
   it("is logarithmic, and clamps to its ends", () => {
     const scale = { min: 1e6, max: 1e10 };
-    expect(durationShare(1e8, scale)).toBeCloseTo(0.5);
-    expect([durationShare(0, scale), durationShare(1e15, scale)]).toEqual([0, 1]);
+    expect(durationPosition(1e8, scale)).toBeCloseTo(0.5);
+    expect([durationPosition(0, scale), durationPosition(1e15, scale)]).toEqual([0, 1]);
   });
 
   it("has a limited number of marks", () => {
@@ -61,10 +61,10 @@ describe("the time scale", () => {
 });
 
 it("the nearest point is `null` if none is within reach", () => {
-  const places = [
+  const plottedPoints = [
     { x: 0, y: 0 },
     { x: 10, y: 0 },
   ];
-  expect(nearest(places, 8, 1, 5)).toBe(places[1]);
-  expect(nearest(places, 5, 20, 5)).toBeNull();
+  expect(nearestPoint(plottedPoints, 8, 1, 5)).toBe(plottedPoints[1]);
+  expect(nearestPoint(plottedPoints, 5, 20, 5)).toBeNull();
 });

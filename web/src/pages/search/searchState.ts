@@ -1,18 +1,18 @@
 import type { Api } from "../../api/client";
 import type { WireCondition } from "./conditions";
-import type { Line, Progress } from "./lines";
+import type { Line, Progress } from "./ndjson";
 import type { Window } from "./range";
 
 /** The search, which is the same for all of its pages. */
-export type Question = { readonly conditions: readonly WireCondition[]; readonly window: Window };
+export type SearchRequest = { readonly conditions: readonly WireCondition[]; readonly window: Window };
 
 /** A search with the results so far. */
 export type SearchState = {
-  readonly question: Question;
+  readonly request: SearchRequest;
   readonly startedAt: number;
   /** `cancelled` and `failed` searches keep the results so far, which are incomplete. */
   readonly status: "running" | "done" | "cancelled" | "failed";
-  readonly took: number | null;
+  readonly elapsedMs: number | null;
   readonly traces: readonly Api["TraceSummary"][];
   readonly progress: Progress | null;
   /** Cursor of the page after those that are complete. */
@@ -21,12 +21,12 @@ export type SearchState = {
   readonly error: unknown;
 };
 
-export function started(question: Question, now: number): SearchState {
+export function startSearch(request: SearchRequest, now: number): SearchState {
   return {
-    question,
+    request,
     startedAt: now,
     status: "running",
-    took: null,
+    elapsedMs: null,
     traces: [],
     progress: null,
     cursor: null,
@@ -36,17 +36,17 @@ export function started(question: Question, now: number): SearchState {
 }
 
 /** Continues with the next page, or retries the failed one. */
-export function continued(state: SearchState): SearchState {
+export function continueSearch(state: SearchState): SearchState {
   return { ...state, status: "running", progress: null, error: null };
 }
 
 /** Adds lines. Duplicate traces are dropped, because changed data may move a trace to another page. */
-export function withLines(state: SearchState, lines: readonly Line[]): SearchState {
+export function addLines(state: SearchState, lines: readonly Line[]): SearchState {
   let { progress, cursor, pages } = state;
-  const arrived: Api["TraceSummary"][] = [];
+  const newTraces: Api["TraceSummary"][] = [];
   for (const line of lines) {
     if (line.kind === "trace") {
-      arrived.push(line.trace);
+      newTraces.push(line.trace);
     } else if (line.kind === "progress") {
       progress = line.progress;
     } else if (line.kind === "end") {
@@ -54,21 +54,23 @@ export function withLines(state: SearchState, lines: readonly Line[]): SearchSta
       pages += 1;
     }
   }
-  if (arrived.length === 0) {
+  if (newTraces.length === 0) {
     return { ...state, progress, cursor, pages };
   }
-  const known = new Set(state.traces.map((trace) => trace.trace_id));
-  const fresh = arrived.filter((trace) => !known.has(trace.trace_id) && known.add(trace.trace_id));
-  return { ...state, progress, cursor, pages, traces: [...state.traces, ...fresh] };
+  const knownIds = new Set(state.traces.map((trace) => trace.trace_id));
+  const addedTraces = newTraces.filter(
+    (trace) => !knownIds.has(trace.trace_id) && knownIds.add(trace.trace_id),
+  );
+  return { ...state, progress, cursor, pages, traces: [...state.traces, ...addedTraces] };
 }
 
 /** Progress between 0 and 1: the fraction of the service, otherwise from the searched time. */
 export function fractionOf(progress: Progress): number {
-  const [from, to, at] = [progress.from, progress.to, progress.searched_to].map(Date.parse) as [
+  const [from, to, searchedTo] = [progress.from, progress.to, progress.searched_to].map(Date.parse) as [
     number,
     number,
     number,
   ];
-  const fraction = progress.fraction ?? (to > from ? (to - at) / (to - from) : 0);
+  const fraction = progress.fraction ?? (to > from ? (to - searchedTo) / (to - from) : 0);
   return Number.isFinite(fraction) ? Math.min(1, Math.max(0, fraction)) : 0;
 }

@@ -17,12 +17,12 @@ export function isSort(text: string): text is Sort {
 }
 
 /** Sorts traces. Ties keep the service's order. */
-export function sorted(traces: readonly Trace[], sort: Sort): readonly Trace[] {
-  const by = {
+export function sortTraces(traces: readonly Trace[], sort: Sort): readonly Trace[] {
+  const sortKey = {
     newest: null,
     longest: (trace: Trace) => trace.duration_nanos ?? -1,
     errors: (trace: Trace) => trace.error_count ?? -1,
     spans: (trace: Trace) => trace.span_count,
   }[sort];
-  return by === null ? traces : [...traces].sort((one, other) => by(other) - by(one));
+  return sortKey === null ? traces : [...traces].sort((a, b) => sortKey(b) - sortKey(a));
 }

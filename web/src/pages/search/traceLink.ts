@@ -1,7 +1,7 @@
 import type { Api } from "../../api/client";
 
 /** Parameters of a link to a trace: the matching span. */
-export function traceSearch(trace: Api["TraceSummary"]): { span?: string } {
+export function traceLinkSearch(trace: Api["TraceSummary"]): { span?: string } {
   const [span] = trace.matched_span_ids;
   return span === undefined ? {} : { span };
 }

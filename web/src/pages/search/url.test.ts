@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { parseLength, parseTyped, rangeLabel, shortTime, typedRange, wider, windowOf } from "./range";
-import { columnsOf, rangeOf, searchOfUrl, withRange } from "./url";
+import { formatUtc, parseLength, parseRange, parseTime, rangeLabel, widerRange, windowOf } from "./range";
+import { columnsOf, parseSearchUrl, rangeOf, withRange } from "./url";
 
 const NOW = new Date("2026-11-22T00:30:00.500Z");
 
 describe("the URL of the search page", () => {
   it("without parameters means the last hour", () => {
-    expect(searchOfUrl({})).toEqual({});
+    expect(parseSearchUrl({})).toEqual({});
     expect(rangeOf({})).toEqual({ kind: "last", text: "1h" });
   });
 
   it("keeps a whole search", () => {
-    const whole = {
+    const url = {
       where: "ServiceName eq checkout",
       errors: true,
       last: "6h",
@@ -19,32 +19,32 @@ describe("the URL of the search page", () => {
       columns: "start.id",
       chart: "off",
     };
-    expect(searchOfUrl(whole)).toEqual(whole);
-    expect(columnsOf(searchOfUrl(whole))).toEqual(["start", "id"]);
+    expect(parseSearchUrl(url)).toEqual(url);
+    expect(columnsOf(parseSearchUrl(url))).toEqual(["start", "id"]);
   });
 
   it("prefers an absolute range to a relative one", () => {
     const from = "2026-11-21T09:00:00Z";
     const to = "2026-11-21T10:00:00Z";
-    expect(searchOfUrl({ from, to, last: "6h" })).toEqual({ from, to });
+    expect(parseSearchUrl({ from, to, last: "6h" })).toEqual({ from, to });
     expect(withRange({ from, to }, { kind: "last", text: "6h" })).toEqual({ last: "6h" });
     expect(withRange({ last: "6h" }, { kind: "absolute", from, to })).toEqual({ from, to });
   });
 
   it("ignores invalid parameters", () => {
-    const bad = [
+    const invalid = [
       { where: 5, last: "soon", sort: "best", chart: 1, errors: "maybe" },
       { from: "yesterday", to: "2026-11-21T10:00:00Z" },
       { from: "2026-11-21T10:00:00Z", to: "2026-11-21T09:00:00Z" },
       { where: {}, last: [], from: null, to: {}, columns: ["a"], sort: "__proto__" },
       { where: "x".repeat(30_000), last: "99999d", columns: {} },
     ];
-    expect(bad.map(searchOfUrl)).toEqual([{ where: "5" }, {}, {}, {}, {}]);
+    expect(invalid.map(parseSearchUrl)).toEqual([{ where: "5" }, {}, {}, {}, {}]);
   });
 
   it("can have no optional columns", () => {
-    expect(columnsOf(searchOfUrl({ columns: "" }))).toEqual([]);
-    expect(columnsOf(searchOfUrl({ columns: "nothing,id,__proto__" }))).toEqual(["id"]);
+    expect(columnsOf(parseSearchUrl({ columns: "" }))).toEqual([]);
+    expect(columnsOf(parseSearchUrl({ columns: "nothing,id,__proto__" }))).toEqual(["id"]);
   });
 });
 
@@ -69,9 +69,11 @@ describe("relative ranges", () => {
   });
 
   it("are widened to the next preset", () => {
-    expect(wider({ kind: "last", text: "1h" })).toEqual({ kind: "last", text: "24h" });
-    expect(wider({ kind: "last", text: "30d" })).toBeNull();
-    expect(wider({ kind: "absolute", from: "2026-11-21T09:00:00Z", to: "2026-11-21T09:10:00Z" })).toEqual({
+    expect(widerRange({ kind: "last", text: "1h" })).toEqual({ kind: "last", text: "24h" });
+    expect(widerRange({ kind: "last", text: "30d" })).toBeNull();
+    expect(
+      widerRange({ kind: "absolute", from: "2026-11-21T09:00:00Z", to: "2026-11-21T09:10:00Z" }),
+    ).toEqual({
       kind: "absolute",
       from: "2026-11-21T08:30:00Z",
       to: "2026-11-21T09:40:00Z",
@@ -81,8 +83,8 @@ describe("relative ranges", () => {
 
 describe("typed times", () => {
   const utc = (text: string) => {
-    const read = parseTyped(text, "utc", NOW);
-    return read === null ? null : shortTime(read);
+    const parse = parseTime(text, "utc", NOW);
+    return parse === null ? null : formatUtc(parse);
   };
   it.each([
     ["now", "2026-11-22T00:30:00.5Z"],
@@ -100,17 +102,17 @@ describe("typed times", () => {
   );
 
   it("in the local zone are local times", () => {
-    const read = parseTyped("2026-07-01 12:00", "local", NOW);
-    expect(read?.seconds).toBe(new Date(2026, 6, 1, 12).getTime() / 1000);
+    const parse = parseTime("2026-07-01 12:00", "local", NOW);
+    expect(parse?.seconds).toBe(new Date(2026, 6, 1, 12).getTime() / 1000);
   });
 
   it("form a range, or give an error", () => {
-    expect(typedRange("09:00", "10:00", "utc", NOW)).toMatchObject({ from: "2026-11-22T09:00:00Z" });
-    expect(typedRange("10:00", "09:00", "utc", NOW)).toMatchObject({
-      problem: expect.stringContaining("after the start"),
+    expect(parseRange("09:00", "10:00", "utc", NOW)).toMatchObject({ from: "2026-11-22T09:00:00Z" });
+    expect(parseRange("10:00", "09:00", "utc", NOW)).toMatchObject({
+      error: expect.stringContaining("after the start"),
     });
-    expect(typedRange("noon", "", "utc", NOW)).toMatchObject({
-      problem: expect.stringContaining("“noon” is no time"),
+    expect(parseRange("noon", "", "utc", NOW)).toMatchObject({
+      error: expect.stringContaining("“noon” is no time"),
     });
   });
 

@@ -1,8 +1,8 @@
 import { parseInstant } from "../../lib/time";
 import { type Column, DEFAULT_COLUMNS, isColumn } from "./columns";
-import { addressText } from "./conditions";
+import { urlText } from "./conditions";
 import type { Field } from "./fields";
-import type { Read } from "./parse";
+import type { ParsedCondition } from "./parse";
 import { DEFAULT_RANGE, parseLength, type Range } from "./range";
 import { isSort, type Sort } from "./sorting";
 
@@ -20,52 +20,52 @@ export type SearchUrl = {
 };
 
 /** Maximum length. Longer texts are not shared as links, and would slow the page down. */
-const MOST = 20_000;
+const MAX_LENGTH = 20_000;
 
 /** Text of a parameter; the router parses numbers as such. */
-function text(value: unknown): string | undefined {
-  const read = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
-  return read.trim() === "" || read.length > MOST ? undefined : read.trim();
+function textParam(value: unknown): string | undefined {
+  const text = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
+  return text.trim() === "" || text.length > MAX_LENGTH ? undefined : text.trim();
 }
 
 /** Parses a URL. Invalid parameters are ignored. */
-export function searchOfUrl(search: Record<string, unknown>): SearchUrl {
-  const found: SearchUrl = {};
-  const where = text(search.where);
+export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
+  const url: SearchUrl = {};
+  const where = textParam(search.where);
   if (where !== undefined) {
-    found.where = where;
+    url.where = where;
   }
   if (search.errors === true || search.errors === "true" || search.errors === 1) {
-    found.errors = true;
+    url.errors = true;
   }
-  const [from, to] = [time(search.from), time(search.to)];
-  const last = text(search.last);
+  const [from, to] = [timeParam(search.from), timeParam(search.to)];
+  const last = textParam(search.last);
   if (from !== undefined && to !== undefined && Date.parse(from) < Date.parse(to)) {
-    found.from = from;
-    found.to = to;
+    url.from = from;
+    url.to = to;
   } else if (last !== undefined && parseLength(last) !== null && last !== DEFAULT_RANGE.text) {
-    found.last = last;
+    url.last = last;
   }
-  const sort = text(search.sort);
+  const sort = textParam(search.sort);
   if (sort !== undefined && isSort(sort) && sort !== "newest") {
-    found.sort = sort;
+    url.sort = sort;
   }
   const columns =
-    text(search.columns)
+    textParam(search.columns)
       ?.split(/[\s.,]+/)
       .filter(isColumn) ?? [];
   if (typeof search.columns === "string" && columns.join(".") !== DEFAULT_COLUMNS.join(".")) {
-    found.columns = columns.join(".");
+    url.columns = columns.join(".");
   }
   if (search.chart === "off") {
-    found.chart = "off";
+    url.chart = "off";
   }
-  return found;
+  return url;
 }
 
-function time(value: unknown): string | undefined {
-  const read = text(value);
-  return read === undefined || parseInstant(read) === null ? undefined : read;
+function timeParam(value: unknown): string | undefined {
+  const text = textParam(value);
+  return text === undefined || parseInstant(text) === null ? undefined : text;
 }
 
 export function rangeOf({ from, to, last }: SearchUrl): Range {
@@ -86,15 +86,19 @@ export function withRange(
 }
 
 /** The URL parameters with other conditions. */
-export function withReads(
+export function withConditions(
   { where: _, ...rest }: SearchUrl,
-  reads: readonly Read[],
+  conditions: readonly ParsedCondition[],
   fields: readonly Field[],
 ): SearchUrl {
-  const read = reads.filter((one) => "condition" in one).map((one) => one.condition);
+  const valid = conditions
+    .filter((condition) => "condition" in condition)
+    .map((condition) => condition.condition);
   // Invalid parts stay as written until the user removes them.
-  const wrong = reads.filter((one) => "problem" in one).map((one) => one.text);
-  const where = [addressText(read, fields), ...wrong].filter(Boolean).join(" and ");
+  const invalidTexts = conditions
+    .filter((condition) => "error" in condition)
+    .map((condition) => condition.text);
+  const where = [urlText(valid, fields), ...invalidTexts].filter(Boolean).join(" and ");
   return where === "" ? rest : { ...rest, where };
 }
 

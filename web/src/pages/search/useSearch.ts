@@ -3,10 +3,10 @@ import { useCallback, useEffect, useRef } from "react";
 import { queryClient } from "../../api/queries";
 import { writeJson } from "../../lib/json";
 import type { WireCondition } from "./conditions";
-import type { Line } from "./lines";
+import { fetchPage } from "./fetchPage";
+import type { Line } from "./ndjson";
 import { type Range, windowOf } from "./range";
-import { page } from "./run";
-import { continued, type SearchState, started, withLines } from "./state";
+import { addLines, continueSearch, type SearchState, startSearch } from "./searchState";
 
 /** A search to run; `viewer` identifies the user and access that it runs with. */
 export type Search = {
@@ -25,62 +25,64 @@ const stateQuery = (key: string) =>
   });
 
 /** Milliseconds between updates of the page: lines may arrive one by one, and rendering takes longer than parsing. */
-const SHOWN_EVERY = 80;
+const UPDATE_INTERVAL_MS = 80;
 
-export type Run = {
+export type SearchRun = {
   readonly state: SearchState | undefined;
-  readonly again: () => void;
-  readonly more: () => void;
+  readonly restart: () => void;
+  readonly loadMore: () => void;
   readonly cancel: () => void;
 };
 
 /** Runs a search, unless its results are cached. */
-export function useSearch(search: Search | null): Run {
+export function useSearch(search: Search | null): SearchRun {
   const key = search === null ? "" : writeJson(search, 0);
   const { data: state } = useQuery(stateQuery(key));
   const controller = useRef<AbortController | null>(null);
 
   const start = useCallback(async (key: string, from: SearchState) => {
     controller.current?.abort();
-    const own = new AbortController();
-    controller.current = own;
+    const ownController = new AbortController();
+    controller.current = ownController;
     const { queryKey } = stateQuery(key);
-    const change = (next: (old: SearchState) => SearchState) => {
-      if (!own.signal.aborted) {
-        queryClient.setQueryData(queryKey, (old) => (old === undefined ? undefined : next(old)));
+    const update = (next: (previous: SearchState) => SearchState) => {
+      if (!ownController.signal.aborted) {
+        queryClient.setQueryData(queryKey, (previous) =>
+          previous === undefined ? undefined : next(previous),
+        );
       }
     };
     queryClient.setQueryData(queryKey, from);
-    const asked = Date.now();
-    const took = () => from.took ?? Date.now() - asked;
-    let waiting: Line[] = [];
+    const startedAt = Date.now();
+    const elapsed = () => from.elapsedMs ?? Date.now() - startedAt;
+    let pendingLines: Line[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const show = () => {
+    const flush = () => {
       clearTimeout(timer);
       timer = undefined;
-      const lines = waiting;
-      waiting = [];
+      const lines = pendingLines;
+      pendingLines = [];
       if (lines.length > 0) {
-        change((old) => withLines(old, lines));
+        update((previous) => addLines(previous, lines));
       }
     };
     try {
-      for await (const lines of page(from.question, from.cursor, own.signal)) {
-        waiting.push(...lines);
-        timer ??= setTimeout(show, SHOWN_EVERY);
+      for await (const lines of fetchPage(from.request, from.cursor, ownController.signal)) {
+        pendingLines.push(...lines);
+        timer ??= setTimeout(flush, UPDATE_INTERVAL_MS);
       }
-      show();
-      change((old) => ({ ...old, status: "done", took: took(), progress: null }));
+      flush();
+      update((previous) => ({ ...previous, status: "done", elapsedMs: elapsed(), progress: null }));
     } catch (error) {
-      show();
-      change((old) => ({ ...old, status: "failed", took: took(), error }));
+      flush();
+      update((previous) => ({ ...previous, status: "failed", elapsedMs: elapsed(), error }));
     }
   }, []);
 
-  const begin = useCallback(
+  const startNew = useCallback(
     (search: Search) => {
-      const question = { conditions: search.conditions, window: windowOf(search.range, new Date()) };
-      void start(writeJson(search, 0), started(question, Date.now()));
+      const request = { conditions: search.conditions, window: windowOf(search.range, new Date()) };
+      void start(writeJson(search, 0), startSearch(request, Date.now()));
     },
     [start],
   );
@@ -89,12 +91,12 @@ export function useSearch(search: Search | null): Run {
     () => () => {
       controller.current?.abort();
       const { queryKey } = stateQuery(key);
-      const left = queryClient.getQueryData(queryKey);
+      const last = queryClient.getQueryData(queryKey);
       // An unfinished search without a complete page is removed, and runs again when the user returns to it. Complete pages stay.
-      if (left?.status === "running" && left.pages === 0) {
+      if (last?.status === "running" && last.pages === 0) {
         queryClient.removeQueries({ queryKey, exact: true });
-      } else if (left?.status === "running") {
-        queryClient.setQueryData(queryKey, { ...left, status: "cancelled", progress: null });
+      } else if (last?.status === "running") {
+        queryClient.setQueryData(queryKey, { ...last, status: "cancelled", progress: null });
       }
     },
     [key],
@@ -103,26 +105,26 @@ export function useSearch(search: Search | null): Run {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the key represents the search, which is another object each time
   useEffect(() => {
     if (search !== null && state === undefined) {
-      begin(search);
+      startNew(search);
     }
-  }, [key, state === undefined, begin]);
+  }, [key, state === undefined, startNew]);
 
   return {
     state,
-    again: () => {
+    restart: () => {
       if (search !== null) {
-        begin(search);
+        startNew(search);
       }
     },
-    more: () => {
+    loadMore: () => {
       if (state !== undefined && state.status !== "running" && (state.cursor !== null || state.pages === 0)) {
-        void start(key, continued(state));
+        void start(key, continueSearch(state));
       }
     },
     cancel: () => {
       controller.current?.abort();
-      queryClient.setQueryData(stateQuery(key).queryKey, (old): SearchState | undefined =>
-        old?.status === "running" ? { ...old, status: "cancelled" } : old,
+      queryClient.setQueryData(stateQuery(key).queryKey, (previous): SearchState | undefined =>
+        previous?.status === "running" ? { ...previous, status: "cancelled" } : previous,
       );
     },
   };

@@ -3,10 +3,10 @@ import { useDisclosure } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import type { Api } from "../../api/client";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { type Candidate, fieldKey, type LogicalType, TYPE_LABELS, typesOfMap } from "./fields";
 
-const ANY: LogicalType[] = ["string", "number", "boolean", "string_array"];
+const ANY_TYPE: LogicalType[] = ["string", "number", "boolean", "string_array"];
 
 /** Adds a map key that the sample does not contain. */
 export function AddField({
@@ -22,18 +22,18 @@ export function AddField({
   onAdd: (field: { key: string; map: string; name: string }, type: LogicalType) => void;
 }) {
   const [opened, { open, close }] = useDisclosure();
-  const [chosen, setMap] = useState<string | null>(null);
+  const [selectedMap, setSelectedMap] = useState<string | null>(null);
   const [name, setName] = useState("");
-  const [asked, setType] = useState<LogicalType | null>(null);
-  const map = chosen ?? maps[0] ?? "";
-  const known = candidates.find((candidate) => candidate.key === fieldKey(map, name));
-  const types = known?.types ?? typesOfMap(detail, map) ?? ANY;
-  const type = asked !== null && types.includes(asked) ? asked : (types[0] ?? "string");
-  const isLong = [...name].length > 512;
+  const [selectedType, setSelectedType] = useState<LogicalType | null>(null);
+  const map = selectedMap ?? maps[0] ?? "";
+  const existing = candidates.find((candidate) => candidate.key === fieldKey(map, name));
+  const types = existing?.types ?? typesOfMap(detail, map) ?? ANY_TYPE;
+  const type = selectedType !== null && types.includes(selectedType) ? selectedType : (types[0] ?? "string");
+  const isTooLong = [...name].length > 512;
   const add = () => {
     onAdd({ key: fieldKey(map, name), map, name }, type);
     setName("");
-    setType(null);
+    setSelectedType(null);
     close();
   };
   return (
@@ -51,20 +51,20 @@ export function AddField({
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            if (name !== "" && !isLong) {
+            if (name !== "" && !isTooLong) {
               add();
             }
           }}
         >
           <Stack gap="sm">
-            <Text size="sm" c="var(--tw-quiet)">
+            <Text size="sm" c="var(--tw-text-secondary)">
               Only a sample of spans was read. Enter a key that the sample lacks, exactly as in the spans.
             </Text>
             <Select
               label="Map or JSON column"
-              data={maps.map((value) => ({ value, label: visible(value) }))}
+              data={maps.map((value) => ({ value, label: sanitize(value) }))}
               value={map}
-              onChange={setMap}
+              onChange={setSelectedMap}
               allowDeselect={false}
             />
             <TextInput
@@ -74,7 +74,7 @@ export function AddField({
               required
               value={name}
               onChange={(event) => setName(event.currentTarget.value)}
-              error={isLong ? "At most 512 characters." : undefined}
+              error={isTooLong ? "At most 512 characters." : undefined}
               description={
                 name !== name.trim() ? "Begins or ends with a space, which is part of the key." : undefined
               }
@@ -82,14 +82,18 @@ export function AddField({
             <NativeSelect
               label="Type"
               value={type}
-              onChange={(event) => setType(types.find((one) => one === event.currentTarget.value) ?? null)}
+              onChange={(event) =>
+                setSelectedType(
+                  types.find((candidateType) => candidateType === event.currentTarget.value) ?? null,
+                )
+              }
               data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
             />
             <Group justify="flex-end">
               <Button variant="default" onClick={close}>
                 Cancel
               </Button>
-              <Button type="submit" disabled={name === "" || isLong}>
+              <Button type="submit" disabled={name === "" || isTooLong}>
                 Add
               </Button>
             </Group>

@@ -1,16 +1,16 @@
 import { Button, Group, Stack, Table, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { Api } from "../../api/client";
-import { Visible } from "../../components/Visible";
-import { DISPLAYED, STRUCTURAL } from "./columns";
+import { SanitizedText } from "../../components/SanitizedText";
+import { DISPLAYED_COLUMNS, STRUCTURAL_COLUMNS } from "./columns";
 import classes from "./source.module.css";
 
 /** The bound table, and the purpose of its columns. */
 export function BindingView({ binding, version }: { binding: Api["Binding"]; version: number }) {
   const { database, table } = binding;
   const rows = [
-    ...STRUCTURAL.map(({ member, label, purpose }) => ({ label, purpose, column: binding[member] })),
-    ...DISPLAYED.map(({ member, label, purpose }) => ({
+    ...STRUCTURAL_COLUMNS.map(({ member, label, purpose }) => ({ label, purpose, column: binding[member] })),
+    ...DISPLAYED_COLUMNS.map(({ member, label, purpose }) => ({
       label,
       purpose,
       column: binding.display?.[member] ?? null,
@@ -27,7 +27,7 @@ export function BindingView({ binding, version }: { binding: Api["Binding"]; ver
         <Text>
           Spans are read from{" "}
           <Text span inherit className={classes.name} fw={600}>
-            <Visible text={`${database}.${table}`} />
+            <SanitizedText text={`${database}.${table}`} />
           </Text>{" "}
           as of version {version}.
         </Text>
@@ -63,11 +63,11 @@ export function BindingView({ binding, version }: { binding: Api["Binding"]; ver
             {rows.map(({ label, purpose, column }) => (
               <Table.Tr key={label}>
                 <Table.Td style={{ whiteSpace: "nowrap" }}>{label}</Table.Td>
-                <Table.Td className={column === null ? classes.quiet : classes.name}>
-                  {column === null ? "none" : <Visible text={column} />}
+                <Table.Td className={column === null ? classes.secondary : classes.name}>
+                  {column === null ? "none" : <SanitizedText text={column} />}
                 </Table.Td>
                 <Table.Td visibleFrom="sm">
-                  <Text size="sm" c="var(--tw-quiet)">
+                  <Text size="sm" c="var(--tw-text-secondary)">
                     {purpose}
                   </Text>
                 </Table.Td>

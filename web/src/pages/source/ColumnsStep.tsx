@@ -1,80 +1,81 @@
 import { Alert, Button, Group, Select, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { ApiError, api, ask } from "../../api/client";
+import { ApiError, api, unwrap } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
 import {
+  type BindingDraft,
   bindingOf,
-  DISPLAYED,
-  type Draft,
-  doubled,
+  DISPLAYED_COLUMNS,
   draftOf,
+  duplicateColumns,
   indexCandidates,
-  STRUCTURAL,
+  STRUCTURAL_COLUMNS,
   sameDraft,
 } from "./columns";
-import { IntoView } from "./IntoView";
 import { Loading } from "./Loading";
-import { schemaQuery, sourceChanged, tableQuery, tablesQuery } from "./queries";
-import { memberErrors } from "./refusals";
+import { invalidateSource, schemaQuery, tableQuery, tablesQuery } from "./queries";
+import { memberErrors } from "./rejection";
+import { ScrollIntoView } from "./ScrollIntoView";
 import { StepBar } from "./StepBar";
 import classes from "./source.module.css";
 
-type Chosen = { database: string; table: string };
+type TableName = { database: string; table: string };
 
 /** Step that maps the columns of the table. */
 export function ColumnsStep({
-  chosen,
+  selected,
   draft,
   onDraft,
   onBack,
   onBound,
 }: {
-  chosen: Chosen;
+  selected: TableName;
   /** Earlier selections on this step, or `null`. */
-  draft: Draft | null;
-  onDraft: (draft: Draft) => void;
+  draft: BindingDraft | null;
+  onDraft: (draft: BindingDraft) => void;
   onBack: () => void;
   /** Called with the service's warnings about the stored binding. */
   onBound: (warnings: string[]) => void;
 }) {
-  const { database, table } = chosen;
+  const { database, table } = selected;
   const schema = useQuery(schemaQuery);
   const tables = useQuery(tablesQuery);
   const detail = useQuery(tableQuery(database, table));
   const bound = schema.data?.model.binding ?? null;
-  const sameTable = bound?.database === database && bound.table === table;
+  const isSameTable = bound?.database === database && bound.table === table;
   const proposal =
-    tables.data?.find((other) => other.database === database && other.name === table)?.proposal ?? null;
-  const start = draftOf(sameTable ? bound : proposal);
-  const now = draft ?? start;
-  const binding = bindingOf(database, table, now);
-  const isChange = !sameTable || !sameDraft(now, draftOf(bound));
+    tables.data?.find((candidate) => candidate.database === database && candidate.name === table)?.proposal ??
+    null;
+  const initialDraft = draftOf(isSameTable ? bound : proposal);
+  const currentDraft = draft ?? initialDraft;
+  const binding = bindingOf(database, table, currentDraft);
+  const isChange = !isSameTable || !sameDraft(currentDraft, draftOf(bound));
 
   const bind = useMutation({
     mutationFn: async () => {
       if (binding === null || schema.data === undefined) {
         return [];
       }
-      const header = bound === null ? {} : { "If-Match": schema.data.tag };
-      const answer = await ask(api.PUT("/schema/binding", { body: binding, params: { header } }));
-      await sourceChanged();
-      return answer.warnings;
+      const header = bound === null ? {} : { "If-Match": schema.data.etag };
+      const response = await unwrap(api.PUT("/schema/binding", { body: binding, params: { header } }));
+      await invalidateSource();
+      return response.warnings;
     },
     onSuccess: onBound,
-    // After a conflict, reload the binding and its tag.
+    // After a conflict, reload the binding and its ETag.
     onError: () => void queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
   });
   const errors = memberErrors(bind.error);
 
-  const failed = [schema, tables, detail].find((query) => query.error !== null);
-  if (failed !== undefined) {
+  const failedQuery = [schema, tables, detail].find((query) => query.error !== null);
+  if (failedQuery !== undefined) {
     return (
       <Stack>
-        <ErrorNotice error={failed.error} onRetry={() => void failed.refetch()} />
+        <ErrorNotice error={failedQuery.error} onRetry={() => void failedQuery.refetch()} />
         <Group>
           <Button variant="default" onClick={onBack}>
             Back
@@ -84,24 +85,24 @@ export function ColumnsStep({
     );
   }
   if (schema.data === undefined || tables.data === undefined || detail.data === undefined) {
-    return <Loading what="columns" />;
+    return <Loading label="columns" />;
   }
   const columns = detail.data.columns;
-  const set = (member: keyof Draft, value: string | null) => {
+  const setColumn = (member: keyof BindingDraft, value: string | null) => {
     bind.reset();
-    onDraft({ ...now, [member]: value ?? "" });
+    onDraft({ ...currentDraft, [member]: value ?? "" });
   };
-  const twice = doubled(now);
-  const choices = (fits: (column: (typeof columns)[number]) => boolean, chosenNow: string) => {
-    const fitting = columns.filter(fits);
-    const data = fitting.map((column) => ({
+  const duplicates = duplicateColumns(currentDraft);
+  const columnOptions = (fits: (column: (typeof columns)[number]) => boolean, selectedColumn: string) => {
+    const suitableColumns = columns.filter(fits);
+    const data = suitableColumns.map((column) => ({
       value: column.name,
-      label: `${visible(column.name)} · ${visible(column.type)}`,
+      label: `${sanitize(column.name)} · ${sanitize(column.type)}`,
     }));
     // A bound column stays visible, even if it no longer exists.
-    return chosenNow === "" || fitting.some((column) => column.name === chosenNow)
+    return selectedColumn === "" || suitableColumns.some((column) => column.name === selectedColumn)
       ? data
-      : [...data, { value: chosenNow, label: `${visible(chosenNow)} · does not fit` }];
+      : [...data, { value: selectedColumn, label: `${sanitize(selectedColumn)} · does not fit` }];
   };
   const indexes = indexCandidates(tables.data, database, table);
   return (
@@ -109,15 +110,15 @@ export function ColumnsStep({
       <Text maw={720}>
         Map the columns of{" "}
         <Text span className={classes.name}>
-          <Visible text={`${database}.${table}`} />
+          <SanitizedText text={`${database}.${table}`} />
         </Text>
         .{" "}
-        {draft === null && proposal !== null && !sameTable
+        {draft === null && proposal !== null && !isSameTable
           ? "They were recognised by name and type. Please check."
           : "Only columns whose type fits are offered."}
       </Text>
       {bind.error !== null && (
-        <IntoView of={bind.error}>
+        <ScrollIntoView trigger={bind.error}>
           {bind.error instanceof ApiError && bind.error.status === 412 ? (
             <Alert
               role="alert"
@@ -132,28 +133,30 @@ export function ColumnsStep({
           ) : (
             <ErrorNotice error={bind.error} title="The table could not be bound" />
           )}
-        </IntoView>
+        </ScrollIntoView>
       )}
       <section aria-labelledby="structural">
         <Title order={3} id="structural" mb="xs">
           Required
         </Title>
-        <div className={classes.parts}>
-          {STRUCTURAL.map(({ member, label, purpose, fits, wanted }) => (
+        <div className={classes.columns}>
+          {STRUCTURAL_COLUMNS.map(({ member, label, purpose, isSuitable, requirement }) => (
             <Select
               key={member}
               label={label}
               description={purpose}
-              placeholder={`Choose ${wanted}`}
-              nothingFoundMessage={`The table has no other suitable column: ${wanted} is required.`}
+              placeholder={`Choose ${requirement}`}
+              nothingFoundMessage={`The table has no other suitable column: ${requirement} is required.`}
               required
               searchable
-              data={choices(fits, now[member])}
-              value={now[member] === "" ? null : now[member]}
-              onChange={(value) => set(member, value)}
+              data={columnOptions(isSuitable, currentDraft[member])}
+              value={currentDraft[member] === "" ? null : currentDraft[member]}
+              onChange={(value) => setColumn(member, value)}
               error={
                 errors.get(`/${member}`) ??
-                (twice.includes(member) ? "Chosen twice: each of these needs its own column." : undefined)
+                (duplicates.includes(member)
+                  ? "Chosen twice: each of these needs its own column."
+                  : undefined)
               }
             />
           ))}
@@ -163,23 +166,23 @@ export function ColumnsStep({
         <Title order={3} id="displayed" mb={4}>
           For display
         </Title>
-        <Text size="sm" c="var(--tw-quiet)" mb="xs">
+        <Text size="sm" c="var(--tw-text-secondary)" mb="xs">
           Optional. Results and traces show less without them.
         </Text>
-        <div className={classes.parts}>
-          {DISPLAYED.map(({ member, label, purpose, fits, wanted }) => (
+        <div className={classes.columns}>
+          {DISPLAYED_COLUMNS.map(({ member, label, purpose, isSuitable, requirement }) => (
             <Select
               key={member}
               label={label}
               description={purpose}
-              placeholder={`None; choose ${wanted}`}
-              nothingFoundMessage={`The table has no suitable column: ${wanted} is required.`}
+              placeholder={`None; choose ${requirement}`}
+              nothingFoundMessage={`The table has no suitable column: ${requirement} is required.`}
               searchable
               clearable
               clearButtonProps={{ "aria-hidden": false, tabIndex: 0, "aria-label": `Clear ${label}` }}
-              data={choices(fits, now[`display_${member}`])}
-              value={now[`display_${member}`] === "" ? null : now[`display_${member}`]}
-              onChange={(value) => set(`display_${member}`, value)}
+              data={columnOptions(isSuitable, currentDraft[`display_${member}`])}
+              value={currentDraft[`display_${member}`] === "" ? null : currentDraft[`display_${member}`]}
+              onChange={(value) => setColumn(`display_${member}`, value)}
               error={errors.get(`/display/${member}`)}
             />
           ))}
@@ -191,38 +194,41 @@ export function ColumnsStep({
             searchable
             clearable
             clearButtonProps={{ "aria-hidden": false, tabIndex: 0, "aria-label": "Clear trace index" }}
-            data={[...new Set([...indexes, ...(now.trace_index === "" ? [] : [now.trace_index])])].map(
-              (name) => ({
-                value: name,
-                label: visible(name),
-              }),
-            )}
-            value={now.trace_index === "" ? null : now.trace_index}
-            onChange={(value) => set("trace_index", value)}
+            data={[
+              ...new Set([
+                ...indexes,
+                ...(currentDraft.trace_index === "" ? [] : [currentDraft.trace_index]),
+              ]),
+            ].map((name) => ({
+              value: name,
+              label: sanitize(name),
+            }))}
+            value={currentDraft.trace_index === "" ? null : currentDraft.trace_index}
+            onChange={(value) => setColumn("trace_index", value)}
             error={errors.get("/trace_index")}
           />
         </div>
       </section>
-      {bound !== null && isChange && <Rebinding from={bound} sameTable={sameTable} />}
+      {bound !== null && isChange && <RebindingNotice from={bound} isSameTable={isSameTable} />}
       <StepBar hint={binding === null ? "Choose the four required columns." : null}>
         <Button variant="default" onClick={onBack}>
           Back
         </Button>
-        {draft !== null && !sameDraft(draft, start) && (
+        {draft !== null && !sameDraft(draft, initialDraft) && (
           <Button
             variant="default"
             onClick={() => {
               bind.reset();
-              onDraft(start);
+              onDraft(initialDraft);
             }}
           >
-            {sameTable ? "Undo changes" : "Reset to the proposal"}
+            {isSameTable ? "Undo changes" : "Reset to the proposal"}
           </Button>
         )}
         <Button
           loading={bind.isPending}
-          disabled={binding === null || twice.length > 0}
-          color={bound !== null && isChange && !sameTable ? "red" : "brand"}
+          disabled={binding === null || duplicates.length > 0}
+          color={bound !== null && isChange && !isSameTable ? "red" : "brand"}
           onClick={() => (isChange ? bind.mutate() : onBound([]))}
         >
           {bound === null ? "Bind and continue" : isChange ? "Replace the binding and continue" : "Continue"}
@@ -232,8 +238,8 @@ export function ColumnsStep({
   );
 }
 
-function Rebinding({ from, sameTable }: { from: Chosen; sameTable: boolean }) {
-  return sameTable ? (
+function RebindingNotice({ from, isSameTable }: { from: TableName; isSameTable: boolean }) {
+  return isSameTable ? (
     <Alert
       icon={<IconInfoCircle aria-hidden />}
       color="blue"
@@ -249,10 +255,10 @@ function Rebinding({ from, sameTable }: { from: Chosen; sameTable: boolean }) {
       variant="light"
       title="This replaces the table that all users search"
     >
-      <Visible text={`${from.database}.${from.table}`} /> is bound now. From the next request on, all users
-      search the new table; roles and policies stay and apply to it. If the new table lacks a marked field,
-      the change is rejected. Policies with an adopted column read the map again until the column is adopted
-      again. Running searches have to be started again.
+      <SanitizedText text={`${from.database}.${from.table}`} /> is bound now. From the next request on, all
+      users search the new table; roles and policies stay and apply to it. If the new table lacks a marked
+      field, the change is rejected. Policies with an adopted column read the map again until the column is
+      adopted again. Running searches have to be started again.
     </Alert>
   );
 }

@@ -2,20 +2,20 @@ import { Accordion, Alert, Badge, Button, Group, List, Stack, Table, Text, Title
 import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
-import { Copy } from "../../components/Copy";
+import { CopyButton } from "../../components/CopyButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
 import { refOf } from "./fields";
 import { Loading } from "./Loading";
-import { formatBytes, formatCount, formatGain, ranges } from "./numbers";
+import { formatBytes, formatCount, formatGain, formatRanges } from "./numbers";
 import { ddlQuery } from "./queries";
 import classes from "./source.module.css";
 
 type Suggestion = Api["DdlSuggestion"];
 
-const KINDS: Record<string, string> = {
+const KIND_LABELS: Record<string, string> = {
   key_column: "Key column",
   time_projection: "Projection by time",
   trace_projection: "Projection by trace",
@@ -23,27 +23,27 @@ const KINDS: Record<string, string> = {
   skip_index: "Skip index",
 };
 
-const STATES: Record<string, string> = {
+const STATE_LABELS: Record<string, string> = {
   partial: "Partly in place",
   building: "Being built",
 };
 
 /** Statements as a script that runs unchanged. */
-export function script(suggestions: Suggestion[]): string {
+export function toScript(suggestions: Suggestion[]): string {
   return suggestions
     .filter(({ statements }) => statements.length > 0)
     .map(({ number, speeds_up, statements }) => {
-      const about = `-- ${number}. ${speeds_up.replace(/\s+/g, " ")}`;
-      return [about, ...statements.map((statement) => `${statement};`)].join("\n");
+      const comment = `-- ${number}. ${speeds_up.replace(/\s+/g, " ")}`;
+      return [comment, ...statements.map((statement) => `${statement};`)].join("\n");
     })
     .join("\n\n");
 }
 
 /** Suggested additions to the table that make searches cheaper. */
-export function Ddl() {
+export function DdlSuggestions() {
   const { data, error, isPending, refetch, isFetching } = useQuery(ddlQuery);
   if (isPending) {
-    return <Loading what="suggestions" />;
+    return <Loading label="suggestions" />;
   }
   if (error !== null) {
     return (
@@ -64,7 +64,11 @@ export function Ddl() {
             Refresh
           </Button>
           {runnable.length > 0 && (
-            <Copy value={script(data.suggestions)} what="all statements" label="Copy all statements" />
+            <CopyButton
+              value={toScript(data.suggestions)}
+              name="all statements"
+              label="Copy all statements"
+            />
           )}
         </Group>
       </Group>
@@ -87,11 +91,11 @@ export function Ddl() {
       ) : (
         <Accordion multiple variant="separated" order={3}>
           {data.suggestions.map((suggestion) => (
-            <SuggestionItem key={suggestion.id} suggestion={suggestion} all={data.suggestions} />
+            <SuggestionItem key={suggestion.id} suggestion={suggestion} suggestions={data.suggestions} />
           ))}
         </Accordion>
       )}
-      {data.in_place.length > 0 && <InPlace found={data.in_place} />}
+      {data.in_place.length > 0 && <ExistingStructures structures={data.in_place} />}
     </Stack>
   );
 }
@@ -100,21 +104,21 @@ function headline({ kind, fields }: Suggestion): string {
   const [field] = fields;
   return kind === "key_column" && field !== undefined && fields.length === 1
     ? `Key column for ${refOf(field.map, field.name)}`
-    : (KINDS[kind] ?? kind);
+    : (KIND_LABELS[kind] ?? kind);
 }
 
 /** Description of the improvement. It replaces the service's text where that refers to its API. */
-function gainOf({ kind, speeds_up }: Suggestion): string {
+function gainText({ kind, speeds_up }: Suggestion): string {
   if (kind === "key_column") {
-    const adopt = speeds_up.includes("adopted")
+    const adoptText = speeds_up.includes("adopted")
       ? " Policies use it after you adopt it under Trace source, Fields."
       : "";
-    return `Searches by this key read one small column instead of the whole map.${adopt}`;
+    return `Searches by this key read one small column instead of the whole map.${adoptText}`;
   }
   return `${speeds_up.charAt(0).toUpperCase()}${speeds_up.slice(1)}`;
 }
 
-function cost({ reads_now, reads_then, disk_bytes }: Suggestion): string {
+function costText({ reads_now, reads_then, disk_bytes }: Suggestion): string {
   const reads =
     reads_now?.bytes != null && reads_then?.bytes != null
       ? `reads ${formatBytes(reads_then.bytes)} instead of ${formatBytes(reads_now.bytes)}`
@@ -123,9 +127,11 @@ function cost({ reads_now, reads_then, disk_bytes }: Suggestion): string {
   return [reads, disk].filter((part) => part !== "").join(", ");
 }
 
-function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Suggestion[] }) {
+function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; suggestions: Suggestion[] }) {
   const { id, number, state, gain, disk_bytes } = suggestion;
-  const needs = suggestion.needs.flatMap((need) => all.find((other) => other.id === need)?.number ?? []);
+  const requiredNumbers = suggestion.needs.flatMap(
+    (need) => suggestions.find((other) => other.id === need)?.number ?? [],
+  );
   return (
     <Accordion.Item value={id}>
       <Accordion.Control>
@@ -136,35 +142,36 @@ function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Sugg
           <div>
             <Group gap="xs">
               <Text fw={600}>
-                {number}. <Visible text={headline(suggestion)} />
+                {number}. <SanitizedText text={headline(suggestion)} />
               </Text>
-              {STATES[state] !== undefined && (
+              {STATE_LABELS[state] !== undefined && (
                 <Badge variant="light" color="yellow" tt="none">
-                  {STATES[state]}
+                  {STATE_LABELS[state]}
                 </Badge>
               )}
             </Group>
-            <Text size="sm" c="var(--tw-quiet)">
-              <Visible text={gainOf(suggestion)} />
+            <Text size="sm" c="var(--tw-text-secondary)">
+              <SanitizedText text={gainText(suggestion)} />
             </Text>
-            <Text size="xs" c="var(--tw-quiet)">
-              {cost(suggestion)}
+            <Text size="xs" c="var(--tw-text-secondary)">
+              {costText(suggestion)}
             </Text>
           </div>
         </Group>
       </Accordion.Control>
       <Accordion.Panel>
         <Stack gap="sm">
-          <Costs suggestion={suggestion} />
-          {needs.length > 0 && (
+          <CostTable suggestion={suggestion} />
+          {requiredNumbers.length > 0 && (
             <Text size="sm">
-              Requires {needs.length === 1 ? "suggestion" : "suggestions"} {ranges(needs)} first.
+              Requires {requiredNumbers.length === 1 ? "suggestion" : "suggestions"}{" "}
+              {formatRanges(requiredNumbers)} first.
             </Text>
           )}
           {suggestion.leaves_out.length > 0 && (
             <Text size="sm">
               Does not help searches by{" "}
-              <Visible
+              <SanitizedText
                 text={suggestion.leaves_out
                   .map(({ map, name }) => (map === "" ? name : `${map}["${name}"]`))
                   .join(", ")}
@@ -181,14 +188,14 @@ function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Sugg
           )}
           {suggestion.bind_trace_index != null && (
             <Text size="sm">
-              Then choose <Visible text={suggestion.bind_trace_index} /> as trace index in the binding.
+              Then choose <SanitizedText text={suggestion.bind_trace_index} /> as trace index in the binding.
             </Text>
           )}
           {state === "building" && (
             <Text size="sm">ClickHouse is building it in the background. Refresh later.</Text>
           )}
           {disk_bytes == null && (
-            <Text size="xs" c="var(--tw-quiet)">
+            <Text size="xs" c="var(--tw-text-secondary)">
               The disk usage could not be estimated.
             </Text>
           )}
@@ -198,11 +205,11 @@ function SuggestionItem({ suggestion, all }: { suggestion: Suggestion; all: Sugg
   );
 }
 
-function Costs({ suggestion }: { suggestion: Suggestion }) {
-  const { reads_now: now, reads_then: then, disk_bytes, measured_on } = suggestion;
-  const rows = (reads: typeof now) => (reads == null ? "–" : formatCount(reads.rows));
-  const bytes = (reads: typeof now) => (reads?.bytes == null ? "–" : formatBytes(reads.bytes));
-  if (now == null && then == null && disk_bytes == null) {
+function CostTable({ suggestion }: { suggestion: Suggestion }) {
+  const { reads_now: before, reads_then: after, disk_bytes, measured_on } = suggestion;
+  const rows = (reads: typeof before) => (reads == null ? "–" : formatCount(reads.rows));
+  const bytes = (reads: typeof before) => (reads?.bytes == null ? "–" : formatBytes(reads.bytes));
+  if (before == null && after == null && disk_bytes == null) {
     return null;
   }
   return (
@@ -219,13 +226,13 @@ function Costs({ suggestion }: { suggestion: Suggestion }) {
           <Table.Tbody>
             <Table.Tr>
               <Table.Td>Rows</Table.Td>
-              <Table.Td className={classes.number}>{rows(now)}</Table.Td>
-              <Table.Td className={classes.number}>{rows(then)}</Table.Td>
+              <Table.Td className={classes.number}>{rows(before)}</Table.Td>
+              <Table.Td className={classes.number}>{rows(after)}</Table.Td>
             </Table.Tr>
             <Table.Tr>
               <Table.Td>Bytes</Table.Td>
-              <Table.Td className={classes.number}>{bytes(now)}</Table.Td>
-              <Table.Td className={classes.number}>{bytes(then)}</Table.Td>
+              <Table.Td className={classes.number}>{bytes(before)}</Table.Td>
+              <Table.Td className={classes.number}>{bytes(after)}</Table.Td>
             </Table.Tr>
             {disk_bytes != null && (
               <Table.Tr>
@@ -238,8 +245,8 @@ function Costs({ suggestion }: { suggestion: Suggestion }) {
         </Table>
       </div>
       {measured_on !== "" && (
-        <Text size="xs" c="var(--tw-quiet)" mt={4}>
-          Estimated on <Visible text={measured_on} />
+        <Text size="xs" c="var(--tw-text-secondary)" mt={4}>
+          Estimated on <SanitizedText text={measured_on} />
         </Text>
       )}
     </div>
@@ -250,14 +257,14 @@ function Statements({ statements }: { statements: string[] }) {
   return statements.map((statement) => (
     <Group key={statement} gap="xs" wrap="nowrap" align="start">
       <pre className={classes.statement} style={{ flex: 1, minWidth: 0 }}>
-        <Visible text={`${statement};`} />
+        <SanitizedText text={`${statement};`} />
       </pre>
-      <Copy value={`${statement};`} what="statement" />
+      <CopyButton value={`${statement};`} name="statement" />
     </Group>
   ));
 }
 
-function InPlace({ found }: { found: Api["DdlInPlace"][] }) {
+function ExistingStructures({ structures }: { structures: Api["DdlInPlace"][] }) {
   return (
     <section aria-labelledby="in-place">
       <Title order={3} id="in-place" mb="xs">
@@ -273,11 +280,11 @@ function InPlace({ found }: { found: Api["DdlInPlace"][] }) {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {found.map(({ id, kind, name, disk_bytes }) => (
+            {structures.map(({ id, kind, name, disk_bytes }) => (
               <Table.Tr key={`${id} ${name}`}>
-                <Table.Td>{KINDS[kind] ?? kind}</Table.Td>
+                <Table.Td>{KIND_LABELS[kind] ?? kind}</Table.Td>
                 <Table.Td className={classes.name}>
-                  <Visible text={name} />
+                  <SanitizedText text={name} />
                 </Table.Td>
                 <Table.Td className={classes.number}>
                   {disk_bytes == null ? "–" : formatBytes(disk_bytes)}

@@ -1,14 +1,14 @@
 import { Popover, Stack, Text, UnstyledButton, VisuallyHidden } from "@mantine/core";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
 import classes from "./source.module.css";
 
-const SHORT = 40;
+const INLINE_LENGTH = 40;
 /** Maximum length of an example. Longer values can be read in their trace. */
-const LONG = 10_000;
+const MAX_LENGTH = 10_000;
 
 /** Some values of a field on one line, and in full in a popover. */
-export function Examples({ of, values }: { of: string; values: string[] }) {
+export function Examples({ fieldRef, values }: { fieldRef: string; values: string[] }) {
   const [first] = values;
   if (first === undefined) {
     return null;
@@ -17,12 +17,16 @@ export function Examples({ of, values }: { of: string; values: string[] }) {
     <Popover width={420} position="bottom-start" shadow="md" withArrow>
       <Popover.Target>
         <UnstyledButton className={classes.examples}>
-          <VisuallyHidden>Examples of {visible(of)}: </VisuallyHidden>
-          {values.map((value, place) => (
+          <VisuallyHidden>Examples of {sanitize(fieldRef)}: </VisuallyHidden>
+          {values.map((value, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: examples have no other identity
-            <Text span inherit key={place} className={classes.name} size="xs">
-              {place > 0 && ", "}
-              {value === "" ? "(empty)" : <Visible text={value.replace(/\s+/g, " ")} most={SHORT} />}
+            <Text span inherit key={index} className={classes.name} size="xs">
+              {index > 0 && ", "}
+              {value === "" ? (
+                "(empty)"
+              ) : (
+                <SanitizedText text={value.replace(/\s+/g, " ")} maxLength={INLINE_LENGTH} />
+              )}
             </Text>
           ))}
         </UnstyledButton>
@@ -32,10 +36,10 @@ export function Examples({ of, values }: { of: string; values: string[] }) {
           Values found in the sample
         </Text>
         <Stack gap={6} mah={320} style={{ overflowY: "auto" }}>
-          {values.map((value, place) => (
+          {values.map((value, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: examples have no other identity
-            <div key={place} className={classes.example}>
-              {value === "" ? "(empty)" : <Visible text={value} most={LONG} />}
+            <div key={index} className={classes.example}>
+              {value === "" ? "(empty)" : <SanitizedText text={value} maxLength={MAX_LENGTH} />}
             </div>
           ))}
         </Stack>

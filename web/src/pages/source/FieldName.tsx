@@ -1,14 +1,14 @@
 import { Text } from "@mantine/core";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
 import { refOf } from "./fields";
 import classes from "./source.module.css";
 
 /** A field in the syntax of policies, with its name emphasised. */
-export function FieldName({ map, name, most = 200 }: { map: string; name: string; most?: number }) {
+export function FieldName({ map, name, maxLength = 200 }: { map: string; name: string; maxLength?: number }) {
   if (map === "") {
     return (
       <Text span inherit fw={600} className={classes.name}>
-        <Visible text={name} most={most} />
+        <SanitizedText text={name} maxLength={maxLength} />
       </Text>
     );
   }
@@ -16,13 +16,13 @@ export function FieldName({ map, name, most = 200 }: { map: string; name: string
   const key = ref.slice(map.length + 2, -2);
   return (
     <Text span inherit className={classes.name}>
-      <Text span inherit c="var(--tw-quiet)">
-        <Visible text={`${map}["`} />
+      <Text span inherit c="var(--tw-text-secondary)">
+        <SanitizedText text={`${map}["`} />
       </Text>
       <Text span inherit fw={600}>
-        <Visible text={key} most={most} />
+        <SanitizedText text={key} maxLength={maxLength} />
       </Text>
-      <Text span inherit c="var(--tw-quiet)">
+      <Text span inherit c="var(--tw-text-secondary)">
         {'"]'}
       </Text>
     </Text>

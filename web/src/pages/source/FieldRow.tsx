@@ -2,38 +2,38 @@ import { ActionIcon, Badge, Box, Checkbox, Group, NativeSelect, Table, Text, Too
 import { IconArrowBackUp, IconBan } from "@tabler/icons-react";
 import { memo } from "react";
 import { Message } from "../../components/Message";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
 import { Examples } from "./Examples";
 import { FieldName } from "./FieldName";
 import {
   type Candidate,
-  type Difference,
+  type FieldDifference,
   type Mark,
   type MarkedField,
+  policyExclusionReason,
   sameMark,
   TYPE_LABELS,
-  whyNoPolicy,
 } from "./fields";
 import { formatShare } from "./numbers";
 import classes from "./source.module.css";
 
-const STATES = { marked: "New", changed: "Changed", unmarked: "No longer marked" } as const;
+const STATE_LABELS = { marked: "New", changed: "Changed", unmarked: "No longer marked" } as const;
 
-const SOURCES = { column: "column", map_key: "map", json_path: "JSON column" } as const;
+const SOURCE_LABELS = { column: "column", map_key: "map", json_path: "JSON column" } as const;
 
 /** Location of the value in a row. */
-function readFrom({ map, name }: Candidate, stored: MarkedField | undefined): string {
+function sourceText({ map, name }: Candidate, stored: MarkedField | undefined): string {
   const source = stored?.source ?? (map === "" ? "column" : "map_key");
-  const adopted = stored?.column == null ? "" : `; policies: column ${stored.column}`;
-  return `${SOURCES[source]} ${map === "" ? name : map}${adopted}`;
+  const adoptedColumn = stored?.column == null ? "" : `; policies: column ${stored.column}`;
+  return `${SOURCE_LABELS[source]} ${map === "" ? name : map}${adoptedColumn}`;
 }
 
-type Props = {
+type FieldRowProps = {
   candidate: Candidate;
   mark: Mark;
-  difference: Difference | undefined;
-  refused: string[];
+  difference: FieldDifference | undefined;
+  errors: string[];
   /** The stored field, if any. */
   stored: MarkedField | undefined;
   sampled: boolean;
@@ -43,13 +43,23 @@ type Props = {
   onUndo: (key: string) => void;
 };
 
-function Row({ candidate, mark, difference, refused, stored, sampled, columns, onChange, onUndo }: Props) {
-  const { map, name, storeTypes, types, rows, sampledRows, examples } = candidate;
-  const ref = visible(candidate.ref);
-  const noPolicy = whyNoPolicy(map, name, mark.type);
+function Row({
+  candidate,
+  mark,
+  difference,
+  errors,
+  stored,
+  sampled,
+  columns,
+  onChange,
+  onUndo,
+}: FieldRowProps) {
+  const { map, name, columnTypes, types, rows, sampledRows, examples } = candidate;
+  const ref = sanitize(candidate.ref);
+  const policyExclusion = policyExclusionReason(map, name, mark.type);
   const isMarked = mark.filterable || mark.policy;
-  const adoptable = [...new Set([...columns, ...(mark.column === null ? [] : [mark.column])])];
-  const seen =
+  const adoptableColumns = [...new Set([...columns, ...(mark.column === null ? [] : [mark.column])])];
+  const frequency =
     rows !== null ? formatShare(rows, sampledRows) : map === "" ? "every span" : "not in the sample";
   const type =
     types.length === 1 ? (
@@ -63,7 +73,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
         aria-label={`Type of ${ref}`}
         value={mark.type}
         onChange={(event) => {
-          const type = types.find((one) => one === event.currentTarget.value);
+          const type = types.find((candidateType) => candidateType === event.currentTarget.value);
           if (type !== undefined) {
             onChange(candidate, { type });
           }
@@ -72,7 +82,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
       />
     );
   return (
-    <Table.Tr className={refused.length > 0 ? classes.refused : undefined} data-field={candidate.ref}>
+    <Table.Tr className={errors.length > 0 ? classes.rejected : undefined} data-field={candidate.ref}>
       <Table.Td className={isMarked ? classes.marked : undefined}>
         <FieldName map={map} name={name} />
         {difference !== undefined && (
@@ -83,7 +93,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
               color={difference.kind === "unmarked" ? "orange" : "brand"}
               tt="none"
             >
-              {STATES[difference.kind]}
+              {STATE_LABELS[difference.kind]}
             </Badge>
             <Tooltip label="Undo">
               <ActionIcon
@@ -98,23 +108,23 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
             </Tooltip>
           </Group>
         )}
-        <Text size="xs" c="var(--tw-quiet)">
-          <Visible text={storeTypes.slice(0, 4).join(", ")} most={120} />
+        <Text size="xs" c="var(--tw-text-secondary)">
+          <SanitizedText text={columnTypes.slice(0, 4).join(", ")} maxLength={120} />
           {sampled && (
             <Text span inherit hiddenFrom="sm">
-              {storeTypes.length > 0 && " · "}
-              {seen}
+              {columnTypes.length > 0 && " · "}
+              {frequency}
             </Text>
           )}
         </Text>
         <Text component="div" hiddenFrom="md" inherit>
-          <Examples of={candidate.ref} values={examples} />
+          <Examples fieldRef={candidate.ref} values={examples} />
         </Text>
         <Box hiddenFrom="sm" mt={4}>
           {type}
         </Box>
         {mark.policy &&
-          adoptable.map((column) => (
+          adoptableColumns.map((column) => (
             <Checkbox
               key={column}
               mt={4}
@@ -127,13 +137,13 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
                 <>
                   Policies read the column{" "}
                   <Text span inherit className={classes.name}>
-                    <Visible text={column} />
+                    <SanitizedText text={column} />
                   </Text>
                 </>
               }
             />
           ))}
-        {refused.map((text) => (
+        {errors.map((text) => (
           <Text key={text} size="sm" className={classes.error} role="alert" mt={4}>
             <Message text={text} />
           </Text>
@@ -143,24 +153,24 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
         <>
           <Table.Td visibleFrom="sm" className={classes.number}>
             {rows === null ? (
-              <Text span inherit c="var(--tw-quiet)">
-                {seen}
+              <Text span inherit c="var(--tw-text-secondary)">
+                {frequency}
               </Text>
             ) : (
               <span
                 title={`${rows.toLocaleString("en")} of ${sampledRows.toLocaleString("en")} sampled spans`}
               >
-                {seen}
+                {frequency}
               </span>
             )}
           </Table.Td>
           <Table.Td visibleFrom="md">
-            <Examples of={candidate.ref} values={examples} />
+            <Examples fieldRef={candidate.ref} values={examples} />
           </Table.Td>
         </>
       ) : (
         <Table.Td visibleFrom="sm">
-          <Visible text={readFrom(candidate, stored)} most={120} />
+          <SanitizedText text={sourceText(candidate, stored)} maxLength={120} />
         </Table.Td>
       )}
       <Table.Td visibleFrom="sm">{type}</Table.Td>
@@ -172,7 +182,7 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
         />
       </Table.Td>
       <Table.Td>
-        {noPolicy === null ? (
+        {policyExclusion === null ? (
           <Checkbox
             aria-label={`${ref} usable in policies`}
             checked={mark.policy}
@@ -180,13 +190,18 @@ function Row({ candidate, mark, difference, refused, stored, sampled, columns, o
           />
         ) : (
           // Not a disabled checkbox, which keyboard users could not focus to read the reason.
-          <Tooltip label={noPolicy} multiline w={260} events={{ hover: true, focus: true, touch: true }}>
+          <Tooltip
+            label={policyExclusion}
+            multiline
+            w={260}
+            events={{ hover: true, focus: true, touch: true }}
+          >
             <ActionIcon
               size="sm"
               variant="transparent"
               color="gray"
-              c="var(--tw-quiet)"
-              aria-label={`${ref} not usable in policies: ${noPolicy}`}
+              c="var(--tw-text-secondary)"
+              aria-label={`${ref} not usable in policies: ${policyExclusion}`}
             >
               <IconBan size={16} aria-hidden />
             </ActionIcon>
@@ -204,7 +219,7 @@ export const FieldRow = memo(
     before.candidate === after.candidate &&
     sameMark(before.mark, after.mark) &&
     before.difference?.kind === after.difference?.kind &&
-    before.refused === after.refused &&
+    before.errors === after.errors &&
     before.stored === after.stored &&
     before.sampled === after.sampled &&
     before.columns === after.columns &&

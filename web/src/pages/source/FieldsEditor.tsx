@@ -2,19 +2,19 @@ import { Alert, Button, Group, Select, Stack, Switch, Text, TextInput } from "@m
 import { IconInfoCircle, IconSearch, IconWand } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import type { Api } from "../../api/client";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
 import { AddField } from "./AddField";
 import { FieldsTable } from "./FieldsTable";
 import { type Candidate, candidatesOf } from "./fields";
-import { EVERYWHERE, listed, type Order, placesOf } from "./listing";
-import { counted } from "./numbers";
-import { Paged } from "./Paged";
-import { Refused } from "./Refused";
+import { ALL_CONTAINERS, containersOf, listFields, type SortOrder } from "./listing";
+import { formatQuantity } from "./numbers";
+import { PagedList } from "./PagedList";
+import { RejectionNotice } from "./RejectionNotice";
+import { recommendedMarks } from "./recommendedFields";
 import type { FieldChanges } from "./useFieldChanges";
-import { usualMarks } from "./usual";
 
-const PAGE = 50;
+const PAGE_SIZE = 50;
 
 /** Editor of the fields and the candidates, with search and filters. */
 export function FieldsEditor({
@@ -34,57 +34,62 @@ export function FieldsEditor({
   /** Columns of the table that hold a key, and that policies could read instead of the map. */
   columnsOf: ReadonlyMap<string, string[]>;
   onlyMarked: boolean;
-  onOnlyMarked: (only: boolean) => void;
+  onOnlyMarked: (onlyKeys: boolean) => void;
 }) {
   const [text, setText] = useState("");
-  const [place, setPlace] = useState(EVERYWHERE);
-  const [order, setOrder] = useState<Order>("frequency");
-  const [onlyRefused, setOnlyRefused] = useState(false);
-  const [undone, setUndone] = useState<number | null>(null);
-  const { changes, refusal } = edit;
+  const [container, setContainer] = useState(ALL_CONTAINERS);
+  const [order, setOrder] = useState<SortOrder>("frequency");
+  const [onlyRejected, setOnlyRejected] = useState(false);
+  const [recommendedCount, setRecommendedCount] = useState<number | null>(null);
+  const { changes, rejection } = edit;
 
-  const found = useMemo(() => candidatesOf(detail, model.fields, {}), [detail, model.fields]);
+  const knownCandidates = useMemo(() => candidatesOf(detail, model.fields, {}), [detail, model.fields]);
   const candidates = useMemo(() => {
-    const known = new Set(found.map(({ key }) => key));
-    const added = Object.entries(changes).filter(([key]) => !known.has(key));
-    return added.length === 0
-      ? found
+    const knownKeys = new Set(knownCandidates.map(({ key }) => key));
+    const addedChanges = Object.entries(changes).filter(([key]) => !knownKeys.has(key));
+    return addedChanges.length === 0
+      ? knownCandidates
       : [
-          ...found,
-          ...candidatesOf(detail, [], Object.fromEntries(added)).filter(({ key }) => !known.has(key)),
+          ...knownCandidates,
+          ...candidatesOf(detail, [], Object.fromEntries(addedChanges)).filter(
+            ({ key }) => !knownKeys.has(key),
+          ),
         ];
-  }, [found, detail, changes]);
-  const usual = useMemo(
+  }, [knownCandidates, detail, changes]);
+  const recommended = useMemo(
     () =>
-      usualMarks(candidates, binding, edit.stored).filter(({ candidate }) => !isMarkedNow(edit, candidate)),
+      recommendedMarks(candidates, binding, edit.stored).filter(
+        ({ candidate }) => !isMarked(edit, candidate),
+      ),
     [candidates, binding, edit],
   );
-  const refused = refusal === null ? 0 : refusal.byField.size;
-  const only = useMemo(() => {
-    if (onlyRefused && refusal !== null && refusal.byField.size > 0) {
-      return new Set(refusal.byField.keys());
+  const rejectedCount = rejection === null ? 0 : rejection.byField.size;
+  const onlyKeys = useMemo(() => {
+    if (onlyRejected && rejection !== null && rejection.byField.size > 0) {
+      return new Set(rejection.byField.keys());
     }
     // Fields that were removed but not saved stay in the list, so that this can be undone.
     return onlyMarked ? new Set([...edit.stored.keys(), ...Object.keys(changes)]) : null;
-  }, [onlyRefused, refusal, onlyMarked, edit.stored, changes]);
-  const shown = useMemo(
+  }, [onlyRejected, rejection, onlyMarked, edit.stored, changes]);
+  const listedCandidates = useMemo(
     () =>
-      listed(candidates, {
+      listFields(candidates, {
         text,
-        place,
+        container,
         order,
-        only,
-        leading: Object.values(binding.display ?? {}).filter((column) => column != null),
+        onlyKeys,
+        leadingColumns: Object.values(binding.display ?? {}).filter((column) => column != null),
       }),
-    [candidates, text, place, order, only, binding],
+    [candidates, text, container, order, onlyKeys, binding],
   );
-  const places = placesOf(candidates);
+  const containers = containersOf(candidates);
   const maps =
     detail === null
-      ? places.map(({ place }) => place).filter((map) => map !== "")
+      ? containers.map(({ container: name }) => name).filter((map) => map !== "")
       : detail.columns.filter((column) => column.key_logical_types.length > 0).map(({ name }) => name);
-  const gaveUp = detail?.maps.filter((map) => map.gave_up).map(({ map }) => map) ?? [];
-  const isFiltered = text !== "" || place !== EVERYWHERE || onlyMarked || (onlyRefused && refused > 0);
+  const unsampledMaps = detail?.maps.filter((map) => map.gave_up).map(({ map }) => map) ?? [];
+  const isFiltered =
+    text !== "" || container !== ALL_CONTAINERS || onlyMarked || (onlyRejected && rejectedCount > 0);
   return (
     <Stack gap="sm">
       {detail?.sampled === false && (
@@ -98,20 +103,20 @@ export function FieldsEditor({
           not known. Add the keys that you need by hand; columns are listed.
         </Alert>
       )}
-      {gaveUp.length > 0 && (
+      {unsampledMaps.length > 0 && (
         <Alert
           color="yellow"
           variant="light"
           icon={<IconInfoCircle aria-hidden />}
           title="The sample is incomplete"
         >
-          Too large to sample in a few seconds: <Visible text={gaveUp.join(", ")} />. The keys are not listed;
-          add those that you need by hand.
+          Too large to sample in a few seconds: <SanitizedText text={unsampledMaps.join(", ")} />. The keys
+          are not listed; add those that you need by hand.
         </Alert>
       )}
       <Group gap="sm" align="end">
         <TextInput
-          data-slash
+          data-search-field
           aria-label="Search fields"
           placeholder="Search names and examples"
           leftSection={<IconSearch size={16} aria-hidden />}
@@ -123,13 +128,13 @@ export function FieldsEditor({
           aria-label="Columns or map"
           w={{ base: "100%", xs: 230 }}
           allowDeselect={false}
-          value={place}
-          onChange={(value) => setPlace(value ?? EVERYWHERE)}
+          value={container}
+          onChange={(value) => setContainer(value ?? ALL_CONTAINERS)}
           data={[
-            { value: EVERYWHERE, label: `All ${counted(candidates.length, "field")}` },
-            ...places.map(({ place, count }) => ({
-              value: place,
-              label: `${place === "" ? "Columns" : visible(place)} (${count})`,
+            { value: ALL_CONTAINERS, label: `All ${formatQuantity(candidates.length, "field")}` },
+            ...containers.map(({ container: name, count }) => ({
+              value: name,
+              label: `${name === "" ? "Columns" : sanitize(name)} (${count})`,
             })),
           ]}
         />
@@ -139,11 +144,11 @@ export function FieldsEditor({
           onChange={(event) => onOnlyMarked(event.currentTarget.checked)}
           mb={8}
         />
-        {refused > 0 && (
+        {rejectedCount > 0 && (
           <Switch
-            label={`Only rejected (${refused})`}
-            checked={onlyRefused}
-            onChange={(event) => setOnlyRefused(event.currentTarget.checked)}
+            label={`Only rejected (${rejectedCount})`}
+            checked={onlyRejected}
+            onChange={(event) => setOnlyRejected(event.currentTarget.checked)}
             mb={8}
           />
         )}
@@ -158,13 +163,13 @@ export function FieldsEditor({
               variant="light"
               size="xs"
               leftSection={<IconWand size={14} aria-hidden />}
-              disabled={usual.length === 0}
+              disabled={recommended.length === 0}
               onClick={() => {
-                edit.put(usual);
-                setUndone(usual.length);
+                edit.putMarks(recommended);
+                setRecommendedCount(recommended.length);
               }}
             >
-              Mark recommended fields{usual.length === 0 ? "" : ` (${usual.length})`}
+              Mark recommended fields{recommended.length === 0 ? "" : ` (${recommended.length})`}
             </Button>
           )}
           <AddField
@@ -172,23 +177,25 @@ export function FieldsEditor({
             maps={maps}
             candidates={candidates}
             onAdd={(field, type) => {
-              edit.put([{ candidate: field, mark: { type, filterable: true, policy: false, column: null } }]);
-              setPlace(EVERYWHERE);
-              setOnlyRefused(false);
+              edit.putMarks([
+                { candidate: field, mark: { type, filterable: true, policy: false, column: null } },
+              ]);
+              setContainer(ALL_CONTAINERS);
+              setOnlyRejected(false);
               setText(field.name);
             }}
           />
         </Group>
       </Group>
-      {undone !== null && usual.length === 0 && edit.diff.length > 0 && (
+      {recommendedCount !== null && recommended.length === 0 && edit.diff.length > 0 && (
         <Text size="sm" role="status">
-          {counted(undone, "field")} marked as recommended, and not saved yet. Check them: all users can
-          search by searchable fields, within the traces that they may see.
+          {formatQuantity(recommendedCount, "field")} marked as recommended, and not saved yet. Check them:
+          all users can search by searchable fields, within the traces that they may see.
         </Text>
       )}
-      <Refused edit={edit} />
-      {shown.length === 0 ? (
-        <Text c="var(--tw-quiet)" py="md">
+      <RejectionNotice edit={edit} />
+      {listedCandidates.length === 0 ? (
+        <Text c="var(--tw-text-secondary)" py="md">
           {isFiltered
             ? onlyMarked && edit.stored.size === 0 && text === ""
               ? "No field is marked yet. Turn off “Only marked” to see all fields."
@@ -196,7 +203,12 @@ export function FieldsEditor({
             : "The table has no columns or keys that can be fields."}
         </Text>
       ) : (
-        <Paged items={shown} size={PAGE} what="fields" key={`${text} ${place} ${onlyMarked} ${order}`}>
+        <PagedList
+          items={listedCandidates}
+          pageSize={PAGE_SIZE}
+          itemName="fields"
+          key={`${text} ${container} ${onlyMarked} ${order}`}
+        >
           {(fields) => (
             <FieldsTable
               fields={fields}
@@ -207,13 +219,13 @@ export function FieldsEditor({
               onOrder={setOrder}
             />
           )}
-        </Paged>
+        </PagedList>
       )}
     </Stack>
   );
 }
 
-function isMarkedNow(edit: FieldChanges, candidate: Candidate): boolean {
+function isMarked(edit: FieldChanges, candidate: Candidate): boolean {
   const mark = edit.markOf(candidate);
   return mark.filterable || mark.policy;
 }

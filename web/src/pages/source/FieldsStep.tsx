@@ -28,7 +28,7 @@ export function FieldsStep({
 }) {
   const detail = useQuery(tableQuery(binding.database, binding.table));
   const [onlyMarked, setOnlyMarked] = useState(false);
-  const willHave = edit.stored.size + edit.diff.reduce((sum, { kind }) => sum + CHANGE[kind], 0);
+  const markedCount = edit.stored.size + edit.diff.reduce((sum, { kind }) => sum + COUNT_CHANGE[kind], 0);
   return (
     <Stack gap="md">
       <Text maw={760}>
@@ -37,7 +37,7 @@ export function FieldsStep({
         list comes from a sample of recent spans; taking the sample was recorded in the audit log.
       </Text>
       {detail.isPending ? (
-        <Loading what="a sample of spans" rows={10} />
+        <Loading label="a sample of spans" rows={10} />
       ) : (
         <>
           {detail.error !== null && (
@@ -58,7 +58,7 @@ export function FieldsStep({
           />
         </>
       )}
-      {willHave === 0 && !detail.isPending && (
+      {markedCount === 0 && !detail.isPending && (
         <Alert
           color="yellow"
           variant="light"
@@ -89,4 +89,4 @@ export function FieldsStep({
   );
 }
 
-const CHANGE = { marked: 1, changed: 0, unmarked: -1 } as const;
+const COUNT_CHANGE = { marked: 1, changed: 0, unmarked: -1 } as const;

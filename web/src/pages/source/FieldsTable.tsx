@@ -3,11 +3,11 @@ import { IconArrowDown, IconInfoCircle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { FieldRow } from "./FieldRow";
 import type { Candidate } from "./fields";
-import type { Order } from "./listing";
+import type { SortOrder } from "./listing";
 import classes from "./source.module.css";
 import type { FieldChanges } from "./useFieldChanges";
 
-const NONE: string[] = [];
+const NO_VALUES: string[] = [];
 
 /** Fields with their settings. */
 export function FieldsTable({
@@ -23,14 +23,22 @@ export function FieldsTable({
   columnsOf: ReadonlyMap<string, string[]>;
   /** Whether the table was sampled, so that frequencies of fields are known. */
   sampled: boolean;
-  order: Order;
-  onOrder: (order: Order) => void;
+  order: SortOrder;
+  onOrder: (order: SortOrder) => void;
 }) {
   const differences = new Map(edit.diff.map((difference) => [difference.key, difference]));
-  const sortable = (to: Order, label: string) => (
-    <UnstyledButton className={classes.sort} onClick={() => onOrder(to)} title={`Sort by ${to}`}>
+  const sortButton = (sortOrder: SortOrder, label: string) => (
+    <UnstyledButton
+      className={classes.sort}
+      onClick={() => onOrder(sortOrder)}
+      title={`Sort by ${sortOrder}`}
+    >
       {label}
-      <IconArrowDown size={14} aria-hidden style={{ visibility: order === to ? "visible" : "hidden" }} />
+      <IconArrowDown
+        size={14}
+        aria-hidden
+        style={{ visibility: order === sortOrder ? "visible" : "hidden" }}
+      />
     </UnstyledButton>
   );
   return (
@@ -39,7 +47,7 @@ export function FieldsTable({
         <Table.Thead>
           <Table.Tr>
             <Table.Th aria-sort={order === "name" ? "ascending" : "none"}>
-              {sortable("name", "Field")}
+              {sortButton("name", "Field")}
             </Table.Th>
             {sampled ? (
               <>
@@ -48,7 +56,7 @@ export function FieldsTable({
                   className={classes.number}
                   aria-sort={order === "frequency" ? "descending" : "none"}
                 >
-                  {sortable("frequency", "Seen on")}
+                  {sortButton("frequency", "Seen on")}
                 </Table.Th>
                 <Table.Th visibleFrom="md">Examples</Table.Th>
               </>
@@ -57,12 +65,12 @@ export function FieldsTable({
             )}
             <Table.Th visibleFrom="sm">Type</Table.Th>
             <Table.Th>
-              <Explained label="Searchable">Users and agents may search by it.</Explained>
+              <LabelWithTooltip label="Searchable">Users and agents may search by it.</LabelWithTooltip>
             </Table.Th>
             <Table.Th>
-              <Explained label="Usable in policies">
+              <LabelWithTooltip label="Usable in policies">
                 Policies may use it to decide who sees a trace. Numbers cannot be used there.
-              </Explained>
+              </LabelWithTooltip>
             </Table.Th>
           </Table.Tr>
         </Table.Thead>
@@ -73,10 +81,10 @@ export function FieldsTable({
               candidate={candidate}
               mark={edit.markOf(candidate)}
               difference={differences.get(candidate.key)}
-              refused={edit.refusal?.byField.get(candidate.key) ?? NONE}
+              errors={edit.rejection?.byField.get(candidate.key) ?? NO_VALUES}
               stored={edit.stored.get(candidate.key)}
               sampled={sampled}
-              columns={columnsOf.get(candidate.key) ?? NONE}
+              columns={columnsOf.get(candidate.key) ?? NO_VALUES}
               onChange={edit.change}
               onUndo={edit.undo}
             />
@@ -87,12 +95,12 @@ export function FieldsTable({
   );
 }
 
-function Explained({ label, children }: { label: string; children: ReactNode }) {
+function LabelWithTooltip({ label, children }: { label: string; children: ReactNode }) {
   return (
     <Tooltip label={children} multiline w={240}>
       <Group gap={4} wrap="nowrap" component="span" display="inline-flex">
         {label}
-        <Text span visibleFrom="sm" lh={0} c="var(--tw-quiet)">
+        <Text span visibleFrom="sm" lh={0} c="var(--tw-text-secondary)">
           <IconInfoCircle size={14} aria-hidden />
         </Text>
       </Group>

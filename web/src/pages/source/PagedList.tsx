@@ -2,35 +2,36 @@ import { Group, Pagination, Text } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 
 /** A long list, one page at a time. */
-export function Paged<T>({
+export function PagedList<T>({
   items,
-  size,
-  what,
+  pageSize,
+  itemName,
   children,
 }: {
   items: T[];
-  size: number;
-  what: string;
+  pageSize: number;
+  itemName: string;
   children: (items: T[]) => ReactNode;
 }) {
-  const [asked, setPage] = useState(1);
-  const pages = Math.max(1, Math.ceil(items.length / size));
-  const page = Math.min(asked, pages);
-  const from = (page - 1) * size;
+  const [requestedPage, setRequestedPage] = useState(1);
+  const pageCount = Math.max(1, Math.ceil(items.length / pageSize));
+  const page = Math.min(requestedPage, pageCount);
+  const from = (page - 1) * pageSize;
   return (
     <>
-      {children(items.slice(from, from + size))}
-      {pages > 1 && (
+      {children(items.slice(from, from + pageSize))}
+      {pageCount > 1 && (
         <Group justify="space-between" mt="sm">
-          <Text size="sm" c="var(--tw-quiet)" aria-live="polite">
-            {(from + 1).toLocaleString("en")} to {Math.min(from + size, items.length).toLocaleString("en")} of{" "}
-            {items.length.toLocaleString("en")} {what}
+          <Text size="sm" c="var(--tw-text-secondary)" aria-live="polite">
+            {(from + 1).toLocaleString("en")} to{" "}
+            {Math.min(from + pageSize, items.length).toLocaleString("en")} of{" "}
+            {items.length.toLocaleString("en")} {itemName}
           </Text>
           <Pagination
             size="sm"
-            total={pages}
+            total={pageCount}
             value={page}
-            onChange={setPage}
+            onChange={setRequestedPage}
             siblings={1}
             getControlProps={(control) => ({ "aria-label": `${control} page` })}
             getItemProps={(number) => ({ "aria-label": `Page ${number}` })}

@@ -4,22 +4,22 @@ import { Link } from "@tanstack/react-router";
 import { ApiError } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
-import { Visible } from "../../components/Visible";
-import { IntoView } from "./IntoView";
-import { counted } from "./numbers";
+import { SanitizedText } from "../../components/SanitizedText";
+import { formatQuantity } from "./numbers";
+import { ScrollIntoView } from "./ScrollIntoView";
 import type { FieldChanges } from "./useFieldChanges";
 
 /** Errors of a rejected change of fields, of which nothing was saved. */
-export function Refused({ edit }: { edit: FieldChanges }) {
+export function RejectionNotice({ edit }: { edit: FieldChanges }) {
   const { error } = edit;
   return error === null || error === undefined ? null : (
-    <IntoView of={error}>
-      <Reason edit={edit} error={error} />
-    </IntoView>
+    <ScrollIntoView trigger={error}>
+      <RejectionReason edit={edit} error={error} />
+    </ScrollIntoView>
   );
 }
 
-function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unknown }) {
+function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; error: unknown }) {
   if (error instanceof ApiError && error.status === 412) {
     return (
       <Alert
@@ -33,8 +33,8 @@ function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unkno
       </Alert>
     );
   }
-  const told = refusal === null ? 0 : refusal.byField.size + refusal.broken.length;
-  if (refusal === null || told === 0) {
+  const errorCount = rejection === null ? 0 : rejection.byField.size + rejection.brokenPolicies.length;
+  if (rejection === null || errorCount === 0) {
     return <ErrorNotice error={error} title="The fields were not saved" />;
   }
   return (
@@ -45,14 +45,14 @@ function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unkno
       icon={<IconAlertTriangle aria-hidden />}
       title="The fields were not saved"
     >
-      {refusal.broken.length > 0 && (
+      {rejection.brokenPolicies.length > 0 && (
         <>
           <Text size="sm">
-            {counted(refusal.broken.length, "stored policy", "stored policies")} would no longer work. Keep
-            the field usable in policies, or change the role first.
+            {formatQuantity(rejection.brokenPolicies.length, "stored policy", "stored policies")} would no
+            longer work. Keep the field usable in policies, or change the role first.
           </Text>
           <List size="sm" mt="xs">
-            {refusal.broken.map(({ role, policy, reason }) => (
+            {rejection.brokenPolicies.map(({ role, policy, reason }) => (
               <List.Item key={`${role} ${policy} ${reason}`}>
                 Role{" "}
                 <Anchor
@@ -61,20 +61,20 @@ function Reason({ edit: { refusal }, error }: { edit: FieldChanges; error: unkno
                 >
                   {role}
                 </Anchor>
-                , policy “<Visible text={policy} />
+                , policy “<SanitizedText text={policy} />
                 ”: <Message text={reason} />
               </List.Item>
             ))}
           </List>
         </>
       )}
-      {refusal.broken.length === 0 && (
+      {rejection.brokenPolicies.length === 0 && (
         <Text size="sm">
-          {counted(refusal.byField.size, "field")} cannot be marked like this; the reason is next to each.
-          Nothing was saved.
+          {formatQuantity(rejection.byField.size, "field")} cannot be marked like this; the reason is next to
+          each. Nothing was saved.
         </Text>
       )}
-      {refusal.other.map((text) => (
+      {rejection.otherErrors.map((text) => (
         <Text size="sm" key={text}>
           <Message text={text} />
         </Text>

@@ -1,12 +1,12 @@
 import { Alert, Group, Pill, Radio, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { api, ask } from "../../api/client";
-import { Visible } from "../../components/Visible";
+import { api, unwrap } from "../../api/client";
+import { SanitizedText } from "../../components/SanitizedText";
 import { PolicyEditor } from "../../editor/PolicyEditor";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import type { MarkedField } from "./fields";
-import type { Choice } from "./templates";
+import type { RoleChoice } from "./templates";
 
 /** The access of the role, as a choice and as the resulting expression. */
 export function RoleForm({
@@ -22,14 +22,14 @@ export function RoleForm({
   onName,
 }: {
   fields: MarkedField[];
-  choice: Choice;
+  choice: RoleChoice;
   /** The typed text, including surrounding spaces. */
   expression: string;
   title: string;
   name: string;
   nameError: string | null;
   examplesOf: (map: string, name: string) => string[];
-  onChoice: (choice: Choice) => void;
+  onChoice: (choice: RoleChoice) => void;
   onTitle: (title: string) => void;
   onName: (name: string) => void;
 }) {
@@ -73,7 +73,7 @@ export function RoleForm({
         </Stack>
       </Radio.Group>
       {choice.kind === "values" && (
-        <Values fields={fields} choice={choice} examplesOf={examplesOf} onChoice={onChoice} />
+        <ValuesSelect fields={fields} choice={choice} examplesOf={examplesOf} onChoice={onChoice} />
       )}
       {choice.kind === "everything" && (
         <Alert
@@ -89,7 +89,7 @@ export function RoleForm({
         label="Policy"
         description={
           choice.kind === "own"
-            ? `For example: ${visible(fields.find(({ type }) => type === "string")?.ref ?? "ServiceName")} == "checkout"`
+            ? `For example: ${sanitize(fields.find(({ type }) => type === "string")?.ref ?? "ServiceName")} == "checkout"`
             : "The choice above in CEL. Edit it to write your own."
         }
         value={expression}
@@ -116,29 +116,29 @@ export function RoleForm({
   );
 }
 
-function Values({
+function ValuesSelect({
   fields,
   choice,
   examplesOf,
   onChoice,
 }: {
   fields: MarkedField[];
-  choice: Choice & { kind: "values" };
+  choice: RoleChoice & { kind: "values" };
   examplesOf: (map: string, name: string) => string[];
-  onChoice: (choice: Choice) => void;
+  onChoice: (choice: RoleChoice) => void;
 }) {
   const field = fields.find(({ ref }) => ref === choice.ref);
   const { data } = useQuery({
     queryKey: ["filter-values", choice.ref, "first role"],
     queryFn: ({ signal }) =>
-      ask(api.GET("/filter/values", { signal, params: { query: { ref: choice.ref, limit: 50 } } })),
+      unwrap(api.GET("/filter/values", { signal, params: { query: { ref: choice.ref, limit: 50 } } })),
     enabled: field?.filterable === true && field.type !== "boolean",
     // Suggested values come from visible traces only. Without any, the examples of the sample are used.
     retry: false,
   });
-  const found = (data?.values ?? []).map(({ value }) => value);
+  const storedValues = (data?.values ?? []).map(({ value }) => value);
   const examples = field === undefined ? [] : examplesOf(field.map, field.name);
-  const values = [...new Set([...found, ...examples])].filter((value) => value !== "");
+  const values = [...new Set([...storedValues, ...examples])].filter((value) => value !== "");
   return (
     <Group grow align="start" preventGrowOverflow={false}>
       <Select
@@ -146,7 +146,7 @@ function Values({
         miw={220}
         searchable
         allowDeselect={false}
-        data={fields.map(({ ref }) => ({ value: ref, label: visible(ref) }))}
+        data={fields.map(({ ref }) => ({ value: ref, label: sanitize(ref) }))}
         value={choice.ref}
         onChange={(ref) => {
           if (ref !== null) {
@@ -168,7 +168,7 @@ function Values({
           data={values}
           value={choice.values}
           onChange={(next) => onChoice({ ...choice, values: next })}
-          renderOption={({ option }) => visible(option.value)}
+          renderOption={({ option }) => sanitize(option.value)}
           acceptValueOnBlur
           maxDropdownHeight={280}
           splitChars={[]}
@@ -176,9 +176,9 @@ function Values({
             <Pill
               withRemoveButton
               {...(onRemove === undefined ? {} : { onRemove })}
-              removeButtonProps={{ "aria-label": `Remove ${visible(value ?? "")}` }}
+              removeButtonProps={{ "aria-label": `Remove ${sanitize(value ?? "")}` }}
             >
-              <Visible text={value ?? ""} most={80} />
+              <SanitizedText text={value ?? ""} maxLength={80} />
             </Pill>
           )}
         />

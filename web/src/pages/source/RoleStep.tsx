@@ -7,19 +7,26 @@ import { rolesQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { checkQuery } from "../../editor/queries";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { roleQuery } from "../roles/queries";
-import { counted } from "./numbers";
-import { takeRole } from "./queries";
+import { formatQuantity } from "./numbers";
+import { assignRole } from "./queries";
 import { RoleForm } from "./RoleForm";
-import { Seen } from "./Seen";
 import { StepBar } from "./StepBar";
-import { type Choice, expressionOf, fieldsForRoles, roleNameOf, titleOf, whyNoRoleName } from "./templates";
+import { TraceVisibility } from "./TraceVisibility";
+import {
+  expressionOf,
+  fieldsForRoles,
+  type RoleChoice,
+  roleNameOf,
+  titleOf,
+  validateFirstRoleName,
+} from "./templates";
 
 /** The wizard's state of this step; `null` for unchanged proposals. */
-export type RoleDraft = { choice: Choice | null; title: string | null; name: string | null };
+export type RoleDraft = { choice: RoleChoice | null; title: string | null; name: string | null };
 
-export const NO_ROLE: RoleDraft = { choice: null, title: null, name: null };
+export const EMPTY_ROLE_DRAFT: RoleDraft = { choice: null, title: null, name: null };
 
 /** Step that creates a first role for the administrator, because administration alone grants no access to traces. */
 export function RoleStep({
@@ -39,28 +46,30 @@ export function RoleStep({
   onNext: () => void;
 }) {
   const me = useMe();
-  const [taken, setTaken] = useState<string | null>(null);
-  const usable = fieldsForRoles(model.fields);
-  const [likely] = usable;
-  const choice: Choice =
+  const [assignedRole, setAssignedRole] = useState<string | null>(null);
+  const usableFields = fieldsForRoles(model.fields);
+  const [likelyField] = usableFields;
+  const choice: RoleChoice =
     draft.choice ??
-    (likely === undefined ? { kind: "everything" } : { kind: "values", ref: likely.ref, values: [] });
-  const written = expressionOf(choice, model.fields);
-  const expression = written.trim();
+    (likelyField === undefined
+      ? { kind: "everything" }
+      : { kind: "values", ref: likelyField.ref, values: [] });
+  const expressionText = expressionOf(choice, model.fields);
+  const expression = expressionText.trim();
   const title = draft.title ?? titleOf(choice, model.fields);
   const name = draft.name ?? roleNameOf(choice);
-  const noName = whyNoRoleName(name);
+  const nameError = validateFirstRoleName(name);
   // Shares the query of the editor for the same text.
-  const check = useQuery({ ...checkQuery(written), enabled: false });
+  const check = useQuery({ ...checkQuery(expressionText), enabled: false });
   const roles = useQuery(rolesQuery);
-  const isThere = noName === null && roles.data?.roles.some((role) => role.name === name) === true;
-  const role = useQuery({ ...roleQuery(name), enabled: isThere });
-  const existing = isThere ? role.data?.data : undefined;
-  const take = useMutation({
-    mutationFn: () => takeRole(me.username, name, { title: title.trim(), expression }),
-    onSuccess: () => setTaken(name),
+  const roleExists = nameError === null && roles.data?.roles.some((role) => role.name === name) === true;
+  const role = useQuery({ ...roleQuery(name), enabled: roleExists });
+  const existingRole = roleExists ? role.data?.data : undefined;
+  const assign = useMutation({
+    mutationFn: () => assignRole(me.username, name, { title: title.trim(), expression }),
+    onSuccess: () => setAssignedRole(name),
   });
-  const missing =
+  const validationError =
     choice.kind === "values" && expression === ""
       ? "Choose a value."
       : expression === ""
@@ -69,14 +78,15 @@ export function RoleStep({
           ? "Fix the expression."
           : title.trim() === ""
             ? "Give the policy a title."
-            : noName;
-  const hasIt =
-    me.roles.includes(name) && existing?.policies.some((policy) => policy.expression === expression) === true;
+            : nameError;
+  const isAssigned =
+    me.roles.includes(name) &&
+    existingRole?.policies.some((policy) => policy.expression === expression) === true;
   const change = (next: Partial<RoleDraft>) => {
-    take.reset();
+    assign.reset();
     onDraft({ ...draft, ...next });
   };
-  const held = me.roles.filter((role) => role !== "admin");
+  const ownRoles = me.roles.filter((role) => role !== "admin");
   return (
     <Stack gap="lg">
       <Text maw={720}>
@@ -93,58 +103,58 @@ export function RoleStep({
           You are viewing traces as another user. End the preview to see the traces of your own roles.
         </Alert>
       )}
-      <Seen key={taken ?? ""} role={taken} held={held} />
+      <TraceVisibility key={assignedRole ?? ""} role={assignedRole} ownRoles={ownRoles} />
       <RoleForm
-        fields={usable}
+        fields={usableFields}
         choice={choice}
-        expression={written}
+        expression={expressionText}
         title={title}
         name={name}
-        nameError={draft.name === null ? null : noName}
+        nameError={draft.name === null ? null : nameError}
         examplesOf={examplesOf}
         onChoice={(next) => change({ choice: next })}
         onTitle={(next) => change({ title: next })}
         onName={(next) => change({ name: next })}
       />
-      {existing !== undefined && !hasIt && !take.isPending && (
+      {existingRole !== undefined && !isAssigned && !assign.isPending && (
         <Alert
           color="blue"
           variant="light"
           icon={<IconInfoCircle aria-hidden />}
           title={`The role ${name} exists`}
         >
-          It has {counted(existing.policies.length, "policy", "policies")} and{" "}
-          {counted(existing.members.length, "member")}
-          {existing.members.length === 0
+          It has {formatQuantity(existingRole.policies.length, "policy", "policies")} and{" "}
+          {formatQuantity(existingRole.members.length, "member")}
+          {existingRole.members.length === 0
             ? ""
-            : ` (${existing.members.slice(0, 5).map(visible).join(", ")}${existing.members.length > 5 ? ", …" : ""})`}
+            : ` (${existingRole.members.slice(0, 5).map(sanitize).join(", ")}${existingRole.members.length > 5 ? ", …" : ""})`}
           . This policy is added to it, for all members. Choose another name to keep it unchanged.
         </Alert>
       )}
-      {take.error !== null && (
+      {assign.error !== null && (
         <ErrorNotice
-          error={take.error}
+          error={assign.error}
           title={
-            take.error instanceof ApiError && take.error.status === 412
+            assign.error instanceof ApiError && assign.error.status === 412
               ? "Another user changed the role or your account at the same time; try again"
               : "The role could not be assigned to you"
           }
         />
       )}
-      <StepBar hint={hasIt ? "You have this role with this policy." : missing}>
+      <StepBar hint={isAssigned ? "You have this role with this policy." : validationError}>
         <Button variant="default" onClick={onBack}>
           Back
         </Button>
         <Button
-          variant={hasIt || taken !== null ? "default" : "filled"}
-          loading={take.isPending}
-          disabled={missing !== null || hasIt}
-          onClick={() => take.mutate()}
+          variant={isAssigned || assignedRole !== null ? "default" : "filled"}
+          loading={assign.isPending}
+          disabled={validationError !== null || isAssigned}
+          onClick={() => assign.mutate()}
         >
-          {existing === undefined ? "Create role and assign it to me" : "Add to role and assign it to me"}
+          {existingRole === undefined ? "Create role and assign it to me" : "Add to role and assign it to me"}
         </Button>
-        <Button variant={hasIt || taken !== null ? "filled" : "default"} onClick={onNext}>
-          {taken === null ? (held.length > 0 ? "Continue" : "Skip") : "Continue"}
+        <Button variant={isAssigned || assignedRole !== null ? "filled" : "default"} onClick={onNext}>
+          {assignedRole === null ? (ownRoles.length > 0 ? "Continue" : "Skip") : "Continue"}
         </Button>
       </StepBar>
     </Stack>

@@ -2,20 +2,20 @@ import { Button, Collapse, Group, Table, Text, UnstyledButton } from "@mantine/c
 import { useDisclosure } from "@mantine/hooks";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import type { ReactNode } from "react";
-import { Visible } from "../../components/Visible";
-import { type Difference, describeMark } from "./fields";
-import { counted } from "./numbers";
+import { SanitizedText } from "../../components/SanitizedText";
+import { describeMark, type FieldDifference } from "./fields";
+import { formatQuantity } from "./numbers";
 import classes from "./source.module.css";
 import type { FieldChanges } from "./useFieldChanges";
 
-const WORDS = { marked: "newly marked", changed: "changed", unmarked: "no longer marked" } as const;
+const KIND_LABELS = { marked: "newly marked", changed: "changed", unmarked: "no longer marked" } as const;
 
-function summary(diff: Difference[]): string {
+function summary(diff: FieldDifference[]): string {
   const parts = (["marked", "changed", "unmarked"] as const)
-    .map((kind) => ({ kind, count: diff.filter((one) => one.kind === kind).length }))
+    .map((kind) => ({ kind, count: diff.filter((difference) => difference.kind === kind).length }))
     .filter(({ count }) => count > 0)
-    .map(({ kind, count }) => `${count} ${WORDS[kind]}`);
-  return `${counted(diff.length, "change")} not saved: ${parts.join(", ")}`;
+    .map(({ kind, count }) => `${count} ${KIND_LABELS[kind]}`);
+  return `${formatQuantity(diff.length, "change")} not saved: ${parts.join(", ")}`;
 }
 
 /** The unsaved changes, which are saved together. */
@@ -32,7 +32,9 @@ export function SaveBar({
 }) {
   const [opened, { toggle }] = useDisclosure();
   const { diff } = edit;
-  const adopts = diff.some(({ before, after }) => after?.column != null && after.column !== before?.column);
+  const adoptsColumn = diff.some(
+    ({ before, after }) => after?.column != null && after.column !== before?.column,
+  );
   return (
     <section className={classes.bar} aria-label="Changes of fields">
       {diff.length > 0 && (
@@ -51,13 +53,13 @@ export function SaveBar({
                   {diff.map(({ key, ref, before, after }) => (
                     <Table.Tr key={key}>
                       <Table.Td className={classes.name}>
-                        <Visible text={ref} most={200} />
+                        <SanitizedText text={ref} maxLength={200} />
                       </Table.Td>
                       <Table.Td>
-                        {before === null ? "not marked" : <Visible text={describeMark(before)} />}
+                        {before === null ? "not marked" : <SanitizedText text={describeMark(before)} />}
                       </Table.Td>
                       <Table.Td>
-                        {after === null ? "not marked" : <Visible text={describeMark(after)} />}
+                        {after === null ? "not marked" : <SanitizedText text={describeMark(after)} />}
                       </Table.Td>
                     </Table.Tr>
                   ))}
@@ -65,7 +67,7 @@ export function SaveBar({
               </Table>
             </div>
           </Collapse>
-          {adopts && (
+          {adoptsColumn && (
             <Text size="sm" my="xs">
               Before policies read a column, the service compares it with the map in every row of the table.
               For a large table this takes minutes: keep this page open.
@@ -75,8 +77,8 @@ export function SaveBar({
       )}
       <Group gap="sm" justify="space-between" mt={opened ? "xs" : 0}>
         {diff.length === 0 ? (
-          <Text size="sm" c="var(--tw-quiet)">
-            {counted(edit.stored.size, "field")} marked. No changes.
+          <Text size="sm" c="var(--tw-text-secondary)">
+            {formatQuantity(edit.stored.size, "field")} marked. No changes.
           </Text>
         ) : (
           <UnstyledButton onClick={toggle} aria-expanded={opened} className={classes.sort} fz="sm">

@@ -1,17 +1,17 @@
 import { type ReactNode, useEffect, useRef } from "react";
 
-/** A notice that scrolls into view and takes the focus when `of` changes, because the button that caused it is at the other end
+/** A notice that scrolls into view and takes the focus when `trigger` changes, because the button that caused it is at the other end
  * of the page. */
-export function IntoView({ of, children }: { of: unknown; children: ReactNode }) {
-  const place = useRef<HTMLDivElement>(null);
+export function ScrollIntoView({ trigger, children }: { trigger: unknown; children: ReactNode }) {
+  const container = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (of !== null && of !== undefined) {
-      place.current?.focus({ preventScroll: true });
-      place.current?.scrollIntoView({ block: "center" });
+    if (trigger !== null && trigger !== undefined) {
+      container.current?.focus({ preventScroll: true });
+      container.current?.scrollIntoView({ block: "center" });
     }
-  }, [of]);
+  }, [trigger]);
   return (
-    <div ref={place} tabIndex={-1} style={{ outline: "none" }}>
+    <div ref={container} tabIndex={-1} style={{ outline: "none" }}>
       {children}
     </div>
   );

@@ -9,16 +9,16 @@ import { AdminOnly } from "../../components/AdminOnly";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
 import { PageTitle } from "../../components/PageTitle";
-import { UnsavedChanges } from "../../components/UnsavedChanges";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { ColumnsStep } from "./ColumnsStep";
-import { type Draft, draftOf, sameDraft } from "./columns";
-import { Ddl } from "./Ddl";
+import { type BindingDraft, draftOf, sameDraft } from "./columns";
+import { DdlSuggestions } from "./DdlSuggestions";
 import { FieldsStep } from "./FieldsStep";
 import { Loading } from "./Loading";
-import { counted } from "./numbers";
+import { formatQuantity } from "./numbers";
 import { schemaQuery, tableQuery } from "./queries";
-import { NO_ROLE, type RoleDraft, RoleStep } from "./RoleStep";
+import { EMPTY_ROLE_DRAFT, type RoleDraft, RoleStep } from "./RoleStep";
 import { StepBar } from "./StepBar";
 import classes from "./source.module.css";
 import { TableStep } from "./TableStep";
@@ -27,7 +27,7 @@ import { useFieldChanges } from "./useFieldChanges";
 
 const route = getRouteApi("/app/source/setup");
 
-const LABELS: Record<Exclude<Step, "done">, { label: string; description: string; title: string }> = {
+const STEP_TEXTS: Record<Exclude<Step, "done">, { label: string; description: string; title: string }> = {
   table: { label: "Table", description: "with the spans", title: "Which table holds the spans?" },
   columns: { label: "Columns", description: "with ids and times", title: "Map the columns" },
   fields: { label: "Fields", description: "for searches and policies", title: "Which fields may be used?" },
@@ -56,33 +56,33 @@ function Setup() {
   const navigate = route.useNavigate();
   const schema = useQuery(schemaQuery);
   const edit = useFieldChanges(schema.data);
-  const [columns, setColumns] = useState<Record<string, Draft>>({});
-  const [role, setRole] = useState<RoleDraft>(NO_ROLE);
+  const [columns, setColumns] = useState<Record<string, BindingDraft>>({});
+  const [role, setRole] = useState<RoleDraft>(EMPTY_ROLE_DRAFT);
   const [warnings, setWarnings] = useState<string[]>([]);
   const step = url.step ?? "table";
-  const heading = useFocusOn(step);
+  const heading = useHeadingFocus(step);
 
   if (schema.error !== null) {
     return <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />;
   }
   if (schema.data === undefined) {
-    return <Loading what="the trace source" />;
+    return <Loading label="the trace source" />;
   }
   const { model } = schema.data;
   const bound = model.binding ?? null;
-  const chosen =
+  const selected =
     url.database !== undefined && url.table !== undefined
       ? { database: url.database, table: url.table }
       : bound === null
         ? null
         : { database: bound.database, table: bound.table };
-  const isBound = bound !== null && chosen?.database === bound.database && chosen.table === bound.table;
-  const place = STEPS.indexOf(step);
+  const isBound = bound !== null && selected?.database === bound.database && selected.table === bound.table;
+  const stepIndex = STEPS.indexOf(step);
   // Later steps require a bound table. After another table is selected, it must be bound first.
-  const reachable = isBound ? STEPS.length - 1 : chosen === null ? 0 : 1;
-  const shown = STEPS[Math.min(place, reachable)] ?? "table";
-  const draft = chosen === null ? null : (columns[JSON.stringify(chosen)] ?? null);
-  const go = (to: Step, table = chosen) => {
+  const lastReachable = isBound ? STEPS.length - 1 : selected === null ? 0 : 1;
+  const shownStep = STEPS[Math.min(stepIndex, lastReachable)] ?? "table";
+  const draft = selected === null ? null : (columns[JSON.stringify(selected)] ?? null);
+  const goTo = (to: Step, table = selected) => {
     void navigate({ search: { step: to, ...(table ?? {}) } });
   };
   const columnsChanged =
@@ -91,96 +91,96 @@ function Setup() {
     <Stack gap="lg" maw={1240}>
       <div className={classes.steps}>
         <Stepper
-          active={STEPS.indexOf(shown)}
-          onStepClick={(to) => go(STEPS[to] ?? "table")}
+          active={STEPS.indexOf(shownStep)}
+          onStepClick={(to) => goTo(STEPS[to] ?? "table")}
           size="sm"
           iconSize={32}
           wrap={false}
           aria-label="Steps"
         >
-          {STEPS.filter((one) => one !== "done").map((one, at) => (
+          {STEPS.filter((stepName) => stepName !== "done").map((stepName, index) => (
             <Stepper.Step
-              key={one}
-              label={LABELS[one].label}
-              description={LABELS[one].description}
-              allowStepSelect={at <= reachable}
-              aria-current={one === shown ? "step" : undefined}
+              key={stepName}
+              label={STEP_TEXTS[stepName].label}
+              description={STEP_TEXTS[stepName].description}
+              allowStepSelect={index <= lastReachable}
+              aria-current={stepName === shownStep ? "step" : undefined}
             />
           ))}
         </Stepper>
       </div>
-      {shown !== "done" && (
+      {shownStep !== "done" && (
         <Title order={2} ref={heading} tabIndex={-1} style={{ outline: "none" }}>
-          {LABELS[shown].title}
+          {STEP_TEXTS[shownStep].title}
         </Title>
       )}
-      {shown === "table" && (
+      {shownStep === "table" && (
         <TableStep
-          chosen={chosen}
+          selected={selected}
           bound={bound}
-          onChoose={(database, table) => go("columns", { database, table })}
+          onChoose={(database, table) => goTo("columns", { database, table })}
         />
       )}
-      {shown === "columns" && chosen !== null && (
+      {shownStep === "columns" && selected !== null && (
         <ColumnsStep
-          key={JSON.stringify(chosen)}
-          chosen={chosen}
+          key={JSON.stringify(selected)}
+          selected={selected}
           draft={draft}
-          onDraft={(next) => setColumns((before) => ({ ...before, [JSON.stringify(chosen)]: next }))}
-          onBack={() => go("table")}
-          onBound={(told) => {
-            setWarnings(told);
+          onDraft={(next) => setColumns((previous) => ({ ...previous, [JSON.stringify(selected)]: next }))}
+          onBack={() => goTo("table")}
+          onBound={(newWarnings) => {
+            setWarnings(newWarnings);
             setColumns({});
-            go("fields");
+            goTo("fields");
           }}
         />
       )}
-      {shown === "fields" && bound !== null && (
+      {shownStep === "fields" && bound !== null && (
         <>
           <Warnings warnings={warnings} />
           <FieldsStep
             model={model}
             binding={bound}
             edit={edit}
-            onBack={() => go("columns")}
-            onNext={() => go("role")}
+            onBack={() => goTo("columns")}
+            onNext={() => goTo("role")}
           />
         </>
       )}
-      {shown === "role" && bound !== null && (
-        <RoleOfFields
+      {shownStep === "role" && bound !== null && (
+        <RoleStepWithExamples
           model={model}
           binding={bound}
           draft={role}
           onDraft={setRole}
-          onBack={() => go("fields")}
-          onNext={() => go("speed")}
+          onBack={() => goTo("fields")}
+          onNext={() => goTo("speed")}
         />
       )}
-      {shown === "speed" && (
+      {shownStep === "speed" && (
         <Stack gap="lg">
-          <Ddl />
+          <DdlSuggestions />
           <StepBar hint="This can be done later under Trace source, Performance.">
-            <Button variant="default" onClick={() => go("role")}>
+            <Button variant="default" onClick={() => goTo("role")}>
               Back
             </Button>
-            <Button onClick={() => go("done")}>Finish</Button>
+            <Button onClick={() => goTo("done")}>Finish</Button>
           </StepBar>
         </Stack>
       )}
-      {shown === "done" && <Done model={model} />}
-      <UnsavedChanges when={edit.diff.length > 0 || columnsChanged} />
+      {shownStep === "done" && <SetupDone model={model} />}
+      <UnsavedChangesPrompt when={edit.diff.length > 0 || columnsChanged} />
     </Stack>
   );
 }
 
 /** Moves the focus to the heading of the new step, so that keyboard users and screen readers start there. */
-function useFocusOn(step: Step) {
+function useHeadingFocus(step: Step) {
   const heading = useRef<HTMLHeadingElement>(null);
-  const before = useRef(step);
+  const previousStep = useRef(step);
   useEffect(() => {
-    if (before.current !== step) {
-      before.current = step;
+    if (previousStep.current !== step) {
+      previousStep.current = step;
       heading.current?.focus();
     }
   }, [step]);
@@ -207,17 +207,18 @@ function Warnings({ warnings }: { warnings: string[] }) {
 }
 
 /** The role step, with example values from the sample of the previous step. */
-function RoleOfFields({
+function RoleStepWithExamples({
   binding,
   ...rest
 }: Omit<Parameters<typeof RoleStep>[0], "examplesOf"> & { binding: Api["Binding"] }) {
   const { data } = useQuery(tableQuery(binding.database, binding.table));
   const examplesOf = (map: string, name: string) =>
-    data?.maps.find((found) => found.map === map)?.keys.find((key) => key.name === name)?.examples ?? [];
+    data?.maps.find((sampledMap) => sampledMap.map === map)?.keys.find((key) => key.name === name)
+      ?.examples ?? [];
   return <RoleStep {...rest} examplesOf={examplesOf} />;
 }
 
-function Done({ model }: { model: Api["AccessModel"] }) {
+function SetupDone({ model }: { model: Api["AccessModel"] }) {
   const me = useMe();
   const roles = me.roles.filter((role) => role !== "admin");
   return (
@@ -230,13 +231,13 @@ function Done({ model }: { model: Api["AccessModel"] }) {
         <List.Item>
           Traces come from{" "}
           <Text span inherit className={classes.name}>
-            <Visible text={`${model.binding?.database ?? ""}.${model.binding?.table ?? ""}`} />
+            <SanitizedText text={`${model.binding?.database ?? ""}.${model.binding?.table ?? ""}`} />
           </Text>
           .
         </List.Item>
         <List.Item>
-          Searchable: {counted(model.fields.filter(({ filterable }) => filterable).length, "field")}. Usable
-          in policies: {counted(model.fields.filter(({ policy }) => policy).length, "field")}.
+          Searchable: {formatQuantity(model.fields.filter(({ filterable }) => filterable).length, "field")}.
+          Usable in policies: {formatQuantity(model.fields.filter(({ policy }) => policy).length, "field")}.
         </List.Item>
         <List.Item>
           {roles.length === 0

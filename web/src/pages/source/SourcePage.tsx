@@ -8,10 +8,10 @@ import { AdminOnly } from "../../components/AdminOnly";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
-import { UnsavedChanges } from "../../components/UnsavedChanges";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { BindingView } from "./BindingView";
-import { Ddl } from "./Ddl";
+import { DdlSuggestions } from "./DdlSuggestions";
 import { FieldsEditor } from "./FieldsEditor";
 import { keyColumns } from "./fields";
 import { Loading } from "./Loading";
@@ -41,7 +41,7 @@ function Source() {
     return <ErrorNotice error={error} onRetry={() => void refetch()} />;
   }
   if (data === undefined) {
-    return <Loading what="the trace source" />;
+    return <Loading label="the trace source" />;
   }
   const { binding } = data.model;
   if (binding == null) {
@@ -56,14 +56,14 @@ function Source() {
       </EmptyState>
     );
   }
-  return <Bound schema={data} binding={binding} />;
+  return <BoundSource schema={data} binding={binding} />;
 }
 
-function Bound({
+function BoundSource({
   schema,
   binding,
 }: {
-  schema: { model: Api["AccessModel"]; tag: string };
+  schema: { model: Api["AccessModel"]; etag: string };
   binding: Api["Binding"];
 }) {
   const { tab = "fields" } = route.useSearch();
@@ -75,9 +75,9 @@ function Bound({
       <Group gap="xs" justify="space-between">
         <Text>
           <Text span inherit className={classes.name} fw={600}>
-            <Visible text={`${binding.database}.${binding.table}`} />
+            <SanitizedText text={`${binding.database}.${binding.table}`} />
           </Text>{" "}
-          <Text span inherit c="var(--tw-quiet)">
+          <Text span inherit c="var(--tw-text-secondary)">
             · version {model.version} of the access model
           </Text>
         </Text>
@@ -85,7 +85,7 @@ function Bound({
       <Tabs
         value={tab}
         onChange={(value) => {
-          const to = TABS.find((one) => one === value);
+          const to = TABS.find((tabName) => tabName === value);
           void navigate({ search: to === undefined || to === "fields" ? {} : { tab: to }, replace: true });
         }}
         keepMounted={false}
@@ -99,21 +99,21 @@ function Bound({
           <Tabs.Tab value="speed">Performance</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="fields">
-          <Fields model={model} binding={binding} edit={edit} />
+          <FieldsTab model={model} binding={binding} edit={edit} />
         </Tabs.Panel>
         <Tabs.Panel value="binding">
           <BindingView binding={binding} version={model.version} />
         </Tabs.Panel>
         <Tabs.Panel value="speed">
-          <Ddl />
+          <DdlSuggestions />
         </Tabs.Panel>
       </Tabs>
-      <UnsavedChanges when={edit.diff.length > 0} />
+      <UnsavedChangesPrompt when={edit.diff.length > 0} />
     </Stack>
   );
 }
 
-function Fields({
+function FieldsTab({
   model,
   binding,
   edit,
@@ -133,7 +133,7 @@ function Fields({
   );
   return (
     <>
-      {!onlyMarked && detail.isPending && <Loading what="a sample of spans" />}
+      {!onlyMarked && detail.isPending && <Loading label="a sample of spans" />}
       {!onlyMarked && detail.error !== null && (
         <ErrorNotice
           error={detail.error}

@@ -6,51 +6,51 @@ import type { Api } from "../../api/client";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
-import { whyNot } from "./columns";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
+import { unsuitableReason } from "./columns";
 import { Loading } from "./Loading";
 import { formatBytes, formatCount } from "./numbers";
-import { Paged } from "./Paged";
+import { PagedList } from "./PagedList";
 import { tablesQuery } from "./queries";
 import classes from "./source.module.css";
 
-const PAGE = 30;
+const PAGE_SIZE = 30;
 
-function order(one: Api["Table"], other: Api["Table"]): number {
-  const proposed = Number(other.proposal !== null) - Number(one.proposal !== null);
-  return proposed !== 0 ? proposed : (other.rows ?? -1) - (one.rows ?? -1);
+function compareTables(a: Api["Table"], b: Api["Table"]): number {
+  const byProposal = Number(b.proposal !== null) - Number(a.proposal !== null);
+  return byProposal !== 0 ? byProposal : (b.rows ?? -1) - (a.rows ?? -1);
 }
 
 /** Step that selects the table with the spans. */
 export function TableStep({
-  chosen,
+  selected,
   bound,
   onChoose,
 }: {
-  chosen: { database: string; table: string } | null;
+  selected: { database: string; table: string } | null;
   bound: Api["Binding"] | null;
   onChoose: (database: string, table: string) => void;
 }) {
   const { data, error, isPending, refetch, isFetching } = useQuery(tablesQuery);
   const [text, setText] = useState("");
-  const [all, setAll] = useState(false);
+  const [allRequested, setAllRequested] = useState(false);
   if (isPending) {
-    return <Loading what="tables" />;
+    return <Loading label="tables" />;
   }
   if (error !== null) {
     return (
       <ErrorNotice error={error} onRetry={() => void refetch()} title="The tables could not be listed" />
     );
   }
-  const proposed = data.filter((table) => table.proposal !== null);
-  const others = data.length - proposed.length;
+  const proposedTables = data.filter((table) => table.proposal !== null);
+  const otherCount = data.length - proposedTables.length;
   // Unsuitable tables are hidden unless there are no others or the user searches.
-  const showAll = all || proposed.length === 0 || text !== "";
-  const shown = (showAll ? data : proposed)
+  const showAll = allRequested || proposedTables.length === 0 || text !== "";
+  const shownTables = (showAll ? data : proposedTables)
     .filter(({ database, name }) => `${database}.${name}`.toLowerCase().includes(text.trim().toLowerCase()))
-    .sort(order);
-  const recommended = [...proposed].sort(order)[0];
+    .sort(compareTables);
+  const recommended = [...proposedTables].sort(compareTables)[0];
   return (
     <Stack gap="md">
       <Text maw={720}>
@@ -59,7 +59,7 @@ export function TableStep({
       </Text>
       <Group justify="space-between" gap="sm">
         <TextInput
-          data-slash
+          data-search-field
           aria-label="Search tables"
           placeholder="Search tables"
           leftSection={<IconSearch size={16} aria-hidden />}
@@ -68,12 +68,12 @@ export function TableStep({
           w={{ base: "100%", xs: 280 }}
         />
         <Group gap="md">
-          {proposed.length > 0 && others > 0 && (
+          {proposedTables.length > 0 && otherCount > 0 && (
             <Switch
-              label={`Show ${others === 1 ? "the other table" : `the ${others} other tables`}`}
+              label={`Show ${otherCount === 1 ? "the other table" : `the ${otherCount} other tables`}`}
               checked={showAll}
               disabled={text !== ""}
-              onChange={(event) => setAll(event.currentTarget.checked)}
+              onChange={(event) => setAllRequested(event.currentTarget.checked)}
             />
           )}
           <Button variant="default" size="xs" loading={isFetching} onClick={() => void refetch()}>
@@ -87,15 +87,15 @@ export function TableStep({
           table. If it exists, grant SELECT on it to the user that Tracewarden connects with. Then refresh.
         </EmptyState>
       )}
-      {data.length > 0 && proposed.length === 0 && (
+      {data.length > 0 && proposedTables.length === 0 && (
         <Text>
           No table has the usual columns of spans. If one of them holds spans, choose it: its columns can be
           mapped in the next step.
         </Text>
       )}
-      {data.length > 0 && shown.length === 0 && <Text>No table's name contains this text.</Text>}
-      {shown.length > 0 && (
-        <Paged items={shown} size={PAGE} what="tables" key={text}>
+      {data.length > 0 && shownTables.length === 0 && <Text>No table's name contains this text.</Text>}
+      {shownTables.length > 0 && (
+        <PagedList items={shownTables} pageSize={PAGE_SIZE} itemName="tables" key={text}>
           {(tables) => (
             <div className={classes.scroll}>
               <Table verticalSpacing="xs" highlightOnHover aria-label="Tables in ClickHouse">
@@ -115,28 +115,28 @@ export function TableStep({
                 <Table.Tbody>
                   {tables.map((table) => {
                     const { database, name } = table;
-                    const is = (other: { database: string; table: string } | null) =>
+                    const isSame = (other: { database: string; table: string } | null) =>
                       other?.database === database && other.table === name;
                     return (
                       <Table.Tr
                         key={`${database} ${name}`}
-                        className={is(chosen) ? classes.chosen : undefined}
+                        className={isSame(selected) ? classes.selected : undefined}
                       >
                         <Table.Td>
                           <Group gap="xs">
                             <Text span className={classes.name}>
-                              <Visible text={`${database}.${name}`} />
+                              <SanitizedText text={`${database}.${name}`} />
                             </Text>
                             {table === recommended && <Badge variant="light">Recommended</Badge>}
-                            {is(bound) && (
+                            {isSame(bound) && (
                               <Badge variant="default" color="gray">
                                 Bound now
                               </Badge>
                             )}
                           </Group>
                           {table.proposal === null && (
-                            <Text size="xs" c="var(--tw-quiet)">
-                              <Message text={whyNot(table)} />
+                            <Text size="xs" c="var(--tw-text-secondary)">
+                              <Message text={unsuitableReason(table)} />
                             </Text>
                           )}
                         </Table.Td>
@@ -152,7 +152,7 @@ export function TableStep({
                             size="xs"
                             variant={table === recommended ? "filled" : "default"}
                             onClick={() => onChoose(database, name)}
-                            aria-label={`Choose ${visible(`${database}.${name}`)}`}
+                            aria-label={`Choose ${sanitize(`${database}.${name}`)}`}
                           >
                             Choose
                           </Button>
@@ -164,7 +164,7 @@ export function TableStep({
               </Table>
             </div>
           )}
-        </Paged>
+        </PagedList>
       )}
     </Stack>
   );

@@ -3,26 +3,28 @@ import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { counted } from "./numbers";
-import { tracesSeen } from "./queries";
+import { formatQuantity } from "./numbers";
+import { countVisibleTraces } from "./queries";
 
-const DAY = 24;
-const MONTH = 30 * DAY;
+const DAY_HOURS = 24;
+const MONTH_HOURS = 30 * DAY_HOURS;
 
 /** Whether the user sees traces now, with actions if not. */
-export function Seen({ role, held }: { role: string | null; held: string[] }) {
+export function TraceVisibility({ role, ownRoles }: { role: string | null; ownRoles: string[] }) {
   const { data, error, isFetching, refetch } = useQuery({
-    queryKey: ["traces-seen", role, held],
+    queryKey: ["traces-seen", role, ownRoles],
     queryFn: async () => {
-      const day = await tracesSeen(DAY);
-      return day.traces > 0 ? { ...day, hours: DAY } : { ...(await tracesSeen(MONTH)), hours: MONTH };
+      const day = await countVisibleTraces(DAY_HOURS);
+      return day.traces > 0
+        ? { ...day, hours: DAY_HOURS }
+        : { ...(await countVisibleTraces(MONTH_HOURS)), hours: MONTH_HOURS };
     },
     // Without a role, the user sees no traces.
-    enabled: role !== null || held.length > 0,
+    enabled: role !== null || ownRoles.length > 0,
     staleTime: 0,
     retry: false,
   });
-  if (role === null && held.length === 0) {
+  if (role === null && ownRoles.length === 0) {
     return null;
   }
   if (error !== null) {
@@ -42,8 +44,8 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
       </Group>
     );
   }
-  const roles = role === null ? held : [role];
-  if (data.traces > 0 && data.hours === DAY) {
+  const roles = role === null ? ownRoles : [role];
+  if (data.traces > 0 && data.hours === DAY_HOURS) {
     return (
       <Alert
         role="status"
@@ -54,7 +56,7 @@ export function Seen({ role, held }: { role: string | null; held: string[] }) {
       >
         <Text size="sm">
           {role === null
-            ? `You have ${counted(held.length, "role")} besides admin: ${held.join(", ")}. Another one is optional.`
+            ? `You have ${formatQuantity(ownRoles.length, "role")} besides admin: ${ownRoles.join(", ")}. Another one is optional.`
             : `You have the role ${role}.`}{" "}
           <Anchor component={Link} to="/search" inherit c="inherit" underline="always">
             Search them

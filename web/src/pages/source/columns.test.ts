@@ -2,13 +2,13 @@ import { describe, expect, it } from "vitest";
 import type { Api } from "../../api/client";
 import {
   bindingOf,
-  DISPLAYED,
-  doubled,
+  DISPLAYED_COLUMNS,
   draftOf,
+  duplicateColumns,
   indexCandidates,
-  STRUCTURAL,
+  STRUCTURAL_COLUMNS,
   sameDraft,
-  whyNot,
+  unsuitableReason,
 } from "./columns";
 
 const binding: Api["Binding"] = {
@@ -41,23 +41,25 @@ describe("a draft", () => {
   });
 
   it("omits optional columns that are not selected", () => {
-    const bare = bindingOf("otel", "t", { ...draftOf(binding), trace_index: "", display_name: "" });
-    expect(bare).not.toHaveProperty("trace_index");
-    expect(bare?.display).toEqual({ service: "ServiceName" });
+    const noBinding = bindingOf("otel", "t", { ...draftOf(binding), trace_index: "", display_name: "" });
+    expect(noBinding).not.toHaveProperty("trace_index");
+    expect(noBinding?.display).toEqual({ service: "ServiceName" });
   });
 
   it("detects changes, and ids that share a column", () => {
     const changed = { ...draftOf(binding), span_id: "TraceId" };
     expect(sameDraft(draftOf(binding), draftOf(binding))).toBe(true);
     expect(sameDraft(draftOf(binding), changed)).toBe(false);
-    expect(doubled(changed)).toEqual(["trace_id", "span_id"]);
-    expect(doubled(draftOf(null))).toEqual([]);
+    expect(duplicateColumns(changed)).toEqual(["trace_id", "span_id"]);
+    expect(duplicateColumns(draftOf(null))).toEqual([]);
   });
 });
 
 describe("suitable columns", () => {
-  const fits = (member: string, of: Api["TableColumn"]) =>
-    [...STRUCTURAL, ...DISPLAYED].find((part) => part.member === member)?.fits(of);
+  const fits = (member: string, isSuitableFor: Api["TableColumn"]) =>
+    [...STRUCTURAL_COLUMNS, ...DISPLAYED_COLUMNS]
+      .find((part) => part.member === member)
+      ?.isSuitable(isSuitableFor);
 
   it("for ids are strings, also nullable or of low cardinality", () => {
     expect(fits("trace_id", column("LowCardinality(Nullable(String))", "string"))).toBe(true);
@@ -82,10 +84,10 @@ describe("suitable columns", () => {
 
 describe("tables", () => {
   it("have a reason if they are not proposed", () => {
-    const landing = { ...table("landing", "Null"), unsuitable: "it never contains a row: bind `spans`" };
-    expect(whyNot(landing)).toBe("It never contains a row: bind `spans`.");
-    expect(whyNot(table("otel_traces_trace_id_ts"))).toMatch(/trace index/);
-    expect(whyNot(table("logs"))).toMatch(/usual names/);
+    const tables = { ...table("landing", "Null"), unsuitable: "it never contains a row: bind `spans`" };
+    expect(unsuitableReason(tables)).toBe("It never contains a row: bind `spans`.");
+    expect(unsuitableReason(table("otel_traces_trace_id_ts"))).toMatch(/trace index/);
+    expect(unsuitableReason(table("logs"))).toMatch(/usual names/);
   });
 
   it("that may be a trace index are listed with the likely one first", () => {

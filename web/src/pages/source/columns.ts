@@ -3,103 +3,103 @@ import type { Api } from "../../api/client";
 type Binding = Api["Binding"];
 type Column = Api["TableColumn"];
 
-export type Structural = "trace_id" | "span_id" | "parent_span_id" | "timestamp";
-export type Displayed = "name" | "service" | "duration" | "status" | "kind";
+export type StructuralColumn = "trace_id" | "span_id" | "parent_span_id" | "timestamp";
+export type DisplayedColumn = "name" | "service" | "duration" | "status" | "kind";
 
-type Part<Name> = {
+type ColumnRole<Name> = {
   member: Name;
   label: string;
   /** Purpose of the column. */
   purpose: string;
-  fits: (column: Column) => boolean;
+  isSuitable: (column: Column) => boolean;
   /** Description of suitable columns. */
-  wanted: string;
+  requirement: string;
 };
 
 /** The type without `Nullable` and `LowCardinality`, which make no difference here. */
-const bare = (type: string): string =>
+const baseType = (type: string): string =>
   type.replace(/^(?:(?:Nullable|LowCardinality)\()*/, "").replace(/\)+$/, "");
 
 // Same rules as in the service, so that only accepted columns are offered. The service decides.
-const isString = ({ type }: Column) => bare(type) === "String";
+const isString = ({ type }: Column) => baseType(type) === "String";
 const isTime = ({ type }: Column) => /^DateTime(64)?(\(|$)/.test(type);
 const isText = ({ logical_types }: Column) => logical_types.includes("string");
 const isNumber = ({ type }: Column) => /^(LowCardinality\()?(U?Int(8|16|32|64)|Float(32|64))\)?$/.test(type);
 
-export const STRUCTURAL: Part<Structural>[] = [
+export const STRUCTURAL_COLUMNS: ColumnRole<StructuralColumn>[] = [
   {
     member: "trace_id",
     label: "Trace id",
     purpose: "Which trace a span belongs to. Spans with the same value are shown, or hidden, together.",
-    fits: isString,
-    wanted: "a String column",
+    isSuitable: isString,
+    requirement: "a String column",
   },
   {
     member: "span_id",
     label: "Span id",
     purpose: "Identifies the span within its trace. Children refer to their parent by it.",
-    fits: isString,
-    wanted: "a String column",
+    isSuitable: isString,
+    requirement: "a String column",
   },
   {
     member: "parent_span_id",
     label: "Parent span id",
     purpose: "The span that called this one; empty on the root. The tree of a trace is built from it.",
-    fits: isString,
-    wanted: "a String column",
+    isSuitable: isString,
+    requirement: "a String column",
   },
   {
     member: "timestamp",
     label: "Timestamp",
     purpose: "When the span started. Searches cover a range of it.",
-    fits: isTime,
-    wanted: "a DateTime or DateTime64 column that is not nullable",
+    isSuitable: isTime,
+    requirement: "a DateTime or DateTime64 column that is not nullable",
   },
 ];
 
-export const DISPLAYED: Part<Displayed>[] = [
+export const DISPLAYED_COLUMNS: ColumnRole<DisplayedColumn>[] = [
   {
     member: "name",
     label: "Name",
     purpose: "The operation, such as GET /cart. The title of results and of the rows of a trace.",
-    fits: isText,
-    wanted: "a text column",
+    isSuitable: isText,
+    requirement: "a text column",
   },
   {
     member: "service",
     label: "Service",
     purpose: "The service of the span. Determines its colour, and the number of services of a trace.",
-    fits: isText,
-    wanted: "a text column",
+    isSuitable: isText,
+    requirement: "a text column",
   },
   {
     member: "duration",
     label: "Duration",
     purpose: "How long it took, in nanoseconds. Without it there are no bars and no durations.",
-    fits: isNumber,
-    wanted: "a number column that is not nullable",
+    isSuitable: isNumber,
+    requirement: "a number column that is not nullable",
   },
   {
     member: "status",
     label: "Status",
     purpose: "Whether it failed. Errors are counted and marked by it.",
-    fits: isText,
-    wanted: "a text column",
+    isSuitable: isText,
+    requirement: "a text column",
   },
   {
     member: "kind",
     label: "Kind",
     purpose: "Server, client, producer, consumer or internal. Shown with a span.",
-    fits: isText,
-    wanted: "a text column",
+    isSuitable: isText,
+    requirement: "a text column",
   },
 ];
 
 /** The wizard's draft of a binding; empty strings for unselected columns. */
-export type Draft = Record<Structural, string> &
-  Record<`display_${Displayed}`, string> & { trace_index: string };
+export type BindingDraft = Record<StructuralColumn, string> &
+  Record<`display_${DisplayedColumn}`, string> & { trace_index: string };
 
-export function draftOf(binding: Binding | null): Draft {
+export function draftOf(binding: Binding | null): BindingDraft {
   const display = binding?.display ?? {};
   return {
     trace_id: binding?.trace_id ?? "",
@@ -116,13 +116,15 @@ export function draftOf(binding: Binding | null): Draft {
 }
 
 /** The binding of a draft, or `null` while a structural column is missing. */
-export function bindingOf(database: string, table: string, draft: Draft): Binding | null {
-  if (STRUCTURAL.some(({ member }) => draft[member] === "")) {
+export function bindingOf(database: string, table: string, draft: BindingDraft): Binding | null {
+  if (STRUCTURAL_COLUMNS.some(({ member }) => draft[member] === "")) {
     return null;
   }
   const { trace_id, span_id, parent_span_id, timestamp } = draft;
   const display = Object.fromEntries(
-    DISPLAYED.map(({ member }) => [member, draft[`display_${member}`]]).filter(([, column]) => column !== ""),
+    DISPLAYED_COLUMNS.map(({ member }) => [member, draft[`display_${member}`]]).filter(
+      ([, column]) => column !== "",
+    ),
   );
   return {
     database,
@@ -136,14 +138,14 @@ export function bindingOf(database: string, table: string, draft: Draft): Bindin
   };
 }
 
-export function sameDraft(one: Draft, other: Draft): boolean {
-  return (Object.keys(one) as (keyof Draft)[]).every((member) => one[member] === other[member]);
+export function sameDraft(a: BindingDraft, b: BindingDraft): boolean {
+  return (Object.keys(a) as (keyof BindingDraft)[]).every((member) => a[member] === b[member]);
 }
 
 /** Structural columns that are selected more than once; each must be a separate column. */
-export function doubled(draft: Draft): Structural[] {
-  return STRUCTURAL.map(({ member }) => member).filter((member) =>
-    STRUCTURAL.some(
+export function duplicateColumns(draft: BindingDraft): StructuralColumn[] {
+  return STRUCTURAL_COLUMNS.map(({ member }) => member).filter((member) =>
+    STRUCTURAL_COLUMNS.some(
       (other) =>
         other.member !== member && draft[other.member] !== "" && draft[other.member] === draft[member],
     ),
@@ -151,7 +153,7 @@ export function doubled(draft: Draft): Structural[] {
 }
 
 /** Why a table is not proposed: the service's reason, or a reason from its name. */
-export function whyNot(table: Api["Table"]): string {
+export function unsuitableReason(table: Api["Table"]): string {
   if (table.unsuitable !== null) {
     return `${table.unsuitable.charAt(0).toUpperCase()}${table.unsuitable.slice(1)}.`;
   }
@@ -163,12 +165,15 @@ export function whyNot(table: Api["Table"]): string {
 
 /** Tables that may be the trace index of a table in `database`, the most likely first. */
 export function indexCandidates(tables: Api["Table"][], database: string, table: string): string[] {
-  const likely = (name: string) =>
+  const rank = (name: string) =>
     name === `${table}_trace_id_ts` ? 0 : /trace_id_ts|index/i.test(name) ? 1 : 2;
   return tables
     .filter(
-      (other) => other.database === database && other.name !== table && other.engine !== "MaterializedView",
+      (candidate) =>
+        candidate.database === database &&
+        candidate.name !== table &&
+        candidate.engine !== "MaterializedView",
     )
     .map(({ name }) => name)
-    .sort((one, other) => likely(one) - likely(other) || one.localeCompare(other));
+    .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 }

@@ -1,31 +1,31 @@
 import { describe, expect, it } from "vitest";
 import { type Api, ApiError } from "../../api/client";
 import {
-  byKey,
+  applyChange,
   type Changes,
   candidatesOf,
-  changed,
-  changedSince,
-  differences,
+  diffFields,
   fieldKey,
+  fieldsByKey,
   type Mark,
   marksToSend,
-  quoted,
+  policyExclusionReason,
+  quoteCelString,
   refOf,
-  whyNoPolicy,
+  remainingChanges,
 } from "./fields";
-import { memberErrors, refusalOf } from "./refusals";
-import { usualMarks } from "./usual";
+import { recommendedMarks } from "./recommendedFields";
+import { memberErrors, parseRejection } from "./rejection";
 
-const mark = (over: Partial<Mark> = {}): Mark => ({
+const mark = (overrides: Partial<Mark> = {}): Mark => ({
   type: "string",
   filterable: true,
   policy: true,
   column: null,
-  ...over,
+  ...overrides,
 });
 
-function field(map: string, name: string, over: Partial<Api["MarkedField"]> = {}): Api["MarkedField"] {
+function field(map: string, name: string, overrides: Partial<Api["MarkedField"]> = {}): Api["MarkedField"] {
   return {
     map,
     name,
@@ -35,12 +35,12 @@ function field(map: string, name: string, over: Partial<Api["MarkedField"]> = {}
     policy: true,
     source: map === "" ? "column" : "map_key",
     column_type: "String",
-    ...over,
+    ...overrides,
   };
 }
 
-const change = (map: string, name: string, over: Partial<Mark> = {}): Changes => ({
-  [fieldKey(map, name)]: { map, name, mark: mark(over) },
+const change = (map: string, name: string, overrides: Partial<Mark> = {}): Changes => ({
+  [fieldKey(map, name)]: { map, name, mark: mark(overrides) },
 });
 
 const detail: Api["TableDetail"] = {
@@ -111,8 +111,12 @@ describe("candidates", () => {
   });
 
   it("are the marked fields if the table was not sampled", () => {
-    const [one] = candidatesOf(null, [field("", "Duration", { type: "number", column_type: "UInt64" })], {});
-    expect(one).toMatchObject({ ref: "Duration", types: ["number"], storeTypes: ["UInt64"] });
+    const [candidate] = candidatesOf(
+      null,
+      [field("", "Duration", { type: "number", column_type: "UInt64" })],
+      {},
+    );
+    expect(candidate).toMatchObject({ ref: "Duration", types: ["number"], columnTypes: ["UInt64"] });
   });
 });
 
@@ -120,47 +124,51 @@ describe("references", () => {
   it("have the notation of the service", () => {
     expect(refOf("", "Events.Name")).toBe("Events.Name");
     expect(refOf("Doc", 'a"b\\c\n\u0001')).toBe('Doc["a\\"b\\\\c\\n\\u0001"]');
-    expect(quoted("é💡")).toBe('"é💡"');
+    expect(quoteCelString("é💡")).toBe('"é💡"');
   });
 });
 
 describe("policies", () => {
   it("cannot use numbers, or columns with unsuitable names", () => {
-    expect(whyNoPolicy("", "Duration", "number")).toMatch(/numbers/);
-    expect(whyNoPolicy("", "in", "string")).toMatch(/cannot name/);
-    expect(whyNoPolicy("user", "x", "string")).toMatch(/cannot name/);
-    expect(whyNoPolicy("Span-Attributes", "x", "string")).toMatch(/cannot name/);
-    expect(whyNoPolicy("SpanAttributes", "a b-c", "string")).toBeNull();
-    expect(whyNoPolicy("", "Events.Name", "string_array")).toBeNull();
+    expect(policyExclusionReason("", "Duration", "number")).toMatch(/numbers/);
+    expect(policyExclusionReason("", "in", "string")).toMatch(/cannot name/);
+    expect(policyExclusionReason("user", "x", "string")).toMatch(/cannot name/);
+    expect(policyExclusionReason("Span-Attributes", "x", "string")).toMatch(/cannot name/);
+    expect(policyExclusionReason("SpanAttributes", "a b-c", "string")).toBeNull();
+    expect(policyExclusionReason("", "Events.Name", "string_array")).toBeNull();
   });
 
   it("cannot use a field after its type becomes a number", () => {
-    expect(changed("M", "k", mark(), { type: "number" })).toEqual(mark({ type: "number", policy: false }));
+    expect(applyChange("M", "k", mark(), { type: "number" })).toEqual(
+      mark({ type: "number", policy: false }),
+    );
   });
 
   it("read no column of a field that is no longer marked", () => {
-    expect(changed("M", "k", mark({ column: "c", policy: false }), { filterable: false }).column).toBeNull();
+    expect(
+      applyChange("M", "k", mark({ column: "c", policy: false }), { filterable: false }).column,
+    ).toBeNull();
   });
 });
 
 describe("unsaved changes after a save", () => {
-  const before = byKey([field("M", "old")]);
-  const sent: Changes = {
+  const before = fieldsByKey([field("M", "old")]);
+  const sentChanges: Changes = {
     ...change("M", "new"),
     ...change("M", "old", { filterable: false, policy: false }),
   };
 
   it("are empty if nothing was changed during the save", () => {
-    expect(changedSince(sent, sent, before)).toEqual({});
+    expect(remainingChanges(sentChanges, sentChanges, before)).toEqual({});
   });
 
   it("are the changes made during the save", () => {
-    const later = { ...change("M", "new", { policy: false }), ...change("M", "other") };
-    expect(changedSince(sent, { ...sent, ...later }, before)).toEqual(later);
+    const laterChanges = { ...change("M", "new", { policy: false }), ...change("M", "other") };
+    expect(remainingChanges(sentChanges, { ...sentChanges, ...laterChanges }, before)).toEqual(laterChanges);
   });
 
   it("revert changes that were undone during the save", () => {
-    expect(changedSince(sent, {}, before)).toEqual({
+    expect(remainingChanges(sentChanges, {}, before)).toEqual({
       ...change("M", "new", { filterable: false, policy: false }),
       ...change("M", "old"),
     });
@@ -179,7 +187,7 @@ describe("the changes of a save", () => {
   };
 
   it("are listed by field", () => {
-    expect(differences(stored, changes).map(({ kind, ref }) => `${kind} ${ref}`)).toEqual([
+    expect(diffFields(stored, changes).map(({ kind, ref }) => `${kind} ${ref}`)).toEqual([
       'marked M["new"]',
       'unmarked M["old"]',
       "changed ServiceName",
@@ -205,13 +213,13 @@ describe("recommended fields", () => {
     timestamp: "e",
     display: { service: "ServiceName", duration: "Duration" },
   };
-  const usual = (marked: Api["MarkedField"][]) =>
-    usualMarks(candidatesOf(detail, marked, {}), binding, byKey(marked)).map(
+  const recommended = (marked: Api["MarkedField"][]) =>
+    recommendedMarks(candidatesOf(detail, marked, {}), binding, fieldsByKey(marked)).map(
       ({ candidate, mark }) => `${candidate.name} ${mark.type}${mark.policy ? " policy" : ""}`,
     );
 
   it("identify operation, environment and owner", () => {
-    expect(usual([])).toEqual([
+    expect(recommended([])).toEqual([
       "ServiceName string policy",
       "Duration number",
       "Events.Name string_array policy",
@@ -221,14 +229,14 @@ describe("recommended fields", () => {
   });
 
   it("exclude fields that are already marked", () => {
-    expect(usual([field("SpanAttributes", "tenant.id", { policy: false })])).not.toContain(
+    expect(recommended([field("SpanAttributes", "tenant.id", { policy: false })])).not.toContain(
       "tenant.id string policy",
     );
   });
 });
 
 describe("a rejected change", () => {
-  const sent: Api["FieldMark"][] = [
+  const sentChanges: Api["FieldMark"][] = [
     { name: "ServiceName", filterable: true, policy: true },
     { map: "M", name: "k", filterable: true, policy: false },
   ];
@@ -245,30 +253,30 @@ describe("a rejected change", () => {
     });
 
   it("is reported at the field that its pointer names", () => {
-    const { byField, other } = refusalOf(
+    const { byField, otherErrors } = parseRejection(
       error(
         { pointer: "/fields/1/column", code: "column_differs", detail: "3 rows differ" },
         { pointer: "/fields", code: "invalid_value", detail: "at most 1000 fields" },
       ),
-      sent,
+      sentChanges,
       [],
     );
     expect(byField.get(fieldKey("M", "k"))).toEqual(["3 rows differ"]);
-    expect(other).toEqual(["at most 1000 fields"]);
+    expect(otherErrors).toEqual(["at most 1000 fields"]);
   });
 
   it("lists the policies that it would break, and marks the fields that they need", () => {
-    const touched = ["Name", "ServiceName"].map((name) => ({ key: fieldKey("", name), ref: name }));
-    const { byField, broken } = refusalOf(
+    const changedFields = ["Name", "ServiceName"].map((name) => ({ key: fieldKey("", name), ref: name }));
+    const { byField, brokenPolicies } = parseRejection(
       error({
         pointer: "",
         code: "policy_invalid",
         detail: "role `on-call`, policy `Own: team`: `ServiceName` is not marked as a policy input",
       }),
-      sent,
-      touched,
+      sentChanges,
+      changedFields,
     );
-    expect(broken).toEqual([
+    expect(brokenPolicies).toEqual([
       { role: "on-call", policy: "Own: team", reason: "`ServiceName` is not marked as a policy input" },
     ]);
     expect([...byField.keys()]).toEqual([fieldKey("", "ServiceName")]);

@@ -12,7 +12,7 @@ export type Candidate = {
   /** Reference in policies. */
   ref: string;
   /** Types in ClickHouse; empty if unknown. */
-  storeTypes: string[];
+  columnTypes: string[];
   /** Possible field types, the natural one first. */
   types: LogicalType[];
   /** Number of spans in the sample that have it; `null` for a column, which every span has, and if not sampled. */
@@ -41,7 +41,7 @@ export function fieldKey(map: string, name: string): string {
 }
 
 /** A text as a CEL string literal, in the service's notation. */
-export function quoted(text: string): string {
+export function quoteCelString(text: string): string {
   const escapes: Record<string, string> = {
     '"': '\\"',
     "\\": "\\\\",
@@ -58,7 +58,7 @@ export function quoted(text: string): string {
 }
 
 export function refOf(map: string, name: string): string {
-  return map === "" ? name : `${map}[${quoted(name)}]`;
+  return map === "" ? name : `${map}[${quoteCelString(name)}]`;
 }
 
 // Reserved words of CEL, and the variable for the caller.
@@ -69,35 +69,35 @@ const RESERVED = new Set(
 );
 
 /** Why policies cannot use a field, or `null` if they can. */
-export function whyNoPolicy(map: string, name: string, type: LogicalType): string | null {
+export function policyExclusionReason(map: string, name: string, type: LogicalType): string | null {
   if (type === "number") {
     return "Policies cannot use numbers: they compare exact values, and numbers are for searches. Set the type to text to use it in policies.";
   }
   const segments = (map === "" ? name : map).split(".");
-  const named = segments.every(
+  const isNameable = segments.every(
     (segment) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(segment) && !RESERVED.has(segment),
   );
-  return named && segments[0] !== "user"
+  return isNameable && segments[0] !== "user"
     ? null
     : "Policies cannot name this column: its name has other characters than letters, digits and underscores, or is reserved in policies.";
 }
 
 /** Possible types of a field without a sample: text under a map key can be parsed as any type. */
 export function typesOfMarked(field: MarkedField): LogicalType[] {
-  const free =
+  const isAnyType =
     (field.source === "map_key" && /String\W*$/.test(field.column_type)) ||
     (field.source === "json_path" && field.column_type === "Dynamic");
-  return free ? [field.type, ...ALL_TYPES.filter((type) => type !== field.type)] : [field.type];
+  return isAnyType ? [field.type, ...ALL_TYPES.filter((type) => type !== field.type)] : [field.type];
 }
 
-function column(map: string, name: string, type: string, types: LogicalType[]): Candidate {
+function newCandidate(map: string, name: string, type: string, types: LogicalType[]): Candidate {
   const [key, ref] = [fieldKey(map, name), refOf(map, name)];
   return {
     key,
     map,
     name,
     ref,
-    storeTypes: type === "" ? [] : [type],
+    columnTypes: type === "" ? [] : [type],
     types,
     rows: null,
     sampledRows: 0,
@@ -111,38 +111,44 @@ export function candidatesOf(
   marked: MarkedField[],
   changes: Changes,
 ): Candidate[] {
-  const found = new Map<string, Candidate>();
+  const candidates = new Map<string, Candidate>();
   for (const { name, type, logical_types, members } of detail?.columns ?? []) {
-    for (const one of [
-      column("", name, type, logical_types),
-      ...members.map((member) => column(member.map, member.name, member.type, member.logical_types)),
+    for (const candidate of [
+      newCandidate("", name, type, logical_types),
+      ...members.map((member) => newCandidate(member.map, member.name, member.type, member.logical_types)),
     ]) {
-      if (one.types.length > 0) {
-        found.set(one.key, one);
+      if (candidate.types.length > 0) {
+        candidates.set(candidate.key, candidate);
       }
     }
   }
   for (const { map, keys, sampled_rows } of detail?.maps ?? []) {
     for (const { name, rows, types, logical_types, examples } of keys) {
       if (logical_types.length > 0) {
-        const one = column(map, name, "", logical_types);
-        found.set(one.key, { ...one, storeTypes: types, rows, sampledRows: sampled_rows, examples });
+        const candidate = newCandidate(map, name, "", logical_types);
+        candidates.set(candidate.key, {
+          ...candidate,
+          columnTypes: types,
+          rows,
+          sampledRows: sampled_rows,
+          examples,
+        });
       }
     }
   }
   for (const field of marked) {
-    const one = column(field.map, field.name, field.column_type, typesOfMarked(field));
-    if (!found.has(one.key)) {
-      found.set(one.key, { ...one, ref: field.ref });
+    const candidate = newCandidate(field.map, field.name, field.column_type, typesOfMarked(field));
+    if (!candidates.has(candidate.key)) {
+      candidates.set(candidate.key, { ...candidate, ref: field.ref });
     }
   }
   for (const { map, name, mark } of Object.values(changes)) {
-    const one = column(map, name, "", typesOfMap(detail, map) ?? [mark.type]);
-    if (!found.has(one.key)) {
-      found.set(one.key, one);
+    const candidate = newCandidate(map, name, "", typesOfMap(detail, map) ?? [mark.type]);
+    if (!candidates.has(candidate.key)) {
+      candidates.set(candidate.key, candidate);
     }
   }
-  return [...found.values()];
+  return [...candidates.values()];
 }
 
 /** Possible types for keys of a map, or `null` if the column is unknown or not a map. */
@@ -159,7 +165,7 @@ export function markOf(field: MarkedField): Mark {
 const isMarked = (mark: Mark) => mark.filterable || mark.policy;
 
 /** The settings of a field including unsaved changes. */
-export function markNow(
+export function currentMark(
   candidate: Candidate,
   marked: ReadonlyMap<string, MarkedField>,
   changes: Changes,
@@ -173,42 +179,46 @@ export function markNow(
   );
 }
 
-export function byKey(marked: MarkedField[]): Map<string, MarkedField> {
+export function fieldsByKey(marked: MarkedField[]): Map<string, MarkedField> {
   return new Map(marked.map((field) => [fieldKey(field.map, field.name), field]));
 }
 
 /** Applies a change to the settings of a field, such that the service can accept the result. */
-export function changed(map: string, name: string, mark: Mark, change: Partial<Mark>): Mark {
+export function applyChange(map: string, name: string, mark: Mark, change: Partial<Mark>): Mark {
   const next = { ...mark, ...change };
-  const policy = next.policy && whyNoPolicy(map, name, next.type) === null;
+  const policy = next.policy && policyExclusionReason(map, name, next.type) === null;
   // A column is adopted only for a stored field. Adopting it again verifies it again.
   return { ...next, policy, column: next.filterable || policy ? next.column : null };
 }
 
 /** The changes that remain to be saved after `sent` was stored over `before`: those made during the save. Changes that were
  * undone during the save become changes back to the previous state. */
-export function changedSince(sent: Changes, now: Changes, before: ReadonlyMap<string, MarkedField>): Changes {
-  const left: Record<string, Changes[string]> = {};
+export function remainingChanges(
+  sent: Changes,
+  current: Changes,
+  before: ReadonlyMap<string, MarkedField>,
+): Changes {
+  const remaining: Record<string, Changes[string]> = {};
   for (const [key, change] of Object.entries(sent)) {
-    if (now[key] === undefined) {
+    if (current[key] === undefined) {
       const field = before.get(key);
       const mark =
         field === undefined
           ? { ...change.mark, filterable: false, policy: false, column: null }
           : markOf(field);
-      left[key] = { ...change, mark };
+      remaining[key] = { ...change, mark };
     }
   }
-  for (const [key, change] of Object.entries(now)) {
+  for (const [key, change] of Object.entries(current)) {
     const stored = sent[key];
     if (stored === undefined || !sameMark(stored.mark, change.mark)) {
-      left[key] = change;
+      remaining[key] = change;
     }
   }
-  return left;
+  return remaining;
 }
 
-export type Difference = {
+export type FieldDifference = {
   kind: "marked" | "changed" | "unmarked";
   key: string;
   ref: string;
@@ -217,46 +227,41 @@ export type Difference = {
 };
 
 /** The differences that a save would make, ordered by name. */
-export function differences(marked: MarkedField[], changes: Changes): Difference[] {
-  const stored = byKey(marked);
-  const found: Difference[] = [];
+export function diffFields(marked: MarkedField[], changes: Changes): FieldDifference[] {
+  const stored = fieldsByKey(marked);
+  const result: FieldDifference[] = [];
   for (const [key, { map, name, mark }] of Object.entries(changes)) {
     const field = stored.get(key);
     const before = field === undefined ? null : markOf(field);
     const after = isMarked(mark) ? mark : null;
-    const one = { key, ref: refOf(map, name), before, after };
+    const a = { key, ref: refOf(map, name), before, after };
     if (before === null && after !== null) {
-      found.push({ ...one, kind: "marked" });
+      result.push({ ...a, kind: "marked" });
     } else if (before !== null && after === null) {
-      found.push({ ...one, kind: "unmarked" });
+      result.push({ ...a, kind: "unmarked" });
     } else if (before !== null && after !== null && !sameMark(before, after)) {
-      found.push({ ...one, kind: "changed" });
+      result.push({ ...a, kind: "changed" });
     }
   }
-  return found.sort((one, other) => one.ref.localeCompare(other.ref));
+  return result.sort((a, b) => a.ref.localeCompare(b.ref));
 }
 
-export function sameMark(one: Mark, other: Mark): boolean {
-  return (
-    one.type === other.type &&
-    one.filterable === other.filterable &&
-    one.policy === other.policy &&
-    one.column === other.column
-  );
+export function sameMark(a: Mark, b: Mark): boolean {
+  return a.type === b.type && a.filterable === b.filterable && a.policy === b.policy && a.column === b.column;
 }
 
 /** The body of `PUT /schema/fields`: all fields after the change. */
 export function marksToSend(marked: MarkedField[], changes: Changes): Api["FieldMark"][] {
-  const all = new Map(
+  const fields = new Map(
     marked.map((field) => [
       fieldKey(field.map, field.name),
       { map: field.map, name: field.name, mark: markOf(field) },
     ]),
   );
   for (const [key, change] of Object.entries(changes)) {
-    all.set(key, change);
+    fields.set(key, change);
   }
-  return [...all.values()]
+  return [...fields.values()]
     .filter(({ mark }) => isMarked(mark))
     .map(({ map, name, mark: { type, filterable, policy, column } }) => ({
       ...(map === "" ? {} : { map }),
@@ -281,12 +286,12 @@ export function keyColumns(
   inPlace: Pick<Api["DdlInPlace"], "id" | "name">[],
   marked: MarkedField[],
 ): ReadonlyMap<string, string[]> {
-  const found = new Map<string, string[]>();
+  const result = new Map<string, string[]>();
   for (const { map, name, ref } of marked) {
-    const columns = inPlace.filter(({ id }) => id === `key_column:${ref}`).map((one) => one.name);
+    const columns = inPlace.filter(({ id }) => id === `key_column:${ref}`).map((column) => column.name);
     if (columns.length > 0) {
-      found.set(fieldKey(map, name), columns);
+      result.set(fieldKey(map, name), columns);
     }
   }
-  return found;
+  return result;
 }

@@ -1,10 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { type Candidate, fieldKey, refOf } from "./fields";
-import { COLUMNS, EVERYWHERE, type Listing, listed, placesOf } from "./listing";
+import {
+  ALL_CONTAINERS,
+  COLUMNS_CONTAINER,
+  containersOf,
+  type FieldListOptions,
+  listFields,
+} from "./listing";
 
 function candidate(map: string, name: string, rows: number | null, ...examples: string[]): Candidate {
   const [key, ref] = [fieldKey(map, name), refOf(map, name)];
-  return { key, map, name, ref, storeTypes: [], types: ["string"], rows, sampledRows: 100, examples };
+  return { key, map, name, ref, columnTypes: [], types: ["string"], rows, sampledRows: 100, examples };
 }
 
 const all = [
@@ -13,10 +19,15 @@ const all = [
   candidate("", "ServiceName", null),
   candidate("SpanAttributes", "by.hand", null),
 ];
-const names = (listing: Partial<Listing>) =>
-  listed(all, { text: "", place: EVERYWHERE, order: "frequency", only: null, leading: [], ...listing }).map(
-    ({ name }) => name,
-  );
+const names = (listing: Partial<FieldListOptions>) =>
+  listFields(all, {
+    text: "",
+    container: ALL_CONTAINERS,
+    order: "frequency",
+    onlyKeys: null,
+    leadingColumns: [],
+    ...listing,
+  }).map(({ name }) => name);
 
 describe("the list", () => {
   it("is sorted by frequency, unknown frequencies last", () => {
@@ -25,9 +36,9 @@ describe("the list", () => {
   });
 
   it("starts with the columns of the binding", () => {
-    const two = [candidate("", "Links", null), candidate("", "SpanName", null)];
-    const all = { text: "", place: EVERYWHERE, order: "frequency", only: null } as const;
-    expect(listed(two, { ...all, leading: ["SpanName"] }).map(({ name }) => name)).toEqual([
+    const columns = [candidate("", "Links", null), candidate("", "SpanName", null)];
+    const all = { text: "", container: ALL_CONTAINERS, order: "frequency", onlyKeys: null } as const;
+    expect(listFields(columns, { ...all, leadingColumns: ["SpanName"] }).map(({ name }) => name)).toEqual([
       "SpanName",
       "Links",
     ]);
@@ -38,17 +49,17 @@ describe("the list", () => {
     expect(names({ text: "/cart" })).toEqual(["http.route"]);
   });
 
-  it("can be limited to one place, or to some fields", () => {
-    expect(names({ place: COLUMNS })).toEqual(["ServiceName"]);
-    expect(names({ place: "SpanAttributes" })).toEqual(["http.route", "by.hand"]);
-    expect(names({ only: new Set([fieldKey("ResourceAttributes", "team")]) })).toEqual(["team"]);
+  it("can be limited to one container, or to some fields", () => {
+    expect(names({ container: COLUMNS_CONTAINER })).toEqual(["ServiceName"]);
+    expect(names({ container: "SpanAttributes" })).toEqual(["http.route", "by.hand"]);
+    expect(names({ onlyKeys: new Set([fieldKey("ResourceAttributes", "team")]) })).toEqual(["team"]);
   });
 
-  it("has the places with their counts", () => {
-    expect(placesOf(all)).toEqual([
-      { place: "", count: 1 },
-      { place: "ResourceAttributes", count: 1 },
-      { place: "SpanAttributes", count: 2 },
+  it("has the containers with their counts", () => {
+    expect(containersOf(all)).toEqual([
+      { container: "", count: 1 },
+      { container: "ResourceAttributes", count: 1 },
+      { container: "SpanAttributes", count: 2 },
     ]);
   });
 });

@@ -1,55 +1,63 @@
 import type { Candidate } from "./fields";
 
-export type Order = "frequency" | "name";
+export type SortOrder = "frequency" | "name";
 
 /** Filter and order of the list of fields. */
-export type Listing = {
+export type FieldListOptions = {
   text: string;
-  place: string;
-  order: Order;
-  only: ReadonlySet<string> | null;
+  container: string;
+  order: SortOrder;
+  onlyKeys: ReadonlySet<string> | null;
   /** Columns that are listed first among the columns that every span has. */
-  leading: readonly string[];
+  leadingColumns: readonly string[];
 };
 
-/** Place of separate columns. */
-export const COLUMNS = "";
-export const EVERYWHERE = "*";
+/** Container of separate columns. */
+export const COLUMNS_CONTAINER = "";
+export const ALL_CONTAINERS = "*";
 
-/** The places of fields with their counts: columns first, then maps by name. */
-export function placesOf(candidates: Candidate[]): { place: string; count: number }[] {
+/** The containers of fields (a map column, or none) with their counts: columns first, then maps by name. */
+export function containersOf(candidates: Candidate[]): { container: string; count: number }[] {
   const counts = new Map<string, number>();
   for (const { map } of candidates) {
     counts.set(map, (counts.get(map) ?? 0) + 1);
   }
   return [...counts]
-    .map(([place, count]) => ({ place, count }))
-    .sort((one, other) => one.place.localeCompare(other.place));
+    .map(([container, count]) => ({ container, count }))
+    .sort((a, b) => a.container.localeCompare(b.container));
 }
 
 /** Sort key for the frequency of a field: columns occur on every span, and unsampled fields come last. */
-function share({ map, name, rows, sampledRows }: Candidate, leading: readonly string[]): number {
+function frequencyRank(
+  { map, name, rows, sampledRows }: Candidate,
+  leadingColumns: readonly string[],
+): number {
   if (rows === null) {
-    return map !== "" ? -1 : leading.includes(name) ? 3 : 2;
+    return map !== "" ? -1 : leadingColumns.includes(name) ? 3 : 2;
   }
   return sampledRows === 0 ? 0 : rows / sampledRows;
 }
 
-export function listed(candidates: Candidate[], { text, place, order, only, leading }: Listing): Candidate[] {
+export function listFields(
+  candidates: Candidate[],
+  { text, container, order, onlyKeys, leadingColumns }: FieldListOptions,
+): Candidate[] {
   const words = text
     .toLowerCase()
     .split(/\s+/)
     .filter((word) => word !== "");
-  const found = candidates.filter((candidate) => {
-    const searched = [candidate.ref, ...candidate.examples].join("\n").toLowerCase();
+  const matches = candidates.filter((candidate) => {
+    const searchedText = [candidate.ref, ...candidate.examples].join("\n").toLowerCase();
     return (
-      (only === null || only.has(candidate.key)) &&
-      (place === EVERYWHERE || candidate.map === place) &&
-      words.every((word) => searched.includes(word))
+      (onlyKeys === null || onlyKeys.has(candidate.key)) &&
+      (container === ALL_CONTAINERS || candidate.map === container) &&
+      words.every((word) => searchedText.includes(word))
     );
   });
-  const byName = (one: Candidate, other: Candidate) => one.ref.localeCompare(other.ref);
+  const byName = (a: Candidate, b: Candidate) => a.ref.localeCompare(b.ref);
   return order === "name"
-    ? found.sort(byName)
-    : found.sort((one, other) => share(other, leading) - share(one, leading) || byName(one, other));
+    ? matches.sort(byName)
+    : matches.sort(
+        (a, b) => frequencyRank(b, leadingColumns) - frequencyRank(a, leadingColumns) || byName(a, b),
+      );
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { counted, formatBytes, formatCount, formatGain, formatShare, ranges } from "./numbers";
+import { formatBytes, formatCount, formatGain, formatQuantity, formatRanges, formatShare } from "./numbers";
 
 describe("counts", () => {
   it.each([
@@ -35,11 +35,11 @@ describe("shares", () => {
 });
 
 it("formats counts with a noun", () => {
-  expect([counted(1, "field"), counted(1_200, "field"), counted(2, "key", "keys")]).toEqual([
-    "1 field",
-    "1,200 fields",
-    "2 keys",
-  ]);
+  expect([
+    formatQuantity(1, "field"),
+    formatQuantity(1_200, "field"),
+    formatQuantity(2, "key", "keys"),
+  ]).toEqual(["1 field", "1,200 fields", "2 keys"]);
 });
 
 it("formats factors of reduction", () => {
@@ -52,6 +52,6 @@ it("formats factors of reduction", () => {
 });
 
 it("combines consecutive numbers", () => {
-  expect(ranges([2, 1, 3, 7, 9, 8, 12, 13])).toBe("1 to 3, 7 to 9, 12, 13");
-  expect(ranges([])).toBe("");
+  expect(formatRanges([2, 1, 3, 7, 9, 8, 12, 13])).toBe("1 to 3, 7 to 9, 12, 13");
+  expect(formatRanges([])).toBe("");
 });

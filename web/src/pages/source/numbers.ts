@@ -1,10 +1,10 @@
-const COUNTS: [string, number][] = [
+const COUNT_UNITS: [string, number][] = [
   ["T", 1e12],
   ["B", 1e9],
   ["M", 1e6],
   ["k", 1e3],
 ];
-const BYTES: [string, number][] = [
+const BYTE_UNITS: [string, number][] = [
   ["PB", 1e15],
   ["TB", 1e12],
   ["GB", 1e9],
@@ -12,14 +12,14 @@ const BYTES: [string, number][] = [
   ["kB", 1e3],
 ];
 
-function scaled(value: number, units: [string, number][], from: number): string | null {
-  for (const [at, [unit, size]] of units.entries()) {
+function formatScaled(value: number, units: [string, number][], from: number): string | null {
+  for (const [index, [unit, size]] of units.entries()) {
     if (value < Math.max(size, from)) {
       continue;
     }
     const digits = Number((value / size).toPrecision(value / size >= 100 ? 3 : 2));
     // 999,999 rounds up to the next unit.
-    const larger = units[at - 1];
+    const larger = units[index - 1];
     return digits >= 1_000 && larger !== undefined ? `1 ${larger[0]}` : `${digits} ${unit}`;
   }
   return null;
@@ -27,12 +27,12 @@ function scaled(value: number, units: [string, number][], from: number): string 
 
 /** Formats a number of rows: `850`, `9,120`, `1.2 M`. */
 export function formatCount(count: number): string {
-  return scaled(count, COUNTS, 10_000) ?? Math.round(count).toLocaleString("en");
+  return formatScaled(count, COUNT_UNITS, 10_000) ?? Math.round(count).toLocaleString("en");
 }
 
 /** Formats a size: `512 B`, `3.4 GB`. */
 export function formatBytes(bytes: number): string {
-  return scaled(bytes, BYTES, 0) ?? `${Math.round(bytes)} B`;
+  return formatScaled(bytes, BYTE_UNITS, 0) ?? `${Math.round(bytes)} B`;
 }
 
 /** Formats a frequency: `64 %`, `0.3 %`. `0 %` and `100 %` are exact. */
@@ -44,19 +44,19 @@ export function formatShare(part: number, whole: number): string {
   if (percent > 0 && percent < 0.1) {
     return "< 0.1 %";
   }
-  const shown = percent < 10 ? Number(percent.toFixed(1)) : Math.floor(percent);
-  return `${shown} %`;
+  const rounded = percent < 10 ? Number(percent.toFixed(1)) : Math.floor(percent);
+  return `${rounded} %`;
 }
 
 /** Formats a count: `1 field`, `2 fields`. */
-export function counted(count: number, one: string, many = `${one}s`): string {
+export function formatQuantity(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
 /** Formats numbers with consecutive ones combined: `1 to 3, 7`. */
-export function ranges(numbers: number[]): string {
+export function formatRanges(numbers: number[]): string {
   const runs: [number, number][] = [];
-  for (const number of [...numbers].sort((one, other) => one - other)) {
+  for (const number of [...numbers].sort((a, b) => a - b)) {
     const last = runs.at(-1);
     if (last !== undefined && number === last[1] + 1) {
       last[1] = number;

@@ -1,22 +1,22 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, ask, askWithTag } from "../../api/client";
+import { api, unwrap, unwrapWithEtag } from "../../api/client";
 import { queryClient, rolesQuery } from "../../api/queries";
 import { draftOf, newPolicy } from "../roles/draft";
 import { roleQuery, saveRole } from "../roles/queries";
-import { userChanged, userQuery } from "../users/queries";
+import { invalidateUser, userQuery } from "../users/queries";
 
 /** The binding and the fields, with the ETag for a change. */
 export const schemaQuery = queryOptions({
   queryKey: ["schema"],
   queryFn: async ({ signal }) => {
-    const { data, tag } = await askWithTag(api.GET("/schema", { signal }));
-    return { model: data, tag: tag ?? "*" };
+    const { data, etag } = await unwrapWithEtag(api.GET("/schema", { signal }));
+    return { model: data, etag: etag ?? "*" };
   },
 });
 
 export const tablesQuery = queryOptions({
   queryKey: ["schema", "tables"],
-  queryFn: async ({ signal }) => (await ask(api.GET("/schema/tables", { signal }))).tables,
+  queryFn: async ({ signal }) => (await unwrap(api.GET("/schema/tables", { signal }))).tables,
   staleTime: 60_000,
 });
 
@@ -26,20 +26,20 @@ export const tableQuery = (database: string, table: string) =>
   queryOptions({
     queryKey: ["schema", "table", database, table],
     queryFn: ({ signal }) =>
-      ask(api.GET("/schema/tables/{database}/{table}", { signal, params: { path: { database, table } } })),
+      unwrap(api.GET("/schema/tables/{database}/{table}", { signal, params: { path: { database, table } } })),
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,
   });
 
 export const ddlQuery = queryOptions({
   queryKey: ["schema", "ddl"],
-  queryFn: ({ signal }) => ask(api.GET("/schema/ddl", { signal })),
+  queryFn: ({ signal }) => unwrap(api.GET("/schema/ddl", { signal })),
   staleTime: 60_000,
   refetchOnWindowFocus: false,
 });
 
 /** Must be called after a change of the binding or the fields, to update dependent data. */
-export async function sourceChanged(): Promise<void> {
+export async function invalidateSource(): Promise<void> {
   await Promise.all([
     queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
     queryClient.invalidateQueries({ queryKey: ddlQuery.queryKey }),
@@ -51,9 +51,9 @@ export async function sourceChanged(): Promise<void> {
 }
 
 /** Number of traces in the last hours that the caller can see: up to 25, and whether there are more. */
-export async function tracesSeen(hours: number): Promise<{ traces: number; more: boolean }> {
+export async function countVisibleTraces(hours: number): Promise<{ traces: number; more: boolean }> {
   const now = Date.now();
-  const page = await ask(
+  const page = await unwrap(
     api.POST("/traces/query", {
       body: {
         view: "ids",
@@ -70,23 +70,24 @@ export async function tracesSeen(hours: number): Promise<{ traces: number; more:
 }
 
 /** Grants the caller a role with a policy: creates or extends the role, then assigns it. The operation is idempotent. */
-export async function takeRole(
+export async function assignRole(
   username: string,
   role: string,
   policy: { title: string; expression: string },
 ): Promise<void> {
   const { roles } = await queryClient.fetchQuery({ ...rolesQuery, staleTime: 0 });
-  const existing = roles.some(({ name }) => name === role)
+  const existingRole = roles.some(({ name }) => name === role)
     ? await queryClient.fetchQuery({ ...roleQuery(role), staleTime: 0 })
     : null;
-  const policies = existing === null ? [] : draftOf(existing.data.policies, existing.data.revision);
+  const policies =
+    existingRole === null ? [] : draftOf(existingRole.data.policies, existingRole.data.revision);
   if (!policies.some(({ expression }) => expression === policy.expression)) {
-    await saveRole(role, [...policies, newPolicy(policy)], existing?.tag ?? null);
+    await saveRole(role, [...policies, newPolicy(policy)], existingRole?.etag ?? null);
   }
   const user = await queryClient.fetchQuery({ ...userQuery(username), staleTime: 0 });
   if (!user.data.roles.includes(role)) {
-    const header = user.tag === null ? {} : { "If-Match": user.tag };
-    await ask(
+    const header = user.etag === null ? {} : { "If-Match": user.etag };
+    await unwrap(
       api.PATCH("/users/{username}", {
         params: { path: { username }, header },
         body: { roles: [...user.data.roles, role] },
@@ -94,7 +95,7 @@ export async function takeRole(
     );
   }
   await Promise.all([
-    userChanged(username),
+    invalidateUser(username),
     queryClient.invalidateQueries({ queryKey: ["filter-schema"] }),
     queryClient.invalidateQueries({ queryKey: ["filter-values"] }),
   ]);

@@ -1,11 +1,11 @@
 import type { Api } from "../../api/client";
-import { type Candidate, changed, type Mark, type MarkedField } from "./fields";
+import { applyChange, type Candidate, type Mark, type MarkedField } from "./fields";
 
 /** Keys that identify the owner or the environment of a trace, which policies are usually based on. */
-const BELONGING =
+const OWNER_KEY =
   /^(?:.*[._-])?(?:tenant|team|customer|organi[sz]ation|org|account|project|department|business_unit)(?:[._-]?(?:id|name|slug|key))?$/i;
 
-const FOR_POLICIES = new Set([
+const POLICY_KEYS = new Set([
   "deployment.environment",
   "deployment.environment.name",
   "service.namespace",
@@ -16,7 +16,7 @@ const FOR_POLICIES = new Set([
   "environment",
 ]);
 
-const FOR_SEARCH = new Set([
+const SEARCH_KEYS = new Set([
   "http.route",
   "http.method",
   "http.request.method",
@@ -35,19 +35,19 @@ const FOR_SEARCH = new Set([
   "gen_ai.request.model",
 ]);
 
-const NUMBERS = new Set(["http.status_code", "http.response.status_code"]);
+const NUMBER_KEYS = new Set(["http.status_code", "http.response.status_code"]);
 
 /** Common settings for common fields. Existing fields are unchanged.
  *
  * Proposals are limited to the candidates, so that no absent field is proposed. */
-export function usualMarks(
+export function recommendedMarks(
   candidates: Candidate[],
   binding: Api["Binding"],
   marked: ReadonlyMap<string, MarkedField>,
 ): { candidate: Candidate; mark: Mark }[] {
   const display = binding.display ?? {};
-  const named = new Set([display.name, display.service, display.status, display.kind]);
-  const found: { candidate: Candidate; mark: Mark }[] = [];
+  const displayedColumns = new Set([display.name, display.service, display.status, display.kind]);
+  const result: { candidate: Candidate; mark: Mark }[] = [];
   for (const candidate of candidates) {
     if (marked.has(candidate.key)) {
       continue;
@@ -55,17 +55,17 @@ export function usualMarks(
     const { map, name, types } = candidate;
     const isColumn = map === "";
     const policy = isColumn
-      ? named.has(name) || name === "Events.Name"
-      : FOR_POLICIES.has(name) || BELONGING.test(name);
-    const search = isColumn ? name === display.duration : FOR_SEARCH.has(name);
+      ? displayedColumns.has(name) || name === "Events.Name"
+      : POLICY_KEYS.has(name) || OWNER_KEY.test(name);
+    const search = isColumn ? name === display.duration : SEARCH_KEYS.has(name);
     if (!policy && !search) {
       continue;
     }
-    const type = !isColumn && NUMBERS.has(name) && types.includes("number") ? "number" : types[0];
+    const type = !isColumn && NUMBER_KEYS.has(name) && types.includes("number") ? "number" : types[0];
     if (type !== undefined) {
-      const none: Mark = { type, filterable: false, policy: false, column: null };
-      found.push({ candidate, mark: changed(map, name, none, { filterable: true, policy }) });
+      const unmarked: Mark = { type, filterable: false, policy: false, column: null };
+      result.push({ candidate, mark: applyChange(map, name, unmarked, { filterable: true, policy }) });
     }
   }
-  return found;
+  return result;
 }

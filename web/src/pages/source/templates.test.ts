@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { MarkedField } from "./fields";
-import { expressionOf, fieldsForRoles, roleNameOf, titleOf, whyNoRoleName } from "./templates";
+import { expressionOf, fieldsForRoles, roleNameOf, titleOf, validateFirstRoleName } from "./templates";
 
 function field(ref: string, over: Partial<MarkedField> = {}): MarkedField {
   const [, map = "", key] = /^(\w+)\["(.*)"\]$/.exec(ref) ?? [];
@@ -65,9 +65,9 @@ describe("a role", () => {
   });
 
   it("rejects unsuitable names", () => {
-    expect(whyNoRoleName("on-call.eu_1")).toBeNull();
-    expect(whyNoRoleName("On call")).toMatch(/space/);
-    expect(whyNoRoleName("admin")).toMatch(/administration/);
-    expect(whyNoRoleName("Admin")).toMatch(/administration/);
+    expect(validateFirstRoleName("on-call.eu_1")).toBeNull();
+    expect(validateFirstRoleName("On call")).toMatch(/space/);
+    expect(validateFirstRoleName("admin")).toMatch(/administration/);
+    expect(validateFirstRoleName("Admin")).toMatch(/administration/);
   });
 });

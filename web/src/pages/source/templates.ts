@@ -1,15 +1,15 @@
-import { nameProblem } from "../roles/draft";
-import { type MarkedField, quoted } from "./fields";
+import { validateRoleName } from "../roles/draft";
+import { type MarkedField, quoteCelString } from "./fields";
 
 /** Access that a first role grants. */
-export type Choice =
+export type RoleChoice =
   | { kind: "values"; ref: string; values: string[] }
   | { kind: "everything" }
   | { kind: "own"; expression: string };
 
 /** Fields that a role can be based on by selecting values, the most likely first. */
 export function fieldsForRoles(marked: MarkedField[]): MarkedField[] {
-  const likelihood = ({ name, map }: MarkedField) => {
+  const rank = ({ name, map }: MarkedField) => {
     if (/^(deployment\.environment(\.name)?|env|environment)$/i.test(name)) return 0;
     if (/team|tenant|customer|namespace|project|org/i.test(name)) return 1;
     if (/service/i.test(name) && map === "") return 2;
@@ -17,11 +17,11 @@ export function fieldsForRoles(marked: MarkedField[]): MarkedField[] {
   };
   return marked
     .filter(({ policy, type }) => policy && type !== "number")
-    .sort((one, other) => likelihood(one) - likelihood(other) || one.ref.localeCompare(other.ref));
+    .sort((a, b) => rank(a) - rank(b) || a.ref.localeCompare(b.ref));
 }
 
 /** The CEL expression of a choice, or an empty string if the choice is incomplete. */
-export function expressionOf(choice: Choice, marked: MarkedField[]): string {
+export function expressionOf(choice: RoleChoice, marked: MarkedField[]): string {
   if (choice.kind === "own") {
     return choice.expression;
   }
@@ -40,15 +40,17 @@ export function expressionOf(choice: Choice, marked: MarkedField[]): string {
   if (first === undefined) {
     return "";
   }
-  const list = `[${choice.values.map(quoted).join(", ")}]`;
+  const list = `[${choice.values.map(quoteCelString).join(", ")}]`;
   if (type === "string_array") {
-    return choice.values.length === 1 ? `${quoted(first)} in ${ref}` : `${ref}.exists(one, one in ${list})`;
+    return choice.values.length === 1
+      ? `${quoteCelString(first)} in ${ref}`
+      : `${ref}.exists(one, one in ${list})`;
   }
-  return choice.values.length === 1 ? `${ref} == ${quoted(first)}` : `${ref} in ${list}`;
+  return choice.values.length === 1 ? `${ref} == ${quoteCelString(first)}` : `${ref} in ${list}`;
 }
 
 /** Title of the policy for a choice. */
-export function titleOf(choice: Choice, marked: MarkedField[]): string {
+export function titleOf(choice: RoleChoice, marked: MarkedField[]): string {
   if (choice.kind === "everything") {
     return "Every trace";
   }
@@ -63,7 +65,7 @@ export function titleOf(choice: Choice, marked: MarkedField[]): string {
 }
 
 /** A valid role name for a choice. */
-export function roleNameOf(choice: Choice): string {
+export function roleNameOf(choice: RoleChoice): string {
   const words =
     choice.kind === "everything"
       ? "all"
@@ -79,9 +81,9 @@ export function roleNameOf(choice: Choice): string {
 }
 
 /** Why a name is unsuitable for a first role, or `null`. */
-export function whyNoRoleName(name: string): string | null {
+export function validateFirstRoleName(name: string): string | null {
   if (name.toLowerCase() === "admin") {
     return "The role “admin” grants administration. Choose another name, so that users can have this role without administration.";
   }
-  return nameProblem(name);
+  return validateRoleName(name);
 }

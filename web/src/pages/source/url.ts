@@ -10,16 +10,16 @@ export type Tab = (typeof TABS)[number];
 /** State of the trace source page in the URL. */
 export type SourceUrl = { tab?: Tab };
 
-const one = <T extends string>(known: readonly T[], value: unknown): T | undefined =>
-  known.find((name) => name === value);
+const oneOf = <T extends string>(allowed: readonly T[], value: unknown): T | undefined =>
+  allowed.find((name) => name === value);
 
 // The router parses `database=2024` as a number.
-const text = (value: unknown): string =>
+const textParam = (value: unknown): string =>
   typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
 
-export function setupOfUrl(search: Record<string, unknown>): SetupUrl {
-  const step = one(STEPS, search.step);
-  const [database, table] = [text(search.database), text(search.table)];
+export function parseSetupUrl(search: Record<string, unknown>): SetupUrl {
+  const step = oneOf(STEPS, search.step);
+  const [database, table] = [textParam(search.database), textParam(search.table)];
   return {
     ...(step === undefined ? {} : { step }),
     // Database and table are only valid together.
@@ -27,7 +27,7 @@ export function setupOfUrl(search: Record<string, unknown>): SetupUrl {
   };
 }
 
-export function sourceOfUrl(search: Record<string, unknown>): SourceUrl {
-  const tab = one(TABS, search.tab);
+export function parseSourceUrl(search: Record<string, unknown>): SourceUrl {
+  const tab = oneOf(TABS, search.tab);
   return tab === undefined ? {} : { tab };
 }

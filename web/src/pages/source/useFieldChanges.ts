@@ -1,23 +1,23 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
-import { type Api, ApiError, api, askWithTag } from "../../api/client";
+import { type Api, ApiError, api, unwrapWithEtag } from "../../api/client";
 import {
-  byKey,
+  applyChange,
   type Candidate,
   type Changes,
-  changed,
-  changedSince,
-  differences,
+  currentMark,
+  diffFields,
+  fieldsByKey,
   type Mark,
   type MarkedField,
-  markNow,
   marksToSend,
+  remainingChanges,
 } from "./fields";
-import { schemaQuery, sourceChanged } from "./queries";
-import { refusalOf } from "./refusals";
+import { invalidateSource, schemaQuery } from "./queries";
+import { parseRejection } from "./rejection";
 
 /** The changes of a save, with the fields that they are based on. */
-type Sent = { changes: Changes; before: ReadonlyMap<string, MarkedField> };
+type SaveRequest = { changes: Changes; before: ReadonlyMap<string, MarkedField> };
 
 export type FieldChanges = ReturnType<typeof useFieldChanges>;
 
@@ -25,50 +25,52 @@ export type FieldChanges = ReturnType<typeof useFieldChanges>;
  *
  * Only differences are kept, not the whole set, so that they also apply to fields that another user has changed in the
  * meantime. */
-export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string } | undefined) {
+export function useFieldChanges(schema: { model: Api["AccessModel"]; etag: string } | undefined) {
   const client = useQueryClient();
   const [changes, setChanges] = useState<Changes>({});
   const marked = schema?.model.fields;
-  const stored = useMemo(() => byKey(marked ?? []), [marked]);
-  const diff = useMemo(() => differences(marked ?? [], changes), [marked, changes]);
+  const stored = useMemo(() => fieldsByKey(marked ?? []), [marked]);
+  const diff = useMemo(() => diffFields(marked ?? [], changes), [marked, changes]);
 
   const save = useMutation({
-    mutationFn: async ({ changes }: Sent) => {
+    mutationFn: async ({ changes }: SaveRequest) => {
       const fields = marksToSend(marked ?? [], changes);
       try {
-        const { data, tag } = await askWithTag(
+        const { data, etag } = await unwrapWithEtag(
           api.PUT("/schema/fields", {
             body: { fields },
-            params: { header: { "If-Match": schema?.tag ?? "" } },
+            params: { header: { "If-Match": schema?.etag ?? "" } },
           }),
         );
-        return { model: data, tag: tag ?? "*" };
+        return { model: data, etag: etag ?? "*" };
       } catch (error) {
-        throw new Refused(error, fields);
+        throw new SaveRejectedError(error, fields);
       }
     },
-    onSuccess: async (saved, sent) => {
+    onSuccess: async (saved, request) => {
       client.setQueryData(schemaQuery.queryKey, saved);
       // Saving can take minutes, and the user can change fields meanwhile.
-      setChanges((now) => changedSince(sent.changes, now, sent.before));
-      await sourceChanged();
+      setChanges((current) => remainingChanges(request.changes, current, request.before));
+      await invalidateSource();
     },
     onError: (error) => {
-      if (error instanceof Refused && error.isOutdated) {
+      if (error instanceof SaveRejectedError && error.isOutdated) {
         void client.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true });
       }
     },
   });
 
-  const refused = save.error instanceof Refused ? save.error : null;
-  const refusal = useMemo(
-    () => (refused === null ? null : refusalOf(refused.cause, refused.sent, diff)),
-    [refused, diff],
+  const rejected = save.error instanceof SaveRejectedError ? save.error : null;
+  const rejection = useMemo(
+    () => (rejected === null ? null : parseRejection(rejected.cause, rejected.sentMarks, diff)),
+    [rejected, diff],
   );
 
-  const put = (marks: { candidate: Pick<Candidate, "key" | "map" | "name">; mark: Mark }[]) => {
-    const added = marks.map(({ candidate: { key, map, name }, mark }) => [key, { map, name, mark }] as const);
-    setChanges((before) => ({ ...before, ...Object.fromEntries(added) }));
+  const putMarks = (marks: { candidate: Pick<Candidate, "key" | "map" | "name">; mark: Mark }[]) => {
+    const addedChanges = marks.map(
+      ({ candidate: { key, map, name }, mark }) => [key, { map, name, mark }] as const,
+    );
+    setChanges((before) => ({ ...before, ...Object.fromEntries(addedChanges) }));
   };
 
   // The callbacks keep their identity, so that a change renders one row and not all of them.
@@ -76,7 +78,7 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
     (candidate: Candidate, change: Partial<Mark>) =>
       setChanges((before) => {
         const { key, map, name } = candidate;
-        const mark = changed(map, name, markNow(candidate, stored, before), change);
+        const mark = applyChange(map, name, currentMark(candidate, stored, before), change);
         return { ...before, [key]: { map, name, mark } };
       }),
     [stored],
@@ -91,30 +93,30 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; tag: string
     changes,
     stored,
     diff,
-    refusal,
-    /** The error of the save; `refusal` contains the errors of individual fields. */
-    error: refused === null ? save.error : refused.cause,
+    rejection,
+    /** The error of the save; `rejection` contains the errors of individual fields. */
+    error: rejected === null ? save.error : rejected.cause,
     isSaving: save.isPending,
-    markOf: (candidate: Candidate) => markNow(candidate, stored, changes),
+    markOf: (candidate: Candidate) => currentMark(candidate, stored, changes),
     change,
-    put,
+    putMarks,
     undo,
     discard: () => {
       save.reset();
       setChanges({});
     },
-    save: (then?: () => void) =>
-      save.mutate({ changes, before: stored }, then === undefined ? {} : { onSuccess: then }),
+    save: (onSaved?: () => void) =>
+      save.mutate({ changes, before: stored }, onSaved === undefined ? {} : { onSuccess: onSaved }),
   };
 }
 
 /** A rejected save with its request, which the pointers of the errors refer to. */
-class Refused extends Error {
-  readonly sent: Api["FieldMark"][];
+class SaveRejectedError extends Error {
+  readonly sentMarks: Api["FieldMark"][];
 
-  constructor(cause: unknown, sent: Api["FieldMark"][]) {
-    super("refused", { cause });
-    this.sent = sent;
+  constructor(cause: unknown, sentMarks: Api["FieldMark"][]) {
+    super("the save was rejected", { cause });
+    this.sentMarks = sentMarks;
   }
 
   get isOutdated(): boolean {

@@ -1,7 +1,7 @@
 import { Button, ScrollArea, Table, Text, UnstyledButton } from "@mantine/core";
 import { IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { type GroupColumn, groupsOf, sortGroups } from "../../trace/groups";
@@ -17,7 +17,7 @@ const COLUMNS: [GroupColumn, string][] = [
   ["max", "Longest"],
   ["errors", "Errors"],
 ];
-const PAGE = 200;
+const PAGE_SIZE = 200;
 
 /** Spans of a trace by service and operation, to show the distribution of time in large traces. */
 export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number) => void }) {
@@ -25,21 +25,21 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
     by: "self",
     descending: true,
   });
-  const [most, setMost] = useState(PAGE);
+  const [limit, setLimit] = useState(PAGE_SIZE);
   const groups = useMemo(() => groupsOf(trace), [trace]);
   const sorted = useMemo(() => sortGroups(groups, sorting.by, sorting.descending), [groups, sorting]);
-  const whole = groups.reduce((sum, group) => sum + group.self, 0) || 1;
+  const totalSelf = groups.reduce((sum, group) => sum + group.self, 0) || 1;
   return (
     <ScrollArea className={classes.groups} tabIndex={-1}>
       <Table striped highlightOnHover stickyHeader verticalSpacing={4} miw={720} aria-label="Operations">
         <Table.Thead>
           <Table.Tr>
             {COLUMNS.map(([column, name]) => {
-              const sortedBy = sorting.by === column;
+              const isSortColumn = sorting.by === column;
               return (
                 <Table.Th
                   key={column}
-                  aria-sort={sortedBy ? (sorting.descending ? "descending" : "ascending") : "none"}
+                  aria-sort={isSortColumn ? (sorting.descending ? "descending" : "ascending") : "none"}
                   ta={column === "service" || column === "operation" ? "left" : "right"}
                 >
                   <UnstyledButton
@@ -47,14 +47,14 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
                     onClick={() =>
                       setSorting({
                         by: column,
-                        descending: sortedBy
+                        descending: isSortColumn
                           ? !sorting.descending
                           : column !== "service" && column !== "operation",
                       })
                     }
                   >
                     {name}
-                    {sortedBy &&
+                    {isSortColumn &&
                       (sorting.descending ? (
                         <IconArrowDown size={14} aria-hidden />
                       ) : (
@@ -68,7 +68,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody className={classes.numbers}>
-          {sorted.slice(0, most).map((group) => (
+          {sorted.slice(0, limit).map((group) => (
             <Table.Tr key={group.longest}>
               <Table.Td>
                 <span
@@ -76,7 +76,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
                   style={{ background: serviceColour(group.service) }}
                   aria-hidden
                 />{" "}
-                <Visible text={group.service} most={80} />
+                <SanitizedText text={group.service} maxLength={80} />
               </Table.Td>
               <Table.Td>
                 <UnstyledButton
@@ -84,7 +84,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
                   onClick={() => onShow(group.longest)}
                   title="Open the longest span"
                 >
-                  <Visible text={group.operation} most={120} />
+                  <SanitizedText text={group.operation} maxLength={120} />
                 </UnstyledButton>
               </Table.Td>
               <Table.Td ta="right">{group.count.toLocaleString("en")}</Table.Td>
@@ -92,7 +92,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
               <Table.Td ta="right">{formatDuration(group.self)}</Table.Td>
               <Table.Td ta="right">{formatDuration(group.max)}</Table.Td>
               <Table.Td ta="right">
-                <Text span inherit c={group.errors > 0 ? "var(--tw-error)" : "var(--tw-quiet)"}>
+                <Text span inherit c={group.errors > 0 ? "var(--tw-error)" : "var(--tw-text-secondary)"}>
                   {group.errors.toLocaleString("en")}
                 </Text>
               </Table.Td>
@@ -100,7 +100,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
                 <span className={classes.share}>
                   <span
                     style={{
-                      width: `${(group.self / whole) * 100}%`,
+                      width: `${(group.self / totalSelf) * 100}%`,
                       background: serviceColour(group.service),
                     }}
                   />
@@ -110,9 +110,9 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
           ))}
         </Table.Tbody>
       </Table>
-      {sorted.length > most && (
-        <Button m="sm" size="xs" variant="default" onClick={() => setMost(most + PAGE)}>
-          Show {Math.min(PAGE, sorted.length - most)} more of {sorted.length.toLocaleString("en")}
+      {sorted.length > limit && (
+        <Button m="sm" size="xs" variant="default" onClick={() => setLimit(limit + PAGE_SIZE)}>
+          Show {Math.min(PAGE_SIZE, sorted.length - limit)} more of {sorted.length.toLocaleString("en")}
         </Button>
       )}
     </ScrollArea>

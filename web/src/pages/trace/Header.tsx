@@ -2,17 +2,17 @@ import { Button, Menu, Text, Tooltip } from "@mantine/core";
 import { IconDownload, IconRefresh } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { toolCall } from "../../api/mcp";
-import { Copy } from "../../components/Copy";
+import { CopyButton } from "../../components/CopyButton";
 import { PageTitle } from "../../components/PageTitle";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
 import { formatDuration } from "../../lib/duration";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
-import { downloadTrace } from "./exports";
+import { downloadTrace } from "./downloadTrace";
 import classes from "./trace.module.css";
 
-const MOST = 120;
+const MAX_TITLE_LENGTH = 120;
 
 /** Summary of the trace, with its exports. */
 export function Header({
@@ -25,15 +25,17 @@ export function Header({
   children: ReactNode;
 }) {
   const title = `${serviceNameOf(trace, trace.root)}: ${nameOf(trace, trace.root)}`;
-  const errors = trace.troubled.length;
+  const errors = trace.errorSpans.length;
   return (
     <header className={classes.header}>
-      <PageTitle title={visible(title.length > MOST ? `${title.slice(0, MOST)}…` : title)}>
-        <Copy value={trace.id} what="trace id" label="Trace id" />
-        <Copy value={() => window.location.href} what="link" label="Link" />
-        <Copy
+      <PageTitle
+        title={sanitize(title.length > MAX_TITLE_LENGTH ? `${title.slice(0, MAX_TITLE_LENGTH)}…` : title)}
+      >
+        <CopyButton value={trace.id} name="trace id" label="Trace id" />
+        <CopyButton value={() => window.location.href} name="link" label="Link" />
+        <CopyButton
           value={() => toolCall("svc_get_trace", { trace_id: trace.id })}
-          what="MCP call"
+          name="MCP call"
           label="MCP call"
         />
         <Menu position="bottom-end">
@@ -60,7 +62,7 @@ export function Header({
       </PageTitle>
       <dl className={classes.facts}>
         <Fact name="Start">
-          <Time at={trace.begin} />
+          <Time at={trace.startTime} />
         </Fact>
         <Fact name="Duration">{formatDuration(trace.length)}</Fact>
         <Fact name="Spans">{trace.count.toLocaleString("en")}</Fact>
@@ -73,7 +75,7 @@ export function Header({
         </Fact>
         <Fact name="Trace id">
           <code className={classes.id}>
-            <Visible text={trace.id} most={64} />
+            <SanitizedText text={trace.id} maxLength={64} />
           </code>
         </Fact>
       </dl>

@@ -1,61 +1,61 @@
 import { IconInfoCircle } from "@tabler/icons-react";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
 import { formatDuration } from "../../lib/duration";
 import type { Faults } from "../../trace/model";
 import classes from "./trace.module.css";
 
-const spans = (count: number, one: string, more: string) =>
-  `${count.toLocaleString("en")} ${count === 1 ? `span ${one}` : `spans ${more}`}`;
+const spansText = (count: number, one: string, many: string) =>
+  `${count.toLocaleString("en")} ${count === 1 ? `span ${one}` : `spans ${many}`}`;
 
 /** Notices for an incomplete trace or a trace with inconsistent times. */
-export function faultsAsText(faults: Faults): string[] {
-  const said: string[] = [];
+export function faultTexts(faults: Faults): string[] {
+  const texts: string[] = [];
   if (faults.missingParents > 0) {
-    said.push(
-      `${spans(faults.missingParents, "has a parent that is not in this trace and is shown", "have a parent that is not in this trace and are shown")} at the top level. The parent may not have been sent or stored yet.`,
+    texts.push(
+      `${spansText(faults.missingParents, "has a parent that is not in this trace and is shown", "have a parent that is not in this trace and are shown")} at the top level. The parent may not have been sent or stored yet.`,
     );
   }
   if (faults.beforeParent > 0) {
-    said.push(
-      `${spans(faults.beforeParent, "begins", "begin")} before the parent, by up to ${formatDuration(faults.greatestSkew)}: clocks of services differ. Times are shown as they were recorded.`,
+    texts.push(
+      `${spansText(faults.beforeParent, "begins", "begin")} before the parent, by up to ${formatDuration(faults.maxSkew)}: clocks of services differ. Times are shown as they were recorded.`,
     );
   }
   if (faults.cycles > 0) {
-    said.push(
-      `${spans(faults.cycles, "is in a cycle of parents and is shown", "are in a cycle of parents and are shown")} at the top level.`,
+    texts.push(
+      `${spansText(faults.cycles, "is in a cycle of parents and is shown", "are in a cycle of parents and are shown")} at the top level.`,
     );
   }
   if (faults.duplicates > 0) {
-    said.push(
-      `${spans(faults.duplicates, "has the same id as an earlier span", "have the same id as an earlier span")}. Children are shown below the earlier one.`,
+    texts.push(
+      `${spansText(faults.duplicates, "has the same id as an earlier span", "have the same id as an earlier span")}. Children are shown below the earlier one.`,
     );
   }
   if (faults.invalidDurations > 0) {
-    said.push(
-      `${spans(faults.invalidDurations, "has", "have")} a negative duration, which counts as 0: by its own clock, it ended before it started.`,
+    texts.push(
+      `${spansText(faults.invalidDurations, "has", "have")} a negative duration, which counts as 0: by its own clock, it ended before it started.`,
     );
   }
-  if (faults.untimed > 0) {
-    said.push(`${spans(faults.untimed, "has", "have")} no valid start or duration.`);
+  if (faults.invalidTimes > 0) {
+    texts.push(`${spansText(faults.invalidTimes, "has", "have")} no valid start or duration.`);
   }
-  return said;
+  return texts;
 }
 
 export function Notices({ faults, unknownSpan }: { faults: Faults; unknownSpan: string | null }) {
-  const said = faultsAsText(faults);
+  const texts = faultTexts(faults);
   if (unknownSpan !== null) {
-    said.unshift(`The span ${unknownSpan} of the URL is not in this trace.`);
+    texts.unshift(`The span ${unknownSpan} of the URL is not in this trace.`);
   }
-  if (said.length === 0) {
+  if (texts.length === 0) {
     return null;
   }
   return (
     <div role="note" aria-label="About this trace" className={classes.notice}>
       <IconInfoCircle size={18} aria-hidden />
       <ul>
-        {said.map((sentence) => (
+        {texts.map((sentence) => (
           <li key={sentence}>
-            <Visible text={sentence} />
+            <SanitizedText text={sentence} />
           </li>
         ))}
       </ul>

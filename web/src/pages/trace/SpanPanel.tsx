@@ -2,13 +2,13 @@ import { ActionIcon, Badge, Button, Group, Tabs, Text, Title, Tooltip } from "@m
 import { IconAlertTriangle, IconArrowUp, IconX, IconZoomScan } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useMemo } from "react";
-import { Copy } from "../../components/Copy";
+import { CopyButton } from "../../components/CopyButton";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
-import { Visible } from "../../components/Visible";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { writeJson } from "../../lib/json";
-import { nameOrNone } from "../../lib/names";
+import { nameOrPlaceholder } from "../../lib/names";
 import { nanosBetween } from "../../lib/time";
 import { instantOfValue, textOf } from "../../trace/columns";
 import {
@@ -26,22 +26,22 @@ import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
 import type { TraceState } from "./useTraceState";
 import { Entries, LongText } from "./Values";
-import type { Opening } from "./why/useAccess";
+import type { MatchingSpans } from "./why/useAccess";
 
 /** Maximum number of events and links in the document. */
-const MOST = 100;
+const MAX_ITEMS = 100;
 
 /** All details of a span. */
-export function Panel({
+export function SpanPanel({
   trace,
   index,
   state,
-  opening,
+  matchingSpans,
 }: {
   trace: Trace;
   index: number;
   state: TraceState;
-  opening: Opening;
+  matchingSpans: MatchingSpans;
 }) {
   const { columns } = trace;
   const parts = useMemo(() => {
@@ -65,13 +65,13 @@ export function Panel({
   const flags = trace.flags[index] ?? 0;
   const parent = trace.parent[index] ?? -1;
   const { exceptions, events, links } = parts;
-  const opens = opening.spans.get(index);
+  const grantingPolicies = matchingSpans.spans.get(index);
   return (
     <section aria-label="Span details" className={classes.panel}>
       <Group justify="space-between" wrap="nowrap" align="flex-start" gap="xs">
         <div className={classes.panelTitle}>
           <Title order={2} size="h3">
-            <LongText text={nameOf(trace, index)} first={200} />
+            <LongText text={nameOf(trace, index)} initialLength={200} />
           </Title>
           <Text size="sm" component="div">
             <span
@@ -79,11 +79,11 @@ export function Panel({
               style={{ background: serviceColour(trace.services[trace.service[index] ?? 0]?.name ?? "") }}
               aria-hidden
             />{" "}
-            <Visible text={serviceNameOf(trace, index)} most={120} />
+            <SanitizedText text={serviceNameOf(trace, index)} maxLength={120} />
             {parts.kind !== "" && parts.kind !== "unspecified" && (
               <>
                 {" · "}
-                <Visible text={parts.kind} most={40} />
+                <SanitizedText text={parts.kind} maxLength={40} />
               </>
             )}
           </Text>
@@ -96,8 +96,8 @@ export function Panel({
               aria-label="Zoom to this span"
               onClick={() => {
                 const start = trace.start[index] ?? 0;
-                const took = trace.duration[index] ?? 0;
-                state.setRange({ from: start - took * 0.05, to: start + took * 1.05 });
+                const duration = trace.duration[index] ?? 0;
+                state.setRange({ from: start - duration * 0.05, to: start + duration * 1.05 });
               }}
             >
               <IconZoomScan size={18} aria-hidden />
@@ -130,17 +130,17 @@ export function Panel({
       <dl className={classes.spanFacts}>
         <SpanFact name="Duration">
           {formatDuration(trace.duration[index] ?? 0)}
-          <span className={classes.quiet}> of which self {formatDuration(trace.self[index] ?? 0)}</span>
+          <span className={classes.secondary}> of which self {formatDuration(trace.self[index] ?? 0)}</span>
         </SpanFact>
         <SpanFact name="Start">
-          <StartOf trace={trace} index={index} />
-          <span className={classes.quiet}> {formatDuration(trace.start[index] ?? 0)} into the trace</span>
+          <StartTime trace={trace} index={index} />
+          <span className={classes.secondary}> {formatDuration(trace.start[index] ?? 0)} into the trace</span>
         </SpanFact>
         <SpanFact name="Span id">
           <code className={classes.id}>
-            <Visible text={trace.ids[index] ?? ""} most={64} />
+            <SanitizedText text={trace.ids[index] ?? ""} maxLength={64} />
           </code>{" "}
-          <Copy value={trace.ids[index] ?? ""} what="span id" />
+          <CopyButton value={trace.ids[index] ?? ""} name="span id" />
         </SpanFact>
         {parent >= 0 && (
           <SpanFact name="Parent">
@@ -151,29 +151,29 @@ export function Panel({
               onClick={() => state.openDetails(parent)}
               className={classes.parentButton}
             >
-              <Visible text={nameOf(trace, parent)} most={60} />
+              <SanitizedText text={nameOf(trace, parent)} maxLength={60} />
             </Button>
           </SpanFact>
         )}
-        {opens !== undefined && (
+        {grantingPolicies !== undefined && (
           <SpanFact name="Grants access">
-            {opens.map(({ role, title }, place) => (
+            {grantingPolicies.map(({ role, title }, policyIndex) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
-              <span key={`${role} ${place}`}>
-                {place > 0 && ", "}
-                <Visible text={role} most={60} /> / <Visible text={title} most={120} />
+              <span key={`${role} ${policyIndex}`}>
+                {policyIndex > 0 && ", "}
+                <SanitizedText text={role} maxLength={60} /> / <SanitizedText text={title} maxLength={120} />
               </span>
             ))}
           </SpanFact>
         )}
         {parts.scope !== "" && (
           <SpanFact name="Scope">
-            <Visible text={parts.scope} most={120} />
+            <SanitizedText text={parts.scope} maxLength={120} />
           </SpanFact>
         )}
         {parts.status !== "" && parts.status !== "error" && (
           <SpanFact name="Status">
-            <Visible text={parts.status} most={40} />
+            <SanitizedText text={parts.status} maxLength={40} />
           </SpanFact>
         )}
       </dl>
@@ -190,61 +190,61 @@ export function Panel({
           <Tabs.Tab value="raw">Raw</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="attributes">
-          <Entries entries={parts.attributes} what="attributes" />
+          <Entries entries={parts.attributes} label="attributes" />
         </Tabs.Panel>
         <Tabs.Panel value="exceptions">
-          {exceptions.slice(0, MOST).map((exception, place) => (
+          {exceptions.slice(0, MAX_ITEMS).map((exception, exceptionIndex) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: exceptions of a span have no other identity
-            <article key={place} className={classes.event}>
+            <article key={exceptionIndex} className={classes.event}>
               <Text fw={600} c="var(--tw-error)" component="div">
-                <LongText text={exception.type || "exception"} first={200} />
+                <LongText text={exception.type || "exception"} initialLength={200} />
               </Text>
               {exception.message !== "" && <LongText text={exception.message} />}
               {exception.stack !== "" && (
                 <div className={classes.stack}>
                   <div className={classes.stackCopy}>
-                    <Copy value={exception.stack} what="stack trace" />
+                    <CopyButton value={exception.stack} name="stack trace" />
                   </div>
-                  <LongText text={exception.stack} first={4_000} mono />
+                  <LongText text={exception.stack} initialLength={4_000} monospace />
                 </div>
               )}
             </article>
           ))}
-          <Cut length={exceptions.length} />
+          <MoreItemsNotice length={exceptions.length} />
         </Tabs.Panel>
         <Tabs.Panel value="events">
-          {events.length === 0 && <Nothing what="events" />}
-          {events.slice(0, MOST).map((event, place) => (
+          {events.length === 0 && <NoItems itemName="events" />}
+          {events.slice(0, MAX_ITEMS).map((event, eventIndex) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: events of a span have no other identity
-            <article key={place} className={classes.event}>
+            <article key={eventIndex} className={classes.event}>
               <Group justify="space-between" gap="xs">
                 <Text fw={600} component="div">
-                  <LongText text={nameOrNone(event.name)} first={200} />
+                  <LongText text={nameOrPlaceholder(event.name)} initialLength={200} />
                 </Text>
                 <EventTime trace={trace} index={index} at={event.at} />
               </Group>
-              {event.attributes.length > 0 && <Entries entries={event.attributes} what="event attributes" />}
+              {event.attributes.length > 0 && <Entries entries={event.attributes} label="event attributes" />}
             </article>
           ))}
-          <Cut length={events.length} />
+          <MoreItemsNotice length={events.length} />
         </Tabs.Panel>
         <Tabs.Panel value="links">
-          {links.length === 0 && <Nothing what="links" />}
-          {links.slice(0, MOST).map((link, place) => (
+          {links.length === 0 && <NoItems itemName="links" />}
+          {links.slice(0, MAX_ITEMS).map((link, linkIndex) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: links of a span have no other identity
-            <LinkOf key={place} link={link} />
+            <SpanLinkItem key={linkIndex} link={link} />
           ))}
-          <Cut length={links.length} />
+          <MoreItemsNotice length={links.length} />
         </Tabs.Panel>
         <Tabs.Panel value="resource">
-          <Entries entries={parts.resource} what="resource attributes" />
+          <Entries entries={parts.resource} label="resource attributes" />
         </Tabs.Panel>
         <Tabs.Panel value="raw">
           <div className={classes.stack}>
             <div className={classes.stackCopy}>
-              <Copy value={parts.raw} what="JSON of the span" />
+              <CopyButton value={parts.raw} name="JSON of the span" />
             </div>
-            <LongText text={parts.raw} first={8_000} mono />
+            <LongText text={parts.raw} initialLength={8_000} monospace />
           </div>
         </Tabs.Panel>
       </Tabs>
@@ -265,7 +265,8 @@ function Tab({
 }) {
   return (
     <Tabs.Tab value={value}>
-      {name} <span className={error ? classes.errorText : classes.quiet}>{count.toLocaleString("en")}</span>
+      {name}{" "}
+      <span className={error ? classes.errorText : classes.secondary}>{count.toLocaleString("en")}</span>
     </Tabs.Tab>
   );
 }
@@ -279,18 +280,18 @@ function SpanFact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-function Nothing({ what }: { what: string }) {
+function NoItems({ itemName }: { itemName: string }) {
   return (
-    <Text size="sm" c="var(--tw-quiet)">
-      There are no {what}.
+    <Text size="sm" c="var(--tw-text-secondary)">
+      There are no {itemName}.
     </Text>
   );
 }
 
-function Cut({ length }: { length: number }) {
-  return length > MOST ? (
-    <Text size="sm" c="var(--tw-quiet)">
-      {(length - MOST).toLocaleString("en")} more are under “Raw”.
+function MoreItemsNotice({ length }: { length: number }) {
+  return length > MAX_ITEMS ? (
+    <Text size="sm" c="var(--tw-text-secondary)">
+      {(length - MAX_ITEMS).toLocaleString("en")} more are under “Raw”.
     </Text>
   ) : null;
 }
@@ -298,47 +299,47 @@ function Cut({ length }: { length: number }) {
 /** Problems with the span's position in the tree or its times. */
 function SpanFaults({ flags, trace, index }: { flags: number; trace: Trace; index: number }) {
   const parent = trace.parent[index] ?? -1;
-  const said: string[] = [];
+  const texts: string[] = [];
   const start = trace.start[index] ?? 0;
   if ((flags & Flag.MissingParent) !== 0) {
-    const named = textOf(trace.spans[index]?.[trace.columns.parentId]).slice(0, 64);
-    said.push(`Its parent ${named} is not in this trace.`);
+    const parentId = textOf(trace.spans[index]?.[trace.columns.parentId]).slice(0, 64);
+    texts.push(`Its parent ${parentId} is not in this trace.`);
   }
   if ((flags & Flag.BeforeParent) !== 0) {
-    said.push(
+    texts.push(
       `It begins ${formatDuration((trace.start[parent] ?? 0) - start)} before its parent: their clocks differ.`,
     );
   }
   if ((flags & Flag.AfterParent) !== 0) {
-    const late =
+    const overrun =
       start + (trace.duration[index] ?? 0) - (trace.start[parent] ?? 0) - (trace.duration[parent] ?? 0);
-    said.push(
-      `It ends ${formatDuration(late)} after its parent: work that the parent did not wait for, or clocks that differ.`,
+    texts.push(
+      `It ends ${formatDuration(overrun)} after its parent: work that the parent did not wait for, or clocks that differ.`,
     );
   }
   if ((flags & Flag.Cycle) !== 0) {
-    said.push("It is in a cycle of parents, so that it is shown at the top level.");
+    texts.push("It is in a cycle of parents, so that it is shown at the top level.");
   }
   if ((flags & Flag.Duplicate) !== 0) {
-    said.push("An earlier span has the same id.");
+    texts.push("An earlier span has the same id.");
   }
   if ((flags & Flag.InvalidDuration) !== 0) {
-    said.push("Its duration is negative and counts as 0: by its own clock, it ended before it started.");
+    texts.push("Its duration is negative and counts as 0: by its own clock, it ended before it started.");
   }
-  if ((flags & Flag.Untimed) !== 0) {
-    said.push("Its start or duration is invalid.");
+  if ((flags & Flag.InvalidTimes) !== 0) {
+    texts.push("Its start or duration is invalid.");
   }
-  return said.length === 0 ? null : (
+  return texts.length === 0 ? null : (
     <div className={classes.spanFaults} role="note">
       <IconAlertTriangle size={16} aria-hidden />
       <span>
-        <Visible text={said.join(" ")} />
+        <SanitizedText text={texts.join(" ")} />
       </span>
     </div>
   );
 }
 
-function StartOf({ trace, index }: { trace: Trace; index: number }) {
+function StartTime({ trace, index }: { trace: Trace; index: number }) {
   const instant = instantOfValue(trace.spans[index]?.[trace.columns.timestamp]);
   return instant === null ? "unknown" : <Time at={instant} digits={6} />;
 }
@@ -346,9 +347,9 @@ function StartOf({ trace, index }: { trace: Trace; index: number }) {
 function EventTime({ trace, index, at }: { trace: Trace; index: number; at: unknown }) {
   const [event, span] = [instantOfValue(at), instantOfValue(trace.spans[index]?.[trace.columns.timestamp])];
   return (
-    <Text size="xs" c="var(--tw-quiet)" component="span">
+    <Text size="xs" c="var(--tw-text-secondary)" component="span">
       {event === null || span === null ? (
-        <Visible text={textOf(at)} most={40} />
+        <SanitizedText text={textOf(at)} maxLength={40} />
       ) : (
         <>
           {formatDuration(nanosBetween(span, event))} after its start, <Time at={event} />
@@ -358,7 +359,7 @@ function EventTime({ trace, index, at }: { trace: Trace; index: number; at: unkn
   );
 }
 
-function LinkOf({ link }: { link: SpanLink }) {
+function SpanLinkItem({ link }: { link: SpanLink }) {
   return (
     <article className={classes.event}>
       <Group gap={6}>
@@ -368,15 +369,15 @@ function LinkOf({ link }: { link: SpanLink }) {
           search={{ span: link.spanId }}
           className={classes.link}
         >
-          <Visible text={link.traceId} most={64} />
+          <SanitizedText text={link.traceId} maxLength={64} />
         </Link>
-        <Copy value={link.traceId} what="linked trace id" />
+        <CopyButton value={link.traceId} name="linked trace id" />
         <Badge variant="default" size="sm" tt="none" className={classes.id}>
-          span <Visible text={link.spanId} most={40} />
+          span <SanitizedText text={link.spanId} maxLength={40} />
         </Badge>
       </Group>
       {link.traceState !== "" && <LongText text={`tracestate ${link.traceState}`} />}
-      {link.attributes.length > 0 && <Entries entries={link.attributes} what="link attributes" />}
+      {link.attributes.length > 0 && <Entries entries={link.attributes} label="link attributes" />}
     </article>
   );
 }

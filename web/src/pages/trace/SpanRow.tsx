@@ -3,7 +3,7 @@
 // biome-ignore-all lint/a11y/useKeyWithClickEvents: the page handles the keys
 import { IconAlertCircleFilled, IconAlertTriangle, IconLockOpen } from "@tabler/icons-react";
 import { memo } from "react";
-import { Visible } from "../../components/Visible";
+import { SanitizedText } from "../../components/SanitizedText";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { Flag, isError } from "../../trace/flags";
@@ -11,70 +11,70 @@ import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import page from "./trace.module.css";
 import classes from "./waterfall.module.css";
 
-const INDENT = 12;
-const NAME = 160;
+const INDENT_PER_LEVEL = 12;
+const MAX_NAME_LENGTH = 160;
 
-type Properties = {
+type SpanRowProps = {
   trace: Trace;
   index: number;
   row: number;
   rowHeight: number;
   from: number;
   length: number;
-  current: boolean;
-  open: boolean;
-  collapsed: boolean;
-  matched: boolean;
+  isCurrent: boolean;
+  isOpen: boolean;
+  isCollapsed: boolean;
+  isMatch: boolean;
   /** Description of a matching span; `null` for other spans. */
-  opens: string | null;
+  accessLabel: string | null;
   /** Maximum indentation in pixels; deeper spans show their depth as a number. */
-  indentRoom: number;
+  maxIndent: number;
   onOpen: (span: number) => void;
   onToggle: (span: number) => void;
 };
 
 /** A span of the waterfall. */
-export const Row = memo(function Row(properties: Properties) {
-  const { trace, index, row, rowHeight, collapsed, indentRoom } = properties;
+export const SpanRow = memo(function SpanRow(props: SpanRowProps) {
+  const { trace, index, row, rowHeight, isCollapsed, maxIndent } = props;
   const flags = trace.flags[index] ?? 0;
   const depth = trace.depth[index] ?? 0;
   const children = trace.children[index] ?? 0;
-  const levels = Math.min(depth, Math.max(1, Math.floor(indentRoom / INDENT)));
+  const levels = Math.min(depth, Math.max(1, Math.floor(maxIndent / INDENT_PER_LEVEL)));
   const service = trace.services[trace.service[index] ?? 0]?.name ?? "";
   const end = trace.end[index] ?? index + 1;
-  const troubledInside = (trace.troubledBefore[end] ?? 0) - (trace.troubledBefore[index + 1] ?? 0);
+  const hiddenErrors = (trace.errorsBefore[end] ?? 0) - (trace.errorsBefore[index + 1] ?? 0);
   return (
     <div
       id={`span-${index}`}
       role="row"
       aria-rowindex={row + 2}
       aria-level={depth + 1}
-      aria-expanded={children > 0 ? !collapsed : undefined}
-      aria-selected={properties.current}
+      aria-expanded={children > 0 ? !isCollapsed : undefined}
+      aria-selected={props.isCurrent}
       className={classes.row}
-      data-current={properties.current || undefined}
-      data-open={properties.open || undefined}
-      data-matched={properties.matched || undefined}
+      data-current={props.isCurrent || undefined}
+      data-open={props.isOpen || undefined}
+      data-matched={props.isMatch || undefined}
       style={{ transform: `translateY(${row * rowHeight}px)` }}
-      onClick={() => properties.onOpen(index)}
+      onClick={() => props.onOpen(index)}
     >
-      <div role="gridcell" className={classes.name} style={{ paddingLeft: levels * INDENT }}>
-        {depth > levels && <span className={classes.deep}>{depth}</span>}
+      <div role="gridcell" className={classes.name} style={{ paddingLeft: levels * INDENT_PER_LEVEL }}>
+        {depth > levels && <span className={classes.depthNumber}>{depth}</span>}
         {children > 0 ? (
           // The keys ← and → do the same, so that the button is not in the tab order.
           <button
             type="button"
             tabIndex={-1}
             className={classes.expander}
-            aria-label={collapsed ? "Expand" : "Collapse"}
+            aria-label={isCollapsed ? "Expand" : "Collapse"}
             onClick={(event) => {
               event.stopPropagation();
-              properties.onToggle(index);
+              props.onToggle(index);
             }}
           >
             <svg viewBox="0 0 14 14" width={14} height={14} aria-hidden>
               <path
-                d={collapsed ? "M5 3l4 4-4 4" : "M3 5l4 4 4-4"}
+                d={isCollapsed ? "M5 3l4 4-4 4" : "M3 5l4 4 4-4"}
                 fill="none"
                 stroke="currentColor"
                 strokeWidth={1.5}
@@ -84,31 +84,31 @@ export const Row = memo(function Row(properties: Properties) {
         ) : (
           <span className={classes.noExpander} />
         )}
-        <span className={classes.strip} style={{ background: serviceColour(service) }} aria-hidden />
+        <span className={classes.serviceStrip} style={{ background: serviceColour(service) }} aria-hidden />
         <Marks flags={flags} />
-        {properties.opens !== null && (
-          <IconLockOpen size={14} className={classes.opensMark} role="img" aria-label={properties.opens} />
+        {props.accessLabel !== null && (
+          <IconLockOpen size={14} className={classes.accessMark} role="img" aria-label={props.accessLabel} />
         )}
         <span className={classes.names}>
           {/* The space is for screen readers, which read the row's texts together. */}
-          <Visible text={nameOf(trace, index)} most={NAME} />{" "}
+          <SanitizedText text={nameOf(trace, index)} maxLength={MAX_NAME_LENGTH} />{" "}
           <span className={classes.service}>
-            <Visible text={serviceNameOf(trace, index)} most={NAME} />
+            <SanitizedText text={serviceNameOf(trace, index)} maxLength={MAX_NAME_LENGTH} />
           </span>
         </span>
-        {collapsed && (
-          <span className={classes.inside}>
+        {isCollapsed && (
+          <span className={classes.hiddenCount}>
             {(end - index - 1).toLocaleString("en")} more
-            {troubledInside > 0 && (
+            {hiddenErrors > 0 && (
               <span className={page.errorText}>
-                , {troubledInside.toLocaleString("en")} {troubledInside === 1 ? "error" : "errors"}
+                , {hiddenErrors.toLocaleString("en")} {hiddenErrors === 1 ? "error" : "errors"}
               </span>
             )}
           </span>
         )}
       </div>
       <div role="gridcell" className={classes.times}>
-        <Bar {...properties} service={service} />
+        <DurationBar {...props} service={service} />
       </div>
     </div>
   );
@@ -125,7 +125,8 @@ function Marks({ flags }: { flags: number }) {
           aria-label={(flags & Flag.Error) !== 0 ? "Error" : "Exception"}
         />
       )}
-      {(flags & (Flag.MissingParent | Flag.BeforeParent | Flag.Cycle | Flag.Duplicate | Flag.Untimed)) !==
+      {(flags &
+        (Flag.MissingParent | Flag.BeforeParent | Flag.Cycle | Flag.Duplicate | Flag.InvalidTimes)) !==
         0 && (
         <IconAlertTriangle size={14} className={classes.faultMark} role="img" aria-label={faultName(flags)} />
       )}
@@ -146,10 +147,10 @@ export function faultName(flags: number): string {
 }
 
 /** Bar of the span's time, with its parts on the critical path and its duration. */
-function Bar({ trace, index, from, length, service }: Properties & { service: string }) {
-  const [start, took] = [trace.start[index] ?? 0, trace.duration[index] ?? 0];
-  const [left, right] = [(start - from) / length, (start + took - from) / length];
-  const label = formatDuration(took);
+function DurationBar({ trace, index, from, length, service }: SpanRowProps & { service: string }) {
+  const [start, duration] = [trace.start[index] ?? 0, trace.duration[index] ?? 0];
+  const [left, right] = [(start - from) / length, (start + duration - from) / length];
+  const label = formatDuration(duration);
   if (right < 0) {
     return <span className={classes.outsideLeft}>◂ {label}</span>;
   }
@@ -169,17 +170,17 @@ function Bar({ trace, index, from, length, service }: Properties & { service: st
           background: serviceColour(service),
         }}
       />
-      {segments.map(([begin, finish]) => (
+      {segments.map(([partStart, partEnd]) => (
         <span
-          key={begin}
+          key={partStart}
           className={classes.critical}
           style={{
-            left: percent(begin),
-            width: percent(finish - begin),
+            left: percent(partStart),
+            width: percent(partEnd - partStart),
           }}
         />
       ))}
-      <span className={classes.took} style={{ left: `calc(${percent(shownRight)} + 6px)` }}>
+      <span className={classes.duration} style={{ left: `calc(${percent(shownRight)} + 6px)` }}>
         {label}
       </span>
     </>
@@ -187,25 +188,25 @@ function Bar({ trace, index, from, length, service }: Properties & { service: st
 }
 
 /** Distance below which parts cannot be distinguished, as a fraction of the visible range. */
-const CLOSE = 0.002;
+const MERGE_DISTANCE = 0.002;
 
 /** The span's parts on the critical path, as fractions of the visible range. Parts that touch on the screen are merged. */
 function criticalParts(trace: Trace, index: number, from: number, length: number): [number, number][] {
-  const { critical } = trace;
+  const { criticalPath } = trace;
   const parts: [number, number][] = [];
-  const last = critical.first[index + 1] ?? 0;
+  const last = criticalPath.first[index + 1] ?? 0;
   // The parts are sorted from the latest to the earliest.
-  for (let at = critical.first[index] ?? 0; at < last; at += 1) {
-    const begin = Math.max(0, ((critical.from[at] ?? 0) - from) / length);
-    const finish = Math.min(1, ((critical.to[at] ?? 0) - from) / length);
-    const later = parts.at(-1);
-    if (finish <= begin) {
+  for (let i = criticalPath.first[index] ?? 0; i < last; i += 1) {
+    const partStart = Math.max(0, ((criticalPath.from[i] ?? 0) - from) / length);
+    const partEnd = Math.min(1, ((criticalPath.to[i] ?? 0) - from) / length);
+    const previous = parts.at(-1);
+    if (partEnd <= partStart) {
       continue;
     }
-    if (later !== undefined && later[0] - finish < CLOSE) {
-      later[0] = begin;
+    if (previous !== undefined && previous[0] - partEnd < MERGE_DISTANCE) {
+      previous[0] = partStart;
     } else {
-      parts.push([begin, finish]);
+      parts.push([partStart, partEnd]);
     }
   }
   return parts;

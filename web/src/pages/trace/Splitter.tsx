@@ -5,22 +5,22 @@ import classes from "./trace.module.css";
 export function Splitter({
   label,
   value,
-  least,
-  most,
+  min,
+  max,
   onChange,
   reverse = false,
 }: {
   label: string;
   value: number;
-  least: number;
-  most: number;
+  min: number;
+  max: number;
   onChange: (value: number) => void;
   /** Whether the value is the width of the column to the right. */
   reverse?: boolean;
 }) {
   const drag = useRef<{ x: number; value: number } | null>(null);
   const sign = reverse ? -1 : 1;
-  const set = (to: number) => onChange(Math.round(Math.min(most, Math.max(least, to))));
+  const setClamped = (width: number) => onChange(Math.round(Math.min(max, Math.max(min, width))));
   return (
     // biome-ignore lint/a11y/useSemanticElements: a movable separator is not an hr element
     <div
@@ -28,8 +28,8 @@ export function Splitter({
       aria-orientation="vertical"
       aria-label={label}
       aria-valuenow={value}
-      aria-valuemin={least}
-      aria-valuemax={most}
+      aria-valuemin={min}
+      aria-valuemax={max}
       tabIndex={0}
       className={classes.splitter}
       onPointerDown={(event) => {
@@ -39,18 +39,18 @@ export function Splitter({
       }}
       onPointerMove={(event) => {
         if (drag.current !== null) {
-          set(drag.current.value + sign * (event.clientX - drag.current.x));
+          setClamped(drag.current.value + sign * (event.clientX - drag.current.x));
         }
       }}
       onPointerUp={() => {
         drag.current = null;
       }}
       onKeyDown={(event) => {
-        const by = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0;
-        if (by !== 0) {
+        const step = event.key === "ArrowLeft" ? -16 : event.key === "ArrowRight" ? 16 : 0;
+        if (step !== 0) {
           event.preventDefault();
           event.stopPropagation();
-          set(value + sign * by);
+          setClamped(value + sign * step);
         }
       }}
     />

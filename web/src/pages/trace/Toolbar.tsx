@@ -19,15 +19,15 @@ import type { TraceState, View } from "./useTraceState";
 
 /** Views, text search, errors, levels and zoom. */
 export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
-  const { view, act } = state;
-  const tool = (label: string, icon: ReactNode, action: KeyAction, disabled = false) => (
+  const { view, performAction } = state;
+  const toolButton = (label: string, icon: ReactNode, action: KeyAction, disabled = false) => (
     <Tooltip label={label}>
       <ActionIcon
         variant="default"
         size={30}
         aria-label={label.replace(/ \(.*\)$/, "")}
         disabled={disabled}
-        onClick={() => act(action, 1)}
+        onClick={() => performAction(action, 1)}
       >
         {icon}
       </ActionIcon>
@@ -39,50 +39,56 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
         size="xs"
         aria-label="View"
         value={view}
-        onChange={(chosen) => state.setView(chosen as View)}
+        onChange={(selected) => state.setView(selected as View)}
         data={[
           { value: "waterfall", label: "Waterfall" },
           { value: "flame", label: "Flame" },
           { value: "groups", label: "By operation" },
         ]}
       />
-      <Finder state={state} />
-      {trace.troubled.length > 0 && (
+      <FindBar state={state} />
+      {trace.errorSpans.length > 0 && (
         <Group gap={2} wrap="nowrap">
           <Text span size="sm" c="var(--tw-error)" className={classes.errorCount}>
-            <IconAlertCircle size={16} aria-hidden /> {trace.troubled.length.toLocaleString("en")}
-            <VisuallyHidden> {trace.troubled.length === 1 ? "error" : "errors"}</VisuallyHidden>
+            <IconAlertCircle size={16} aria-hidden /> {trace.errorSpans.length.toLocaleString("en")}
+            <VisuallyHidden> {trace.errorSpans.length === 1 ? "error" : "errors"}</VisuallyHidden>
           </Text>
-          {tool("Previous error (E)", <IconArrowUp size={16} aria-hidden />, { do: "error", forward: false })}
-          {tool("Next error (e)", <IconArrowDown size={16} aria-hidden />, { do: "error", forward: true })}
+          {toolButton("Previous error (E)", <IconArrowUp size={16} aria-hidden />, {
+            type: "error",
+            forward: false,
+          })}
+          {toolButton("Next error (e)", <IconArrowDown size={16} aria-hidden />, {
+            type: "error",
+            forward: true,
+          })}
         </Group>
       )}
       {view === "waterfall" && (
         <Group gap={2} wrap="nowrap">
-          {tool("Collapse one level (c)", <IconChevronsUp size={16} aria-hidden />, {
-            do: "level",
+          {toolButton("Collapse one level (c)", <IconChevronsUp size={16} aria-hidden />, {
+            type: "level",
             collapse: true,
           })}
-          {tool("Expand one level (x)", <IconChevronsDown size={16} aria-hidden />, {
-            do: "level",
+          {toolButton("Expand one level (x)", <IconChevronsDown size={16} aria-hidden />, {
+            type: "level",
             collapse: false,
           })}
         </Group>
       )}
       {view !== "groups" && (
         <Group gap={2} wrap="nowrap">
-          {tool("Zoom in (+)", <IconZoomIn size={16} aria-hidden />, { do: "zoom", factor: 0.5 })}
-          {tool(
+          {toolButton("Zoom in (+)", <IconZoomIn size={16} aria-hidden />, { type: "zoom", factor: 0.5 })}
+          {toolButton(
             "Zoom out (−)",
             <IconZoomOut size={16} aria-hidden />,
-            { do: "zoom", factor: 2 },
-            state.whole,
+            { type: "zoom", factor: 2 },
+            state.isWholeTrace,
           )}
-          {tool(
+          {toolButton(
             "Show the whole trace (0)",
             <IconZoomReset size={16} aria-hidden />,
-            { do: "zoom", factor: Number.POSITIVE_INFINITY },
-            state.whole,
+            { type: "zoom", factor: Number.POSITIVE_INFINITY },
+            state.isWholeTrace,
           )}
         </Group>
       )}
@@ -90,50 +96,50 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
   );
 }
 
-function Finder({ state }: { state: TraceState }) {
-  const { found, act, current } = state;
-  const asked = state.url.find ?? "";
-  const [text, setText] = useState(asked);
+function FindBar({ state }: { state: TraceState }) {
+  const { findResult, performAction, currentSpan } = state;
+  const query = state.url.find ?? "";
+  const [text, setText] = useState(query);
   const field = useRef<HTMLInputElement>(null);
   const { setFind } = state;
-  useEffect(() => setText(asked), [asked]);
+  useEffect(() => setText(query), [query]);
   // Enter is often pressed before the search is done, and then takes effect afterwards. `null` if no action is pending.
-  const waiting = useRef<{ forward: boolean } | null>(null);
-  const ready = found.done && found.text === asked;
+  const pendingMove = useRef<{ forward: boolean } | null>(null);
+  const isReady = findResult.done && findResult.text === query;
   useEffect(() => {
-    if (ready && waiting.current !== null) {
-      const { forward } = waiting.current;
-      waiting.current = null;
-      act({ do: "match", forward }, 1);
+    if (isReady && pendingMove.current !== null) {
+      const { forward } = pendingMove.current;
+      pendingMove.current = null;
+      performAction({ type: "match", forward }, 1);
     }
-  }, [ready, act]);
-  const place = found.marks[current] === 1 ? found.spans.indexOf(current) + 1 : 0;
-  const count = found.spans.length.toLocaleString("en");
-  const said =
-    asked.trim() === ""
+  }, [isReady, performAction]);
+  const matchNumber = findResult.marks[currentSpan] === 1 ? findResult.spans.indexOf(currentSpan) + 1 : 0;
+  const count = findResult.spans.length.toLocaleString("en");
+  const statusText =
+    query.trim() === ""
       ? ""
-      : !ready
+      : !isReady
         ? "Searching…"
-        : found.spans.length === 0
+        : findResult.spans.length === 0
           ? "None"
-          : place > 0
-            ? `${place.toLocaleString("en")} of ${count}`
+          : matchNumber > 0
+            ? `${matchNumber.toLocaleString("en")} of ${count}`
             : count;
   return (
     <Group gap={2} wrap="nowrap" className={classes.finder}>
       <TextInput
         ref={field}
-        data-slash
+        data-search-field
         size="xs"
         aria-label="Find in this trace"
         placeholder="Find: name, service, attribute, key=value, id"
         leftSection={<IconSearch size={14} aria-hidden />}
-        rightSectionWidth={asked === "" ? 0 : 88}
+        rightSectionWidth={query === "" ? 0 : 88}
         rightSection={
-          asked === "" ? undefined : (
+          query === "" ? undefined : (
             <Group gap={2} wrap="nowrap">
-              <Text span size="xs" c="var(--tw-quiet)" role="status" className={classes.count}>
-                {said}
+              <Text span size="xs" c="var(--tw-text-secondary)" role="status" className={classes.count}>
+                {statusText}
               </Text>
               <ActionIcon
                 size="xs"
@@ -149,17 +155,17 @@ function Finder({ state }: { state: TraceState }) {
         }
         value={text}
         onChange={(event) => {
-          waiting.current = null;
+          pendingMove.current = null;
           setText(event.currentTarget.value);
           setFind(event.currentTarget.value);
         }}
         onKeyDown={(event) => {
           if (event.key === "Enter") {
             event.preventDefault();
-            waiting.current = { forward: !event.shiftKey };
-            if (ready) {
-              waiting.current = null;
-              act({ do: "match", forward: !event.shiftKey }, 1);
+            pendingMove.current = { forward: !event.shiftKey };
+            if (isReady) {
+              pendingMove.current = null;
+              performAction({ type: "match", forward: !event.shiftKey }, 1);
             }
           } else if (event.key === "Escape") {
             event.preventDefault();
@@ -172,8 +178,8 @@ function Finder({ state }: { state: TraceState }) {
           variant="default"
           size={30}
           aria-label="Previous match"
-          disabled={found.spans.length === 0}
-          onClick={() => act({ do: "match", forward: false }, 1)}
+          disabled={findResult.spans.length === 0}
+          onClick={() => performAction({ type: "match", forward: false }, 1)}
         >
           <IconArrowUp size={16} aria-hidden />
         </ActionIcon>
@@ -183,8 +189,8 @@ function Finder({ state }: { state: TraceState }) {
           variant="default"
           size={30}
           aria-label="Next match"
-          disabled={found.spans.length === 0}
-          onClick={() => act({ do: "match", forward: true }, 1)}
+          disabled={findResult.spans.length === 0}
+          onClick={() => performAction({ type: "match", forward: true }, 1)}
         >
           <IconArrowDown size={16} aria-hidden />
         </ActionIcon>

@@ -8,43 +8,43 @@ import { useMe } from "../../app/useMe";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
-import { Visible } from "../../components/Visible";
-import { type Progress, traceQuery } from "./load";
+import { SanitizedText } from "../../components/SanitizedText";
+import { type Progress, traceQuery } from "./loadTrace";
 import { TraceView } from "./TraceView";
 import classes from "./trace.module.css";
-import { forgetAccess } from "./why/queries";
-import { WhyNotSeen } from "./why/WhyNotSeen";
+import { HiddenTraceAccess } from "./why/HiddenTraceAccess";
+import { removeAccessQueries } from "./why/queries";
 
 /** Page of a trace by id. */
 export function TracePage() {
   const { traceId } = useParams({ from: "/app/trace/$traceId" });
   const [progress, setProgress] = useState<Progress>({ bytes: 0, spans: 0 });
   const { data, error, isFetching, refetch } = useQuery(traceQuery(traceId, setProgress));
-  const again = () => {
-    forgetAccess(data?.id ?? traceId);
+  const reload = () => {
+    removeAccessQueries(data?.id ?? traceId);
     void refetch();
   };
   if (error !== null && !isFetching) {
     return error instanceof ApiError && error.status === 404 ? (
-      <NoSuchTrace id={traceId} onRetry={again} />
+      <TraceNotFound id={traceId} onRetry={reload} />
     ) : (
       <>
         <PageTitle title="Trace" />
-        <ErrorNotice error={error} onRetry={again} />
+        <ErrorNotice error={error} onRetry={reload} />
       </>
     );
   }
   if (data === undefined || isFetching) {
-    return <Loading progress={progress} />;
+    return <LoadingTrace progress={progress} />;
   }
   if (data.count === 0) {
-    return <NoSuchTrace id={traceId} onRetry={again} />;
+    return <TraceNotFound id={traceId} onRetry={reload} />;
   }
   // Another trace starts with a fresh state.
-  return <TraceView key={traceId} trace={data} onReload={again} />;
+  return <TraceView key={traceId} trace={data} onReload={reload} />;
 }
 
-function Loading({ progress }: { progress: Progress }) {
+function LoadingTrace({ progress }: { progress: Progress }) {
   return (
     <>
       <PageTitle title="Trace" />
@@ -61,7 +61,7 @@ function Loading({ progress }: { progress: Progress }) {
 }
 
 /** The same page for a trace that does not exist and for one that the user may not see, so that they are indistinguishable. */
-function NoSuchTrace({ id, onRetry }: { id: string; onRetry: () => void }) {
+function TraceNotFound({ id, onRetry }: { id: string; onRetry: () => void }) {
   const me = useMe();
   return (
     <>
@@ -71,9 +71,9 @@ function NoSuchTrace({ id, onRetry }: { id: string; onRetry: () => void }) {
         icon={<IconMoodEmpty size={32} aria-hidden />}
       >
         <p>
-          Trace id: <code className={classes.id}>{<Visible text={id} most={64} />}</code>. A trace that has
-          just been sent may take a moment to arrive. Access to a trace requires a role with a policy that one
-          of its spans satisfies;{" "}
+          Trace id: <code className={classes.id}>{<SanitizedText text={id} maxLength={64} />}</code>. A trace
+          that has just been sent may take a moment to arrive. Access to a trace requires a role with a policy
+          that one of its spans satisfies;{" "}
           {me.is_admin
             ? "this applies to administrators, too: check your roles."
             : "if you need access, send the address of this page to an administrator."}
@@ -87,7 +87,7 @@ function NoSuchTrace({ id, onRetry }: { id: string; onRetry: () => void }) {
           </Button>
         </Group>
       </EmptyState>
-      {me.is_admin && <WhyNotSeen id={id} />}
+      {me.is_admin && <HiddenTraceAccess id={id} />}
     </>
   );
 }

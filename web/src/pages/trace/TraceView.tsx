@@ -2,14 +2,14 @@ import { useElementSize, useLocalStorage, useMediaQuery } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
 import type { Api } from "../../api/client";
 import type { Trace } from "../../trace/model";
-import { Flame } from "./Flame";
+import { FlameGraph } from "./FlameGraph";
 import { Groups } from "./Groups";
 import { Header } from "./Header";
 import { actionOf, needsFocus } from "./keys";
 import { Minimap } from "./Minimap";
 import { Notices } from "./Notices";
-import { Panel } from "./Panel";
 import { Services } from "./Services";
+import { SpanPanel } from "./SpanPanel";
 import { Splitter } from "./Splitter";
 import { Toolbar } from "./Toolbar";
 import classes from "./trace.module.css";
@@ -21,40 +21,40 @@ import { WhyBadge } from "./why/WhyBadge";
 import { WhyPanel } from "./why/WhyPanel";
 
 /** Elements for text input or with their own keyboard handling. */
-const OWN_KEYS =
+const OWN_KEYS_SELECTOR =
   "input, textarea, select, [contenteditable=true], [role=dialog], [role=menu], [role=tablist], [role=radiogroup]";
 
 /** A trace with its views and the details of a span. */
 export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => void }) {
   const state = useTraceState(trace);
-  const { act, view, open, why, setWhy } = state;
-  const { own, opening } = useAccess(trace, state);
-  const { ref: box, width, height } = useElementSize();
-  const wide = useMediaQuery("(min-width: 60em)", true, { getInitialValueInEffect: false });
+  const { performAction, view, openSpan, why, setWhy } = state;
+  const { ownExplanation, matchingSpans } = useAccess(trace, state);
+  const { ref: sizeRef, width, height } = useElementSize();
+  const isWide = useMediaQuery("(min-width: 60em)", true, { getInitialValueInEffect: false });
   const [panelWidth, setPanelWidth] = useLocalStorage({
     key: "tracewarden-trace-panel",
     defaultValue: 460,
     getInitialValueInEffect: false,
   });
 
-  const keys = useRef<(event: KeyboardEvent) => void>(() => undefined);
+  const keyHandler = useRef<(event: KeyboardEvent) => void>(() => undefined);
   useEffect(() => {
-    keys.current = (event) => {
+    keyHandler.current = (event) => {
       const target = event.target instanceof Element ? event.target : null;
       const action = actionOf(event);
-      if (action === null || event.defaultPrevented || target?.closest(OWN_KEYS) != null) {
+      if (action === null || event.defaultPrevented || target?.closest(OWN_KEYS_SELECTOR) != null) {
         return;
       }
-      const onSpans = target?.closest("[data-spans]") != null || target === document.body;
-      if (needsFocus(action) && (!onSpans || view === "groups")) {
+      const isOnSpans = target?.closest("[data-spans]") != null || target === document.body;
+      if (needsFocus(action) && (!isOnSpans || view === "groups")) {
         return;
       }
       event.preventDefault();
-      act(action, Math.max(1, Math.floor(height / 26) - 3));
+      performAction(action, Math.max(1, Math.floor(height / 26) - 3));
     };
   });
   useEffect(() => {
-    const listener = (event: KeyboardEvent) => keys.current(event);
+    const listener = (event: KeyboardEvent) => keyHandler.current(event);
     document.addEventListener("keydown", listener);
     return () => document.removeEventListener("keydown", listener);
   }, []);
@@ -67,7 +67,7 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
     return () => cancelAnimationFrame(frame);
   }, []);
 
-  const show = (mention: Api["SpanMention"]): boolean => {
+  const showSpan = (mention: Api["SpanMention"]): boolean => {
     const span = mentionedSpan(trace, mention);
     if (span === undefined) {
       return false;
@@ -75,21 +75,21 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
     if (view === "groups") {
       state.setView("waterfall");
     }
-    if (!wide) {
+    if (!isWide) {
       // In a narrow window, the panel covers the spans.
       setWhy(null);
       document.querySelector("[data-spans]")?.scrollIntoView({ block: "center" });
     }
-    state.go(span);
+    state.goTo(span);
     return true;
   };
-  const beside = why !== null || open >= 0;
-  const unknownSpan = state.url.span !== undefined && open < 0 ? state.url.span.slice(0, 40) : null;
+  const hasPanel = why !== null || openSpan >= 0;
+  const unknownSpan = state.url.span !== undefined && openSpan < 0 ? state.url.span.slice(0, 40) : null;
   return (
     <div className={classes.page}>
       <Header trace={trace} onReload={onReload}>
         <WhyBadge
-          explanation={own}
+          explanation={ownExplanation}
           opened={why !== null}
           onToggle={() => setWhy(why === null ? "own" : null)}
         />
@@ -99,29 +99,41 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
       <Toolbar trace={trace} state={state} />
       {view !== "groups" && <Minimap trace={trace} state={state} />}
       <div className={classes.main}>
-        <div className={classes.view} ref={box}>
+        <div className={classes.view} ref={sizeRef}>
           {view === "groups" ? (
             <Groups trace={trace} onShow={state.openDetails} />
           ) : view === "flame" ? (
-            <Flame trace={trace} state={state} />
+            <FlameGraph trace={trace} state={state} />
           ) : (
-            <Waterfall trace={trace} state={state} opening={opening} width={width} height={height} />
+            <Waterfall
+              trace={trace}
+              state={state}
+              matchingSpans={matchingSpans}
+              width={width}
+              height={height}
+            />
           )}
         </div>
-        {beside && wide && (
+        {hasPanel && isWide && (
           <Splitter
             label="Width of the details"
             value={panelWidth}
-            least={300}
-            most={900}
+            min={300}
+            max={900}
             onChange={setPanelWidth}
             reverse
           />
         )}
-        {beside && (
-          <div className={classes.panelBox} style={wide ? { width: panelWidth } : {}}>
+        {hasPanel && (
+          <div className={classes.panelBox} style={isWide ? { width: panelWidth } : {}}>
             {why === null ? (
-              <Panel key={open} trace={trace} index={open} state={state} opening={opening} />
+              <SpanPanel
+                key={openSpan}
+                trace={trace}
+                index={openSpan}
+                state={state}
+                matchingSpans={matchingSpans}
+              />
             ) : (
               <WhyPanel
                 id={trace.id}
@@ -132,7 +144,7 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
                   setWhy(null);
                   document.querySelector<HTMLElement>("[data-why]")?.focus();
                 }}
-                onGo={show}
+                onShowSpan={showSpan}
               />
             )}
           </div>

@@ -1,48 +1,49 @@
 import { Button, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { Copy } from "../../components/Copy";
-import { Visible } from "../../components/Visible";
+import { CopyButton } from "../../components/CopyButton";
+import { SanitizedText } from "../../components/SanitizedText";
 import { writeJson } from "../../lib/json";
-import { pieces } from "../../lib/visible";
+import { splitHiddenCharacters } from "../../lib/sanitize";
 import type { Entry } from "../../trace/details";
 import classes from "./trace.module.css";
 
 /** Number of characters shown initially. */
-const FIRST = 400;
+const INITIAL_LENGTH = 400;
 /** Number of further characters shown per click: as plain text, and when each invisible character is a separate element. */
-const PLAIN = 1_000_000;
-const MARKED = 20_000;
+const STEP_LENGTH = 1_000_000;
+const HIDDEN_STEP_LENGTH = 20_000;
 /** Number of attributes in the document initially. */
-const ENTRIES = 200;
+const INITIAL_ENTRIES = 200;
 
-export function asText(value: unknown): string {
+export function valueText(value: unknown): string {
   return typeof value === "string" ? value : writeJson(value, 2);
 }
 
 /** A value of any length: its beginning, and the rest on request. */
 export function LongText({
   text,
-  first = FIRST,
-  mono = false,
+  initialLength = INITIAL_LENGTH,
+  monospace = false,
 }: {
   text: string;
-  first?: number;
-  mono?: boolean;
+  initialLength?: number;
+  monospace?: boolean;
 }) {
-  const [most, setMost] = useState(first);
-  const more = text.length - most;
-  const step = () => {
-    const marked = pieces(text.slice(0, PLAIN)).length > 1_000;
-    setMost(Math.max(most, 0) + (marked ? MARKED : PLAIN));
+  const [length, setLength] = useState(initialLength);
+  const remaining = text.length - length;
+  const showMore = () => {
+    const hasManyHidden = splitHiddenCharacters(text.slice(0, STEP_LENGTH)).length > 1_000;
+    setLength(Math.max(length, 0) + (hasManyHidden ? HIDDEN_STEP_LENGTH : STEP_LENGTH));
   };
   return (
-    <span className={mono ? classes.mono : classes.value}>
-      <Visible text={text} most={most} />
-      {more > 0 && (
+    <span className={monospace ? classes.monospace : classes.value}>
+      <SanitizedText text={text} maxLength={length} />
+      {remaining > 0 && (
         <>
           {" "}
-          <Button size="compact-xs" variant="light" onClick={step}>
-            {more <= MARKED ? "Show all" : "Show more"} ({text.length.toLocaleString("en")} characters)
+          <Button size="compact-xs" variant="light" onClick={showMore}>
+            {remaining <= HIDDEN_STEP_LENGTH ? "Show all" : "Show more"} ({text.length.toLocaleString("en")}{" "}
+            characters)
           </Button>
         </>
       )}
@@ -51,33 +52,33 @@ export function LongText({
 }
 
 /** Adds unique ids to entries: the same key may occur several times, for example in maps of different types. */
-export function identified(entries: readonly Entry[]): (Entry & { readonly id: string })[] {
-  const times = new Map<string, number>();
+export function withIds(entries: readonly Entry[]): (Entry & { readonly id: string })[] {
+  const counts = new Map<string, number>();
   return entries.map(({ key, value }) => {
-    const before = times.get(key) ?? 0;
-    times.set(key, before + 1);
-    return { id: `${before} ${key}`, key, value };
+    const count = counts.get(key) ?? 0;
+    counts.set(key, count + 1);
+    return { id: `${count} ${key}`, key, value };
   });
 }
 
 /** Keys and values, with a filter if there are many. */
-export function Entries({ entries, what }: { entries: readonly Entry[]; what: string }) {
+export function Entries({ entries, label }: { entries: readonly Entry[]; label: string }) {
   const [filter, setFilter] = useState("");
-  const [most, setMost] = useState(ENTRIES);
+  const [limit, setLimit] = useState(INITIAL_ENTRIES);
   if (entries.length === 0) {
     return (
-      <Text size="sm" c="var(--tw-quiet)">
-        There are no {what}.
+      <Text size="sm" c="var(--tw-text-secondary)">
+        There are no {label}.
       </Text>
     );
   }
   const wanted = filter.trim().toLowerCase();
-  const shown =
+  const shownEntries =
     wanted === ""
-      ? identified(entries)
-      : identified(entries).filter(
+      ? withIds(entries)
+      : withIds(entries).filter(
           ({ key, value }) =>
-            key.toLowerCase().includes(wanted) || asText(value).toLowerCase().includes(wanted),
+            key.toLowerCase().includes(wanted) || valueText(value).toLowerCase().includes(wanted),
         );
   return (
     <>
@@ -85,8 +86,8 @@ export function Entries({ entries, what }: { entries: readonly Entry[]; what: st
         <TextInput
           size="xs"
           mb="xs"
-          aria-label={`Filter ${what}`}
-          placeholder={`Filter ${entries.length} ${what}`}
+          aria-label={`Filter ${label}`}
+          placeholder={`Filter ${entries.length} ${label}`}
           value={filter}
           onChange={(event) => setFilter(event.currentTarget.value)}
           onKeyDown={(event) => {
@@ -97,30 +98,30 @@ export function Entries({ entries, what }: { entries: readonly Entry[]; what: st
           }}
         />
       )}
-      <dl className={classes.entries} aria-label={what}>
-        {shown.slice(0, most).map(({ id, key, value }) => {
-          const text = asText(value);
+      <dl className={classes.entries} aria-label={label}>
+        {shownEntries.slice(0, limit).map(({ id, key, value }) => {
+          const text = valueText(value);
           return (
             <div key={id}>
               <dt>
-                <Visible text={key} most={200} />
+                <SanitizedText text={key} maxLength={200} />
               </dt>
               <dd>
                 <LongText text={text} />
-                <Copy value={text} what={`value of ${key.slice(0, 60)}`} />
+                <CopyButton value={text} name={`value of ${key.slice(0, 60)}`} />
               </dd>
             </div>
           );
         })}
       </dl>
-      {shown.length === 0 && (
-        <Text size="sm" c="var(--tw-quiet)">
+      {shownEntries.length === 0 && (
+        <Text size="sm" c="var(--tw-text-secondary)">
           Nothing matches the filter.
         </Text>
       )}
-      {shown.length > most && (
-        <Button size="xs" variant="default" onClick={() => setMost(most + ENTRIES)}>
-          Show more of {shown.length.toLocaleString("en")}
+      {shownEntries.length > limit && (
+        <Button size="xs" variant="default" onClick={() => setLimit(limit + INITIAL_ENTRIES)}>
+          Show more of {shownEntries.length.toLocaleString("en")}
         </Button>
       )}
     </>

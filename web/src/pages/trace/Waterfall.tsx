@@ -7,47 +7,47 @@ import { formatDuration } from "../../lib/duration";
 import type { Trace } from "../../trace/model";
 import { rowOf } from "../../trace/rows";
 import { ticksOf } from "../../trace/scale";
-import { Row } from "./Row";
+import { SpanRow } from "./SpanRow";
 import { Splitter } from "./Splitter";
 import type { TraceState } from "./useTraceState";
 import classes from "./waterfall.module.css";
-import type { Opening } from "./why/useAccess";
+import type { MatchingSpans } from "./why/useAccess";
 
 /** Heights in pixels: of a row with the bar next to the name, of a row with the bar below the name, and of the scale. */
-const ROW = 26;
-const TALL_ROW = 42;
-const SCALE = 26;
+const ROW_HEIGHT = 26;
+const TALL_ROW_HEIGHT = 42;
+const SCALE_HEIGHT = 26;
 /** Number of rows that are rendered beyond each edge, for smooth scrolling. */
-const BEYOND = 12;
+const OVERSCAN = 12;
 /** Step in rows by which the rendered range moves. */
-const STEP = 6;
+const ROW_STEP = 6;
 
 /** Spans as a tree with their times. Only the visible rows are in the document. */
 export function Waterfall({
   trace,
   state,
-  opening,
+  matchingSpans,
   width,
   height,
 }: {
   trace: Trace;
   state: TraceState;
-  opening: Opening;
+  matchingSpans: MatchingSpans;
   width: number;
   height: number;
 }) {
-  const { rows, current, range } = state;
+  const { rows, currentSpan, range } = state;
   const scroller = useRef<HTMLDivElement>(null);
-  const [first, setFirst] = useState(0);
+  const [firstRow, setFirstRow] = useState(0);
   const [nameWidth, setNameWidth] = useLocalStorage({
     key: "tracewarden-trace-names",
     defaultValue: 380,
     getInitialValueInEffect: false,
   });
-  const narrow = width > 0 && width < 640;
-  const rowHeight = narrow ? TALL_ROW : ROW;
-  const names = narrow ? 0 : Math.min(nameWidth, Math.max(160, width - 240));
-  const currentRow = rowOf(rows, current);
+  const isNarrow = width > 0 && width < 640;
+  const rowHeight = isNarrow ? TALL_ROW_HEIGHT : ROW_HEIGHT;
+  const namesWidth = isNarrow ? 0 : Math.min(nameWidth, Math.max(160, width - 240));
+  const currentRow = rowOf(rows, currentSpan);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: added or removed rows also move the current one
   useLayoutEffect(() => {
@@ -56,11 +56,15 @@ export function Waterfall({
       return;
     }
     const top = currentRow * rowHeight;
-    const room = box.clientHeight - SCALE;
-    const [above, below] = [box.scrollTop - top, top + rowHeight - box.scrollTop - room];
-    if (above > 0 || below > 0) {
-      const far = Math.max(above, below) > 2 * rowHeight;
-      box.scrollTop = far ? top - room / 2 + rowHeight : above > 0 ? top : box.scrollTop + below;
+    const visibleHeight = box.clientHeight - SCALE_HEIGHT;
+    const [hiddenAbove, hiddenBelow] = [box.scrollTop - top, top + rowHeight - box.scrollTop - visibleHeight];
+    if (hiddenAbove > 0 || hiddenBelow > 0) {
+      const isFar = Math.max(hiddenAbove, hiddenBelow) > 2 * rowHeight;
+      box.scrollTop = isFar
+        ? top - visibleHeight / 2 + rowHeight
+        : hiddenAbove > 0
+          ? top
+          : box.scrollTop + hiddenBelow;
     }
   }, [currentRow, rows, rowHeight, height === 0]);
 
@@ -72,13 +76,13 @@ export function Waterfall({
   }, []);
 
   const ticks = useMemo(
-    () => ticksOf(range, Math.max(2, Math.floor((width - names - 64) / 110))),
-    [range, width, names],
+    () => ticksOf(range, Math.max(2, Math.floor((width - namesWidth - 64) / 110))),
+    [range, width, namesWidth],
   );
   const length = range.to - range.from || 1;
-  const from = Math.max(0, first - BEYOND);
-  const to = Math.min(rows.length, first + Math.ceil((height || 600) / rowHeight) + STEP + BEYOND);
-  const shown = rows.subarray(from, to);
+  const from = Math.max(0, firstRow - OVERSCAN);
+  const to = Math.min(rows.length, firstRow + Math.ceil((height || 600) / rowHeight) + ROW_STEP + OVERSCAN);
+  const renderedRows = rows.subarray(from, to);
   return (
     <>
       <div
@@ -86,16 +90,16 @@ export function Waterfall({
         role="treegrid"
         aria-label="Spans"
         aria-rowcount={rows.length + 1}
-        aria-activedescendant={`span-${current}`}
+        aria-activedescendant={`span-${currentSpan}`}
         aria-readonly
         tabIndex={0}
         data-spans
         className={classes.waterfall}
-        data-narrow={narrow || undefined}
-        style={{ "--names": `${names}px`, "--row": `${rowHeight}px` } as React.CSSProperties}
+        data-narrow={isNarrow || undefined}
+        style={{ "--names": `${namesWidth}px`, "--row": `${rowHeight}px` } as React.CSSProperties}
         onScroll={(event) => {
           const row = Math.floor(event.currentTarget.scrollTop / rowHeight);
-          setFirst(row - (row % STEP));
+          setFirstRow(row - (row % ROW_STEP));
         }}
       >
         <div role="row" aria-rowindex={1} className={classes.scale}>
@@ -122,40 +126,40 @@ export function Waterfall({
           <div
             role="presentation"
             className={classes.grid}
-            style={{ top: from * rowHeight, height: shown.length * rowHeight }}
+            style={{ top: from * rowHeight, height: renderedRows.length * rowHeight }}
           >
             {ticks.map((tick) => (
               <span key={tick} style={{ left: `${((tick - range.from) / length) * 100}%` }} />
             ))}
           </div>
-          {Array.from(shown, (span, place) => (
-            <Row
+          {Array.from(renderedRows, (span, index) => (
+            <SpanRow
               key={span}
               trace={trace}
               index={span}
-              row={from + place}
+              row={from + index}
               rowHeight={rowHeight}
               from={range.from}
               length={length}
-              current={span === current}
-              open={span === state.open}
-              collapsed={state.collapsed[span] === 1}
-              matched={state.found.marks[span] === 1}
-              opens={opening.spans.has(span) ? opening.said : null}
-              indentRoom={narrow ? width * 0.35 : names * 0.45}
+              isCurrent={span === currentSpan}
+              isOpen={span === state.openSpan}
+              isCollapsed={state.collapsed[span] === 1}
+              isMatch={state.findResult.marks[span] === 1}
+              accessLabel={matchingSpans.spans.has(span) ? matchingSpans.label : null}
+              maxIndent={isNarrow ? width * 0.35 : namesWidth * 0.45}
               onOpen={state.openDetails}
               onToggle={state.toggle}
             />
           ))}
         </div>
       </div>
-      {!narrow && (
-        <div className={classes.nameSplitter} style={{ left: names - 4 }}>
+      {!isNarrow && (
+        <div className={classes.nameSplitter} style={{ left: namesWidth - 4 }}>
           <Splitter
             label="Width of the names"
-            value={names}
-            least={160}
-            most={Math.max(200, width - 240)}
+            value={namesWidth}
+            min={160}
+            max={Math.max(200, width - 240)}
             onChange={setNameWidth}
           />
         </div>
@@ -171,8 +175,8 @@ function formatTick(tick: number, ticks: readonly number[]): string {
   if (tick === 0 || !(step > 0) || tick / step < 100) {
     return text;
   }
-  const [unit, of] =
+  const [unit, unitNanos] =
     tick >= 1e9 ? ["s", 1e9] : tick >= 1e6 ? ["ms", 1e6] : tick >= 1e3 ? ["µs", 1e3] : ["ns", 1];
-  const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10((of as number) / step))));
-  return `${(tick / (of as number)).toFixed(digits)} ${unit}`;
+  const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10((unitNanos as number) / step))));
+  return `${(tick / (unitNanos as number)).toFixed(digits)} ${unit}`;
 }

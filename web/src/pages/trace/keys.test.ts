@@ -11,12 +11,12 @@ it("keys with modifiers and unknown keys are left to the browser", () => {
 });
 
 it("letters with shift go backwards", () => {
-  expect(key("E", { shiftKey: true })).toEqual({ do: "error", forward: false });
-  expect(key("ArrowLeft", { shiftKey: true })).toEqual({ do: "pan", right: false });
-  expect(key("+", { shiftKey: true })).toEqual({ do: "zoom", factor: 0.5 });
+  expect(key("E", { shiftKey: true })).toEqual({ type: "error", forward: false });
+  expect(key("ArrowLeft", { shiftKey: true })).toEqual({ type: "pan", right: false });
+  expect(key("+", { shiftKey: true })).toEqual({ type: "zoom", factor: 0.5 });
 });
 
 it("keys that also scroll need the focus, keys that jump do not", () => {
-  expect(needsFocus({ do: "move", rows: 1 })).toBe(true);
-  expect(needsFocus({ do: "error", forward: true })).toBe(false);
+  expect(needsFocus({ type: "move", rows: 1 })).toBe(true);
+  expect(needsFocus({ type: "error", forward: true })).toBe(false);
 });

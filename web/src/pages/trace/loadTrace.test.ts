@@ -1,18 +1,18 @@
 import { QueryClient } from "@tanstack/react-query";
 import { expect, it, vi } from "vitest";
-import { SCHEMA, span } from "../../trace/sample";
-import { traceQuery } from "./load";
+import { TEST_SCHEMA, testSpan } from "../../trace/testSpans";
+import { traceQuery } from "./loadTrace";
 
-const whole = JSON.stringify({ schema: SCHEMA, spans: [span("a", "", 0, 1)] });
+const wholeBody = JSON.stringify({ schema: TEST_SCHEMA, spans: [testSpan("a", "", 0, 1)] });
 
 /** Loads from a service that sends the text and then fails or ends. */
 function load(text: string, failure?: Error) {
-  const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async () => {
-    let sent = false;
+  const fetchMock = vi.spyOn(globalThis, "fetch").mockImplementation(async () => {
+    let sentChunks = false;
     const body = new ReadableStream<Uint8Array>({
       pull: (controller) => {
-        if (!sent) {
-          sent = true;
+        if (!sentChunks) {
+          sentChunks = true;
           controller.enqueue(new TextEncoder().encode(text));
         } else if (failure === undefined) {
           controller.close();
@@ -23,21 +23,21 @@ function load(text: string, failure?: Error) {
     });
     return new Response(body, { headers: { "content-type": "application/json" } });
   });
-  return { fetched, trace: new QueryClient().fetchQuery(traceQuery("t", () => undefined)) };
+  return { fetchMock, trace: new QueryClient().fetchQuery(traceQuery("t", () => undefined)) };
 }
 
 it("a complete response is a trace", async () => {
-  expect((await load(whole).trace).count).toBe(1);
+  expect((await load(wholeBody).trace).count).toBe(1);
 });
 
 it.each([
   ["ends early", undefined],
   ["fails", new TypeError("network error")],
 ])("a response that %s was aborted, and is not requested again automatically", async (_, failure) => {
-  const { fetched, trace } = load(whole.slice(0, 60), failure);
+  const { fetchMock, trace } = load(wholeBody.slice(0, 60), failure);
   await expect(trace).rejects.toThrow(/was aborted/);
   await expect(trace).rejects.not.toBeInstanceOf(TypeError);
-  expect(fetched).toHaveBeenCalledTimes(1);
+  expect(fetchMock).toHaveBeenCalledTimes(1);
 });
 
 it("an unreachable service gives another error than an aborted response", async () => {

@@ -1,8 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, ask } from "../../api/client";
+import { api, unwrap } from "../../api/client";
 import type { TraceSchema } from "../../trace/columns";
-import { type Trace, traceOf } from "../../trace/model";
-import { SpanReader } from "../../trace/receive";
+import { buildTrace, type Trace } from "../../trace/model";
+import { SpanReader } from "../../trace/spanReader";
 
 /** Progress of a transfer. */
 export type Progress = { readonly bytes: number; readonly spans: number };
@@ -13,7 +13,7 @@ export type Progress = { readonly bytes: number; readonly spans: number };
 export function traceQuery(id: string, onProgress: (progress: Progress) => void) {
   return queryOptions({
     queryKey: ["trace", id],
-    queryFn: ({ signal }) => load(id, signal, onProgress),
+    queryFn: ({ signal }) => loadTrace(id, signal, onProgress),
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
     structuralSharing: false,
@@ -22,7 +22,7 @@ export function traceQuery(id: string, onProgress: (progress: Progress) => void)
   });
 }
 
-async function load(
+async function loadTrace(
   id: string,
   signal: AbortSignal,
   onProgress: (progress: Progress) => void,
@@ -30,24 +30,26 @@ async function load(
   performance.clearMarks("trace-arrived");
   performance.clearMarks("trace-usable");
   onProgress({ bytes: 0, spans: 0 });
-  const stream = await ask(api.GET("/traces/{id}", { params: { path: { id } }, parseAs: "stream", signal }));
+  const stream = await unwrap(
+    api.GET("/traces/{id}", { params: { path: { id } }, parseAs: "stream", signal }),
+  );
   const reader = new SpanReader();
   const decoder = new TextDecoder();
   let bytes = 0;
-  let told = performance.now();
+  let reportedAt = performance.now();
   if (stream !== null) {
     for (const body = stream.getReader(); ; ) {
       const { done, value } = await body.read().catch((error: unknown) => {
         // The response had started, so that the service was reachable.
-        throw signal.aborted ? error : brokeOff();
+        throw signal.aborted ? error : abortedError();
       });
       if (done) {
         break;
       }
       bytes += value.byteLength;
       reader.push(decoder.decode(value, { stream: true }));
-      if (performance.now() - told > 100) {
-        told = performance.now();
+      if (performance.now() - reportedAt > 100) {
+        reportedAt = performance.now();
         onProgress({ bytes, spans: reader.spans.length });
         // If the whole body is already available, the page would otherwise not be rendered meanwhile.
         await new Promise((resolve) => setTimeout(resolve));
@@ -56,21 +58,21 @@ async function load(
   }
   reader.push(decoder.decode());
   performance.mark("trace-arrived");
-  return traceOf(id, schemaOf(reader), reader.spans);
+  return buildTrace(id, schemaOf(reader), reader.spans);
 }
 
-function brokeOff(): Error {
+function abortedError(): Error {
   return new Error("The response was aborted before the trace was complete. Reload it.");
 }
 
 /** The response is complete if and only if its document is closed. */
 function schemaOf(reader: SpanReader): TraceSchema {
-  let outer: unknown;
+  let document: unknown;
   try {
-    outer = reader.end();
+    document = reader.end();
   } catch {
-    throw brokeOff();
+    throw abortedError();
   }
-  const { schema } = outer as { schema: TraceSchema };
+  const { schema } = document as { schema: TraceSchema };
   return schema;
 }

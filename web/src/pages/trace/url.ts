@@ -1,5 +1,5 @@
 import type { Range } from "../../trace/scale";
-import type { Why } from "./why/explanation";
+import type { ExplanationSubject } from "./why/explanation";
 
 /** State of a trace page in the URL. */
 export type TraceUrl = {
@@ -12,20 +12,20 @@ export type TraceUrl = {
   /** Text to search for. */
   find?: string;
   /** Kind of access explanation that is open, if any. */
-  why?: Why;
+  why?: ExplanationSubject;
   /** The user whose access is explained. */
   user?: string;
 };
 
 // The router parses `123` and `true` as JSON values.
-const text = (value: unknown): string | undefined =>
+const textParam = (value: unknown): string | undefined =>
   (typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean"
     ? String(value)
     : undefined;
 
-export function traceOfUrl(search: Record<string, unknown>): TraceUrl {
-  const [span, zoom, find] = [text(search.span), text(search.zoom), text(search.find)];
-  const user = text(search.user);
+export function parseTraceUrl(search: Record<string, unknown>): TraceUrl {
+  const [span, zoom, find] = [textParam(search.span), textParam(search.zoom), textParam(search.find)];
+  const user = textParam(search.user);
   return {
     ...(span === undefined ? {} : { span }),
     ...(search.view === "flame" || search.view === "groups" ? { view: search.view } : {}),
@@ -37,11 +37,11 @@ export function traceOfUrl(search: Record<string, unknown>): TraceUrl {
 }
 
 /** Returns the zoomed range, or `null` for the whole trace. */
-export function rangeOfUrl(zoom: string | undefined): Range | null {
+export function parseZoom(zoom: string | undefined): Range | null {
   const [from = Number.NaN, to = Number.NaN] = (zoom ?? "").split("-").map(Number);
   return to > from ? { from, to } : null;
 }
 
-export function zoomOfRange(range: Range): string {
+export function formatZoom(range: Range): string {
   return `${Math.floor(range.from)}-${Math.ceil(range.to)}`;
 }

@@ -1,6 +1,6 @@
 import { useComputedColorScheme } from "@mantine/core";
 import { useMemo } from "react";
-import { legibleOn, serviceColour } from "../../lib/colours";
+import { contrastingTextColour, serviceColour } from "../../lib/colours";
 import type { Trace } from "../../trace/model";
 
 /** Resolved colours for canvases, which do not support `light-dark()`: of each service by number, and of marks. */
@@ -29,7 +29,7 @@ export function useColours(trace: Trace): Colours {
     const colours = {
       dark,
       services,
-      onServices: services.map(legibleOn),
+      onServices: services.map(contrastingTextColour),
       error: dark ? "#ff8787" : "#c92a2a",
       mark: dark ? "#ffd43b" : "#e67700",
       text: dark ? "#c9c9c9" : "#000000",

@@ -1,10 +1,10 @@
 import { renderHook, waitFor } from "@testing-library/react";
 import { expect, it } from "vitest";
-import { traceOf } from "../../trace/model";
-import { SCHEMA, span } from "../../trace/sample";
+import { buildTrace } from "../../trace/model";
+import { TEST_SCHEMA, testSpan } from "../../trace/testSpans";
 import { useFind } from "./useFind";
 
-const trace = traceOf("t", SCHEMA, [span("root", "", 0, 9), span("leaf", "root", 1, 2)]);
+const trace = buildTrace("t", TEST_SCHEMA, [testSpan("root", "", 0, 9), testSpan("leaf", "root", 1, 2)]);
 
 it("finds spans, and finishes at once for a text without search terms", async () => {
   const { result, rerender } = renderHook(({ text }) => useFind(trace, text), {

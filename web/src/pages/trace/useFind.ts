@@ -3,7 +3,7 @@ import { matcherOf } from "../../trace/find";
 import type { Trace } from "../../trace/model";
 
 /** Matching spans by number. */
-export type Found = {
+export type FindResult = {
   readonly text: string;
   readonly spans: Int32Array;
   /** For each span, whether it matches. */
@@ -11,52 +11,52 @@ export type Found = {
   readonly done: boolean;
 };
 
-const NOTHING: Found = { text: "", spans: new Int32Array(0), marks: new Uint8Array(0), done: true };
+const NO_MATCHES: FindResult = { text: "", spans: new Int32Array(0), marks: new Uint8Array(0), done: true };
 
 /** Result for a text without search terms, such as a space. */
-function nothingOf(text: string): Found {
-  return text === "" ? NOTHING : { ...NOTHING, text };
+function emptyResult(text: string): FindResult {
+  return text === "" ? NO_MATCHES : { ...NO_MATCHES, text };
 }
 
 /** Duration of one slice of the search in milliseconds, shorter than a frame. */
-const SLICE = 8;
+const SLICE_MS = 8;
 
 /** Searches all spans without blocking the page. A new text aborts the previous search. */
-export function useFind(trace: Trace, text: string): Found {
-  const [found, setFound] = useState<Found>(NOTHING);
+export function useFind(trace: Trace, text: string): FindResult {
+  const [result, setResult] = useState<FindResult>(NO_MATCHES);
   useEffect(() => {
     const matches = matcherOf(trace, text);
     if (matches === null) {
-      setFound(nothingOf(text));
+      setResult(emptyResult(text));
       return;
     }
     const marks = new Uint8Array(trace.count);
     const spans: number[] = [];
-    let at = 0;
+    let index = 0;
     let timer: ReturnType<typeof setTimeout>;
-    const slice = () => {
-      const until = performance.now() + SLICE;
+    const searchSlice = () => {
+      const until = performance.now() + SLICE_MS;
       do {
-        const last = Math.min(at + 64, trace.count);
-        for (; at < last; at += 1) {
-          if (matches(at)) {
-            marks[at] = 1;
-            spans.push(at);
+        const last = Math.min(index + 64, trace.count);
+        for (; index < last; index += 1) {
+          if (matches(index)) {
+            marks[index] = 1;
+            spans.push(index);
           }
         }
-      } while (at < trace.count && performance.now() < until);
-      if (at < trace.count) {
-        timer = setTimeout(slice);
+      } while (index < trace.count && performance.now() < until);
+      if (index < trace.count) {
+        timer = setTimeout(searchSlice);
         return;
       }
-      setFound({ text, spans: Int32Array.from(spans), marks, done: true });
+      setResult({ text, spans: Int32Array.from(spans), marks, done: true });
     };
     // Waits for further typing.
     timer = setTimeout(() => {
-      setFound((before) => ({ ...before, text, done: false }));
-      slice();
+      setResult((previous) => ({ ...previous, text, done: false }));
+      searchSlice();
     }, 120);
     return () => clearTimeout(timer);
   }, [trace, text]);
-  return found;
+  return result;
 }

@@ -1,20 +1,20 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Trace } from "../../trace/model";
 import {
+  collapseOneLevel,
+  expandAncestors,
+  expandOneLevel,
   neighbour,
-  oneLevelLess,
-  oneLevelMore,
-  revealed,
   rowOf,
-  toggled,
   visibleRows,
+  withCollapsed,
 } from "../../trace/rows";
-import { isWhole, moved, type Range, within, zoomed } from "../../trace/scale";
+import { clampRange, isWholeRange, panRange, type Range, zoomRange } from "../../trace/scale";
 import type { KeyAction } from "./keys";
-import { rangeOfUrl, type TraceUrl, zoomOfRange } from "./url";
-import { type Found, useFind } from "./useFind";
+import { formatZoom, parseZoom, type TraceUrl } from "./url";
+import { type FindResult, useFind } from "./useFind";
 import { useTraceUrl } from "./useTraceUrl";
-import type { Why } from "./why/explanation";
+import type { ExplanationSubject } from "./why/explanation";
 
 export type View = "waterfall" | "flame" | "groups";
 
@@ -24,120 +24,125 @@ export type TraceState = {
   readonly view: View;
   readonly setView: (view: View) => void;
   /** The span that keys act on. */
-  readonly current: number;
+  readonly currentSpan: number;
   /** The span with open details, or −1. */
-  readonly open: number;
+  readonly openSpan: number;
   readonly rows: Int32Array;
   readonly collapsed: Uint8Array;
   readonly range: Range;
-  readonly whole: boolean;
+  readonly isWholeTrace: boolean;
   readonly setRange: (range: Range | null) => void;
-  readonly found: Found;
+  readonly findResult: FindResult;
   readonly setFind: (text: string) => void;
   /** Makes a span the current one, and expands and scrolls as needed to show it. */
-  readonly go: (span: number) => void;
+  readonly goTo: (span: number) => void;
   readonly openDetails: (span: number) => void;
   readonly closeDetails: () => void;
   readonly toggle: (span: number) => void;
   /** The kind of access explanation shown instead of a span's details, or `null`. */
-  readonly why: Why | null;
-  readonly setWhy: (why: Why | null, user?: string) => void;
+  readonly why: ExplanationSubject | null;
+  readonly setWhy: (why: ExplanationSubject | null, user?: string) => void;
   /** Performs the action of a key. `pageRows` is the number of rows per page. */
-  readonly act: (action: KeyAction, pageRows: number) => void;
+  readonly performAction: (action: KeyAction, pageRows: number) => void;
 };
 
 export function useTraceState(trace: Trace): TraceState {
-  const [url, change] = useTraceUrl();
+  const [url, changeUrl] = useTraceUrl();
   const [collapsed, setCollapsed] = useState<Uint8Array>(() => new Uint8Array(trace.count));
-  const named = url.span === undefined ? -1 : (trace.byId.get(url.span) ?? -1);
-  const [current, setCurrent] = useState(named >= 0 ? named : trace.root);
+  const urlSpan = url.span === undefined ? -1 : (trace.byId.get(url.span) ?? -1);
+  const [currentSpan, setCurrentSpan] = useState(urlSpan >= 0 ? urlSpan : trace.root);
   const rows = useMemo(() => visibleRows(trace, collapsed), [trace, collapsed]);
   const range = useMemo(
-    () => within(rangeOfUrl(url.zoom) ?? { from: 0, to: trace.length }, trace.length),
+    () => clampRange(parseZoom(url.zoom) ?? { from: 0, to: trace.length }, trace.length),
     [url.zoom, trace],
   );
-  const found = useFind(trace, url.find ?? "");
+  const findResult = useFind(trace, url.find ?? "");
   // If several spans have the id, the selected one.
-  const open = url.span !== undefined && trace.ids[current] === url.span ? current : named;
+  const openSpan = url.span !== undefined && trace.ids[currentSpan] === url.span ? currentSpan : urlSpan;
 
   const setRange = useCallback(
     (to: Range | null) => {
-      const kept = to === null ? null : within(to, trace.length);
-      change({ zoom: kept === null || isWhole(kept, trace.length) ? undefined : zoomOfRange(kept) });
+      const clampedRange = to === null ? null : clampRange(to, trace.length);
+      changeUrl({
+        zoom:
+          clampedRange === null || isWholeRange(clampedRange, trace.length)
+            ? undefined
+            : formatZoom(clampedRange),
+      });
     },
-    [change, trace],
+    [changeUrl, trace],
   );
 
-  const go = useCallback(
+  const goTo = useCallback(
     (span: number) => {
       if (span < 0) {
         return;
       }
-      setCurrent(span);
-      setCollapsed((before) => revealed(trace, before, span));
+      setCurrentSpan(span);
+      setCollapsed((previous) => expandAncestors(trace, previous, span));
       const [from, to] = [trace.start[span] ?? 0, (trace.start[span] ?? 0) + (trace.duration[span] ?? 0)];
       if (to < range.from || from > range.to) {
         const middle = (from + to) / 2 - (range.from + range.to) / 2;
-        setRange(moved(range, middle, trace.length));
+        setRange(panRange(range, middle, trace.length));
       }
-      if (open >= 0) {
-        change({ span: trace.ids[span] });
+      if (openSpan >= 0) {
+        changeUrl({ span: trace.ids[span] });
       }
     },
-    [trace, range, setRange, open, change],
+    [trace, range, setRange, openSpan, changeUrl],
   );
 
   // After the back button, or a link to a span of the same trace.
-  const latest = useRef(url.span);
+  const lastUrlSpan = useRef(url.span);
   useEffect(() => {
-    if (url.span !== latest.current) {
-      latest.current = url.span;
-      const target = url.span === undefined ? -1 : (trace.byId.get(url.span) ?? -1);
-      if (target >= 0 && trace.ids[current] !== url.span) {
-        setCurrent(target);
-        setCollapsed((before) => revealed(trace, before, target));
+    if (url.span !== lastUrlSpan.current) {
+      lastUrlSpan.current = url.span;
+      const newSpan = url.span === undefined ? -1 : (trace.byId.get(url.span) ?? -1);
+      if (newSpan >= 0 && trace.ids[currentSpan] !== url.span) {
+        setCurrentSpan(newSpan);
+        setCollapsed((previous) => expandAncestors(trace, previous, newSpan));
       }
     }
-  }, [url.span, trace, current]);
+  }, [url.span, trace, currentSpan]);
 
   const openDetails = useCallback(
     (span: number) => {
-      setCurrent(span);
-      setCollapsed((before) => revealed(trace, before, span));
-      change({ span: trace.ids[span], why: undefined, user: undefined });
+      setCurrentSpan(span);
+      setCollapsed((previous) => expandAncestors(trace, previous, span));
+      changeUrl({ span: trace.ids[span], why: undefined, user: undefined });
     },
-    [trace, change],
+    [trace, changeUrl],
   );
-  const closeDetails = useCallback(() => change({ span: undefined }), [change]);
+  const closeDetails = useCallback(() => changeUrl({ span: undefined }), [changeUrl]);
   const why = url.why ?? null;
   const setWhy = useCallback(
-    (to: Why | null, user?: string) =>
-      change(to === null ? { why: undefined, user: undefined } : { why: to, user, span: undefined }),
-    [change],
+    (to: ExplanationSubject | null, user?: string) =>
+      changeUrl(to === null ? { why: undefined, user: undefined } : { why: to, user, span: undefined }),
+    [changeUrl],
   );
 
   const toggle = useCallback(
-    (span: number) => setCollapsed((before) => toggled(before, span, before[span] !== 1)),
+    (span: number) => setCollapsed((previous) => withCollapsed(previous, span, previous[span] !== 1)),
     [],
   );
 
-  const moveTo = (row: number) => go(rows[Math.min(Math.max(row, 0), rows.length - 1)] ?? -1);
+  const moveTo = (row: number) => goTo(rows[Math.min(Math.max(row, 0), rows.length - 1)] ?? -1);
 
-  const sideways = (right: boolean) => {
-    const hasChildren = (trace.children[current] ?? 0) > 0;
-    const isCollapsed = collapsed[current] === 1;
+  const moveSideways = (right: boolean) => {
+    const hasChildren = (trace.children[currentSpan] ?? 0) > 0;
+    const isCollapsed = collapsed[currentSpan] === 1;
     if (right && hasChildren) {
-      isCollapsed ? toggle(current) : go(current + 1);
+      isCollapsed ? toggle(currentSpan) : goTo(currentSpan + 1);
     } else if (!right && hasChildren && !isCollapsed) {
-      toggle(current);
+      toggle(currentSpan);
     } else if (!right) {
-      go(trace.parent[current] ?? -1);
+      goTo(trace.parent[currentSpan] ?? -1);
     }
   };
 
-  const act = (action: KeyAction, pageRows: number) => {
-    const row = rowOf(rows, current);
-    switch (action.do) {
+  const performAction = (action: KeyAction, pageRows: number) => {
+    const row = rowOf(rows, currentSpan);
+    switch (action.type) {
       case "move":
         return moveTo(row + action.rows);
       case "page":
@@ -145,32 +150,36 @@ export function useTraceState(trace: Trace): TraceState {
       case "edge":
         return moveTo(action.end ? rows.length - 1 : 0);
       case "sideways":
-        return sideways(action.right);
+        return moveSideways(action.right);
       case "pan":
-        return setRange(moved(range, ((action.right ? 1 : -1) * (range.to - range.from)) / 4, trace.length));
+        return setRange(
+          panRange(range, ((action.right ? 1 : -1) * (range.to - range.from)) / 4, trace.length),
+        );
       case "open":
-        return openDetails(current);
+        return openDetails(currentSpan);
       case "close":
         return why === null ? closeDetails() : setWhy(null);
       case "why":
         return setWhy(why === null ? "own" : null);
       case "error":
-        return go(neighbour(trace.troubled, current, action.forward));
+        return goTo(neighbour(trace.errorSpans, currentSpan, action.forward));
       case "match":
-        return go(neighbour(found.spans, current, action.forward));
+        return goTo(neighbour(findResult.spans, currentSpan, action.forward));
       case "level": {
-        const next = action.collapse ? oneLevelLess(trace, collapsed) : oneLevelMore(trace, collapsed);
-        setCollapsed(next);
-        const visible = visibleRows(trace, next);
-        return setCurrent(visible[rowOf(visible, current)] ?? current);
+        const newCollapsed = action.collapse
+          ? collapseOneLevel(trace, collapsed)
+          : expandOneLevel(trace, collapsed);
+        setCollapsed(newCollapsed);
+        const visibleSpans = visibleRows(trace, newCollapsed);
+        return setCurrentSpan(visibleSpans[rowOf(visibleSpans, currentSpan)] ?? currentSpan);
       }
       case "zoom": {
         if (action.factor === Number.POSITIVE_INFINITY) {
           return setRange(null);
         }
-        const middle = (trace.start[current] ?? 0) + (trace.duration[current] ?? 0) / 2;
+        const middle = (trace.start[currentSpan] ?? 0) + (trace.duration[currentSpan] ?? 0) / 2;
         const around = middle > range.from && middle < range.to ? middle : undefined;
-        return setRange(zoomed(range, action.factor, trace.length, around));
+        return setRange(zoomRange(range, action.factor, trace.length, around));
       }
     }
   };
@@ -178,22 +187,22 @@ export function useTraceState(trace: Trace): TraceState {
   return {
     url,
     view: url.view ?? "waterfall",
-    setView: (view) => change({ view: view === "waterfall" ? undefined : view }),
-    current,
-    open,
+    setView: (view) => changeUrl({ view: view === "waterfall" ? undefined : view }),
+    currentSpan,
+    openSpan,
     rows,
     collapsed,
     range,
-    whole: isWhole(range, trace.length),
+    isWholeTrace: isWholeRange(range, trace.length),
     setRange,
-    found,
-    setFind: (find) => change({ find }),
-    go,
+    findResult,
+    setFind: (find) => changeUrl({ find }),
+    goTo,
     openDetails,
     closeDetails,
     toggle,
     why,
     setWhy,
-    act,
+    performAction,
   };
 }

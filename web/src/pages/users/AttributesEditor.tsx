@@ -12,18 +12,18 @@ import {
   Tooltip,
 } from "@mantine/core";
 import { IconPlus, IconX } from "@tabler/icons-react";
-import { Visible } from "../../components/Visible";
-import { visible } from "../../lib/visible";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
 import classes from "./AttributesEditor.module.css";
-import { type AttributeKind, type AttributeRow, newRow, problemsOf } from "./attributes";
+import { type AttributeKind, type AttributeRow, nameErrors, newRow } from "./attributes";
 
-const KINDS: { value: AttributeKind; label: string }[] = [
+const KIND_OPTIONS: { value: AttributeKind; label: string }[] = [
   { value: "string", label: "Text" },
   { value: "list", label: "List of texts" },
   { value: "boolean", label: "Yes or no" },
 ];
 
-const FIELDSET = {
+const FIELDSET_STYLES = {
   root: { padding: 0, margin: 0 },
   legend: { padding: 0, fontSize: "var(--mantine-font-size-sm)", fontWeight: 500 },
 };
@@ -32,51 +32,55 @@ const FIELDSET = {
 export function AttributesEditor({
   rows,
   onChange,
-  strict,
+  showErrors,
 }: {
   rows: readonly AttributeRow[];
   /** Takes an updater function, because one key press can change a row twice. */
   onChange: (update: (rows: readonly AttributeRow[]) => AttributeRow[]) => void;
   /** Whether missing names are reported. */
-  strict: boolean;
+  showErrors: boolean;
 }) {
-  const problems = problemsOf(rows);
-  const change = (id: number, part: Partial<AttributeRow>) =>
-    onChange((rows) => rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
+  const errors = nameErrors(rows);
+  const change = (id: number, changes: Partial<AttributeRow>) =>
+    onChange((rows) => rows.map((row) => (row.id === id ? { ...row, ...changes } : row)));
   return (
-    <Fieldset legend="Attributes" variant="unstyled" styles={FIELDSET}>
-      <Text size="xs" c="var(--tw-quiet)" mb="xs">
+    <Fieldset legend="Attributes" variant="unstyled" styles={FIELDSET_STYLES}>
+      <Text size="xs" c="var(--tw-text-secondary)" mb="xs">
         Policies read them, as in <code>user.attributes.team</code>.
       </Text>
       {rows.map((row) => {
-        const problem = problems.get(row.id);
-        const called = row.name === "" ? "the new attribute" : visible(row.name);
+        const error = errors.get(row.id);
+        const accessibleName = row.name === "" ? "the new attribute" : sanitize(row.name);
         return (
           <div key={row.id} className={classes.row}>
             <TextInput
-              aria-label={`Name of ${called}`}
+              aria-label={`Name of ${accessibleName}`}
               placeholder="Name, such as team"
               autoComplete="off"
               spellCheck={false}
               value={row.name}
-              error={problem !== undefined && (strict || row.name !== "") ? problem : null}
+              error={error !== undefined && (showErrors || row.name !== "") ? error : null}
               onChange={(event) => change(row.id, { name: event.currentTarget.value })}
             />
             <Select
-              aria-label={`Kind of ${called}`}
-              data={KINDS}
+              aria-label={`Kind of ${accessibleName}`}
+              data={KIND_OPTIONS}
               value={row.kind}
               allowDeselect={false}
               onChange={(kind) => kind !== null && change(row.id, { kind })}
             />
-            <Value row={row} called={called} onChange={(part) => change(row.id, part)} />
+            <ValueInput
+              row={row}
+              attributeName={accessibleName}
+              onChange={(changes) => change(row.id, changes)}
+            />
             <Tooltip label="Remove">
               <ActionIcon
                 className={classes.remove}
                 variant="subtle"
                 color="gray"
                 size="lg"
-                aria-label={`Remove ${called}`}
+                aria-label={`Remove ${accessibleName}`}
                 onClick={() => onChange((rows) => rows.filter((other) => other.id !== row.id))}
               >
                 <IconX size={16} aria-hidden />
@@ -97,16 +101,16 @@ export function AttributesEditor({
   );
 }
 
-function Value({
+function ValueInput({
   row,
-  called,
+  attributeName,
   onChange,
 }: {
   row: AttributeRow;
-  called: string;
-  onChange: (part: Partial<AttributeRow>) => void;
+  attributeName: string;
+  onChange: (changes: Partial<AttributeRow>) => void;
 }) {
-  const label = `Value of ${called}`;
+  const label = `Value of ${attributeName}`;
   switch (row.kind) {
     case "boolean":
       return (
@@ -148,15 +152,15 @@ function Value({
           onChange={(list) => onChange({ list })}
           // Not added when the input loses the focus: the list would grow and move the button that the user is about to click.
           acceptValueOnBlur={false}
-          searchValue={row.typed}
-          onSearchChange={(typed) => onChange({ typed })}
+          searchValue={row.pendingText}
+          onSearchChange={(pendingText) => onChange({ pendingText })}
           renderPill={({ value, onRemove }) => (
             <Pill
               withRemoveButton
               {...(onRemove === undefined ? {} : { onRemove })}
-              removeButtonProps={{ "aria-label": `Remove ${visible(value ?? "")}` }}
+              removeButtonProps={{ "aria-label": `Remove ${sanitize(value ?? "")}` }}
             >
-              <Visible text={value ?? ""} most={80} />
+              <SanitizedText text={value ?? ""} maxLength={80} />
             </Pill>
           )}
         />

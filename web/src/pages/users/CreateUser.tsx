@@ -1,14 +1,14 @@
 import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, ask } from "../../api/client";
+import { api, unwrap } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 import { AttributesEditor } from "./AttributesEditor";
-import { type AttributeRow, attributesOf, problemsOf } from "./attributes";
-import { HandOver } from "./HandOver";
-import { userChanged } from "./queries";
+import { type AttributeRow, attributesOf, nameErrors } from "./attributes";
+import { InitialPassword } from "./InitialPassword";
+import { invalidateUser } from "./queries";
 import { RolesSelect } from "./RolesSelect";
 
 /** Creates a user. The input is kept until then. */
@@ -16,40 +16,42 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
   const [username, setUsername] = useState("");
   const [roles, setRoles] = useState<string[]>([]);
   const [rows, setRows] = useState<AttributeRow[]>([]);
-  const [strict, setStrict] = useState(false);
+  const [showErrors, setShowErrors] = useState(false);
   const create = useMutation({
     mutationFn: () =>
-      ask(api.POST("/users", { body: { username: username.trim(), roles, attributes: attributesOf(rows) } })),
+      unwrap(
+        api.POST("/users", { body: { username: username.trim(), roles, attributes: attributesOf(rows) } }),
+      ),
     // Not awaited, so that the password is shown at once.
-    onSuccess: (user) => void userChanged(user.username),
+    onSuccess: (user) => void invalidateUser(user.username),
   });
-  const done = () => {
+  const finish = () => {
     setUsername("");
     setRoles([]);
     setRows([]);
-    setStrict(false);
+    setShowErrors(false);
     create.reset();
     onClose();
   };
-  const made = create.data;
+  const createdUser = create.data;
   return (
     <Modal
       opened={opened}
-      onClose={made === undefined ? onClose : done}
-      title={made === undefined ? "Create a user" : `${visible(made.username)} was created`}
+      onClose={createdUser === undefined ? onClose : finish}
+      title={createdUser === undefined ? "Create a user" : `${sanitize(createdUser.username)} was created`}
       size="lg"
       // A password that is shown only once must not be lost by an accidental click or key press.
-      closeOnClickOutside={made === undefined && username === ""}
-      closeOnEscape={made === undefined}
-      withCloseButton={made === undefined}
+      closeOnClickOutside={createdUser === undefined && username === ""}
+      closeOnEscape={createdUser === undefined}
+      withCloseButton={createdUser === undefined}
       closeButtonProps={{ "aria-label": "Close" }}
     >
-      {made === undefined ? (
+      {createdUser === undefined ? (
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            setStrict(true);
-            if (problemsOf(rows).size === 0) {
+            setShowErrors(true);
+            if (nameErrors(rows).size === 0) {
               create.mutate();
             }
           }}
@@ -73,7 +75,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
               onChange={setRoles}
               description="Their policies grant access to traces; admin grants administration only"
             />
-            <AttributesEditor rows={rows} onChange={setRows} strict={strict} />
+            <AttributesEditor rows={rows} onChange={setRows} showErrors={showErrors} />
             {create.isError && <ErrorNotice error={create.error} />}
             <Group justify="flex-end">
               <Button variant="default" onClick={onClose}>
@@ -87,17 +89,17 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
         </form>
       ) : (
         <Stack gap="md">
-          <HandOver username={made.username} password={made.initial_password} />
+          <InitialPassword username={createdUser.username} password={createdUser.initial_password} />
           <Group justify="flex-end">
             <ButtonLink
               to="/users/$username"
-              params={{ username: made.username }}
+              params={{ username: createdUser.username }}
               variant="default"
-              onClick={done}
+              onClick={finish}
             >
-              Go to {visible(made.username)}
+              Go to {sanitize(createdUser.username)}
             </ButtonLink>
-            <Button onClick={done} data-autofocus>
+            <Button onClick={finish} data-autofocus>
               Done
             </Button>
           </Group>

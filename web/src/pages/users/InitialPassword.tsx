@@ -1,13 +1,13 @@
 import { Group, Text } from "@mantine/core";
-import { Copy } from "../../components/Copy";
+import { CopyButton } from "../../components/CopyButton";
 import { Secret } from "../../components/Secret";
-import { handOverText } from "./handOverText";
+import { welcomeText } from "./welcomeText";
 
 /** A generated password, and instructions for the new user. */
-export function HandOver({ username, password }: { username: string; password: string }) {
-  const text = handOverText(window.location.origin + import.meta.env.BASE_URL, username);
+export function InitialPassword({ username, password }: { username: string; password: string }) {
+  const text = welcomeText(window.location.origin + import.meta.env.BASE_URL, username);
   return (
-    <Secret value={password} what="password">
+    <Secret value={password} name="password">
       <Text size="sm" mb="xs">
         Send it to the user, preferably by another channel than the text below. It is valid until the user has
         chosen their own password, as the first sign-in requires.
@@ -22,7 +22,7 @@ export function HandOver({ username, password }: { username: string; password: s
         {text}
       </Text>
       <Group gap="xs">
-        <Copy value={text} what="text for the user" label="Copy the text" />
+        <CopyButton value={text} name="text for the user" label="Copy the text" />
       </Group>
     </Secret>
   );

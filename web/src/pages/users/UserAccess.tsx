@@ -4,14 +4,14 @@ import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { InWords } from "../../components/InWords";
 import { PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
+import { PolicyDescription } from "../../components/PolicyDescription";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { StateBadge } from "../../components/StateBadge";
-import { Visible } from "../../components/Visible";
 import { valueText } from "./attributes";
-import { attributesNamed } from "./policyAttributes";
+import { referencedAttributes } from "./policyAttributes";
 import { accessQuery } from "./queries";
 import { useViewAsUser } from "./viewAs";
 
@@ -21,8 +21,8 @@ export function UserAccess({ username }: { username: string }) {
   return (
     <Section
       title="Effective access"
-      about="The current access: a trace is shown, whole, if any of its spans satisfies any of these policies."
-      actions={<SeeTheirs username={username} />}
+      description="The current access: a trace is shown, whole, if any of its spans satisfies any of these policies."
+      actions={<ViewAsButton username={username} />}
     >
       {data === undefined ? (
         error === null ? (
@@ -32,7 +32,7 @@ export function UserAccess({ username }: { username: string }) {
         )
       ) : (
         <Stack gap="md">
-          <Summary access={data} />
+          <AccessSummary access={data} />
           {data.roles.map((role) => (
             <RoleAccess key={role.name} role={role} attributes={data.user.attributes} />
           ))}
@@ -43,9 +43,9 @@ export function UserAccess({ username }: { username: string }) {
 }
 
 /** Opens the search with the traces that the user sees. */
-function SeeTheirs({ username }: { username: string }) {
+function ViewAsButton({ username }: { username: string }) {
   const me = useMe();
-  const view = useViewAsUser(username);
+  const viewAs = useViewAsUser(username);
   if (me.username === username) {
     return null;
   }
@@ -54,23 +54,23 @@ function SeeTheirs({ username }: { username: string }) {
       size="xs"
       variant="default"
       leftSection={<IconEye size={14} aria-hidden />}
-      loading={view.isPending}
-      onClick={view.begin}
+      loading={viewAs.isPending}
+      onClick={viewAs.start}
     >
       See their traces
     </Button>
   );
 }
 
-function Summary({ access }: { access: Api["UserAccess"] }) {
+function AccessSummary({ access }: { access: Api["UserAccess"] }) {
   const { user, roles, summary } = access;
-  const nothing = roles.every((role) => role.policies.length === 0);
+  const hasNoPolicy = roles.every((role) => role.policies.length === 0);
   return (
     <Text component="div" size="sm">
       {user.disabled ? (
         <StateBadge color="red">No access</StateBadge>
       ) : (
-        nothing && <StateBadge color="gray">No access to traces</StateBadge>
+        hasNoPolicy && <StateBadge color="gray">No access to traces</StateBadge>
       )}{" "}
       <Message text={summary} />{" "}
       {user.disabled
@@ -91,14 +91,14 @@ function RoleAccess({ role, attributes }: { role: Api["AccessRole"]; attributes:
       </Title>
       {role.name === "admin" && <Text size="sm">Administration: users, roles, trace source, audit.</Text>}
       {role.policies.length === 0 ? (
-        <Text size="sm" c="var(--tw-quiet)">
+        <Text size="sm" c="var(--tw-text-secondary)">
           Has no policies, and grants no access to traces.
         </Text>
       ) : (
         <Stack gap="sm">
-          {role.policies.map((policy, place) => (
+          {role.policies.map((policy, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
-            <PolicyAccess key={place} policy={policy} attributes={attributes} />
+            <PolicyAccess key={index} policy={policy} attributes={attributes} />
           ))}
         </Stack>
       )}
@@ -113,15 +113,15 @@ function PolicyAccess({
   policy: Api["AccessPolicy"];
   attributes: Api["Attributes"];
 }) {
-  const names = attributesNamed(policy.expression);
+  const names = referencedAttributes(policy.expression);
   return (
     <div>
       <Text size="sm" fw={600}>
-        <Visible text={policy.title} />
+        <SanitizedText text={policy.title} />
       </Text>
       {policy.description !== undefined && policy.description !== null && (
-        <Text size="sm" c="var(--tw-quiet)">
-          <Visible text={policy.description} />
+        <Text size="sm" c="var(--tw-text-secondary)">
+          <SanitizedText text={policy.description} />
         </Text>
       )}
       {policy.in_words === undefined ? (
@@ -130,10 +130,10 @@ function PolicyAccess({
           cannot read any trace. Fix it in its role.
         </Text>
       ) : (
-        <InWords text={policy.in_words} />
+        <PolicyDescription text={policy.in_words} />
       )}
       <Code block style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
-        <Visible text={policy.expression} />
+        <SanitizedText text={policy.expression} />
       </Code>
       {names.length > 0 && (
         <Table
@@ -150,7 +150,7 @@ function PolicyAccess({
                 <Table.Tr key={name}>
                   <Table.Th scope="row" fw={400} pl={0} style={{ overflowWrap: "anywhere" }}>
                     <Code>
-                      <Visible text={`user.attributes.${name}`} />
+                      <SanitizedText text={`user.attributes.${name}`} />
                     </Code>
                   </Table.Th>
                   <Table.Td style={{ overflowWrap: "anywhere" }}>
@@ -162,7 +162,7 @@ function PolicyAccess({
                         </Text>
                       </Group>
                     ) : (
-                      <Visible text={valueText(value)} most={500} />
+                      <SanitizedText text={valueText(value)} maxLength={500} />
                     )}
                   </Table.Td>
                 </Table.Tr>

@@ -1,8 +1,8 @@
 import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { api, ask } from "../../api/client";
+import { api, unwrap } from "../../api/client";
 import { useMe } from "../../app/useMe";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmButton } from "../../components/ConfirmButton";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Section } from "../../components/Section";
 import { KeysTable } from "../account/KeysTable";
@@ -16,22 +16,22 @@ export function UserSessions({ username }: { username: string }) {
   return (
     <Section
       title="Sessions"
-      about="Where this user is signed in. A session ends when the user signs out, with a new password, or here."
+      description="Where this user is signed in. A session ends when the user signs out, with a new password, or here."
       actions={
         data !== undefined &&
         data.sessions.length > 0 && (
-          <Confirm
+          <ConfirmButton
             label="Sign out all sessions"
             title={`Sign out all sessions of ${username}?`}
             action={async () => {
-              await ask(api.DELETE("/users/{username}/sessions", { params: { path: { username } } }));
+              await unwrap(api.DELETE("/users/{username}/sessions", { params: { path: { username } } }));
               await refetch();
             }}
           >
             {me.username === username
               ? "This is your own account: you will have to sign in again at once."
               : "The user has to sign in again everywhere. To block the user, disable the account or rotate the password."}
-          </Confirm>
+          </ConfirmButton>
         )
       }
     >
@@ -45,7 +45,9 @@ export function UserSessions({ username }: { username: string }) {
         <SessionsTable
           sessions={data.sessions}
           onEnd={async ({ id }) => {
-            await ask(api.DELETE("/users/{username}/sessions/{id}", { params: { path: { username, id } } }));
+            await unwrap(
+              api.DELETE("/users/{username}/sessions/{id}", { params: { path: { username, id } } }),
+            );
             await refetch();
           }}
         />
@@ -60,20 +62,20 @@ export function UserKeys({ username }: { username: string }) {
   return (
     <Section
       title="API keys"
-      about="For programs and agents that read with this user's access. Only the user can create them; rotating the password does not revoke them."
+      description="For programs and agents that read with this user's access. Only the user can create them; rotating the password does not revoke them."
       actions={
         data !== undefined &&
         data.api_keys.length > 0 && (
-          <Confirm
+          <ConfirmButton
             label="Revoke all keys"
             title={`Revoke all API keys of ${username}?`}
             action={async () => {
-              await ask(api.DELETE("/users/{username}/api-keys", { params: { path: { username } } }));
+              await unwrap(api.DELETE("/users/{username}/api-keys", { params: { path: { username } } }));
               await refetch();
             }}
           >
             After this, requests with these keys are rejected. This cannot be undone.
-          </Confirm>
+          </ConfirmButton>
         )
       }
     >
@@ -85,12 +87,12 @@ export function UserKeys({ username }: { username: string }) {
             <ErrorNotice error={error} onRetry={() => void refetch()} />
           )
         ) : data.api_keys.length === 0 ? (
-          <Text c="var(--tw-quiet)">No API keys.</Text>
+          <Text c="var(--tw-text-secondary)">No API keys.</Text>
         ) : (
           <KeysTable
             keys={data.api_keys}
             onRevoke={async ({ id }) => {
-              await ask(
+              await unwrap(
                 api.DELETE("/users/{username}/api-keys/{id}", { params: { path: { username, id } } }),
               );
               await refetch();

@@ -3,24 +3,24 @@ import { notifications } from "@mantine/notifications";
 import { IconEye } from "@tabler/icons-react";
 import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Api, ApiError, api, ask } from "../../api/client";
+import { type Api, ApiError, api, unwrap } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { AdminOnly } from "../../components/AdminOnly";
-import { Ago } from "../../components/Ago";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmButton } from "../../components/ConfirmButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink, PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { RelativeTime } from "../../components/RelativeTime";
 import { Time } from "../../components/Time";
-import { visible } from "../../lib/visible";
-import { HandOver } from "./HandOver";
-import { userChanged, usersQuery } from "./queries";
+import { sanitize } from "../../lib/sanitize";
+import { InitialPassword } from "./InitialPassword";
+import { invalidateUser, usersQuery } from "./queries";
 import { UserAccess } from "./UserAccess";
 import { UserKeys, UserSessions } from "./UserCredentials";
 import { UserSettings } from "./UserSettings";
-import { UserStateBadge } from "./UserState";
+import { UserStateBadge } from "./UserStateBadge";
 import { useUserDraft } from "./useUserDraft";
 import { useViewAsUser } from "./viewAs";
 
@@ -34,19 +34,19 @@ export function UserPage() {
         <Anchor component={Link} to="/users">
           Users
         </Anchor>
-        <Text span>{visible(username)}</Text>
+        <Text span>{sanitize(username)}</Text>
       </Breadcrumbs>
       {/* The key resets the state, so that no draft or shown password carries over to another user. */}
-      <OneUser key={username} username={username} />
+      <UserView key={username} username={username} />
     </AdminOnly>
   );
 }
 
-function OneUser({ username }: { username: string }) {
+function UserView({ username }: { username: string }) {
   const draft = useUserDraft(username);
   const [password, setPassword] = useState<string | null>(null);
   const { data, error, refetch } = draft.user;
-  if (data === undefined && draft.shown === null) {
+  if (data === undefined && draft.displayed === null) {
     if (error === null) {
       return <Skeleton height={300} aria-label="Loading the user" />;
     }
@@ -66,22 +66,22 @@ function OneUser({ username }: { username: string }) {
       <ErrorNotice error={error} onRetry={() => void refetch()} />
     );
   }
-  const user = data?.data ?? draft.shown?.base.data;
+  const user = data?.data ?? draft.displayed?.base.data;
   if (user === undefined) {
     return null;
   }
   return (
     <Stack gap="md" maw={1100}>
       <div>
-        <PageTitle title={visible(user.username)}>
-          <Actions user={user} tag={data?.tag ?? null} onPassword={setPassword} />
+        <PageTitle title={sanitize(user.username)}>
+          <UserActions user={user} etag={data?.etag ?? null} onPassword={setPassword} />
         </PageTitle>
         <Group gap="md" mt={-8}>
           <UserStateBadge user={user} />
-          <Text size="sm" c="var(--tw-quiet)">
-            Last sign-in <Ago at={user.last_login_at} />
+          <Text size="sm" c="var(--tw-text-secondary)">
+            Last sign-in <RelativeTime at={user.last_login_at} />
           </Text>
-          <Text size="sm" c="var(--tw-quiet)">
+          <Text size="sm" c="var(--tw-text-secondary)">
             Created <Time at={user.created_at} digits={0} />
           </Text>
           <PageLink to="/audit" search={{ actor: user.username }} size="sm">
@@ -92,7 +92,7 @@ function OneUser({ username }: { username: string }) {
       {error !== null && <ErrorNotice error={error} onRetry={() => void refetch()} />}
       {password !== null && (
         <div>
-          <HandOver username={user.username} password={password} />
+          <InitialPassword username={user.username} password={password} />
           <Button mt="xs" size="xs" variant="default" onClick={() => setPassword(null)}>
             Hide the password
           </Button>
@@ -106,29 +106,29 @@ function OneUser({ username }: { username: string }) {
   );
 }
 
-function Actions({
+function UserActions({
   user,
-  tag,
+  etag,
   onPassword,
 }: {
   user: Api["User"];
-  tag: string | null;
+  etag: string | null;
   onPassword: (password: string) => void;
 }) {
   const me = useMe();
   const router = useRouter();
-  const view = useViewAsUser(user.username);
+  const viewAs = useViewAsUser(user.username);
   const { username } = user;
   const path = { username };
-  const self = me.id === user.id;
-  const named = visible(username);
+  const isSelf = me.id === user.id;
+  const displayName = sanitize(username);
   const setDisabled = async (disabled: boolean) => {
-    await ask(api.PATCH("/users/{username}", { params: { path }, body: { disabled } }));
-    await userChanged(username);
+    await unwrap(api.PATCH("/users/{username}", { params: { path }, body: { disabled } }));
+    await invalidateUser(username);
   };
   return (
     <>
-      {self ? (
+      {isSelf ? (
         <ButtonLink to="/account" size="xs" variant="default">
           Your own account
         </ButtonLink>
@@ -138,57 +138,62 @@ function Actions({
             size="xs"
             variant="default"
             leftSection={<IconEye size={14} aria-hidden />}
-            loading={view.isPending}
-            onClick={view.begin}
+            loading={viewAs.isPending}
+            onClick={viewAs.start}
           >
             View as
           </Button>
-          <Confirm
+          <ConfirmButton
             label="Rotate password"
-            title={`Rotate the password of ${named}?`}
+            title={`Rotate the password of ${displayName}?`}
             color="brand"
             action={async () => {
-              const made = await ask(api.POST("/users/{username}/password", { params: { path } }));
-              onPassword(made.initial_password);
-              void userChanged(username);
+              const result = await unwrap(api.POST("/users/{username}/password", { params: { path } }));
+              onPassword(result.initial_password);
+              void invalidateUser(username);
             }}
           >
-            The current password stops working, and all sessions of {named} are signed out. The new one is
-            shown only once, and has to be changed at the next sign-in. API keys stay valid; revoke them below
-            if they may be compromised.
-          </Confirm>
+            The current password stops working, and all sessions of {displayName} are signed out. The new one
+            is shown only once, and has to be changed at the next sign-in. API keys stay valid; revoke them
+            below if they may be compromised.
+          </ConfirmButton>
         </>
       )}
       {user.disabled ? (
-        <Confirm label="Enable" title={`Enable ${named}?`} color="brand" action={() => setDisabled(false)}>
+        <ConfirmButton
+          label="Enable"
+          title={`Enable ${displayName}?`}
+          color="brand"
+          action={() => setDisabled(false)}
+        >
           The user can sign in and use their API keys again, with the roles and attributes below.
-        </Confirm>
+        </ConfirmButton>
       ) : (
-        <Confirm label="Disable" title={`Disable ${named}?`} action={() => setDisabled(true)}>
-          {self
+        <ConfirmButton label="Disable" title={`Disable ${displayName}?`} action={() => setDisabled(true)}>
+          {isSelf
             ? "This is your own account: you are signed out at once, and another administrator has to enable it again."
             : "From the next request on, the user can neither sign in nor use API keys. Nothing is deleted; you can enable the account again."}
-        </Confirm>
+        </ConfirmButton>
       )}
-      <Confirm
+      <ConfirmButton
         label="Delete"
-        title={`Delete ${named}?`}
-        typed={username}
+        title={`Delete ${displayName}?`}
+        confirmationText={username}
         action={async () => {
-          await ask(
+          await unwrap(
             api.DELETE("/users/{username}", {
-              params: { path, ...(tag === null ? {} : { header: { "If-Match": tag } }) },
+              params: { path, ...(etag === null ? {} : { header: { "If-Match": etag } }) },
             }),
           );
           await router.navigate({ to: "/users" });
           queryClient.removeQueries({ queryKey: ["user", username] });
           await queryClient.invalidateQueries({ queryKey: usersQuery.queryKey });
-          notifications.show({ message: `${named} was deleted` });
+          notifications.show({ message: `${displayName} was deleted` });
         }}
       >
         The account is deleted permanently, with its sessions and API keys. Its actions stay in the audit log.
         To block a user temporarily, disable the account instead.
-      </Confirm>
+      </ConfirmButton>
     </>
   );
 }

@@ -2,58 +2,58 @@ import { Alert, Button, Group, List, Stack, Text } from "@mantine/core";
 import { IconArrowsSplit2 } from "@tabler/icons-react";
 import { useState } from "react";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
-import { UnsavedChanges } from "../../components/UnsavedChanges";
-import { Visible } from "../../components/Visible";
+import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { AttributesEditor } from "./AttributesEditor";
-import { problemsOf } from "./attributes";
+import { nameErrors } from "./attributes";
 import { RolesSelect } from "./RolesSelect";
 import type { useUserDraft } from "./useUserDraft";
 
 /** Editor of a user's roles and attributes, which are saved together. */
 export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft> }) {
-  const [strict, setStrict] = useState(false);
-  const { shown, conflict } = draft;
-  if (shown === null) {
+  const [showErrors, setShowErrors] = useState(false);
+  const { displayed, conflict } = draft;
+  if (displayed === null) {
     return null;
   }
   return (
-    <Section title="Roles and attributes" about="Takes effect on the user's next request.">
-      <UnsavedChanges when={draft.touched} />
+    <Section title="Roles and attributes" description="Takes effect on the user's next request.">
+      <UnsavedChangesPrompt when={draft.isTouched} />
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          setStrict(true);
-          if (problemsOf(shown.rows).size === 0) {
+          setShowErrors(true);
+          if (nameErrors(displayed.rows).size === 0) {
             draft.save();
           }
         }}
       >
         <Stack gap="md">
-          <RolesSelect value={shown.roles} onChange={(roles) => draft.edit(() => ({ roles }))} />
+          <RolesSelect value={displayed.roles} onChange={(roles) => draft.edit(() => ({ roles }))} />
           <AttributesEditor
-            rows={shown.rows}
+            rows={displayed.rows}
             onChange={(update) => draft.edit(({ rows }) => ({ rows: update(rows) }))}
-            strict={strict}
+            showErrors={showErrors}
           />
-          {conflict !== null && <Conflict {...conflict} onDiscard={draft.discard} />}
+          {conflict !== null && <ConflictNotice {...conflict} onDiscard={draft.discard} />}
           {draft.error !== null && <ErrorNotice error={draft.error} />}
           <Group gap="xs">
-            <Button type="submit" loading={draft.saving} disabled={!draft.dirty || conflict !== null}>
+            <Button type="submit" loading={draft.saving} disabled={!draft.isDirty || conflict !== null}>
               Save
             </Button>
-            {draft.touched && (
+            {draft.isTouched && (
               <Button
                 variant="default"
                 onClick={() => {
-                  setStrict(false);
+                  setShowErrors(false);
                   draft.discard();
                 }}
               >
                 Discard changes
               </Button>
             )}
-            <Text size="sm" c="var(--tw-quiet)" role="status">
+            <Text size="sm" c="var(--tw-text-secondary)" role="status">
               {draft.saved ? "Saved" : ""}
             </Text>
           </Group>
@@ -63,15 +63,15 @@ export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft>
   );
 }
 
-function Conflict({
+function ConflictNotice({
   changes,
-  both,
-  keep,
+  conflictingAttributes,
+  keepMine,
   onDiscard,
 }: {
   changes: readonly string[];
-  both: readonly string[];
-  keep: () => void;
+  conflictingAttributes: readonly string[];
+  keepMine: () => void;
   onDiscard: () => void;
 }) {
   return (
@@ -86,17 +86,18 @@ function Conflict({
       <List size="sm" my="xs">
         {(changes.length === 0 ? ["the account was disabled or enabled"] : changes).map((change) => (
           <List.Item key={change}>
-            <Visible text={change} most={300} />
+            <SanitizedText text={change} maxLength={300} />
           </List.Item>
         ))}
       </List>
-      {both.length > 0 && (
+      {conflictingAttributes.length > 0 && (
         <Text size="sm" mb="xs">
-          You both changed <Visible text={both.join(", ")} />: yours would replace theirs.
+          You both changed <SanitizedText text={conflictingAttributes.join(", ")} />: yours would replace
+          theirs.
         </Text>
       )}
       <Group gap="xs">
-        <Button size="xs" onClick={keep}>
+        <Button size="xs" onClick={keepMine}>
           Apply my changes on top
         </Button>
         <Button size="xs" variant="default" onClick={onDiscard}>

@@ -1,6 +1,6 @@
 import type { Api } from "../../api/client";
 import { StateBadge } from "../../components/StateBadge";
-import { stateOf } from "./list";
+import { stateOf } from "./filterUsers";
 
 const STATES = {
   active: { label: "Active", color: "green" },

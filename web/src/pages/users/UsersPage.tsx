@@ -7,31 +7,31 @@ import { useEffect, useState } from "react";
 import type { Api } from "../../api/client";
 import { rolesQuery } from "../../api/queries";
 import { AdminOnly } from "../../components/AdminOnly";
-import { Ago } from "../../components/Ago";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { LoadMore } from "../../components/LoadMore";
 import { PageLink } from "../../components/links";
-import { MoreRows } from "../../components/MoreRows";
 import { PageTitle } from "../../components/PageTitle";
-import { Visible } from "../../components/Visible";
-import { useTypedText } from "../../lib/useTypedText";
-import { visible } from "../../lib/visible";
+import { RelativeTime } from "../../components/RelativeTime";
+import { SanitizedText } from "../../components/SanitizedText";
+import { sanitize } from "../../lib/sanitize";
+import { useDebouncedText } from "../../lib/useDebouncedText";
 import { attributesText } from "./attributes";
 import { CreateUser } from "./CreateUser";
-import { chosen } from "./list";
+import { filterUsers } from "./filterUsers";
 import { usersQuery } from "./queries";
-import { UserStateBadge } from "./UserState";
+import { UserStateBadge } from "./UserStateBadge";
 import { isUserState, type UsersUrl } from "./url";
 import { ViewAsRoles } from "./ViewAsRoles";
 
 const route = getRouteApi("/app/users");
 
 /** Number of rows rendered at once; more are rendered near the end. */
-const ROWS = 200;
+const ROW_STEP = 200;
 
 export function UsersPage() {
-  const [creating, create] = useDisclosure();
-  const [viewing, view] = useDisclosure();
+  const [isCreating, create] = useDisclosure();
+  const [isChoosingRoles, view] = useDisclosure();
   return (
     <AdminOnly>
       <PageTitle title="Users">
@@ -43,24 +43,24 @@ export function UsersPage() {
         </Button>
       </PageTitle>
       <UsersList />
-      <CreateUser opened={creating} onClose={create.close} />
-      <ViewAsRoles opened={viewing} onClose={view.close} />
+      <CreateUser opened={isCreating} onClose={create.close} />
+      <ViewAsRoles opened={isChoosingRoles} onClose={view.close} />
     </AdminOnly>
   );
 }
 
 function UsersList() {
-  const asked = route.useSearch();
+  const filters = route.useSearch();
   const navigate = route.useNavigate();
   const { data, error, hasNextPage, isFetching, fetchNextPage, refetch } = useInfiniteQuery(usersQuery);
-  const [rows, setRows] = useState(ROWS);
-  const narrowed = Object.keys(asked).length > 0;
+  const [limit, setLimit] = useState(ROW_STEP);
+  const isFiltered = Object.keys(filters).length > 0;
   useEffect(() => {
     // The API has no search by name, so that all users are loaded and filtered here.
-    if (narrowed && hasNextPage && !isFetching && error === null) {
+    if (isFiltered && hasNextPage && !isFetching && error === null) {
       void fetchNextPage();
     }
-  }, [narrowed, hasNextPage, isFetching, error, fetchNextPage]);
+  }, [isFiltered, hasNextPage, isFetching, error, fetchNextPage]);
   if (data === undefined) {
     return error === null ? (
       <Skeleton height={240} aria-label="Loading the users" />
@@ -68,14 +68,14 @@ function UsersList() {
       <ErrorNotice error={error} onRetry={() => void refetch()} />
     );
   }
-  const all = data.pages.flatMap((page) => page.users);
-  const users = chosen(all, asked);
-  const change = (part: { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined }) => {
-    setRows(ROWS);
+  const allUsers = data.pages.flatMap((page) => page.users);
+  const users = filterUsers(allUsers, filters);
+  const changeFilters = (changes: { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined }) => {
+    setLimit(ROW_STEP);
     void navigate({
-      search: (before) => {
-        const after = { ...before, ...part };
-        return Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined));
+      search: (previous) => {
+        const next = { ...previous, ...changes };
+        return Object.fromEntries(Object.entries(next).filter(([, value]) => value !== undefined));
       },
       replace: true,
       resetScroll: false,
@@ -83,11 +83,11 @@ function UsersList() {
   };
   return (
     <>
-      <Filters asked={asked} onChange={change} />
-      <Text size="sm" c="var(--tw-quiet)" mb="xs" role="status">
-        {narrowed ? `${users.length} of ${all.length}` : all.length}
-        {hasNextPage ? (narrowed ? " so far, searching the others…" : " so far") : ""}{" "}
-        {all.length === 1 ? "user" : "users"}
+      <Filters filters={filters} onChange={changeFilters} />
+      <Text size="sm" c="var(--tw-text-secondary)" mb="xs" role="status">
+        {isFiltered ? `${users.length} of ${allUsers.length}` : allUsers.length}
+        {hasNextPage ? (isFiltered ? " so far, searching the others…" : " so far") : ""}{" "}
+        {allUsers.length === 1 ? "user" : "users"}
       </Text>
       {error !== null && <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />}
       {users.length === 0 && !hasNextPage ? (
@@ -97,21 +97,21 @@ function UsersList() {
           <Button
             mt="md"
             variant="default"
-            onClick={() => change({ find: undefined, role: undefined, state: undefined })}
+            onClick={() => changeFilters({ find: undefined, role: undefined, state: undefined })}
           >
             Show all users
           </Button>
         </EmptyState>
       ) : (
-        <UsersTable users={users.slice(0, rows)} />
+        <UsersTable users={users.slice(0, limit)} />
       )}
-      {(users.length > rows || (hasNextPage && !narrowed)) && error === null && (
-        <MoreRows
-          key={rows}
+      {(users.length > limit || (hasNextPage && !isFiltered)) && error === null && (
+        <LoadMore
+          key={limit}
           busy={isFetching}
           onMore={() => {
-            setRows(rows + ROWS);
-            if (users.length <= rows + ROWS && hasNextPage) {
+            setLimit(limit + ROW_STEP);
+            if (users.length <= limit + ROW_STEP && hasNextPage) {
               void fetchNextPage();
             }
           }}
@@ -122,30 +122,32 @@ function UsersList() {
 }
 
 function Filters({
-  asked,
+  filters,
   onChange,
 }: {
-  asked: UsersUrl;
-  onChange: (part: { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined }) => void;
+  filters: UsersUrl;
+  onChange: (changes: { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined }) => void;
 }) {
   const roles = useQuery(rolesQuery);
-  const find = useTypedText(asked.find, (find) => onChange({ find }), 150);
+  const searchText = useDebouncedText(filters.find, (find) => onChange({ find }), 150);
   const names = new Set(roles.data?.roles.map((role) => role.name));
-  if (asked.role !== undefined) {
-    names.add(asked.role);
+  if (filters.role !== undefined) {
+    names.add(filters.role);
   }
   return (
     <Group component="search" gap="xs" mb="xs" align="flex-end">
       <TextInput
         aria-label="Find by name"
         placeholder="Find by name"
-        data-slash
+        data-search-field
         w={{ base: "100%", xs: 240 }}
         leftSection={<IconSearch size={16} aria-hidden />}
-        value={find.text}
-        onChange={(event) => find.type(event.currentTarget.value)}
+        value={searchText.text}
+        onChange={(event) => searchText.change(event.currentTarget.value)}
         rightSection={
-          find.text === "" ? null : <CloseButton size="sm" aria-label="Clear" onClick={() => find.now("")} />
+          searchText.text === "" ? null : (
+            <CloseButton size="sm" aria-label="Clear" onClick={() => searchText.commit("")} />
+          )
         }
       />
       <Select
@@ -155,7 +157,7 @@ function Filters({
         clearable
         searchable
         data={[...names].sort()}
-        value={asked.role ?? null}
+        value={filters.role ?? null}
         onChange={(role) => onChange({ role: role ?? undefined })}
         clearButtonProps={{ "aria-label": "Any role" }}
       />
@@ -170,7 +172,7 @@ function Filters({
           { value: "must_change_password", label: "Must change password" },
           { value: "never_logged_in", label: "Never signed in" },
         ]}
-        value={asked.state ?? null}
+        value={filters.state ?? null}
         onChange={(state) => onChange({ state: isUserState(state) ? state : undefined })}
         clearButtonProps={{ "aria-label": "Any state" }}
       />
@@ -196,21 +198,21 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
             <Table.Tr key={user.id}>
               <Table.Td miw={140} maw={280} style={{ overflowWrap: "anywhere" }}>
                 <PageLink to="/users/$username" params={{ username: user.username }} inherit fw={600}>
-                  <Visible text={user.username} />
+                  <SanitizedText text={user.username} />
                 </PageLink>
               </Table.Td>
               <Table.Td>
-                <Roles roles={user.roles} />
+                <RoleBadges roles={user.roles} />
               </Table.Td>
               <Table.Td>
                 <UserStateBadge user={user} />
               </Table.Td>
               <Table.Td>
-                <Ago at={user.last_login_at} />
+                <RelativeTime at={user.last_login_at} />
               </Table.Td>
-              <Table.Td maw={320} style={{ overflowWrap: "anywhere" }} c="var(--tw-quiet)">
-                <span title={visible(attributesText(user.attributes))}>
-                  <Visible text={attributesText(user.attributes)} most={80} />
+              <Table.Td maw={320} style={{ overflowWrap: "anywhere" }} c="var(--tw-text-secondary)">
+                <span title={sanitize(attributesText(user.attributes))}>
+                  <SanitizedText text={attributesText(user.attributes)} maxLength={80} />
                 </span>
               </Table.Td>
             </Table.Tr>
@@ -221,27 +223,27 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
   );
 }
 
-const SHOWN_ROLES = 4;
+const MAX_ROLES = 4;
 
-function Roles({ roles }: { roles: readonly string[] }) {
+function RoleBadges({ roles }: { roles: readonly string[] }) {
   if (roles.length === 0) {
     return (
-      <Text span inherit c="var(--tw-quiet)">
+      <Text span inherit c="var(--tw-text-secondary)">
         none
       </Text>
     );
   }
-  const more = roles.slice(SHOWN_ROLES);
+  const hiddenRoles = roles.slice(MAX_ROLES);
   return (
     <Group gap={4}>
-      {roles.slice(0, SHOWN_ROLES).map((role) => (
+      {roles.slice(0, MAX_ROLES).map((role) => (
         <Badge key={role} variant="default" radius="sm" tt="none" fw={500}>
           {role}
         </Badge>
       ))}
-      {more.length > 0 && (
-        <Text span size="xs" c="var(--tw-quiet)" title={more.join(", ")}>
-          and {more.length} more
+      {hiddenRoles.length > 0 && (
+        <Text span size="xs" c="var(--tw-text-secondary)" title={hiddenRoles.join(", ")}>
+          and {hiddenRoles.length} more
         </Text>
       )}
     </Group>

@@ -2,7 +2,7 @@ import { Button, Group, Modal, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { AttributesEditor } from "./AttributesEditor";
-import { type AttributeRow, attributesOf, problemsOf } from "./attributes";
+import { type AttributeRow, attributesOf, nameErrors } from "./attributes";
 import { RolesSelect } from "./RolesSelect";
 import { useViewAs } from "./viewAs";
 
@@ -10,8 +10,8 @@ import { useViewAs } from "./viewAs";
 export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [roles, setRoles] = useState<string[]>([]);
   const [rows, setRows] = useState<AttributeRow[]>([]);
-  const [strict, setStrict] = useState(false);
-  const view = useViewAs();
+  const [showErrors, setShowErrors] = useState(false);
+  const viewAs = useViewAs();
   return (
     <Modal
       opened={opened}
@@ -23,9 +23,9 @@ export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () 
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          setStrict(true);
-          if (problemsOf(rows).size === 0) {
-            view.mutate({ roles, attributes: attributesOf(rows) });
+          setShowErrors(true);
+          if (nameErrors(rows).size === 0) {
+            viewAs.mutate({ roles, attributes: attributesOf(rows) });
           }
         }}
       >
@@ -36,13 +36,13 @@ export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () 
             name.
           </Text>
           <RolesSelect value={roles} onChange={setRoles} />
-          <AttributesEditor rows={rows} onChange={setRows} strict={strict} />
-          {view.isError && <ErrorNotice error={view.error} />}
+          <AttributesEditor rows={rows} onChange={setRows} showErrors={showErrors} />
+          {viewAs.isError && <ErrorNotice error={viewAs.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               Cancel
             </Button>
-            <Button type="submit" loading={view.isPending}>
+            <Button type="submit" loading={viewAs.isPending}>
               View as these roles
             </Button>
           </Group>

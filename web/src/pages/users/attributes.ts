@@ -12,14 +12,14 @@ export type AttributeRow = {
   readonly flag: boolean;
   readonly list: readonly string[];
   /** Typed text that will become the next list value, and already counts as one. */
-  readonly typed: string;
+  readonly pendingText: string;
 };
 
-let last = 0;
+let lastId = 0;
 
 export function newRow(): AttributeRow {
-  last += 1;
-  return { id: last, name: "", kind: "string", text: "", flag: false, list: [], typed: "" };
+  lastId += 1;
+  return { id: lastId, name: "", kind: "string", text: "", flag: false, list: [], pendingText: "" };
 }
 
 export function rowsOf(attributes: Attributes): AttributeRow[] {
@@ -44,28 +44,28 @@ export function attributesOf(rows: readonly AttributeRow[]): Attributes {
   );
 }
 
-function listOf({ list, typed }: AttributeRow): string[] {
-  const next = typed.trim();
-  return next === "" || list.includes(next) ? [...list] : [...list, next];
+function listOf({ list, pendingText }: AttributeRow): string[] {
+  const pendingValue = pendingText.trim();
+  return pendingValue === "" || list.includes(pendingValue) ? [...list] : [...list, pendingValue];
 }
 
 /** Errors in the names, by row. */
-export function problemsOf(rows: readonly AttributeRow[]): Map<number, string> {
-  const problems = new Map<number, string>();
-  const seen = new Set<string>();
+export function nameErrors(rows: readonly AttributeRow[]): Map<number, string> {
+  const errors = new Map<number, string>();
+  const usedNames = new Set<string>();
   for (const { id, name } of rows) {
     if (name.trim() === "") {
-      problems.set(id, "Enter a name, or remove the attribute");
-    } else if (seen.has(name)) {
-      problems.set(id, "This name is already used");
+      errors.set(id, "Enter a name, or remove the attribute");
+    } else if (usedNames.has(name)) {
+      errors.set(id, "This name is already used");
     }
-    seen.add(name);
+    usedNames.add(name);
   }
-  return problems;
+  return errors;
 }
 
 // A value with a comma must not look like two values.
-const listed = (text: string) => (text === "" || text.includes(",") ? JSON.stringify(text) : text);
+const quoteListValue = (text: string) => (text === "" || text.includes(",") ? JSON.stringify(text) : text);
 
 /** A value as one line of text. */
 export function valueText(value: Api["Attribute"]): string {
@@ -76,7 +76,7 @@ export function valueText(value: Api["Attribute"]): string {
     ? String(value)
     : value.length === 0
       ? "(empty list)"
-      : value.map(listed).join(", ");
+      : value.map(quoteListValue).join(", ");
 }
 
 /** All attributes as one line of text. */

@@ -6,17 +6,17 @@ export function stateOf(user: Api["User"]): "active" | "disabled" | "must_change
   return user.disabled ? "disabled" : user.must_change_password ? "must_change_password" : "active";
 }
 
-function isIn(user: Api["User"], state: UserState): boolean {
+function hasState(user: Api["User"], state: UserState): boolean {
   return state === "never_logged_in" ? user.last_login_at === null : stateOf(user) === state;
 }
 
 /** The users that match the URL. */
-export function chosen(users: readonly Api["User"][], { find, role, state }: UsersUrl): Api["User"][] {
-  const wanted = find?.normalize("NFC").toLowerCase();
+export function filterUsers(users: readonly Api["User"][], { find, role, state }: UsersUrl): Api["User"][] {
+  const searchText = find?.normalize("NFC").toLowerCase();
   return users.filter(
     (user) =>
-      (wanted === undefined || user.username.toLowerCase().includes(wanted)) &&
+      (searchText === undefined || user.username.toLowerCase().includes(searchText)) &&
       (role === undefined || user.roles.includes(role)) &&
-      (state === undefined || isIn(user, state)),
+      (state === undefined || hasState(user, state)),
   );
 }

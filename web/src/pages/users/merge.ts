@@ -6,25 +6,25 @@ export type Settings = { readonly roles: readonly string[]; readonly attributes:
 
 type Value = Api["Attribute"] | undefined;
 
-function own(attributes: Attributes, name: string): Value {
+function attributeValue(attributes: Attributes, name: string): Value {
   return Object.hasOwn(attributes, name) ? attributes[name] : undefined;
 }
 
-const sameValue = (one: Value, other: Value) => JSON.stringify(one) === JSON.stringify(other);
+const sameValue = (a: Value, b: Value) => JSON.stringify(a) === JSON.stringify(b);
 
-const sameRoles = (one: readonly string[], other: readonly string[]) =>
-  one.length === other.length && one.every((role) => other.includes(role));
+const sameRoles = (a: readonly string[], b: readonly string[]) =>
+  a.length === b.length && a.every((role) => b.includes(role));
 
-function names(...all: Attributes[]): string[] {
-  return [...new Set(all.flatMap(Object.keys))];
+function attributeNames(...lists: Attributes[]): string[] {
+  return [...new Set(lists.flatMap(Object.keys))];
 }
 
-function sameAttributes(one: Attributes, other: Attributes): boolean {
-  return names(one, other).every((name) => sameValue(own(one, name), own(other, name)));
+function sameAttributes(a: Attributes, b: Attributes): boolean {
+  return attributeNames(a, b).every((name) => sameValue(attributeValue(a, name), attributeValue(b, name)));
 }
 
 /** The request body: the members that differ. */
-export function changeOf(from: Settings, to: Settings): Api["UserChange"] {
+export function userChangeOf(from: Settings, to: Settings): Api["UserChange"] {
   return {
     ...(sameRoles(from.roles, to.roles) ? {} : { roles: [...to.roles] }),
     ...(sameAttributes(from.attributes, to.attributes) ? {} : { attributes: to.attributes }),
@@ -37,8 +37,8 @@ export function describeChange(from: Settings, to: Settings): string[] {
     ...to.roles.filter((role) => !from.roles.includes(role)).map((role) => `role ${role} added`),
     ...from.roles.filter((role) => !to.roles.includes(role)).map((role) => `role ${role} removed`),
   ];
-  for (const name of names(from.attributes, to.attributes)) {
-    const [before, after] = [own(from.attributes, name), own(to.attributes, name)];
+  for (const name of attributeNames(from.attributes, to.attributes)) {
+    const [before, after] = [attributeValue(from.attributes, name), attributeValue(to.attributes, name)];
     if (sameValue(before, after)) {
       continue;
     }
@@ -54,29 +54,32 @@ export function describeChange(from: Settings, to: Settings): string[] {
 }
 
 /** Merges two changes of the same state. If both change the same attribute, `mine` takes precedence, and the attribute is listed
- * in `both`. */
+ * in `conflictingAttributes`. */
 export function mergeChanges(
   base: Settings,
   mine: Settings,
   theirs: Settings,
-): { settings: Settings; both: string[] } {
+): { settings: Settings; conflictingAttributes: string[] } {
   const roles = [
     ...theirs.roles.filter((role) => mine.roles.includes(role) || !base.roles.includes(role)),
     ...mine.roles.filter((role) => !base.roles.includes(role) && !theirs.roles.includes(role)),
   ];
-  const both: string[] = [];
+  const conflictingAttributes: string[] = [];
   const attributes: [string, Api["Attribute"]][] = [];
-  for (const name of names(theirs.attributes, mine.attributes)) {
-    const before = own(base.attributes, name);
-    const [here, there] = [own(mine.attributes, name), own(theirs.attributes, name)];
-    const changed = !sameValue(before, here);
-    if (changed && !sameValue(before, there) && !sameValue(here, there)) {
-      both.push(name);
+  for (const name of attributeNames(theirs.attributes, mine.attributes)) {
+    const baseValue = attributeValue(base.attributes, name);
+    const [myValue, theirValue] = [
+      attributeValue(mine.attributes, name),
+      attributeValue(theirs.attributes, name),
+    ];
+    const isChangedByMe = !sameValue(baseValue, myValue);
+    if (isChangedByMe && !sameValue(baseValue, theirValue) && !sameValue(myValue, theirValue)) {
+      conflictingAttributes.push(name);
     }
-    const value = changed ? here : there;
+    const value = isChangedByMe ? myValue : theirValue;
     if (value !== undefined) {
       attributes.push([name, value]);
     }
   }
-  return { settings: { roles, attributes: Object.fromEntries(attributes) }, both };
+  return { settings: { roles, attributes: Object.fromEntries(attributes) }, conflictingAttributes };
 }

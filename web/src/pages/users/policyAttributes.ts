@@ -1,5 +1,5 @@
 // Strings and comments are matched first, so that attributes mentioned in them do not count.
-const FORM = new RegExp(
+const TOKEN_PATTERN = new RegExp(
   [
     String.raw`(?<in>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s+in\s+user\.attributes(?![\w.[])`,
     String.raw`user\.attributes\.(?<word>[A-Za-z_]\w*)`,
@@ -14,18 +14,18 @@ const FORM = new RegExp(
 );
 
 /** The user attributes that an expression uses, in the order of their first use. */
-export function attributesNamed(expression: string): string[] {
-  const found = new Set<string>();
-  for (const { groups } of expression.matchAll(FORM)) {
+export function referencedAttributes(expression: string): string[] {
+  const names = new Set<string>();
+  for (const { groups } of expression.matchAll(TOKEN_PATTERN)) {
     const literal = groups?.in ?? groups?.key;
-    const name = groups?.word ?? (literal === undefined ? undefined : unquoted(literal));
+    const name = groups?.word ?? (literal === undefined ? undefined : unquote(literal));
     if (name !== undefined) {
-      found.add(name);
+      names.add(name);
     }
   }
-  return [...found];
+  return [...names];
 }
 
-function unquoted(literal: string): string {
+function unquote(literal: string): string {
   return literal.slice(1, -1).replace(/\\(["'\\])/g, "$1");
 }

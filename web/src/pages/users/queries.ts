@@ -1,16 +1,16 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { api, ask, askWithTag } from "../../api/client";
+import { api, unwrap, unwrapWithEtag } from "../../api/client";
 import { queryClient } from "../../api/queries";
 
-const PAGE = 200;
+const PAGE_SIZE = 200;
 
 /** The users by name, in pages. */
 export const usersQuery = infiniteQueryOptions({
   queryKey: ["users"],
   queryFn: ({ pageParam, signal }) =>
-    ask(
+    unwrap(
       api.GET("/users", {
-        params: { query: { limit: PAGE, ...(pageParam === null ? {} : { cursor: pageParam }) } },
+        params: { query: { limit: PAGE_SIZE, ...(pageParam === null ? {} : { cursor: pageParam }) } },
         signal,
       }),
     ),
@@ -23,7 +23,7 @@ export const userQuery = (username: string) =>
   queryOptions({
     queryKey: ["user", username],
     queryFn: ({ signal }) =>
-      askWithTag(api.GET("/users/{username}", { params: { path: { username } }, signal })),
+      unwrapWithEtag(api.GET("/users/{username}", { params: { path: { username } }, signal })),
   });
 
 /** A user's current roles, policies and attributes. */
@@ -31,25 +31,25 @@ export const accessQuery = (username: string) =>
   queryOptions({
     queryKey: ["user", username, "access"],
     queryFn: ({ signal }) =>
-      ask(api.GET("/users/{username}/access", { params: { path: { username } }, signal })),
+      unwrap(api.GET("/users/{username}/access", { params: { path: { username } }, signal })),
   });
 
 export const userSessionsQuery = (username: string) =>
   queryOptions({
     queryKey: ["user", username, "sessions"],
     queryFn: ({ signal }) =>
-      ask(api.GET("/users/{username}/sessions", { params: { path: { username } }, signal })),
+      unwrap(api.GET("/users/{username}/sessions", { params: { path: { username } }, signal })),
   });
 
 export const userKeysQuery = (username: string) =>
   queryOptions({
     queryKey: ["user", username, "api-keys"],
     queryFn: ({ signal }) =>
-      ask(api.GET("/users/{username}/api-keys", { params: { path: { username } }, signal })),
+      unwrap(api.GET("/users/{username}/api-keys", { params: { path: { username } }, signal })),
   });
 
 /** Must be called after a change of a user. Refetches this user, all users, roles with their members, and the signed-in user. */
-export function userChanged(username: string): Promise<unknown> {
+export function invalidateUser(username: string): Promise<unknown> {
   return Promise.all(
     [["user", username], ["users"], ["roles"], ["role"], ["me"]].map((queryKey) =>
       queryClient.invalidateQueries({ queryKey }),

@@ -9,9 +9,9 @@ export function isUserState(value: unknown): value is UserState {
   return USER_STATES.some((state) => state === value);
 }
 
-export function usersOfUrl(search: Record<string, unknown>): UsersUrl {
-  const text = (value: unknown) => (typeof value === "number" ? String(value) : value);
-  const [find, role] = [text(search.find), text(search.role)];
+export function parseUsersUrl(search: Record<string, unknown>): UsersUrl {
+  const toText = (value: unknown) => (typeof value === "number" ? String(value) : value);
+  const [find, role] = [toText(search.find), toText(search.role)];
   return {
     ...(typeof find === "string" && find !== "" ? { find } : {}),
     ...(typeof role === "string" && role !== "" ? { role } : {}),

@@ -1,59 +1,59 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { ApiError, api, askWithTag } from "../../api/client";
+import { ApiError, api, unwrapWithEtag } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { rowsOf } from "./attributes";
-import { afterSaving, type Draft, draftOf, isChange, isTouched, settingsOf } from "./draft";
-import { changeOf, describeChange, mergeChanges } from "./merge";
-import { userChanged, userQuery } from "./queries";
+import { draftAfterSave, draftOf, hasChanges, hasInput, settingsOf, type UserDraft } from "./draft";
+import { describeChange, mergeChanges, userChangeOf } from "./merge";
+import { invalidateUser, userQuery } from "./queries";
 
 /** Draft of a user's roles and attributes. Concurrent changes by others never discard the input. */
 export function useUserDraft(username: string) {
   const user = useQuery(userQuery(username));
-  const [draft, setDraft] = useState<Draft | null>(null);
+  const [draft, setDraft] = useState<UserDraft | null>(null);
   const stored = user.data;
 
   const save = useMutation({
-    mutationFn: (draft: Draft) =>
-      askWithTag(
+    mutationFn: (draft: UserDraft) =>
+      unwrapWithEtag(
         api.PATCH("/users/{username}", {
           params: {
             path: { username },
-            ...(draft.base.tag === null ? {} : { header: { "If-Match": draft.base.tag } }),
+            ...(draft.base.etag === null ? {} : { header: { "If-Match": draft.base.etag } }),
           },
-          body: changeOf(draft.base.data, settingsOf(draft)),
+          body: userChangeOf(draft.base.data, settingsOf(draft)),
         }),
       ),
     onSuccess: (saved) => {
       queryClient.setQueryData(userQuery(username).queryKey, saved);
-      setDraft((now) => afterSaving(now, saved));
-      void userChanged(username);
+      setDraft((current) => draftAfterSave(current, saved));
+      void invalidateUser(username);
     },
     onError: (error) => {
       if (error instanceof ApiError && error.status === 412) {
-        void userChanged(username);
+        void invalidateUser(username);
       }
     },
   });
 
   // Created once per response, so that its rows keep their identity.
-  const fresh = useMemo(() => (stored === undefined ? null : draftOf(stored)), [stored]);
-  const dirty = draft !== null && isChange(draft);
-  const touched = draft !== null && isTouched(draft);
-  const shown = draft !== null && (touched || draft.base.tag === stored?.tag) ? draft : fresh;
-  const theirs = dirty && stored !== undefined && stored.tag !== draft.base.tag ? stored : null;
-  const edit = (update: (shown: Draft) => Partial<Pick<Draft, "roles" | "rows">>) =>
+  const storedDraft = useMemo(() => (stored === undefined ? null : draftOf(stored)), [stored]);
+  const isDirty = draft !== null && hasChanges(draft);
+  const isTouched = draft !== null && hasInput(draft);
+  const displayed = draft !== null && (isTouched || draft.base.etag === stored?.etag) ? draft : storedDraft;
+  const theirs = isDirty && stored !== undefined && stored.etag !== draft.base.etag ? stored : null;
+  const edit = (update: (displayed: UserDraft) => Partial<Pick<UserDraft, "roles" | "rows">>) =>
     setDraft((latest) => {
       // One key press can change a row twice: the second change is based on the first.
-      const before = latest === draft ? shown : (latest ?? shown);
-      return before === null ? latest : { ...before, ...update(before) };
+      const base = latest === draft ? displayed : (latest ?? displayed);
+      return base === null ? latest : { ...base, ...update(base) };
     });
   return {
     user,
-    shown,
+    displayed,
     /** Whether there are unsaved changes, including invalid input. */
-    touched,
-    dirty,
+    isTouched,
+    isDirty,
     edit,
     save: () => draft !== null && save.mutate(draft),
     saving: save.isPending,
@@ -69,8 +69,9 @@ export function useUserDraft(username: string) {
         ? null
         : {
             changes: describeChange(draft.base.data, theirs.data),
-            both: mergeChanges(draft.base.data, settingsOf(draft), theirs.data).both,
-            keep: () => {
+            conflictingAttributes: mergeChanges(draft.base.data, settingsOf(draft), theirs.data)
+              .conflictingAttributes,
+            keepMine: () => {
               const { settings } = mergeChanges(draft.base.data, settingsOf(draft), theirs.data);
               setDraft({ base: theirs, roles: [...settings.roles], rows: rowsOf(settings.attributes) });
               save.reset();

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { attributesOf, attributesText, newRow, problemsOf, rowsOf } from "./attributes";
-import { afterSaving, draftOf, settingsOf } from "./draft";
-import { changeOf, describeChange, mergeChanges } from "./merge";
-import { attributesNamed } from "./policyAttributes";
-import { usersOfUrl } from "./url";
+import { attributesOf, attributesText, nameErrors, newRow, rowsOf } from "./attributes";
+import { draftAfterSave, draftOf, settingsOf } from "./draft";
+import { describeChange, mergeChanges, userChangeOf } from "./merge";
+import { referencedAttributes } from "./policyAttributes";
+import { parseUsersUrl } from "./url";
 
 describe("edited attributes", () => {
   it("keep their kinds and names in a round trip", () => {
@@ -13,13 +13,13 @@ describe("edited attributes", () => {
 
   it("include typed text that is not entered yet, once", () => {
     const row = { ...newRow(), name: "tenants", kind: "list" as const, list: ["x"] };
-    expect(attributesOf([{ ...row, typed: " y, z " }])).toEqual({ tenants: ["x", "y, z"] });
-    expect(attributesOf([{ ...row, typed: "x" }])).toEqual({ tenants: ["x"] });
+    expect(attributesOf([{ ...row, pendingText: " y, z " }])).toEqual({ tenants: ["x", "y, z"] });
+    expect(attributesOf([{ ...row, pendingText: "x" }])).toEqual({ tenants: ["x"] });
   });
 
   it("need unique names", () => {
     const rows = [newRow(), { ...newRow(), name: "a" }, { ...newRow(), name: "a" }];
-    expect([...problemsOf(rows).keys()]).toEqual([rows[0]?.id, rows[2]?.id]);
+    expect([...nameErrors(rows).keys()]).toEqual([rows[0]?.id, rows[2]?.id]);
   });
 
   it("are formatted on one line", () => {
@@ -37,19 +37,19 @@ describe("concurrent changes of a user", () => {
   it("are merged", () => {
     expect(mergeChanges(base, mine, theirs)).toEqual({
       settings: { roles: ["b", "d", "c"], attributes: { team: "two", tenants: ["x", "y"] } },
-      both: [],
+      conflictingAttributes: [],
     });
   });
 
   it("of the same attribute keep mine, and report it", () => {
     const other = { ...base, attributes: { ...base.attributes, team: "three" } };
-    const { settings, both } = mergeChanges(base, mine, other);
+    const { settings, conflictingAttributes } = mergeChanges(base, mine, other);
     expect(settings.attributes.team).toBe("two");
-    expect(both).toEqual(["team"]);
+    expect(conflictingAttributes).toEqual(["team"]);
   });
 
   it("do not conflict if they are equal", () => {
-    expect(mergeChanges(base, mine, mine)).toEqual({ settings: mine, both: [] });
+    expect(mergeChanges(base, mine, mine)).toEqual({ settings: mine, conflictingAttributes: [] });
   });
 
   it("are described by line", () => {
@@ -61,13 +61,13 @@ describe("concurrent changes of a user", () => {
   });
 
   it("are sent as differences", () => {
-    expect(changeOf(base, { ...base, roles: ["b", "a"] })).toEqual({});
-    expect(changeOf(base, mine)).toEqual({ roles: ["b", "c"], attributes: mine.attributes });
+    expect(userChangeOf(base, { ...base, roles: ["b", "a"] })).toEqual({});
+    expect(userChangeOf(base, mine)).toEqual({ roles: ["b", "c"], attributes: mine.attributes });
   });
 });
 
 describe("a draft after a save", () => {
-  const user = (roles: string[], tag: string) => ({
+  const user = (roles: string[], etag: string) => ({
     data: {
       id: "1",
       username: "ada",
@@ -78,24 +78,26 @@ describe("a draft after a save", () => {
       created_at: "2026-11-22T00:00:00Z",
       last_login_at: null,
     },
-    tag,
+    etag,
   });
   const sent = { ...draftOf(user(["a"], "1")), roles: ["a", "b"] };
   const saved = user(["a", "b"], "2");
 
   it("is discarded if nothing was changed during the save", () => {
-    expect(afterSaving(sent, saved)).toBeNull();
-    expect(afterSaving(null, saved)).toBeNull();
+    expect(draftAfterSave(sent, saved)).toBeNull();
+    expect(draftAfterSave(null, saved)).toBeNull();
   });
 
   it("keeps changes made during the save, based on the saved version", () => {
-    const left = afterSaving({ ...sent, roles: ["a", "b", "c"] }, saved);
-    expect(left?.base.tag).toBe("2");
-    expect(left === null ? null : changeOf(saved.data, settingsOf(left))).toEqual({ roles: ["a", "b", "c"] });
+    const remaining = draftAfterSave({ ...sent, roles: ["a", "b", "c"] }, saved);
+    expect(remaining?.base.etag).toBe("2");
+    expect(remaining === null ? null : userChangeOf(saved.data, settingsOf(remaining))).toEqual({
+      roles: ["a", "b", "c"],
+    });
   });
 
   it("keeps a row without a name", () => {
-    expect(afterSaving({ ...sent, rows: [...sent.rows, newRow()] }, saved)).not.toBeNull();
+    expect(draftAfterSave({ ...sent, rows: [...sent.rows, newRow()] }, saved)).not.toBeNull();
   });
 });
 
@@ -110,16 +112,16 @@ describe("attributes in a policy", () => {
     [`SpanName == "user.attributes.x" // user.attributes.y`, []],
     [`SpanName.matches(r"user\\.attributes.z\\") && user.attributes.q == "a"`, ["q"]],
     [`"x" in user.attributes.list`, ["list"]],
-  ])("%s", (expression, names) => expect(attributesNamed(expression)).toEqual(names));
+  ])("%s", (expression, names) => expect(referencedAttributes(expression)).toEqual(names));
 });
 
 describe("the URL of the user list", () => {
   it("keeps known parameters only", () => {
-    expect(usersOfUrl({ find: 42, role: "ops", state: "disabled", other: 1 })).toEqual({
+    expect(parseUsersUrl({ find: 42, role: "ops", state: "disabled", other: 1 })).toEqual({
       find: "42",
       role: "ops",
       state: "disabled",
     });
-    expect(usersOfUrl({ find: "", state: "gone" })).toEqual({});
+    expect(parseUsersUrl({ find: "", state: "gone" })).toEqual({});
   });
 });

@@ -1,28 +1,28 @@
 import { notifications } from "@mantine/notifications";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type Api, api, ask } from "../../api/client";
-import { previewChanged } from "../../app/preview";
+import { type Api, api, unwrap } from "../../api/client";
+import { refreshMe } from "../../app/refreshMe";
 import { errorText } from "../../components/errorText";
 import { plainMessage } from "../../lib/messages";
-import { visible } from "../../lib/visible";
+import { sanitize } from "../../lib/sanitize";
 
 /** Starts a preview and opens the search. */
 export function useViewAs() {
   const navigate = useNavigate();
   return useMutation({
-    mutationFn: (body: Api["PreviewRequest"]) => ask(api.PUT("/me/preview", { body })),
+    mutationFn: (body: Api["PreviewRequest"]) => unwrap(api.PUT("/me/preview", { body })),
     onSuccess: async () => {
-      await previewChanged();
+      await refreshMe();
       await navigate({ to: "/search" });
     },
   });
 }
 
 /** The same for a user, for a button without its own error display. */
-export function useViewAsUser(username: string): { isPending: boolean; begin: () => void } {
+export function useViewAsUser(username: string): { isPending: boolean; start: () => void } {
   const { isPending, mutate } = useViewAs();
-  const begin = () =>
+  const start = () =>
     mutate(
       { username },
       {
@@ -30,9 +30,9 @@ export function useViewAsUser(username: string): { isPending: boolean; begin: ()
           notifications.show({
             color: "red",
             title: "The preview could not be started",
-            message: visible(plainMessage(errorText(error))),
+            message: sanitize(plainMessage(errorText(error))),
           }),
       },
     );
-  return { isPending, begin };
+  return { isPending, start };
 }

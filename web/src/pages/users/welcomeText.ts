@@ -1,7 +1,7 @@
 /** Message to a new user, without the password. */
-export function handOverText(address: string, username: string): string {
+export function welcomeText(url: string, username: string): string {
   return [
-    `You have an account for our traces: ${address}`,
+    `You have an account for our traces: ${url}`,
     `User name: ${username}`,
     "You get a first password separately, and choose your own when you sign in.",
   ].join("\n");

@@ -4,8 +4,8 @@ import { type FormEvent, useEffect, useState } from "react";
 import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
 import { knownUsersQuery } from "../../../editor/queries";
-import { Explained } from "./Explained";
-import type { Why } from "./explanation";
+import { AccessExplanation } from "./AccessExplanation";
+import type { ExplanationSubject } from "./explanation";
 import { ViewersList } from "./ViewersList";
 import classes from "./why.module.css";
 
@@ -15,55 +15,55 @@ export function AccessChoice({
   why,
   user,
   onChange,
-  onGo,
-  own,
+  onShowSpan,
+  canReadTrace,
 }: {
   id: string;
-  why: Why;
+  why: ExplanationSubject;
   user: string | undefined;
-  onChange: (why: Why, user?: string) => void;
-  onGo: ((span: Api["SpanMention"]) => boolean) | null;
+  onChange: (why: ExplanationSubject, user?: string) => void;
+  onShowSpan: ((span: Api["SpanMention"]) => boolean) | null;
   /** Whether the administrator sees the trace, so that their own access can be explained too. */
-  own: boolean;
+  canReadTrace: boolean;
 }) {
   const me = useMe();
-  const chosen = why === "own" && !own ? "user" : why;
+  const selected = why === "own" && !canReadTrace ? "user" : why;
   return (
     <Stack gap="sm">
       <SegmentedControl
         size="xs"
         fullWidth
         aria-label="Whose access"
-        value={chosen}
-        onChange={(value) => onChange(value as Why, user)}
+        value={selected}
+        onChange={(value) => onChange(value as ExplanationSubject, user)}
         data={[
-          ...(own ? [{ value: "own", label: me.preview === null ? "Me" : "This preview" }] : []),
+          ...(canReadTrace ? [{ value: "own", label: me.preview === null ? "Me" : "This preview" }] : []),
           { value: "user", label: "Another user" },
           { value: "viewers", label: "Who can see it" },
         ]}
       />
-      {chosen === "own" && <Explained id={id} user={null} onGo={onGo} />}
-      {chosen === "user" && (
+      {selected === "own" && <AccessExplanation id={id} user={null} onShowSpan={onShowSpan} />}
+      {selected === "user" && (
         <>
-          <UserChoice user={user} onChoose={(username) => onChange("user", username)} />
-          {user !== undefined && <Explained key={user} id={id} user={user} onGo={onGo} />}
+          <UserForm user={user} onChoose={(username) => onChange("user", username)} />
+          {user !== undefined && <AccessExplanation key={user} id={id} user={user} onShowSpan={onShowSpan} />}
         </>
       )}
-      {chosen === "viewers" && <ViewersList id={id} onExplain={(username) => onChange("user", username)} />}
+      {selected === "viewers" && <ViewersList id={id} onExplain={(username) => onChange("user", username)} />}
     </Stack>
   );
 }
 
 /** Selects a user from the first ones by name, or by typing, since there may be more. */
-function UserChoice({ user, onChoose }: { user: string | undefined; onChoose: (username: string) => void }) {
+function UserForm({ user, onChoose }: { user: string | undefined; onChoose: (username: string) => void }) {
   const users = useQuery(knownUsersQuery);
   const [name, setName] = useState(user ?? "");
   useEffect(() => setName(user ?? ""), [user]);
-  const asked = name.trim();
+  const trimmedName = name.trim();
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (asked !== "") {
-      onChoose(asked);
+    if (trimmedName !== "") {
+      onChoose(trimmedName);
     }
   };
   return (
@@ -80,11 +80,11 @@ function UserChoice({ user, onChoose }: { user: string | undefined; onChoose: (u
         onChange={setName}
         onOptionSubmit={onChoose}
       />
-      <Button type="submit" size="xs" variant="default" disabled={asked === ""}>
+      <Button type="submit" size="xs" variant="default" disabled={trimmedName === ""}>
         Explain
       </Button>
       {users.isError && (
-        <Text size="xs" c="var(--tw-quiet)">
+        <Text size="xs" c="var(--tw-text-secondary)">
           The users could not be listed; a name can be typed.
         </Text>
       )}

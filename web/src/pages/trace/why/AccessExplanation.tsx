@@ -5,39 +5,47 @@ import { useMe } from "../../../app/useMe";
 import { ErrorNotice } from "../../../components/ErrorNotice";
 import { PageLink } from "../../../components/links";
 import { Message } from "../../../components/Message";
+import { SanitizedText } from "../../../components/SanitizedText";
 import { StateBadge } from "../../../components/StateBadge";
-import { Visible } from "../../../components/Visible";
-import { inOrder, verdictText } from "./explanation";
+import { sortByRelevance, verdictText } from "./explanation";
 import { KeyConstraintCard, PolicyCard } from "./PolicyCard";
 import { explainQuery } from "./queries";
 import classes from "./why.module.css";
 
 /** Explains why a user sees the trace or not; by default, the signed-in user. */
-export function Explained({
+export function AccessExplanation({
   id,
   user,
-  onGo,
+  onShowSpan,
 }: {
   id: string;
   user: string | null;
-  onGo: ((span: Api["SpanMention"]) => boolean) | null;
+  onShowSpan: ((span: Api["SpanMention"]) => boolean) | null;
 }) {
   const { data, error, isFetching, refetch } = useQuery(explainQuery(id, user));
   if (data !== undefined) {
-    return <Verdict explanation={data} own={user === null} onGo={onGo} />;
+    return <ExplanationView explanation={data} isOwn={user === null} onShowSpan={onShowSpan} />;
   }
   if (error === null || isFetching) {
     return <Skeleton height={120} aria-label="Loading the explanation" />;
   }
-  return <NotExplained error={error} own={user === null} onRetry={() => void refetch()} />;
+  return <ExplanationError error={error} isOwn={user === null} onRetry={() => void refetch()} />;
 }
 
 /** Explains why there is no explanation. */
-export function NotExplained({ error, own, onRetry }: { error: unknown; own: boolean; onRetry: () => void }) {
+export function ExplanationError({
+  error,
+  isOwn,
+  onRetry,
+}: {
+  error: unknown;
+  isOwn: boolean;
+  onRetry: () => void;
+}) {
   if (error instanceof ApiError && error.code === "trace_not_found") {
     return (
       <Alert role="alert" color="gray" variant="light" title="There is nothing to explain">
-        {own ? (
+        {isOwn ? (
           "You no longer have access to this trace: a role, a policy or the trace changed after it was loaded. Reload it."
         ) : (
           <>
@@ -52,19 +60,19 @@ export function NotExplained({ error, own, onRetry }: { error: unknown; own: boo
 }
 
 /** Maximum number of policies that are expanded initially. */
-const UNFOLDED = 4;
+const MAX_EXPANDED = 4;
 
-function Verdict({
+function ExplanationView({
   explanation,
-  own,
-  onGo,
+  isOwn,
+  onShowSpan,
 }: {
   explanation: Api["AccessExplanation"];
-  own: boolean;
-  onGo: ((span: Api["SpanMention"]) => boolean) | null;
+  isOwn: boolean;
+  onShowSpan: ((span: Api["SpanMention"]) => boolean) | null;
 }) {
   const { user, policies, key_constraint: keyConstraint, spans, verdict } = explanation;
-  const ordered = inOrder(policies);
+  const sortedPolicies = sortByRelevance(policies);
   return (
     <Stack gap="sm">
       <div>
@@ -74,8 +82,8 @@ function Verdict({
         <p className={classes.verdict}>
           <Message text={explanation.summary} />
         </p>
-        <Text size="xs" c="var(--tw-quiet)" component="div">
-          <Who user={user} />
+        <Text size="xs" c="var(--tw-text-secondary)" component="div">
+          <ExplainedUser user={user} />
           {", "}
           {spans.toLocaleString("en")} {spans === 1 ? "span" : "spans"} evaluated
         </Text>
@@ -85,22 +93,22 @@ function Verdict({
           Counts only: you may not read this trace yourself, so that nothing of its spans is shown.
         </Text>
       )}
-      {keyConstraint !== undefined && <KeyConstraintCard verdict={keyConstraint} onGo={onGo} />}
-      {ordered.map((policy, place) => (
+      {keyConstraint !== undefined && <KeyConstraintCard verdict={keyConstraint} onShowSpan={onShowSpan} />}
+      {sortedPolicies.map((policy, index) => (
         <PolicyCard
           // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
-          key={`${policy.role} ${place}`}
+          key={`${policy.role} ${index}`}
           verdict={policy}
-          unfolded={
-            place < UNFOLDED &&
-            (policy.outcome === "satisfied" || !explanation.visible || ordered.length === 1)
+          initiallyExpanded={
+            index < MAX_EXPANDED &&
+            (policy.outcome === "satisfied" || !explanation.visible || sortedPolicies.length === 1)
           }
-          onGo={onGo}
+          onShowSpan={onShowSpan}
         />
       ))}
       {policies.length === 0 && (
-        <Text size="sm" c="var(--tw-quiet)">
-          {own ? "You have" : "This user has"} no role with a policy.
+        <Text size="sm" c="var(--tw-text-secondary)">
+          {isOwn ? "You have" : "This user has"} no role with a policy.
         </Text>
       )}
     </Stack>
@@ -108,29 +116,29 @@ function Verdict({
 }
 
 /** The user and the roles, with links to their pages for administrators. */
-function Who({ user }: { user: Api["ExplainedUser"] }) {
+function ExplainedUser({ user }: { user: Api["ExplainedUser"] }) {
   const me = useMe();
-  const known = me.is_admin && user.username !== "";
-  const roles = user.roles.map((role, place) => (
+  const isLinked = me.is_admin && user.username !== "";
+  const roles = user.roles.map((role, index) => (
     <span key={role}>
-      {place > 0 && ", "}
+      {index > 0 && ", "}
       {me.is_admin ? (
         <PageLink to="/roles/$name" params={{ name: role }} inherit underline="always">
-          <Visible text={role} />
+          <SanitizedText text={role} />
         </PageLink>
       ) : (
-        <Visible text={role} />
+        <SanitizedText text={role} />
       )}
     </span>
   ));
   return (
     <>
-      {known ? (
+      {isLinked ? (
         <PageLink to="/users/$username" params={{ username: user.username }} inherit underline="always">
-          <Visible text={user.username} />
+          <SanitizedText text={user.username} />
         </PageLink>
       ) : (
-        <Visible text={user.username} />
+        <SanitizedText text={user.username} />
       )}
       {roles.length === 0 ? " without a role" : <> with {roles}</>}
     </>

@@ -3,18 +3,18 @@ import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { type ReactNode, useId, useState } from "react";
 import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
-import { InWords } from "../../../components/InWords";
 import { PageLink } from "../../../components/links";
 import { Message } from "../../../components/Message";
-import { Visible } from "../../../components/Visible";
-import { DecidedDetails, DecidedExpression, Outcome } from "../../../editor/Decided";
-import { nameOrNone } from "../../../lib/names";
+import { PolicyDescription } from "../../../components/PolicyDescription";
+import { SanitizedText } from "../../../components/SanitizedText";
+import { HighlightedExpression, Outcome, OutcomeDetails } from "../../../editor/Outcome";
+import { nameOrPlaceholder } from "../../../lib/names";
 import { countText, nearestText, outcomeOf } from "./explanation";
 import classes from "./why.module.css";
 
-type Go = ((span: Api["SpanMention"]) => boolean) | null;
+type ShowSpan = ((span: Api["SpanMention"]) => boolean) | null;
 
-const SAID: Readonly<Record<Api["PolicyVerdict"], string>> = {
+const VERDICT_LABELS: Readonly<Record<Api["PolicyVerdict"], string>> = {
   satisfied: "grants access",
   not_satisfied: "no match",
   broken: "broken",
@@ -23,106 +23,112 @@ const SAID: Readonly<Record<Api["PolicyVerdict"], string>> = {
 /** A policy with its verdict for the trace. */
 export function PolicyCard({
   verdict,
-  unfolded,
-  onGo,
+  initiallyExpanded,
+  onShowSpan,
 }: {
   verdict: Api["ExplainedPolicy"];
-  unfolded: boolean;
-  onGo: Go;
+  initiallyExpanded: boolean;
+  onShowSpan: ShowSpan;
 }) {
   return (
-    <Card
+    <VerdictCard
       name={
         <>
-          <Visible text={verdict.role} most={60} /> /{" "}
-          <strong>{<Visible text={verdict.title} most={120} />}</strong>
+          <SanitizedText text={verdict.role} maxLength={60} /> /{" "}
+          <strong>{<SanitizedText text={verdict.title} maxLength={120} />}</strong>
         </>
       }
-      said={SAID[verdict.outcome]}
+      outcomeLabel={VERDICT_LABELS[verdict.outcome]}
       verdict={verdict}
       description={verdict.description}
-      unfolded={unfolded}
+      initiallyExpanded={initiallyExpanded}
       roleName={verdict.role}
-      onGo={onGo}
+      onShowSpan={onShowSpan}
     />
   );
 }
 
 /** The policy of a scoped API key, which must be satisfied in addition to a policy of a role. */
-export function KeyConstraintCard({ verdict, onGo }: { verdict: Api["PolicyExplanation"]; onGo: Go }) {
+export function KeyConstraintCard({
+  verdict,
+  onShowSpan,
+}: {
+  verdict: Api["PolicyExplanation"];
+  onShowSpan: ShowSpan;
+}) {
   return (
-    <Card
+    <VerdictCard
       name={<strong>Constraint of the API key</strong>}
-      said={verdict.outcome === "satisfied" ? "match" : SAID[verdict.outcome]}
+      outcomeLabel={verdict.outcome === "satisfied" ? "match" : VERDICT_LABELS[verdict.outcome]}
       verdict={verdict}
-      unfolded
+      initiallyExpanded
       roleName={null}
-      onGo={onGo}
+      onShowSpan={onShowSpan}
     />
   );
 }
 
-function Card({
+function VerdictCard({
   name,
-  said,
+  outcomeLabel,
   verdict,
   description,
-  unfolded,
+  initiallyExpanded,
   roleName,
-  onGo,
+  onShowSpan,
 }: {
   name: ReactNode;
-  said: string;
+  outcomeLabel: string;
   verdict: Api["PolicyExplanation"];
   description?: string | undefined;
-  unfolded: boolean;
+  initiallyExpanded: boolean;
   roleName: string | null;
-  onGo: Go;
+  onShowSpan: ShowSpan;
 }) {
-  const [shown, setShown] = useState(unfolded);
+  const [isExpanded, setIsExpanded] = useState(initiallyExpanded);
   const id = useId();
   return (
     <article className={classes.policy} aria-labelledby={`${id}-name`}>
       <UnstyledButton
-        className={classes.head}
-        aria-expanded={shown}
+        className={classes.policyHeader}
+        aria-expanded={isExpanded}
         aria-controls={id}
-        onClick={() => setShown(!shown)}
+        onClick={() => setIsExpanded(!isExpanded)}
       >
-        {shown ? <IconChevronDown size={14} aria-hidden /> : <IconChevronRight size={14} aria-hidden />}
+        {isExpanded ? <IconChevronDown size={14} aria-hidden /> : <IconChevronRight size={14} aria-hidden />}
         <span className={classes.names} id={`${id}-name`}>
           {name}
         </span>{" "}
-        <Outcome outcome={outcomeOf(verdict.outcome)}>{said}</Outcome>
+        <Outcome outcome={outcomeOf(verdict.outcome)}>{outcomeLabel}</Outcome>
       </UnstyledButton>
-      {shown && (
+      {isExpanded && (
         <div id={id} className={classes.body}>
           {description !== undefined && description !== "" && (
-            <span className={classes.quiet}>
-              <Visible text={description} />
+            <span className={classes.secondary}>
+              <SanitizedText text={description} />
             </span>
           )}
-          <Body verdict={verdict} roleName={roleName} onGo={onGo} />
+          <VerdictDetails verdict={verdict} roleName={roleName} onShowSpan={onShowSpan} />
         </div>
       )}
     </article>
   );
 }
 
-function Body({
+function VerdictDetails({
   verdict,
   roleName,
-  onGo,
+  onShowSpan,
 }: {
   verdict: Api["PolicyExplanation"];
   roleName: string | null;
-  onGo: Go;
+  onShowSpan: ShowSpan;
 }) {
   const me = useMe();
   const { expression, in_words, decided_by, nearest, spans } = verdict;
   return (
     <>
-      {in_words !== undefined && <InWords text={in_words} />}
+      {in_words !== undefined && <PolicyDescription text={in_words} />}
       {expression !== undefined && (
         <div>
           <span className={classes.label}>
@@ -137,9 +143,9 @@ function Body({
               </>
             )}
           </span>
-          <DecidedExpression expression={expression} parts={decided_by?.parts ?? []} />
+          <HighlightedExpression expression={expression} decisions={decided_by?.parts ?? []} />
           {decided_by !== undefined && (
-            <DecidedDetails outcome={decided_by.outcome} parts={decided_by.parts} />
+            <OutcomeDetails outcome={decided_by.outcome} decisions={decided_by.parts} />
           )}
         </div>
       )}
@@ -160,7 +166,7 @@ function Body({
           <ul className={classes.spans}>
             {spans.map((span) => (
               <li key={`${span.span_id} ${span.start} ${span.service} ${span.name}`}>
-                <SpanLink span={span} onGo={onGo} />
+                <SpanLink span={span} onShowSpan={onShowSpan} />
               </li>
             ))}
           </ul>
@@ -169,7 +175,7 @@ function Body({
       {nearest !== undefined && (
         <div>
           <span className={classes.label}>Nearest span, which {nearestText(nearest.score)}</span>
-          <SpanLink span={nearest} onGo={onGo} />
+          <SpanLink span={nearest} onShowSpan={onShowSpan} />
         </div>
       )}
     </>
@@ -177,27 +183,27 @@ function Body({
 }
 
 /** The name of a span. Clicking it shows the span in the view. */
-function SpanLink({ span, onGo }: { span: Api["SpanMention"]; onGo: Go }) {
-  const [absent, setAbsent] = useState(false);
+function SpanLink({ span, onShowSpan }: { span: Api["SpanMention"]; onShowSpan: ShowSpan }) {
+  const [isAbsent, setIsAbsent] = useState(false);
   const name = (
     <>
       <span className={classes.spanName}>
-        <Visible text={nameOrNone(span.name)} most={160} />
+        <SanitizedText text={nameOrPlaceholder(span.name)} maxLength={160} />
       </span>{" "}
-      <span className={classes.quiet}>
-        <Visible text={span.service || "(no service)"} most={80} />
+      <span className={classes.secondary}>
+        <SanitizedText text={span.service || "(no service)"} maxLength={80} />
       </span>
     </>
   );
-  return onGo === null ? (
+  return onShowSpan === null ? (
     <span className={classes.span}>{name}</span>
   ) : (
     <>
-      <UnstyledButton className={classes.span} onClick={() => setAbsent(!onGo(span))}>
+      <UnstyledButton className={classes.span} onClick={() => setIsAbsent(!onShowSpan(span))}>
         {name}
       </UnstyledButton>
-      {absent && (
-        <span role="status" className={classes.quiet}>
+      {isAbsent && (
+        <span role="status" className={classes.secondary}>
           The span arrived after this page was loaded. Reload the trace to see it.
         </span>
       )}

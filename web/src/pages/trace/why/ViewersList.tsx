@@ -3,25 +3,25 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Api } from "../../../api/client";
 import { PageLink } from "../../../components/links";
-import { Visible } from "../../../components/Visible";
-import { visible } from "../../../lib/visible";
-import { NotExplained } from "./Explained";
+import { SanitizedText } from "../../../components/SanitizedText";
+import { sanitize } from "../../../lib/sanitize";
+import { ExplanationError } from "./AccessExplanation";
 import { viewersText } from "./explanation";
 import { viewersQuery } from "./queries";
 import classes from "./why.module.css";
 
 /** Number of users per step. */
-const SOME = 50;
+const PAGE_SIZE = 50;
 
 /** Users who can see the trace, each with the policies that grant access. */
 export function ViewersList({ id, onExplain }: { id: string; onExplain: (username: string) => void }) {
   const { data, error, isFetching, refetch } = useQuery(viewersQuery(id));
-  const [shown, setShown] = useState(SOME);
+  const [limit, setLimit] = useState(PAGE_SIZE);
   if (data === undefined) {
     return error === null || isFetching ? (
       <Skeleton height={120} aria-label="Loading the users who can see it" />
     ) : (
-      <NotExplained error={error} own={false} onRetry={() => void refetch()} />
+      <ExplanationError error={error} isOwn={false} onRetry={() => void refetch()} />
     );
   }
   return (
@@ -29,7 +29,7 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
       <Text size="sm" fw={600}>
         {viewersText(data)}
       </Text>
-      <Text size="xs" c="var(--tw-quiet)">
+      <Text size="xs" c="var(--tw-text-secondary)">
         Enabled accounts only, with their current roles and attributes.
         {data.changed_meanwhile &&
           " Users, roles or the access model changed while this list was created: reload it to be sure."}
@@ -39,7 +39,8 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
           <ul className={classes.spans}>
             {data.broken.map(({ username, role, title }) => (
               <li key={`${username} ${role} ${title}`}>
-                <Visible text={username} />: <Visible text={role} /> / <Visible text={title} />
+                <SanitizedText text={username} />: <SanitizedText text={role} /> /{" "}
+                <SanitizedText text={title} />
               </li>
             ))}
           </ul>
@@ -52,50 +53,50 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
           title="Users who will have access after they change their password"
         >
           <ul className={classes.spans}>
-            {data.must_change_password.slice(0, shown).map((username) => (
+            {data.must_change_password.slice(0, limit).map((username) => (
               <li key={username}>
-                <Visible text={username} />
+                <SanitizedText text={username} />
               </li>
             ))}
-            {shown < data.must_change_password.length && (
-              <li>and {(data.must_change_password.length - shown).toLocaleString("en")} more</li>
+            {limit < data.must_change_password.length && (
+              <li>and {(data.must_change_password.length - limit).toLocaleString("en")} more</li>
             )}
           </ul>
         </Alert>
       )}
       <ul className={classes.viewers} aria-label="Users who can see this trace">
-        {data.viewers.slice(0, shown).map((viewer) => (
-          <OneViewer key={viewer.username} viewer={viewer} onExplain={onExplain} />
+        {data.viewers.slice(0, limit).map((viewer) => (
+          <ViewerItem key={viewer.username} viewer={viewer} onExplain={onExplain} />
         ))}
       </ul>
-      {shown < data.viewers.length && (
-        <Button size="xs" variant="default" onClick={() => setShown(shown + SOME)}>
-          Show {Math.min(SOME, data.viewers.length - shown)} more
+      {limit < data.viewers.length && (
+        <Button size="xs" variant="default" onClick={() => setLimit(limit + PAGE_SIZE)}>
+          Show {Math.min(PAGE_SIZE, data.viewers.length - limit)} more
         </Button>
       )}
     </Stack>
   );
 }
 
-function OneViewer({ viewer, onExplain }: { viewer: Api["Viewer"]; onExplain: (username: string) => void }) {
+function ViewerItem({ viewer, onExplain }: { viewer: Api["Viewer"]; onExplain: (username: string) => void }) {
   const { username, policies } = viewer;
   return (
     <li>
       <div className={classes.viewer}>
         <PageLink to="/users/$username" params={{ username }} inherit fw={600}>
-          <Visible text={username} />
+          <SanitizedText text={username} />
         </PageLink>
-        {policies.map(({ role, title }, place) => (
+        {policies.map(({ role, title }, index) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
-          <div key={`${role} ${place}`} className={classes.quiet}>
-            <Visible text={role} most={60} /> / <Visible text={title} most={120} />
+          <div key={`${role} ${index}`} className={classes.secondary}>
+            <SanitizedText text={role} maxLength={60} /> / <SanitizedText text={title} maxLength={120} />
           </div>
         ))}
       </div>
       <Button
         size="compact-xs"
         variant="subtle"
-        aria-label={`Explain for ${visible(username)}`}
+        aria-label={`Explain for ${sanitize(username)}`}
         onClick={() => onExplain(username)}
       >
         Explain

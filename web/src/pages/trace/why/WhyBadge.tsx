@@ -1,12 +1,12 @@
 import { Button } from "@mantine/core";
 import { IconLockOpen } from "@tabler/icons-react";
 import type { Api } from "../../../api/client";
-import { Visible } from "../../../components/Visible";
-import { openedBy } from "./explanation";
+import { SanitizedText } from "../../../components/SanitizedText";
+import { grantingPolicy } from "./explanation";
 import classes from "./why.module.css";
 
 /** Id of the panel that the badge opens. */
-export const PANEL = "why-panel";
+export const WHY_PANEL_ID = "why-panel";
 
 /** Role and policy that grant access to the trace; opens the panel with the full explanation. While they are unknown, or if they
  * are unavailable, the badge shows only the question. */
@@ -19,7 +19,7 @@ export function WhyBadge({
   opened: boolean;
   onToggle: () => void;
 }) {
-  const by = explanation === undefined ? null : openedBy(explanation);
+  const grantedBy = explanation === undefined ? null : grantingPolicy(explanation);
   return (
     <Button
       size="compact-sm"
@@ -27,15 +27,16 @@ export function WhyBadge({
       className={classes.badge}
       leftSection={<IconLockOpen size={14} aria-hidden />}
       aria-expanded={opened}
-      aria-controls={opened ? PANEL : undefined}
+      aria-controls={opened ? WHY_PANEL_ID : undefined}
       data-why
       onClick={onToggle}
     >
       Why do I see this?
-      {by !== null && (
-        <span className={classes.by}>
-          <Visible text={by.role} most={60} /> / <Visible text={by.title} most={60} />
-          {by.more > 0 && ` and ${by.more.toLocaleString("en")} more`}
+      {grantedBy !== null && (
+        <span className={classes.grantedBy}>
+          <SanitizedText text={grantedBy.role} maxLength={60} /> /{" "}
+          <SanitizedText text={grantedBy.title} maxLength={60} />
+          {grantedBy.more > 0 && ` and ${grantedBy.more.toLocaleString("en")} more`}
         </span>
       )}
     </Button>

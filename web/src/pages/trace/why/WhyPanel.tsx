@@ -4,9 +4,9 @@ import { useId } from "react";
 import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
 import { AccessChoice } from "./AccessChoice";
-import { Explained } from "./Explained";
-import type { Why } from "./explanation";
-import { PANEL } from "./WhyBadge";
+import { AccessExplanation } from "./AccessExplanation";
+import type { ExplanationSubject } from "./explanation";
+import { WHY_PANEL_ID } from "./WhyBadge";
 import classes from "./why.module.css";
 
 /** Explains why the trace is visible to the user and, for administrators, to others. */
@@ -16,20 +16,20 @@ export function WhyPanel({
   user,
   onChange,
   onClose,
-  onGo,
+  onShowSpan,
 }: {
   id: string;
-  why: Why;
+  why: ExplanationSubject;
   user: string | undefined;
-  onChange: (why: Why, user?: string) => void;
+  onChange: (why: ExplanationSubject, user?: string) => void;
   onClose: () => void;
   /** Shows a span by its id. Returns whether the span is loaded. */
-  onGo: (span: Api["SpanMention"]) => boolean;
+  onShowSpan: (span: Api["SpanMention"]) => boolean;
 }) {
   const me = useMe();
   const title = useId();
   return (
-    <section id={PANEL} aria-labelledby={title} className={classes.panel}>
+    <section id={WHY_PANEL_ID} aria-labelledby={title} className={classes.panel}>
       <Group justify="space-between" wrap="nowrap" align="flex-start" gap="xs" mb="xs">
         <Title order={2} size="h3" id={title}>
           {me.is_admin && why !== "own" ? "Who sees this, and why" : "Why do I see this?"}
@@ -41,9 +41,16 @@ export function WhyPanel({
         </Tooltip>
       </Group>
       {me.is_admin ? (
-        <AccessChoice id={id} why={why} user={user} onChange={onChange} onGo={onGo} own />
+        <AccessChoice
+          id={id}
+          why={why}
+          user={user}
+          onChange={onChange}
+          onShowSpan={onShowSpan}
+          canReadTrace
+        />
       ) : (
-        <Explained id={id} user={null} onGo={onGo} />
+        <AccessExplanation id={id} user={null} onShowSpan={onShowSpan} />
       )}
     </section>
   );

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import type { Api } from "../../../api/client";
-import { traceOf } from "../../../trace/model";
-import { SCHEMA, span } from "../../../trace/sample";
+import { buildTrace } from "../../../trace/model";
+import { TEST_SCHEMA, testSpan } from "../../../trace/testSpans";
 import {
   countText,
-  inOrder,
+  findMatchingSpans,
+  grantingPolicy,
   mentionedSpan,
   nearestText,
-  openedBy,
-  openingSpans,
+  sortByRelevance,
   viewersText,
 } from "./explanation";
 
@@ -28,7 +28,7 @@ const policy = (
 
 /** Spans as numbered by the page. */
 const traceWith = (spans: readonly Record<string, string>[]) => {
-  const { columns } = traceOf("t", SCHEMA, [span("a", "", 0, 1)]);
+  const { columns } = buildTrace("t", TEST_SCHEMA, [testSpan("a", "", 0, 1)]);
   const ids = spans.map((span) => span.SpanId ?? "");
   return { ids, spans, columns };
 };
@@ -42,26 +42,30 @@ describe("policies that grant access to a trace", () => {
   ];
 
   it("are summarised as the first one, with the number of further ones", () => {
-    expect(openedBy({ visible: true, policies })).toEqual({ role: "payments", title: "My team", more: 1 });
+    expect(grantingPolicy({ visible: true, policies })).toEqual({
+      role: "payments",
+      title: "My team",
+      more: 1,
+    });
   });
 
   it("are none if the trace is not visible, or if no policy matches", () => {
-    expect(openedBy({ visible: false, policies })).toBeNull();
-    expect(openedBy({ visible: true, policies: policies.slice(0, 2) })).toBeNull();
+    expect(grantingPolicy({ visible: false, policies })).toBeNull();
+    expect(grantingPolicy({ visible: true, policies: policies.slice(0, 2) })).toBeNull();
   });
 
   it("have their matching spans, as far as these are loaded", () => {
     const trace = traceWith(["x", "y", "b", "z", "a", "v", "w", "d"].map((id) => ({ SpanId: id })));
-    const found = [...openingSpans(trace, { policies })].map(([span, by]) => [
+    const result = [...findMatchingSpans(trace, { policies })].map(([span, by]) => [
       span,
       by.map(({ title }) => title),
     ]);
-    expect(found).toEqual([
+    expect(result).toEqual([
       [2, ["My team", "My tenant"]],
       [4, ["My team"]],
     ]);
-    expect(openingSpans(trace, { policies: [policy("Other", "not_satisfied", ["a"])] }).size).toBe(0);
-    expect(openingSpans(trace, undefined).size).toBe(0);
+    expect(findMatchingSpans(trace, { policies: [policy("Other", "not_satisfied", ["a"])] }).size).toBe(0);
+    expect(findMatchingSpans(trace, undefined).size).toBe(0);
   });
 
   it("mention spans, which start, name and service identify among spans with the same id", () => {
@@ -84,7 +88,12 @@ describe("policies that grant access to a trace", () => {
   });
 
   it("come before broken policies and policies without a match", () => {
-    expect(inOrder(policies).map(({ title }) => title)).toEqual(["My team", "My tenant", "Broken", "Errors"]);
+    expect(sortByRelevance(policies).map(({ title }) => title)).toEqual([
+      "My team",
+      "My tenant",
+      "Broken",
+      "Errors",
+    ]);
   });
 });
 

@@ -3,7 +3,7 @@ import { instantOfValue, textOf } from "../../../trace/columns";
 import type { Trace } from "../../../trace/model";
 
 /** Subject of the panel: the user's own access, another user's access, or all users with access. */
-export type Why = "own" | "user" | "viewers";
+export type ExplanationSubject = "own" | "user" | "viewers";
 
 /** Converts the verdict of a policy to the outcome of an expression. */
 export function outcomeOf(outcome: Api["PolicyVerdict"]): Api["PolicyOutcome"] {
@@ -26,7 +26,7 @@ export function verdictText(verdict: Api["AccessVerdict"]): string {
 }
 
 /** The first policy that grants access, and the number of further ones; `null` if there is none. */
-export function openedBy(
+export function grantingPolicy(
   explanation: Pick<Api["AccessExplanation"], "visible" | "policies">,
 ): { role: string; title: string; more: number } | null {
   const satisfied = explanation.visible
@@ -37,27 +37,28 @@ export function openedBy(
 }
 
 /** Policies in order of relevance: satisfied, broken, not satisfied; within each, in the order of the roles. */
-export function inOrder(policies: readonly Api["ExplainedPolicy"][]): Api["ExplainedPolicy"][] {
-  const of = (outcome: Api["PolicyVerdict"]) => policies.filter((policy) => policy.outcome === outcome);
-  return [...of("satisfied"), ...of("broken"), ...of("not_satisfied")];
+export function sortByRelevance(policies: readonly Api["ExplainedPolicy"][]): Api["ExplainedPolicy"][] {
+  const withOutcome = (outcome: Api["PolicyVerdict"]) =>
+    policies.filter((policy) => policy.outcome === outcome);
+  return [...withOutcome("satisfied"), ...withOutcome("broken"), ...withOutcome("not_satisfied")];
 }
 
 /** Properties that identify spans of a trace. */
-type Identified = Pick<Trace, "ids" | "spans" | "columns">;
+type SpanIdentities = Pick<Trace, "ids" | "spans" | "columns">;
 
 /** Maximum length in characters of span names in explanations. */
 const MAX_TEXT = 100;
 
 /** Number of the span that an explanation mentions. Its id may be empty or ambiguous; then start, name and service identify it. */
-export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): number | undefined {
+export function mentionedSpan(trace: SpanIdentities, mention: Api["SpanMention"]): number | undefined {
   const numbers = numbersById(trace.ids).get(mention.span_id) ?? [];
   // An empty id does not identify a span, even if only one span has it: the mentioned span may have arrived later.
   if (numbers.length === 1 && mention.span_id !== "") {
     return numbers[0];
   }
-  const begun = instantOfValue(mention.start);
+  const start = instantOfValue(mention.start);
   const { columns } = trace;
-  const says = (value: unknown, wanted: string | undefined) =>
+  const isTruncatedTo = (value: unknown, wanted: string | undefined) =>
     wanted === undefined || Array.from(textOf(value)).slice(0, MAX_TEXT).join("") === wanted;
   // `undefined` if the span arrived later and is not loaded.
   return numbers.find((index) => {
@@ -65,10 +66,10 @@ export function mentionedSpan(trace: Identified, mention: Api["SpanMention"]): n
     const instant = span === undefined ? null : instantOfValue(span[columns.timestamp]);
     return (
       span !== undefined &&
-      instant?.seconds === begun?.seconds &&
-      instant?.nanos === begun?.nanos &&
-      (columns.name === undefined || says(span[columns.name], mention.name)) &&
-      (columns.service === undefined || says(span[columns.service], mention.service))
+      instant?.seconds === start?.seconds &&
+      instant?.nanos === start?.nanos &&
+      (columns.name === undefined || isTruncatedTo(span[columns.name], mention.name)) &&
+      (columns.service === undefined || isTruncatedTo(span[columns.service], mention.service))
     );
   });
 }
@@ -78,17 +79,17 @@ const numbersOfIds = new WeakMap<readonly string[], ReadonlyMap<string, readonly
 /** Numbers of the spans with each id. Cached per trace, which may have 100,000 spans and an explanation with thousands of
  * mentions. */
 function numbersById(ids: readonly string[]): ReadonlyMap<string, readonly number[]> {
-  const known = numbersOfIds.get(ids);
-  if (known !== undefined) {
-    return known;
+  const cached = numbersOfIds.get(ids);
+  if (cached !== undefined) {
+    return cached;
   }
   const numbers = new Map<string, number[]>();
   ids.forEach((id, index) => {
-    const of = numbers.get(id);
-    if (of === undefined) {
+    const sameId = numbers.get(id);
+    if (sameId === undefined) {
       numbers.set(id, [index]);
     } else {
-      of.push(index);
+      sameId.push(index);
     }
   });
   numbersOfIds.set(ids, numbers);
@@ -97,20 +98,20 @@ function numbersById(ids: readonly string[]): ReadonlyMap<string, readonly numbe
 
 /** Matching spans that the explanation mentions, by number, with the policies that each satisfies. Of indistinguishable spans,
  * only the first is included. */
-export function openingSpans(
-  trace: Identified,
+export function findMatchingSpans(
+  trace: SpanIdentities,
   explanation: Pick<Api["AccessExplanation"], "policies"> | undefined,
 ): ReadonlyMap<number, readonly Api["ExplainedPolicy"][]> {
-  const found = new Map<number, Api["ExplainedPolicy"][]>();
+  const result = new Map<number, Api["ExplainedPolicy"][]>();
   for (const policy of explanation?.policies ?? []) {
     for (const mention of policy.outcome === "satisfied" ? policy.spans : []) {
       const span = mentionedSpan(trace, mention);
       if (span !== undefined) {
-        found.set(span, [...(found.get(span) ?? []), policy]);
+        result.set(span, [...(result.get(span) ?? []), policy]);
       }
     }
   }
-  return found;
+  return result;
 }
 
 /** Number of spans that satisfy a policy, and how many of them are listed. */
@@ -127,8 +128,8 @@ export function nearestText(score: number): string {
 
 /** Number of users who can see the trace, and the total number of users. */
 export function viewersText({ viewers, users, total_users }: Api["TraceViewers"]): string {
-  const count = (of: number) => of.toLocaleString("en");
+  const format = (value: number) => value.toLocaleString("en");
   return users < total_users
-    ? `${count(viewers.length)} of the first ${count(users)} users can see this trace; there are ${count(total_users)}`
-    : `${count(viewers.length)} of ${count(total_users)} ${total_users === 1 ? "user" : "users"} can see this trace`;
+    ? `${format(viewers.length)} of the first ${format(users)} users can see this trace; there are ${format(total_users)}`
+    : `${format(viewers.length)} of ${format(total_users)} ${total_users === 1 ? "user" : "users"} can see this trace`;
 }

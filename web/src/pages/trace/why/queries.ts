@@ -1,9 +1,9 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, ask } from "../../../api/client";
+import { api, unwrap } from "../../../api/client";
 import { queryClient } from "../../../api/queries";
 
 /** Each request reads from ClickHouse and writes an audit record, so that it is never repeated automatically. */
-const ONCE = {
+const RUN_ONCE = {
   staleTime: Number.POSITIVE_INFINITY,
   gcTime: 60_000,
   refetchOnReconnect: false,
@@ -15,25 +15,25 @@ export const explainQuery = (id: string, user: string | null) =>
   queryOptions({
     queryKey: ["trace-access", id, "explain", user],
     queryFn: ({ signal }) =>
-      ask(
+      unwrap(
         api.GET("/traces/{id}/explain", {
           params: { path: { id }, query: user === null ? {} : { user } },
           signal,
         }),
       ),
-    ...ONCE,
+    ...RUN_ONCE,
   });
 
 /** Users who can see the trace; for administrators only. */
 export const viewersQuery = (id: string) =>
   queryOptions({
     queryKey: ["trace-access", id, "viewers"],
-    queryFn: ({ signal }) => ask(api.GET("/traces/{id}/viewers", { params: { path: { id } }, signal })),
-    ...ONCE,
+    queryFn: ({ signal }) => unwrap(api.GET("/traces/{id}/viewers", { params: { path: { id } }, signal })),
+    ...RUN_ONCE,
   });
 
 /** Must be called when the trace is reloaded: new spans may grant access to other users. The explanations are then requested
  * again when they are shown. */
-export function forgetAccess(id: string): void {
+export function removeAccessQueries(id: string): void {
   queryClient.removeQueries({ queryKey: ["trace-access", id] });
 }

@@ -2,16 +2,16 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
-import { visible } from "../../../lib/visible";
+import { sanitize } from "../../../lib/sanitize";
 import type { Trace } from "../../../trace/model";
 import type { TraceState } from "../useTraceState";
-import { openingSpans } from "./explanation";
+import { findMatchingSpans } from "./explanation";
 import { explainQuery } from "./queries";
 
 /** Matching spans that grant access to the explained user, with a description. */
-export type Opening = {
+export type MatchingSpans = {
   readonly spans: ReadonlyMap<number, readonly Api["ExplainedPolicy"][]>;
-  readonly said: string;
+  readonly label: string;
 };
 
 /** Explains why the trace is visible. It is requested after the trace is loaded, so that the trace never waits for it, and a
@@ -19,18 +19,23 @@ export type Opening = {
 export function useAccess(
   trace: Trace,
   { why, url }: Pick<TraceState, "why" | "url">,
-): { own: Api["AccessExplanation"] | undefined; opening: Opening } {
+): { ownExplanation: Api["AccessExplanation"] | undefined; matchingSpans: MatchingSpans } {
   const me = useMe();
-  const own = useQuery(explainQuery(trace.id, null)).data;
-  const another = why === "user" && url.user !== undefined && me.is_admin ? url.user : null;
-  const other = useQuery({ ...explainQuery(trace.id, another), enabled: another !== null }).data;
-  const opening = useMemo(
+  const ownExplanation = useQuery(explainQuery(trace.id, null)).data;
+  const otherUser = why === "user" && url.user !== undefined && me.is_admin ? url.user : null;
+  const otherExplanation = useQuery({
+    ...explainQuery(trace.id, otherUser),
+    enabled: otherUser !== null,
+  }).data;
+  const matchingSpans = useMemo(
     () => ({
-      spans: openingSpans(trace, another === null ? own : other),
-      said:
-        another === null ? "Grants access to this trace" : `Grants ${visible(another)} access to this trace`,
+      spans: findMatchingSpans(trace, otherUser === null ? ownExplanation : otherExplanation),
+      label:
+        otherUser === null
+          ? "Grants access to this trace"
+          : `Grants ${sanitize(otherUser)} access to this trace`,
     }),
-    [trace, own, other, another],
+    [trace, ownExplanation, otherExplanation, otherUser],
   );
-  return { own, opening };
+  return { ownExplanation, matchingSpans };
 }

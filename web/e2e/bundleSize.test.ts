@@ -1,19 +1,19 @@
 import { expect, test } from "vitest";
-import { visitor } from "./browser";
-import { at, logIn, quiet } from "./pages";
+import { newVisitor } from "./browser";
+import { pagePath, signIn, waitUntilIdle } from "./pages";
 import { ensureSetUp, READER } from "./service";
 
-const MOST = 350_000;
+const MAX_BYTES = 350_000;
 
 test.each(["sign-in", "search"])("the scripts of the first page are small: %s", async (which) => {
   await ensureSetUp();
-  const { context, page } = await visitor(`weight of ${which}`);
+  const { context, page } = await newVisitor(`weight of ${which}`);
   if (which === "search") {
-    await logIn(page, READER);
+    await signIn(page, READER);
   }
   // A new page without loaded resources and without cache.
-  const fresh = await context.newPage();
-  const session = await context.newCDPSession(fresh);
+  const newPage = await context.newPage();
+  const session = await context.newCDPSession(newPage);
   await session.send("Network.enable");
   await session.send("Network.setCacheDisabled", { cacheDisabled: true });
   const scripts = new Map<string, string>();
@@ -26,8 +26,8 @@ test.each(["sign-in", "search"])("the scripts of the first page are small: %s", 
   session.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => {
     sizes.set(requestId, encodedDataLength);
   });
-  await fresh.goto(at(which === "search" ? "/search" : "/login"));
-  await quiet(fresh);
+  await newPage.goto(pagePath(which === "search" ? "/search" : "/login"));
+  await waitUntilIdle(newPage);
   let sum = 0;
   for (const [id, path] of scripts) {
     const size = sizes.get(id) ?? 0;
@@ -36,5 +36,5 @@ test.each(["sign-in", "search"])("the scripts of the first page are small: %s", 
   }
   console.log(`${String(sum).padStart(8)}  bytes of scripts for ${which}, as transferred`);
   expect(scripts.size).toBeGreaterThan(0);
-  expect(sum).toBeLessThan(MOST);
+  expect(sum).toBeLessThan(MAX_BYTES);
 });

@@ -1,11 +1,11 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { type BrowserContext, chromium, type Page } from "playwright-core";
-import { countRequests, logIn } from "../e2e/pages";
+import { signIn, trackRequests } from "../e2e/pages";
 import { Session } from "../e2e/session";
-import { HEIGHTS, look, THEMES, VIEWS, type Who, WIDTHS, type World } from "../e2e/views";
+import { type Fixture, HEIGHTS, openView, THEMES, type UserKind, VIEWS, WIDTHS } from "../e2e/views";
 
-function needed(name: string): string {
+function requiredVariable(name: string): string {
   const value = process.env[name] ?? "";
   if (value === "") {
     throw new Error(`${name} is not set; \`cargo xtask screenshots\` sets all variables`);
@@ -24,36 +24,36 @@ interface Summary {
   span_count: number;
 }
 
-interface People {
+interface Accounts {
   admin: { username: string; password: string };
   reader: { username: string; password: string };
   newcomer: { username: string; password: string };
 }
 
 /** Takes a screenshot of each view in each theme and width: `<view>-<theme>-<width>.png`. */
-export async function take(): Promise<void> {
-  const service = needed("TRACEWARDEN_URL").replace(/\/+$/, "");
-  const folder = needed("TRACEWARDEN_SCREENSHOTS");
-  const only = process.argv.slice(2);
+export async function takeScreenshots(): Promise<void> {
+  const serviceUrl = requiredVariable("TRACEWARDEN_URL").replace(/\/+$/, "");
+  const folder = requiredVariable("TRACEWARDEN_SCREENSHOTS");
+  const onlyViews = process.argv.slice(2);
   mkdirSync(folder, { recursive: true });
-  const { people, world, admin } = await meet(service);
+  const { accounts, fixture, admin } = await collectFixture(serviceUrl);
   const browser = await chromium.launch({
-    executablePath: needed("CHROMIUM"),
+    executablePath: requiredVariable("CHROMIUM"),
     chromiumSandbox: process.getuid?.() !== 0,
   });
   const failures: string[] = [];
   try {
     for (const theme of THEMES) {
       for (const width of WIDTHS) {
-        for (const who of new Set(VIEWS.map((view) => view.who))) {
+        for (const userKind of new Set(VIEWS.map((view) => view.userKind))) {
           const views = VIEWS.filter(
-            (view) => view.who === who && (only.length === 0 || only.includes(view.name)),
+            (view) => view.userKind === userKind && (onlyViews.length === 0 || onlyViews.includes(view.name)),
           );
           if (views.length === 0) {
             continue;
           }
           const context = await browser.newContext({
-            baseURL: service,
+            baseURL: serviceUrl,
             colorScheme: theme,
             viewport: { width, height: HEIGHTS[width] },
             locale: "en-GB",
@@ -61,13 +61,13 @@ export async function take(): Promise<void> {
             reducedMotion: "reduce",
           });
           try {
-            const page = await enter(context, who, people);
+            const page = await openAs(context, userKind, accounts);
             for (const view of views) {
               const name = `${view.name}-${theme}-${width}`;
-              await look(page, view, world).catch((error: unknown) =>
+              await openView(page, view, fixture).catch((error: unknown) =>
                 failures.push(`${name}: ${String(error)}`),
               );
-              await picture(page, width, join(folder, `${name}.png`));
+              await takeScreenshot(page, width, join(folder, `${name}.png`));
               console.log(name);
             }
           } finally {
@@ -88,32 +88,34 @@ export async function take(): Promise<void> {
 }
 
 /** Maximum height of a screenshot. */
-const TALLEST = 1_400;
+const MAX_HEIGHT = 1_400;
 
 /** Takes a screenshot of the whole page in a window of its height, because browsers lay out only the visible part. */
-async function picture(page: Page, width: (typeof WIDTHS)[number], path: string): Promise<void> {
-  const tall = await page.evaluate(() => document.documentElement.scrollHeight);
-  await page.setViewportSize({ width, height: Math.min(Math.max(tall, HEIGHTS[width]), TALLEST) });
+async function takeScreenshot(page: Page, width: (typeof WIDTHS)[number], path: string): Promise<void> {
+  const pageHeight = await page.evaluate(() => document.documentElement.scrollHeight);
+  await page.setViewportSize({ width, height: Math.min(Math.max(pageHeight, HEIGHTS[width]), MAX_HEIGHT) });
   await page.waitForTimeout(150);
   await page.screenshot({ path });
   await page.setViewportSize({ width, height: HEIGHTS[width] });
 }
 
 /** Collects the users and the data for the views. */
-async function meet(service: string): Promise<{ people: People; world: World; admin: Session }> {
-  const logins = JSON.parse(needed("TRACEWARDEN_DEMO_LOGINS")) as Record<string, string>;
-  const administrator = { username: "admin", password: needed("TRACEWARDEN_ADMIN_PASSWORD") };
+async function collectFixture(
+  serviceUrl: string,
+): Promise<{ accounts: Accounts; fixture: Fixture; admin: Session }> {
+  const logins = JSON.parse(requiredVariable("TRACEWARDEN_DEMO_LOGINS")) as Record<string, string>;
+  const administrator = { username: "admin", password: requiredVariable("TRACEWARDEN_ADMIN_PASSWORD") };
   const readers = Object.entries(logins).filter(([username]) => username !== "admin");
   // Select the user whose traces have the greatest variety.
-  let [reader, traces]: [People["reader"] | null, Summary[]] = [null, []];
+  let [reader, traces]: [Accounts["reader"] | null, Summary[]] = [null, []];
   for (const [username, password] of readers) {
-    const asReader = await session(service, username, password);
+    const asReader = await signInSession(serviceUrl, username, password);
     const page = await asReader.call<{ traces: Summary[] }>("POST", "/traces/query", {
       view: "summary",
       limit: 200,
     });
-    const variety = (of: Summary[]) =>
-      new Set(of.map((trace) => `${trace.root_service} ${trace.root_name}`)).size;
+    const variety = (summaries: Summary[]) =>
+      new Set(summaries.map((trace) => `${trace.root_service} ${trace.root_name}`)).size;
     if (reader === null || variety(page.traces) > variety(traces)) {
       [reader, traces] = [{ username, password }, page.traces];
     }
@@ -121,11 +123,10 @@ async function meet(service: string): Promise<{ people: People; world: World; ad
   if (reader === null) {
     throw new Error("TRACEWARDEN_DEMO_LOGINS has no user except the administrator");
   }
-  const admin = await session(service, administrator.username, administrator.password);
+  const admin = await signInSession(serviceUrl, administrator.username, administrator.password);
   // Select a trace with errors and many spans.
   const [best] = traces.toSorted(
-    (one, other) =>
-      Number(other.error_count > 0) - Number(one.error_count > 0) || other.span_count - one.span_count,
+    (a, b) => Number(b.error_count > 0) - Number(a.error_count > 0) || b.span_count - a.span_count,
   );
   const { roles } = await admin.call<{ roles: string[] }>(
     "GET",
@@ -138,50 +139,52 @@ async function meet(service: string): Promise<{ people: People; world: World; ad
   if (best === undefined || roles[0] === undefined || binding === null) {
     throw new Error("the demo has no trace for its users, no role or no table");
   }
-  const world: World = {
+  const fixture: Fixture = {
     trace: best.trace_id,
     role: roles[0],
     user: reader.username,
     database: binding.database,
     table: binding.table,
   };
-  await admin.ask("DELETE", `/users/${NEWCOMER}`);
-  const made = await admin.call<{ initial_password: string }>("POST", "/users", { username: NEWCOMER });
-  const newcomer = { username: NEWCOMER, password: made.initial_password };
-  return { people: { admin: administrator, reader, newcomer }, world, admin };
+  await admin.request("DELETE", `/users/${NEWCOMER}`);
+  const createdUser = await admin.call<{ initial_password: string }>("POST", "/users", {
+    username: NEWCOMER,
+  });
+  const newcomer = { username: NEWCOMER, password: createdUser.initial_password };
+  return { accounts: { admin: administrator, reader, newcomer }, fixture, admin };
 }
 
-async function session(service: string, username: string, password: string): Promise<Session> {
-  const found = await Session.logIn(service, username, password);
-  if (found === null) {
+async function signInSession(serviceUrl: string, username: string, password: string): Promise<Session> {
+  const signedIn = await Session.signIn(serviceUrl, username, password);
+  if (signedIn === null) {
     throw new Error(`${username} cannot sign in with the given password`);
   }
-  return found;
+  return signedIn;
 }
 
 /** Opens a page and signs in. */
-async function enter(context: BrowserContext, who: Who, people: People): Promise<Page> {
+async function openAs(context: BrowserContext, userKind: UserKind, accounts: Accounts): Promise<Page> {
   const page = await context.newPage();
-  countRequests(page);
-  if (who === "newcomer") {
-    const { username, password } = people.newcomer;
+  trackRequests(page);
+  if (userKind === "newcomer") {
+    const { username, password } = accounts.newcomer;
     await page.goto("/ui/login");
     await page.getByLabel("User name", { exact: true }).fill(username);
     await page.getByLabel("Password", { exact: true }).fill(password);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForURL("**/ui/password**");
-  } else if (who !== "anonymous") {
-    const { username, password } = who === "reader" ? people.reader : people.admin;
-    await logIn(page, username, password);
+  } else if (userKind !== "anonymous") {
+    const { username, password } = userKind === "reader" ? accounts.reader : accounts.admin;
+    await signIn(page, username, password);
   }
-  if (who === "previewing") {
+  if (userKind === "previewing") {
     await page.evaluate(async (username) => {
       await fetch("/me/preview", {
         method: "PUT",
         headers: { "content-type": "application/json" },
         body: JSON.stringify({ username }),
       });
-    }, people.reader.username);
+    }, accounts.reader.username);
   }
   return page;
 }

@@ -2,5 +2,5 @@
 import { join } from "node:path";
 import { runnerImport } from "vite";
 
-const { module } = await runnerImport(join(import.meta.dirname, "take.ts"), { configFile: false });
-await module.take();
+const { module } = await runnerImport(join(import.meta.dirname, "takeScreenshots.ts"), { configFile: false });
+await module.takeScreenshots();
