@@ -71,7 +71,7 @@ impl Server {
     /// Returns the configuration with instructions for one caller at one time.
     fn caller_config(&self, principal: &Principal) -> ServerConfig {
         let mut config = self.config();
-        config.instructions = Some(instructions(self.service.now(), principal.username()));
+        config.instructions = Some(instructions(self.service.core().now(), principal.username()));
         config
     }
 
@@ -88,7 +88,10 @@ impl Server {
         if let Err(failure) = &result
             && let Some(outcome) = failure.unrecorded()
         {
-            self.service.record_rejected_tool_call(principal, Some(tool), failure.code(), outcome).await;
+            self.service
+                .core()
+                .record_rejected_tool_call(principal, Some(tool), failure.code(), outcome)
+                .await;
         }
         result
     }
@@ -188,7 +191,10 @@ impl ServerHandler for Server {
         }
         let principal =
             caller(request(&context)?)?.with_tool_call(ToolCall { tool: name, arguments, client: None });
-        self.service.record_rejected_tool_call(&principal, tool, "invalid_request", Outcome::Failed).await;
+        self.service
+            .core()
+            .record_rejected_tool_call(&principal, tool, "invalid_request", Outcome::Failed)
+            .await;
         let detail = "a call has a `name`, and `arguments` that are an object";
         Err(ErrorData::invalid_params(detail, None))
     }
@@ -238,7 +244,7 @@ impl Server {
     }
 
     async fn no_such_tool(&self, principal: &Principal, name: &str) -> ErrorData {
-        self.service.record_rejected_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
+        self.service.core().record_rejected_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
         let known = Tool::ALL.map(Tool::name);
         let near = nearest(name, known);
         let suggestion =

@@ -147,7 +147,7 @@ pub(crate) async fn create(
         policy: new.policy,
         tools: new.tools,
     };
-    let created = app.service.create_api_key(&caller, new).await?;
+    let created = app.service.account().create_api_key(&caller, new).await?;
     let WireApiKey { id, name, token_hint, created_at, expires_at, policy, tools, .. } = created.key.into();
     let token = created.token.expose_secret().to_owned();
     let answer = CreatedApiKey { id, name, token, token_hint, created_at, expires_at, policy, tools };
@@ -160,7 +160,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<JsonResponse<ApiKeyList>, Problem> {
-    Ok(JsonResponse(app.service.my_api_keys(&caller).await?.into()))
+    Ok(JsonResponse(app.service.account().my_api_keys(&caller).await?.into()))
 }
 
 /// Revokes one of the caller's keys.
@@ -171,6 +171,6 @@ pub(crate) async fn revoke(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    app.service.revoke_my_api_key(&caller, &id).await?;
+    app.service.account().revoke_my_api_key(&caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -171,7 +171,7 @@ pub(crate) async fn list(
         cursor: request.cursor,
         limit: request.limit,
     };
-    let page = app.service.audit(&caller.require_admin()?, query).await?;
+    let page = app.service.audit_log().page(&caller.require_admin()?, query).await?;
     let records = page.records.into_iter().map(AuditRecord::from).collect();
     Ok(JsonResponse(AuditList { records, next_cursor: page.next_cursor }))
 }

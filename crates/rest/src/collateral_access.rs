@@ -154,5 +154,5 @@ pub(crate) async fn collateral_access(
     Json(request): Json<WireCollateralRequest>,
 ) -> Result<JsonResponse<WireCollateral>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(JsonResponse(app.service.collateral_access(&admin, request.into()).await?.into()))
+    Ok(JsonResponse(app.service.analysis().collateral_access(&admin, request.into()).await?.into()))
 }

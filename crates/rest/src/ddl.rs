@@ -173,6 +173,6 @@ pub(crate) async fn get(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<JsonResponse<WireDdlAdvice>, Problem> {
-    let advice = app.service.ddl(&caller.require_admin()?).await?;
+    let advice = app.service.source().ddl(&caller.require_admin()?).await?;
     Ok(JsonResponse(WireDdlAdvice::from(advice)))
 }

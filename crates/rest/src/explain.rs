@@ -348,7 +348,7 @@ pub(crate) async fn explain(
     Path(id): Path<String>,
     Query(query): Query<ExplainQuery>,
 ) -> Result<JsonResponse<AccessExplanation>, Problem> {
-    let found = app.service.explain(&caller, &id, query.user.as_deref(), Some(read_span)).await?;
+    let found = app.service.traces().explain(&caller, &id, query.user.as_deref(), Some(read_span)).await?;
     Ok(JsonResponse(found.into()))
 }
 
@@ -453,7 +453,7 @@ pub(crate) async fn viewers(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<JsonResponse<TraceViewers>, Problem> {
-    Ok(JsonResponse(app.service.viewers(&caller.require_admin()?, &id).await?.into()))
+    Ok(JsonResponse(app.service.analysis().viewers(&caller.require_admin()?, &id).await?.into()))
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ pub(crate) async fn list(
         to: query.to.map(|time| time.0),
         limit: query.limit,
     };
-    let found = app.service.field_values(&caller, request).await?;
+    let found = app.service.traces().field_values(&caller, request).await?;
     Ok(JsonResponse(FieldValues {
         reference: found.reference,
         values: found.values.into_iter().map(FieldValue::from).collect(),

@@ -73,7 +73,7 @@ pub(crate) async fn schema(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<JsonResponse<WireFilterSchema>, Problem> {
-    let schema = app.service.filter_schema(&caller).await?;
+    let schema = app.service.traces().filter_schema(&caller).await?;
     let fields = schema.fields.into_iter().map(|field| WireField {
         map: field.map,
         name: field.name,

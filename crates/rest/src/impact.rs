@@ -280,5 +280,5 @@ pub(crate) async fn preview(
     Json(request): Json<PreviewPoliciesRequest>,
 ) -> Result<JsonResponse<WirePreview>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(JsonResponse(app.service.preview_policies(&admin, request.into()).await?.into()))
+    Ok(JsonResponse(app.service.analysis().preview_policies(&admin, request.into()).await?.into()))
 }

@@ -88,7 +88,7 @@ impl From<tracewarden_service::Me> for Me {
 /// Returns the caller's identity, roles, preview and account flags.
 #[utoipa::path(get, path = "/me", tag = "self", responses((status = 200, description = "The caller", body = Me)))]
 pub(crate) async fn get(State(app): State<App>, account: Account) -> JsonResponse<Me> {
-    JsonResponse(app.service.me(&account).into())
+    JsonResponse(app.service.account().me(&account).into())
 }
 
 /// A change of the caller's password.
@@ -116,7 +116,7 @@ pub(crate) async fn change_password(
     account: Account,
     Json(change): Json<PasswordChange>,
 ) -> Result<StatusCode, Problem> {
-    app.service.change_password(&account, change.current_password, change.new_password).await?;
+    app.service.account().change_password(&account, change.current_password, change.new_password).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -172,7 +172,7 @@ pub(crate) async fn sessions(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<JsonResponse<SessionList>, Problem> {
-    Ok(JsonResponse(app.service.my_sessions(&caller).await?.into()))
+    Ok(JsonResponse(app.service.account().my_sessions(&caller).await?.into()))
 }
 
 /// Ends one of the caller's sessions.
@@ -183,6 +183,6 @@ pub(crate) async fn end_session(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    app.service.end_my_session(&caller, &id).await?;
+    app.service.account().end_my_session(&caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -36,7 +36,7 @@ pub(crate) async fn export(
     caller: Caller,
     representation: Representation,
 ) -> Result<Response, Problem> {
-    let exported = app.service.export_model(&caller.require_admin()?).await?;
+    let exported = app.service.model_files().export_model(&caller.require_admin()?).await?;
     Ok((etag(exported.version), file(exported.state, representation).await?).into_response())
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn plan(
 ) -> Result<Response, Problem> {
     let admin = caller.require_admin()?;
     let file = document.read(|document| validate(read(document)?, document)).await?;
-    let plan = app.service.plan_model(&admin, file, run_tests, request.seconds).await?;
+    let plan = app.service.model_files().plan_model(&admin, file, run_tests, request.seconds).await?;
     json_response(|| Ok(WireModelPlan::from(plan))).await
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn import(
         validate(file, document)
     };
     let file = document.read(make).await?;
-    let imported = app.service.import_model(&admin, file, if_match, run_tests).await?;
+    let imported = app.service.model_files().import_model(&admin, file, if_match, run_tests).await?;
     Ok((etag(imported.version), json_response(|| Ok(WireImportedModel::from(imported))).await?))
 }
 
@@ -133,7 +133,8 @@ pub(crate) async fn history(
     Query(request): Query<HistoryRequest>,
 ) -> Result<JsonResponse<WireHistoryPage>, Problem> {
     let admin = caller.require_admin()?;
-    let page = app.service.model_history(&admin, request.cursor.as_deref(), request.limit).await?;
+    let page =
+        app.service.model_files().model_history(&admin, request.cursor.as_deref(), request.limit).await?;
     Ok(JsonResponse(page.into()))
 }
 
@@ -150,7 +151,7 @@ pub(crate) async fn get_version(
     Path(number): Path<u64>,
 ) -> Result<Response, Problem> {
     let ModelAt { entry, changes: parts, state } =
-        app.service.model_at(&caller.require_admin()?, number).await?;
+        app.service.model_files().model_at(&caller.require_admin()?, number).await?;
     if representation == Representation::Yaml {
         return file(state, representation).await;
     }
@@ -182,7 +183,7 @@ pub(crate) async fn restore(
     IfMatch(if_match): IfMatch,
 ) -> Result<impl IntoResponse, Problem> {
     let admin = caller.require_admin()?;
-    let restored = app.service.restore_model(&admin, number, if_match, run_tests).await?;
+    let restored = app.service.model_files().restore_model(&admin, number, if_match, run_tests).await?;
     Ok((etag(restored.version), json_response(|| Ok(WireImportedModel::from(restored))).await?))
 }
 

@@ -111,7 +111,8 @@ pub(crate) async fn check(
     Json(request): Json<CheckRequest>,
 ) -> Result<JsonResponse<CheckResult>, Problem> {
     let CheckRequest { expression, recent_traces } = request;
-    let check = app.service.check_policy(&caller.require_admin()?, &expression, recent_traces).await?;
+    let check =
+        app.service.roles().check_policy(&caller.require_admin()?, &expression, recent_traces).await?;
     Ok(JsonResponse(CheckResult {
         valid: check.errors.is_empty(),
         errors: diagnostics(check.errors),
@@ -265,6 +266,6 @@ pub(crate) async fn evaluate(
         return Err(Problem::member(Code::InvalidValue, "/spans", detail));
     }
     let read = move |model: &_| span_wire::spans(&spans, model, "/spans");
-    let verdicts = app.service.evaluate_policy(&admin, expression, user.into(), read).await?;
+    let verdicts = app.service.policies().evaluate_policy(&admin, expression, user.into(), read).await?;
     Ok(JsonResponse(verdicts.into()))
 }

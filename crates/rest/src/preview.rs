@@ -79,7 +79,7 @@ impl WirePreviewRequest {
             return Ok(());
         };
         // A user who does not exist is rejected, and recorded, by `set_preview`.
-        let Ok(user) = app.service.user(admin, username).await else { return Ok(()) };
+        let Ok(user) = app.service.users().user(admin, username).await else { return Ok(()) };
         let (roles, attributes) =
             if user.disabled { Default::default() } else { (user.roles, to_wire(user.attributes)) };
         let refuse = |member: &str| {
@@ -122,7 +122,7 @@ pub(crate) async fn put(
 ) -> Result<JsonResponse<Me>, Problem> {
     let admin = caller.require_admin()?;
     request.require_matching_user(&app, &admin).await?;
-    let me = app.service.set_preview(&admin, request.into_request()?).await?;
+    let me = app.service.account().set_preview(&admin, request.into_request()?).await?;
     Ok(JsonResponse(me.into()))
 }
 
@@ -131,6 +131,6 @@ pub(crate) async fn put(
     (status = 204, description = "The preview has ended"),
 ))]
 pub(crate) async fn delete(State(app): State<App>, caller: Caller) -> Result<StatusCode, Problem> {
-    app.service.clear_preview(&caller.require_admin()?).await?;
+    app.service.account().clear_preview(&caller.require_admin()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

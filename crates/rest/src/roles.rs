@@ -83,7 +83,7 @@ pub(crate) struct RoleList {
 /// Lists the roles.
 #[utoipa::path(get, path = "/roles", tag = "roles", responses((status = 200, description = "Roles", body = RoleList)))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<JsonResponse<RoleList>, Problem> {
-    let roles = app.service.roles(&caller.require_admin()?).await?;
+    let roles = app.service.roles().list(&caller.require_admin()?).await?;
     Ok(JsonResponse(RoleList { roles: roles.into_iter().map(WireRole::from).collect() }))
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn get(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
-    let RoleDetail { role, members } = app.service.role(&caller.require_admin()?, &name).await?;
+    let RoleDetail { role, members } = app.service.roles().role(&caller.require_admin()?, &name).await?;
     Ok((etag(role.revision), JsonResponse(WireRoleDetail { role: role.into(), members })))
 }
 
@@ -183,7 +183,7 @@ pub(crate) async fn put(
     check_matches_path("name", request.name.as_deref(), &name)?;
     let if_match = if_match.and(request.revision);
     let policies = request.policies.into_iter().map(Policy::from).collect();
-    let stored = app.service.put_role(&caller.require_admin()?, &name, policies, if_match).await?;
+    let stored = app.service.roles().put_role(&caller.require_admin()?, &name, policies, if_match).await?;
     let status = if stored.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, etag(stored.role.revision), JsonResponse(StoredRole::from(stored))))
 }
@@ -218,6 +218,6 @@ pub(crate) async fn delete(
     Path(name): Path<String>,
     IfMatch(if_match): IfMatch,
 ) -> Result<StatusCode, Problem> {
-    app.service.delete_role(&caller.require_admin()?, &name, if_match).await?;
+    app.service.roles().delete_role(&caller.require_admin()?, &name, if_match).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -265,6 +265,7 @@ async fn guard_nested_interface(
         guard
             .app
             .service
+            .core()
             .record_unparsable_call(&caller, code, request_line.rejected_call(guard.access))
             .await;
     }
@@ -304,7 +305,7 @@ impl RouteGuard {
             return Ok(None);
         }
         let credential = self.credential(&head.headers)?;
-        let identity = self.app.service.identify(&credential, info).await?;
+        let identity = self.app.service.core().identify(&credential, info).await?;
         tracing::Span::current().record("user_id", identity.user_id());
         if let Err(error) = self.authorize(&identity) {
             return Err(self.refuse(head, &identity, error).await);
@@ -389,6 +390,7 @@ impl RouteGuard {
             let request_line = RequestLine::from_head(head);
             self.app
                 .service
+                .core()
                 .record_rejected_call(identity, &error, request_line.rejected_call(self.access))
                 .await;
         }
@@ -402,7 +404,7 @@ impl RouteGuard {
         let is_unreadable = !problem.is_reported_by_service() && problem.code().status().is_client_error();
         if is_unreadable && (changes || self.access.reads_traces()) {
             let (code, call) = (problem.code().as_str(), request_line.rejected_call(self.access));
-            self.app.service.record_unparsable_call(caller, code, call).await;
+            self.app.service.core().record_unparsable_call(caller, code, call).await;
         }
     }
 }

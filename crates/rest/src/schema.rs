@@ -22,7 +22,7 @@ use crate::schema_wire::{BindingRequest, LogicalType, WireAccessModel, WireBindi
     (status = 200, description = "The access model", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
 ))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
-    let current = app.service.access_model(&caller.require_admin()?).await?;
+    let current = app.service.source().access_model(&caller.require_admin()?).await?;
     Ok((etag(current.model.version), JsonResponse(WireAccessModel::from(current))))
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn tables(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<JsonResponse<TableList>, Problem> {
-    let tables = app.service.tables(&caller.require_admin()?).await?;
+    let tables = app.service.source().tables(&caller.require_admin()?).await?;
     Ok(JsonResponse(TableList { tables: tables.into_iter().map(Table::from).collect() }))
 }
 
@@ -222,7 +222,7 @@ pub(crate) async fn table(
     caller: Caller,
     Path((database, table)): Path<(String, String)>,
 ) -> Result<JsonResponse<WireTableDetail>, Problem> {
-    let detail = app.service.table(&caller.require_admin()?, &database, &table).await?;
+    let detail = app.service.source().table(&caller.require_admin()?, &database, &table).await?;
     Ok(JsonResponse(WireTableDetail {
         columns: detail.columns.into_iter().map(TableColumn::from).collect(),
         maps: detail.maps.into_iter().map(SampledMap::from).collect(),
@@ -261,7 +261,7 @@ pub(crate) async fn put_binding(
 ) -> Result<impl IntoResponse, Problem> {
     let (version, binding) = request.into_parts();
     let if_match = if_match.and_model(version);
-    let bound = app.service.put_binding(&caller.require_admin()?, binding, if_match).await?;
+    let bound = app.service.source().put_binding(&caller.require_admin()?, binding, if_match).await?;
     let tag = etag(bound.current.model.version);
     Ok((tag, JsonResponse(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
 }
@@ -345,12 +345,12 @@ pub(crate) async fn put_fields(
     let admin = caller.require_admin()?;
     let FieldsRequest { fields, version, binding } = request;
     if let Some(binding) = binding
-        && app.service.access_model(&admin).await?.model.binding != Some(binding.into())
+        && app.service.source().access_model(&admin).await?.model.binding != Some(binding.into())
     {
         let detail = "the binding differs from the current one; change it with `PUT /schema/binding`";
         return Err(Problem::member(Code::InvalidValue, "/binding", detail));
     }
     let marks = fields.into_iter().map(FieldMark::from).collect();
-    let current = app.service.put_fields(&admin, marks, if_match.and_model(version)).await?;
+    let current = app.service.source().put_fields(&admin, marks, if_match.and_model(version)).await?;
     Ok((etag(current.model.version), JsonResponse(WireAccessModel::from(current))))
 }

@@ -40,7 +40,7 @@ pub(crate) async fn login(
     Extension(info): Extension<RequestInfo>,
     Json(LoginRequest { username, password }): Json<LoginRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    let signed_in = app.service.sign_in(PasswordCredentials { username, password }, info).await?;
+    let signed_in = app.service.account().sign_in(PasswordCredentials { username, password }, info).await?;
     let cookie = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
     Ok((cookie, JsonResponse(Me::from(signed_in.me))))
 }
@@ -48,7 +48,7 @@ pub(crate) async fn login(
 /// Signs out: ends the session of the request.
 #[utoipa::path(post, path = "/logout", tag = "self", responses((status = 204, description = "Signed out")))]
 pub(crate) async fn logout(State(app): State<App>, account: Account) -> Result<impl IntoResponse, Problem> {
-    app.service.sign_out(&account).await?;
+    app.service.account().sign_out(&account).await?;
     Ok((StatusCode::NO_CONTENT, set_cookie(app.middleware.cookie().clear())?))
 }
 

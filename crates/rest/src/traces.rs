@@ -98,7 +98,7 @@ pub(crate) async fn query(
     representation: Representation,
     Json(query): Json<TraceQuery>,
 ) -> Result<Response, Problem> {
-    let begun = app.service.begin_query(&caller, query.into_request()?).await?;
+    let begun = app.service.traces().begin_query(&caller, query.into_request()?).await?;
     let info = caller.request_info();
     match representation {
         Representation::Ndjson => progress::ndjson_response(begun, info).await,
@@ -141,6 +141,6 @@ pub(crate) async fn get(
     Path(id): Path<String>,
     Query(_): Query<Hints>,
 ) -> Result<Response, Problem> {
-    let answer = app.service.trace(&caller, &id).await?;
+    let answer = app.service.traces().trace(&caller, &id).await?;
     page::trace(answer, caller.request_info()).await
 }

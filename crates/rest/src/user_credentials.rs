@@ -21,7 +21,7 @@ pub(crate) async fn sessions(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<JsonResponse<SessionList>, Problem> {
-    Ok(JsonResponse(app.service.user_sessions(&caller.require_admin()?, &username).await?.into()))
+    Ok(JsonResponse(app.service.users().user_sessions(&caller.require_admin()?, &username).await?.into()))
 }
 
 /// Ends all sessions of a user.
@@ -34,7 +34,7 @@ pub(crate) async fn end_sessions(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    app.service.end_user_sessions(&caller.require_admin()?, &username).await?;
+    app.service.users().end_user_sessions(&caller.require_admin()?, &username).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn end_session(
     caller: Caller,
     Path((username, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    app.service.end_user_session(&caller.require_admin()?, &username, &id).await?;
+    app.service.users().end_user_session(&caller.require_admin()?, &username, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn api_keys(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<JsonResponse<ApiKeyList>, Problem> {
-    Ok(JsonResponse(app.service.user_api_keys(&caller.require_admin()?, &username).await?.into()))
+    Ok(JsonResponse(app.service.users().user_api_keys(&caller.require_admin()?, &username).await?.into()))
 }
 
 /// Revokes all keys of a user.
@@ -76,7 +76,7 @@ pub(crate) async fn revoke_api_keys(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    app.service.revoke_user_api_keys(&caller.require_admin()?, &username).await?;
+    app.service.users().revoke_user_api_keys(&caller.require_admin()?, &username).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -91,6 +91,6 @@ pub(crate) async fn revoke_api_key(
     caller: Caller,
     Path((username, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    app.service.revoke_user_api_key(&caller.require_admin()?, &username, &id).await?;
+    app.service.users().revoke_user_api_key(&caller.require_admin()?, &username, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -126,7 +126,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, JsonResponse<CreatedUser>), Problem> {
     let CreateRequest { username, roles, attributes, disabled, .. } = new;
     let new = NewUser { username, roles, attributes: to_values(attributes), disabled };
-    let created = app.service.create_user(&caller.require_admin()?, new).await?;
+    let created = app.service.users().create_user(&caller.require_admin()?, new).await?;
     let initial_password = created.initial_password.expose_secret().to_owned();
     Ok((StatusCode::CREATED, JsonResponse(CreatedUser { user: created.user.into(), initial_password })))
 }
@@ -165,7 +165,8 @@ pub(crate) async fn list(
     caller: Caller,
     Query(request): Query<ListRequest>,
 ) -> Result<JsonResponse<UserList>, Problem> {
-    let page = app.service.users(&caller.require_admin()?, request.cursor.as_deref(), request.limit).await?;
+    let page =
+        app.service.users().list(&caller.require_admin()?, request.cursor.as_deref(), request.limit).await?;
     let users = page.users.into_iter().map(WireUser::from).collect();
     Ok(JsonResponse(UserList { users, next_cursor: page.next_cursor }))
 }
@@ -180,7 +181,7 @@ pub(crate) async fn get(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
-    Ok(tagged(app.service.user(&caller.require_admin()?, &username).await?))
+    Ok(tagged(app.service.users().user(&caller.require_admin()?, &username).await?))
 }
 
 /// Changes to a user; absent members stay unchanged.
@@ -230,7 +231,7 @@ pub(crate) async fn change(
 ) -> Result<impl IntoResponse, Problem> {
     let ChangeRequest { roles, attributes, disabled, username: sent, id, .. } = change;
     let change = UserChange { username: sent, id, roles, attributes: attributes.map(to_values), disabled };
-    Ok(tagged(app.service.update_user(&caller.require_admin()?, &username, change, if_match).await?))
+    Ok(tagged(app.service.users().update_user(&caller.require_admin()?, &username, change, if_match).await?))
 }
 
 /// Deletes a user with all sessions and API keys.
@@ -248,7 +249,7 @@ pub(crate) async fn delete(
     Path(username): Path<String>,
     IfMatch(if_match): IfMatch,
 ) -> Result<StatusCode, Problem> {
-    app.service.delete_user(&caller.require_admin()?, &username, if_match).await?;
+    app.service.users().delete_user(&caller.require_admin()?, &username, if_match).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -270,7 +271,7 @@ pub(crate) async fn rotate_password(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<JsonResponse<GeneratedPassword>, Problem> {
-    let password = app.service.rotate_password(&caller.require_admin()?, &username).await?;
+    let password = app.service.users().rotate_password(&caller.require_admin()?, &username).await?;
     Ok(JsonResponse(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
 }
 
@@ -324,7 +325,7 @@ pub(crate) async fn access(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<JsonResponse<UserAccess>, Problem> {
-    let access = app.service.user_access(&caller.require_admin()?, &username).await?;
+    let access = app.service.users().user_access(&caller.require_admin()?, &username).await?;
     let roles = access.roles.into_iter().zip(access.in_words).map(|(role, words)| AccessRole {
         policies: role
             .policies

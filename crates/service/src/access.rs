@@ -11,10 +11,10 @@ use tracewarden_tracestore::ClickHouse;
 
 use crate::audit_detail;
 use crate::authority::Authority;
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::policy_errors::broken_policy_error;
 use crate::principal::{Identity, Principal};
-use crate::service::Service;
 
 /// The caller's access to traces, decided on the rows of one snapshot.
 pub(crate) struct Access {
@@ -28,7 +28,7 @@ pub(crate) struct Access {
     pub(crate) decision_inputs: Value,
 }
 
-impl Service {
+impl Core {
     /// Compiles the caller's policies.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Service {
     pub(crate) async fn access(&self, principal: &Principal) -> Result<Access, ServiceError> {
         // One snapshot: roles of one moment with the attributes or the model of another could grant access that neither
         // grants.
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.db.begin_read().await?;
         let authority = self.authority(&mut tx, principal).await?;
         drop(tx);
         self.access_for(authority).await
@@ -69,9 +69,9 @@ impl Service {
     ) -> Result<Access, ServiceError> {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let decision_inputs = decision_inputs(&authority);
-        let compiled = self.compiled();
-        let scope = self.compilation().run(move || decide(&compiled)).await??;
-        let store = self.store().session();
+        let compiled = Arc::clone(&self.compiled);
+        let scope = self.permits.compilation.run(move || decide(&compiled)).await??;
+        let store = self.clickhouse.session();
         Ok(Access { authority, binding, scope, store, decision_inputs })
     }
 }

@@ -3,10 +3,10 @@
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_tracestore::KeyColumnComparison;
 
+use crate::discovery::Source;
 use crate::error::{FieldError, ServiceError};
-use crate::service::Service;
 
-impl Service {
+impl Source {
     /// Compares with the data each column that `fields` adopt and `current` does not. A column's expression does not
     /// determine its values in old parts, and with other values there a policy would grant access to other traces than the
     /// map does.
@@ -32,18 +32,18 @@ impl Service {
             return Ok(());
         }
         let compared =
-            self.store().compare_key_columns(binding, &adopted).await.map_err(|error| {
-                match error.into() {
-                    ServiceError::OverLimit { limit, log_cause, .. } => {
-                        let detail =
-                            "comparing the columns with their maps exceeds the limit, which is ten times \
+            self.core.clickhouse.compare_key_columns(binding, &adopted).await.map_err(|error| match error
+                .into()
+            {
+                ServiceError::OverLimit { limit, log_cause, .. } => {
+                    let detail =
+                        "comparing the columns with their maps exceeds the limit, which is ten times \
                              `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
                              ClickHouse has little load, or raise the limit temporarily"
-                                .to_owned();
-                        ServiceError::OverLimit { limit, detail, log_cause }
-                    }
-                    other => other,
+                            .to_owned();
+                    ServiceError::OverLimit { limit, detail, log_cause }
                 }
+                other => other,
             })?;
         let differing: Vec<FieldError> = indices
             .iter()

@@ -13,7 +13,7 @@ use crate::access::key_constraint;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::principal::Principal;
 use crate::rejected_calls::SessionOnly;
-use crate::service::Service;
+use crate::sign_in::Account;
 use crate::tokens;
 use crate::tools::Tool;
 use crate::validate;
@@ -81,7 +81,7 @@ const KEYS_PER_USER_MAX: usize = 100;
 /// repeated name, so a part of it is enough to reject it.
 const TOOLS_CHECKED_MAX: usize = 2 * Tool::ALL.len();
 
-impl Service {
+impl Account {
     /// Creates a key for the caller.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Service {
         new: NewApiKey,
     ) -> Result<CreatedApiKey, ServiceError> {
         let result = self.create_api_key_inner(principal, new).await;
-        self.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result).await
+        self.core.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result).await
     }
 
     async fn create_api_key_inner(
@@ -103,7 +103,7 @@ impl Service {
         new: NewApiKey,
     ) -> Result<CreatedApiKey, ServiceError> {
         principal.require_session()?;
-        let now = self.now();
+        let now = self.core.now();
         let mut errors = Vec::new();
         validate::title(&new.name, "/name", 100, &mut errors);
         if new.expires_at.is_some_and(|expiry| expiry <= now) {
@@ -121,11 +121,11 @@ impl Service {
             self.check_key_policy(principal, policy, &mut errors).await?;
         }
         validate::no_errors(errors)?;
-        let token = tokens::api_key(self.entropy())?;
+        let token = tokens::api_key(self.core.entropy.as_ref())?;
         // Times are stored in microseconds; this answer and later lists must show the same time.
         let stored = |at: Timestamp| Timestamp::from_micros(at.as_micros());
         let key = ApiKeyInfo {
-            id: tokens::id("key", self.entropy())?,
+            id: tokens::id("key", self.core.entropy.as_ref())?,
             name: new.name,
             token_hint: tokens::hint(token.expose_secret()),
             created_at: stored(now),
@@ -134,7 +134,7 @@ impl Service {
             policy: new.policy,
             tools: new.tools,
         };
-        let mut tx = self.begin_change(principal).await?;
+        let mut tx = self.core.begin_change(principal).await?;
         if tx.api_keys_of_user(principal.user_id()).await?.len() >= KEYS_PER_USER_MAX {
             let detail = format!("you have {KEYS_PER_USER_MAX} keys already; revoke one first");
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
@@ -157,7 +157,9 @@ impl Service {
             "policy": key.policy,
             "tools": key.tools,
         });
-        self.record(&mut tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail).await?;
+        self.core
+            .record(&mut tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail)
+            .await?;
         tx.commit().await?;
         Ok(CreatedApiKey { key, token })
     }
@@ -170,10 +172,11 @@ impl Service {
         expression: &str,
         errors: &mut Vec<FieldError>,
     ) -> Result<(), ServiceError> {
-        let model = self.db().access_model().await?;
+        let model = self.core.db.access_model().await?;
         let (owner, expression) = (owner.clone(), expression.to_owned());
         // Counts as one of the user's queries, because each of these compiles a policy, too.
-        let permit = self.queries().try_acquire(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
+        let permit =
+            self.core.permits.queries.try_acquire(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
         let work = move || -> Result<bool, Vec<Diagnostic>> {
             // Held until the work ends, also if the client disconnects.
             let _permit = permit;
@@ -182,7 +185,7 @@ impl Service {
             let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
             Ok(checked.predicate(&caller).is_some())
         };
-        let checked = self.key_policy_checks().run(work).await?;
+        let checked = self.core.permits.key_policy_checks.run(work).await?;
         match checked {
             Ok(true) => {}
             Ok(false) => {
@@ -200,7 +203,7 @@ impl Service {
     /// # Errors
     /// When the application database fails.
     pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKeyInfo>, ServiceError> {
-        let keys = self.db().begin_read().await?.api_keys_of_user(principal.user_id()).await?;
+        let keys = self.core.db.begin_read().await?.api_keys_of_user(principal.user_id()).await?;
         Ok(keys.into_iter().map(ApiKeyInfo::from).collect())
     }
 
@@ -210,15 +213,15 @@ impl Service {
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let result = self.revoke_my_api_key_inner(principal, id).await;
-        self.audit_denial(principal, "api_key.revoke", Some(id), result).await
+        self.core.audit_denial(principal, "api_key.revoke", Some(id), result).await
     }
 
     async fn revoke_my_api_key_inner(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(principal).await?;
+        let mut tx = self.core.begin_change(principal).await?;
         if !tx.delete_api_key(principal.user_id(), validate::lookup_name(id, "API key")?).await? {
             return Err(ServiceError::NotFound { what: "API key" });
         }
-        self.record(&mut tx, principal, "api_key.revoke", Some(id), json!({})).await?;
+        self.core.record(&mut tx, principal, "api_key.revoke", Some(id), json!({})).await?;
         Ok(tx.commit().await?)
     }
 }

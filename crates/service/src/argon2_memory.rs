@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use argon2::{Block, Params};
 
-use crate::bounded_work::BoundedWork;
 use crate::error::ServiceError;
+use crate::permits::Limiter;
 
 /// Memory for one hash at a time; grows to the size of the most expensive hash that was computed in it.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Argon2Memory {
 
 /// A bounded number of memories, which bounds the number of concurrent hashes.
 pub(crate) struct Argon2MemoryPool {
-    work: BoundedWork,
+    work: Limiter,
     /// Used as a stack: a service with little load touches one memory only.
     idle: Arc<Mutex<Vec<Argon2Memory>>>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Argon2MemoryPool {
 impl Argon2MemoryPool {
     /// Allows `count` memories, of which `first` is already allocated.
     pub(crate) fn new(count: usize, first: Argon2Memory) -> Self {
-        Self { work: BoundedWork::new(count), idle: Arc::new(Mutex::new(vec![first])) }
+        Self { work: Limiter::total(count), idle: Arc::new(Mutex::new(vec![first])) }
     }
 
     /// Runs work off the async threads as soon as one of the memories is free.

@@ -9,9 +9,11 @@ use tracewarden_appdb::{NewAuditRecord, WriteTx};
 use tracewarden_model::Timestamp;
 
 use crate::audit_detail::bounded;
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::principal::{Identity, RequestInfo, ToolCall, Transport};
-use crate::service::{Service, run_to_completion};
+use crate::tasks::run_to_completion;
+
 use crate::username_characters;
 
 /// Outcome of an action, as the audit log spells it.
@@ -206,7 +208,7 @@ impl AuditContext {
     }
 }
 
-impl Service {
+impl Core {
     /// Records a change within the transaction that makes it.
     pub(crate) async fn record(
         &self,
@@ -229,8 +231,8 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let mut tx = match &context.actor_id {
             // In another queue than the same user's changes: a user whose key is abused must be able to revoke it.
-            Some(user) => self.db().begin_queued_write(&format!("{user} alone"), self.db().timeout()).await?,
-            None => self.db().begin_write().await?,
+            Some(user) => self.db.begin_queued_write(&format!("{user} alone"), self.db.timeout()).await?,
+            None => self.db.begin_write().await?,
         };
         context.append(&mut tx, self.now(), None, event).await?;
         Ok(tx.commit().await?)
@@ -240,7 +242,7 @@ impl Service {
     /// been changed or shown. An unknown outcome is not recorded as a failure: if the change was made, its own record was
     /// committed with it.
     pub(crate) async fn audit_denial<T>(
-        &self,
+        self: &Arc<Self>,
         identity: &Identity,
         action: &'static str,
         target: Option<&str>,
@@ -257,7 +259,7 @@ impl Service {
 
     /// Records a denied or failed call, if the database accepts the record.
     pub(crate) async fn record_rejection(
-        &self,
+        self: &Arc<Self>,
         identity: &Identity,
         action: &'static str,
         error: &ServiceError,
@@ -279,8 +281,8 @@ impl Service {
 
     /// Records that nothing was done, if the database accepts the record; also if the client disconnects. The number of
     /// waiting records of one user is limited; further ones are reported in the process log only.
-    pub(crate) async fn record_if_possible(&self, identity: &Identity, event: Event<'_>) {
-        let Some(waiting) = self.waiting_records().try_acquire(identity.user_id()) else {
+    pub(crate) async fn record_if_possible(self: &Arc<Self>, identity: &Identity, event: Event<'_>) {
+        let Some(waiting) = self.permits.audit_records.try_acquire(identity.user_id()) else {
             tracing::warn!(
                 user_id = identity.user_id(),
                 action = event.action,
@@ -289,12 +291,12 @@ impl Service {
             );
             return;
         };
-        let (service, context) = (self.clone(), AuditContext::new(identity));
+        let (core, context) = (Arc::clone(self), AuditContext::new(identity));
         let Event { action, outcome, target, detail } = event;
         let target = target.map(str::to_owned);
         let recorded = run_to_completion(async move {
             let event = Event { action, outcome, target: target.as_deref(), detail };
-            let recorded = service.record_in_own_transaction(&context, &event).await;
+            let recorded = core.record_in_own_transaction(&context, &event).await;
             drop(waiting);
             recorded
         });

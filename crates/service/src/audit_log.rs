@@ -1,15 +1,17 @@
 //! Reading of the audit log.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 
 use crate::audit::Outcome;
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::service::Service;
 use crate::validate;
 
 /// Filter for audit entries; an absent member matches all.
@@ -80,13 +82,23 @@ pub struct AuditEntry {
 const PAGE_DEFAULT: u32 = 50;
 const PAGE_MAX: u32 = 500;
 
-impl Service {
+/// The audit log.
+#[derive(Clone)]
+pub struct AuditLog {
+    pub(crate) core: Arc<Core>,
+}
+
+impl AuditLog {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Returns a page of the audit log.
     ///
     /// # Errors
     /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], [`ServiceError::Refused`] with `invalid_window`, or
     /// a failure of the application database.
-    pub async fn audit(
+    pub async fn page(
         &self,
         _admin: &Administrator<'_>,
         query: AuditQuery,
@@ -108,8 +120,8 @@ impl Service {
             outcome: query.outcome.map(Outcome::as_str),
             before,
         };
-        let _scan = self.scans().acquire().await;
-        let mut tx = self.db().begin_read().await?;
+        let _scan = self.core.permits.scans.wait().await;
+        let mut tx = self.core.db.begin_read().await?;
         let mut records = tx.audit_records(&filter, limit.saturating_add(1)).await?;
         let more = records.len() > limit as usize;
         records.truncate(limit as usize);

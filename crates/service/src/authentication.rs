@@ -4,15 +4,15 @@ use secrecy::ExposeSecret as _;
 use tracewarden_appdb::{ApiKey, Session, User};
 use tracewarden_model::Timestamp;
 
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::principal::{Credential, Identity, Principal, RequestInfo, VerifiedCredential};
-use crate::service::Service;
 use crate::tokens;
 
 /// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
 const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
 
-impl Service {
+impl Core {
     /// Returns the caller, if they may use the service.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Service {
     ) -> Result<Identity, ServiceError> {
         let result = self.look_up(credential, info).await;
         if matches!(result, Err(ServiceError::Unauthenticated { .. })) {
-            self.metrics().unauthenticated(credential);
+            self.metrics.unauthenticated(credential);
         }
         result
     }
@@ -46,7 +46,7 @@ impl Service {
         // The look-up is by digest: its duration depends on bits that an attacker cannot choose.
         let (verified_credential, user, last_use) = match credential {
             Credential::Session(token) => {
-                let stored = self.db().session_by_token(tokens::digest(token.expose_secret())).await?;
+                let stored = self.db.session_by_token(tokens::digest(token.expose_secret())).await?;
                 let (session, user) = stored.unzip();
                 let session = self.live_session(session, now)?;
                 let last_use = Some(session.last_seen_at);
@@ -59,7 +59,7 @@ impl Service {
                         log_cause: "not in the format of an API key",
                     });
                 }
-                let (key, user) = self.db().api_key_by_token(tokens::digest(token)).await?.unzip();
+                let (key, user) = self.db.api_key_by_token(tokens::digest(token)).await?.unzip();
                 let key = live_key(key, now)?;
                 let last_use = key.last_used_at;
                 (VerifiedCredential::ApiKey(key), user, last_use)
@@ -68,7 +68,7 @@ impl Service {
         let mut identity = Identity { user: enabled(user)?, verified_credential, info };
         if identity.previews_user() {
             // The previewed user's access is read in one snapshot with the caller's.
-            let mut tx = self.db().begin_read().await?;
+            let mut tx = self.db.begin_read().await?;
             identity = self.reread(&mut tx, &identity).await?;
         }
         let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
@@ -88,7 +88,7 @@ impl Service {
     /// Whether the last use has to be written, given the last one that was written. A session with an idle time-out below
     /// four minutes is updated more often; otherwise it would end while in use.
     fn is_use_due(&self, last_use: Option<Timestamp>, now: Timestamp) -> bool {
-        let idle = self.settings().session_idle_nanos.unwrap_or(i64::MAX);
+        let idle = self.settings.session_idle_nanos.unwrap_or(i64::MAX);
         let interval = LAST_USE_NANOS.min(idle / 4);
         last_use.is_none_or(|at| at.saturating_add(interval) <= now)
     }
@@ -100,7 +100,7 @@ impl Service {
         now: Timestamp,
     ) -> Result<Session, ServiceError> {
         let session = stored.ok_or(ServiceError::Unauthenticated { log_cause: "no such session" })?;
-        let settings = self.settings();
+        let settings = &self.settings;
         let ended = |since: Timestamp, limit: Option<i64>| {
             limit.is_some_and(|nanos| since.saturating_add(nanos) <= now)
         };
@@ -124,8 +124,8 @@ impl Service {
             VerifiedCredential::Session(session) => &session.id,
             VerifiedCredential::ApiKey(key) => &key.id,
         };
-        let Some(_permit) = self.last_use_writes().try_acquire(id) else { return Ok(()) };
-        let mut tx = self.db().begin_write().await?;
+        let Some(_permit) = self.permits.last_use_writes.try_acquire(id) else { return Ok(()) };
+        let mut tx = self.db.begin_write().await?;
         // Read again, since another replica may have written it.
         match verified_credential {
             VerifiedCredential::Session(_) => match tx.session_by_id(id).await? {

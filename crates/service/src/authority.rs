@@ -9,10 +9,10 @@ use tracewarden_appdb::{CurrentModel, ReadTx, Role, User, WriteTx};
 use tracewarden_model::AccessModel;
 
 use crate::authentication::{enabled, live_key};
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::preview;
 use crate::principal::{Administrator, Identity, Principal, VerifiedCredential};
-use crate::service::Service;
 
 /// Permission that a caller needs for a change.
 pub(crate) trait Permission {
@@ -95,7 +95,7 @@ impl VerifiedCredential {
     }
 }
 
-impl Service {
+impl Core {
     /// Begins the transaction of a change after it has checked the permission. Use cases change data on a caller's behalf
     /// only through this method. The change and its audit record are committed together, so that after a client disconnects
     /// between the commit and the answer, either both exist or neither.
@@ -107,7 +107,7 @@ impl Service {
     pub(crate) async fn begin_change<R: Permission>(&self, permission: &R) -> Result<WriteTx, ServiceError> {
         // Queued by user, so that a user with many changes does not delay the changes of others.
         let user = permission.identity().user_id();
-        let mut tx = self.db().begin_queued_write(user, self.db().timeout()).await?;
+        let mut tx = self.db.begin_queued_write(user, self.db.timeout()).await?;
         R::check(self.reread(&mut tx, permission.identity()).await?)?;
         Ok(tx)
     }

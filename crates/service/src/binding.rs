@@ -5,12 +5,12 @@ use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_tracestore::BindingError;
 
 use crate::adoption::without_column;
+use crate::discovery::Source;
 use crate::discovery::refuse_system_database;
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::service::Service;
 
 /// Access model after a change of the binding.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct BoundModel {
     pub warnings: Vec<String>,
 }
 
-impl Service {
+impl Source {
     /// Binds a table. The marked fields stay marked if the new table has them. Binding the same table again makes no change.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
         let result = self.put_binding_inner(admin, binding, if_match).await;
-        self.audit_denial(admin, "schema.put_binding", None, result).await
+        self.core.audit_denial(admin, "schema.put_binding", None, result).await
     }
 
     async fn put_binding_inner(
@@ -44,13 +44,13 @@ impl Service {
         binding: Binding,
         if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
-        let current = self.db().current_model().await?;
+        let current = self.core.db.current_model().await?;
         if current.model.binding.is_some() || if_match.is_some() {
             check_version(if_match.clone(), &current)?;
         }
         let current = current.model;
         let mut warnings = self.check_binding(&binding).await?;
-        let columns = self.store().columns(&binding.database, &binding.table).await?;
+        let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
         let other_table = current
             .binding
             .as_ref()
@@ -82,7 +82,7 @@ impl Service {
             return Err(ServiceError::Conflict { detail: detail.to_owned(), errors });
         }
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
-        let current = self.put_model(admin, "schema.put_binding", &current, next, if_match).await?;
+        let current = self.core.put_model(admin, "schema.put_binding", &current, next, if_match).await?;
         Ok(BoundModel { current, warnings })
     }
 
@@ -92,7 +92,7 @@ impl Service {
     /// [`ServiceError::Refused`] with pointers to members of the binding, or a ClickHouse failure.
     pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, ServiceError> {
         refuse_system_database(&binding.database, "/database")?;
-        self.store().check_binding(binding).await.map_err(|error| match error {
+        self.core.clickhouse.check_binding(binding).await.map_err(|error| match error {
             BindingError::Store(error) => ServiceError::from(error),
             BindingError::Invalid(members) => ServiceError::Refused(
                 members

@@ -92,13 +92,13 @@ impl Service {
             errors.push(FieldError::new("/password_hash", "invalid_value", detail));
         }
         validate::no_errors(errors)?;
-        let empty = self.db().begin_read().await?.users("", 1).await?.is_empty();
+        let empty = self.core().db.begin_read().await?.users("", 1).await?.is_empty();
         // No step that can fail may follow the commit: the operator would discard the password of an administrator who
         // exists.
         if empty && let Some(created) = self.create_first_administrator(&admin, keep).await? {
             return Ok(created);
         }
-        self.register_password_costs().await?;
+        self.account().register_password_costs().await?;
         match &admin.password_hash {
             None => Ok(Bootstrap::Unchanged),
             Some(hash) => self.replace_hash(&admin.username, hash).await,
@@ -113,17 +113,17 @@ impl Service {
         let (hash, password) = match &admin.password_hash {
             Some(hash) => (PasswordHash(hash.clone()), None),
             None => {
-                let password = tokens::password(self.entropy())?;
-                (self.passwords().hash(password.clone()).await?, Some(password))
+                let password = tokens::password(self.core().entropy.as_ref())?;
+                (self.core().passwords.hash(password.clone()).await?, Some(password))
             }
         };
-        let id = tokens::id("usr", self.entropy())?;
-        let mut tx = self.db().begin_write().await?;
+        let id = tokens::id("usr", self.core().entropy.as_ref())?;
+        let mut tx = self.core().db.begin_write().await?;
         // Another replica may have been first while this one computed the hash.
         if !tx.users("", 1).await?.is_empty() {
             return Ok(None);
         }
-        let now = self.now();
+        let now = self.core().now();
         tx.insert_user(&NewUser {
             id: &id,
             username: &admin.username,
@@ -148,14 +148,14 @@ impl Service {
             let not_kept = |why| ServiceError::refused("/initial_password", "invalid_value", why);
             keep(password).map_err(not_kept)?;
         }
-        self.passwords().register_cost(&hash)?;
+        self.core().passwords.register_cost(&hash)?;
         tx.commit().await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }
 
     async fn replace_hash(&self, username: &str, hash: &str) -> Result<Bootstrap, ServiceError> {
         let digest = digest(hash);
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.core().db.begin_write().await?;
         // Each hash is applied once: a hash that stays in the configuration must not undo a password change at every start,
         // and an old one that is configured again must not restore an old password.
         if tx.password_hash_used(&digest).await? {
@@ -169,9 +169,9 @@ impl Service {
             );
             return Err(ServiceError::refused("/username", "invalid_value", detail));
         };
-        let now = self.now();
+        let now = self.core().now();
         let hash = PasswordHash(hash.to_owned());
-        self.passwords().register_cost(&hash)?;
+        self.core().passwords.register_cost(&hash)?;
         tx.remember_password_hash(&digest, now).await?;
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;

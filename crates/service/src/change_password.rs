@@ -8,12 +8,15 @@ use crate::error::ServiceError;
 use crate::passwords::{check_strength, normal_form};
 use crate::principal::Identity;
 use crate::rejected_calls::SessionOnly;
-use crate::service::{Service, run_to_completion};
+use crate::sign_in::Account;
+use crate::tasks::run_to_completion;
+
+use crate::sign_in_limits::TOO_MANY_SIGN_INS;
 use crate::sign_in_throttle::{self, Block, SignInAttempt};
 
 const ACTION: &str = SessionOnly::ChangePassword.action();
 
-impl Service {
+impl Account {
     /// Replaces the caller's password, ends the caller's other sessions, and completes a pending password change.
     ///
     /// # Errors
@@ -26,18 +29,19 @@ impl Service {
         current: Secret,
         new: Secret,
     ) -> Result<(), ServiceError> {
-        let (service, identity) = (self.clone(), identity.clone());
+        let (account, identity) = (self.clone(), identity.clone());
         // A stolen session must not allow to guess the password faster than sign-in does, nor to flood the queue of sign-ins.
-        let attempt = SignInAttempt::new(identity.username(), identity.info.client_ip, self.username_key());
-        let permit = self.sign_in_limiter().try_acquire(attempt.address());
+        let attempt =
+            SignInAttempt::new(identity.username(), identity.info.client_ip, &self.core.username_key);
+        let permit = self.core.permits.sign_ins.try_acquire(attempt.address());
         // An attacker who guesses the password with a stolen session must not avoid the audit record by disconnecting before
         // the answer.
         run_to_completion(async move {
             let result = match permit {
-                Ok(_permit) => service.change_password_inner(&identity, &attempt, current, new).await,
-                Err(refusal) => Err(refusal),
+                Some(_permit) => account.change_password_inner(&identity, &attempt, current, new).await,
+                None => Err(TOO_MANY_SIGN_INS),
             };
-            service.audit_denial(&identity, ACTION, None, result).await
+            account.core.audit_denial(&identity, ACTION, None, result).await
         })
         .await
     }
@@ -53,7 +57,7 @@ impl Service {
         // Checked before the attempt is counted: a user who knows the current password and looks for a good new one is not
         // guessing. The check reveals nothing about the stored password, because it uses only what was sent.
         let pointer = "/new_password";
-        check_strength(new.expose_secret(), identity.username(), &self.settings().service_name, pointer)?;
+        check_strength(new.expose_secret(), identity.username(), &self.core.settings.service_name, pointer)?;
         if normal_form(new.expose_secret()).expose_secret()
             == normal_form(current.expose_secret()).expose_secret()
         {
@@ -61,20 +65,20 @@ impl Service {
             return Err(ServiceError::refused(pointer, "password_rejected", detail));
         }
         // A read suffices: a client that continues during a block must not delay writers.
-        let mut tx = self.db().begin_read().await?;
-        let now = self.now();
+        let mut tx = self.core.db.begin_read().await?;
+        let now = self.core.now();
         if let Some(block) = Block::active_for(attempt, &mut tx, now).await? {
             return Err(block.to_error(now));
         }
         drop(tx);
         self.reserve_attempt(attempt).await?;
         let stored = &identity.user.password_hash;
-        if !self.passwords().verify(current.clone(), Some(stored)).await?.is_match() {
+        if !self.core.passwords.verify(current.clone(), Some(stored)).await?.is_match() {
             return Err(ServiceError::InvalidCredentials);
         }
-        let hash = self.passwords().hash(new).await?;
+        let hash = self.core.passwords.hash(new).await?;
 
-        let mut tx = self.begin_change(identity).await?;
+        let mut tx = self.core.begin_change(identity).await?;
         let user = crate::authentication::enabled(tx.user_by_id(identity.user_id()).await?)?;
         if user.password_hash != *stored {
             // Changed or rotated while this request computed hashes: the verified password is no longer valid.
@@ -83,7 +87,7 @@ impl Service {
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, Some(&session.id)).await?;
         sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
-        self.record(&mut tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await?;
+        self.core.record(&mut tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await?;
         Ok(tx.commit().await?)
     }
 }

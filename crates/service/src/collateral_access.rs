@@ -23,6 +23,7 @@ use tracewarden_tracestore::{
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::{FieldError, ServiceError, unknown};
+use crate::impact::Analysis;
 use crate::impact::{
     Change, CountedTraces, Failure, ModelSide, Subjects, add_costs, estimate, timeout, with_decision_inputs,
 };
@@ -30,7 +31,6 @@ use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{CheckedPolicies, check_case_conflict, check_role_input, policies_detail};
-use crate::service::Service;
 use crate::validate;
 pub(crate) use groups::MemberGroups;
 
@@ -162,7 +162,7 @@ struct Plan {
     by: CollateralGroupBy,
 }
 
-impl Service {
+impl Analysis {
     /// Counts the collateral access of a role's members.
     ///
     /// # Errors
@@ -178,12 +178,12 @@ impl Service {
             None => validate::lookup_name(role, "role").map(drop),
         };
         let checked = checked.and_then(|()| timeout(request.seconds));
-        let timeout = self.audit_denial(admin, POLICY_COLLATERAL_ACCESS, Some(role), checked).await?;
+        let timeout = self.core.audit_denial(admin, POLICY_COLLATERAL_ACCESS, Some(role), checked).await?;
         let prepare = || self.prepare_collateral_access(admin, &request).boxed();
         let (access, plan, mut open_audit_record) =
-            self.begin_read(admin, POLICY_COLLATERAL_ACCESS, Some(role), prepare).await?;
+            self.core.begin_read(admin, POLICY_COLLATERAL_ACCESS, Some(role), prepare).await?;
         let Plan { before, after, window, by } = plan;
-        let query_context = self.query_context(&access, Some(window), &[]);
+        let query_context = self.core.query_context(&access, Some(window), &[]);
         let change = Change { before: &before, after: &after, role: Some(role), window };
         let deadline = Instant::now() + timeout;
         let counted = async {
@@ -220,18 +220,19 @@ impl Service {
         admin: &Administrator<'_>,
         request: &CollateralRequest,
     ) -> Result<PreparedRead<Plan>, ServiceError> {
-        let window = query_input::first_window(request.from, request.to, self.now())?;
-        let mut tx = self.db().begin_read().await?;
-        let authority = self.admin_authority(&mut tx, admin).await?;
+        let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let mut tx = self.core.db.begin_read().await?;
+        let authority = self.core.admin_authority(&mut tx, admin).await?;
         let stored = tx.role(&request.role).await?;
         let roles = tx.roles().await?;
         drop(tx);
-        let access = self.access_even_if_broken(authority).await?;
+        let access = self.core.access_even_if_broken(authority).await?;
         let model = access.authority.model.clone();
         let policies = match (&request.policies, stored) {
             (Some(policies), _) => {
                 let (policies, model) = (policies.clone(), model.clone());
-                let checks = self.analysis().run(move || CheckedPolicies::new(policies, model)).await?;
+                let checks =
+                    self.core.permits.analysis.run(move || CheckedPolicies::new(policies, model)).await?;
                 checks.checked?;
                 checks.policies
             }
@@ -269,7 +270,7 @@ impl Service {
         by: &CollateralGroupBy,
         deadline: Instant,
     ) -> Result<CollateralAnswer, Failure> {
-        let permit = timeout_at(deadline, self.preview_permits().acquire()).await;
+        let permit = timeout_at(deadline, self.core.permits.previews.wait()).await;
         let _permit =
             permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
         let (mut groups, mut fraction, mut cost) = (MemberGroups::of(subjects), 1.0_f64, Cost::default());

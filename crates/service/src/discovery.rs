@@ -1,5 +1,7 @@
 //! Inspection of the access model and of the tables in ClickHouse.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{FieldRef, LogicalType};
@@ -8,9 +10,9 @@ use tracewarden_tracestore::{
 };
 
 use crate::audit::Outcome;
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::principal::Administrator;
-use crate::service::Service;
 
 const DISCOVER: &str = "schema.discover";
 
@@ -67,13 +69,23 @@ pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<()
     Ok(())
 }
 
-impl Service {
+/// The table of traces and its fields.
+#[derive(Clone)]
+pub struct Source {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Source {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Returns the current access model.
     ///
     /// # Errors
     /// When the application database fails.
     pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<CurrentModel, ServiceError> {
-        Ok(self.db().current_model().await?)
+        Ok(self.core.db.current_model().await?)
     }
 
     /// Returns the tables in ClickHouse.
@@ -81,7 +93,7 @@ impl Service {
     /// # Errors
     /// When ClickHouse fails.
     pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<TableSummary>, ServiceError> {
-        Ok(self.store().tables().await?)
+        Ok(self.core.clickhouse.tables().await?)
     }
 
     /// Returns the columns of a table, and keys with example values from its maps and JSON columns.
@@ -97,13 +109,14 @@ impl Service {
         let target = format!("{database}.{table}");
         let description = self.describe_table(admin, database, table, &target).await;
         let TableDescription { columns, details, unsuitable, samples } =
-            self.audit_denial(admin, DISCOVER, Some(&target), description).await?;
+            self.core.audit_denial(admin, DISCOVER, Some(&target), description).await?;
         if !samples {
             return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false, unsuitable });
         }
         // The only place that shows span data without a policy: recorded before anything is read.
         let detail = json!({ "sampled": true });
-        let mut open_audit_record = self.begin_admin_read(admin, DISCOVER, Some(&target), detail).await?;
+        let mut open_audit_record =
+            self.core.begin_admin_read(admin, DISCOVER, Some(&target), detail).await?;
         match self.samples(database, table, &columns).await {
             Ok(maps) => {
                 open_audit_record.complete(Outcome::Success, None).await?;
@@ -125,15 +138,15 @@ impl Service {
         if refuse_system_database(database, "").is_err() {
             return Err(absent);
         }
-        let unsuitable = self.store().unsuitable(database, table).await?;
-        let columns = self.store().columns(database, table).await?;
+        let unsuitable = self.core.clickhouse.unsuitable(database, table).await?;
+        let columns = self.core.clickhouse.columns(database, table).await?;
         // A parameterised view has no columns.
         if columns.is_empty() && unsuitable.is_none() {
             return Err(absent);
         }
         // Reading from a queue table would take the rows from its consumers.
         let readable = unsuitable.as_ref().is_none_or(|unsuitable| unsuitable.readable);
-        let samples = self.settings().discovery_samples && readable;
+        let samples = self.core.settings.discovery_samples && readable;
         let detail = |column: &Column| {
             let members = members(column).into_iter().map(|field| {
                 let physical = physical_field(&field, &columns).ok();
@@ -148,8 +161,8 @@ impl Service {
         };
         let details = columns.iter().map(detail).collect();
         if !samples {
-            let mut tx = self.begin_change(admin).await?;
-            self.record(&mut tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
+            let mut tx = self.core.begin_change(admin).await?;
+            self.core.record(&mut tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
             tx.commit().await?;
         }
         let unsuitable = unsuitable.map(|unsuitable| unsuitable.reason);
@@ -162,9 +175,9 @@ impl Service {
         table: &str,
         columns: &[Column],
     ) -> Result<Vec<SampledColumn>, ServiceError> {
-        let model = self.db().access_model().await?;
+        let model = self.core.db.access_model().await?;
         let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
         let timestamp = bound.map(|binding| binding.timestamp);
-        Ok(self.store().sample_keys(database, table, columns, timestamp.as_deref()).await?)
+        Ok(self.core.clickhouse.sample_keys(database, table, columns, timestamp.as_deref()).await?)
     }
 }

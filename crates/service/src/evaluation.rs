@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Span, Verdict};
 
+use crate::core::Core;
 use crate::error::{FieldError, ServiceError};
 use crate::principal::Administrator;
-use crate::service::Service;
 use crate::validate;
 
 /// Maximum number of spans in a request.
@@ -23,7 +23,17 @@ impl Drop for CancelOnDrop {
     }
 }
 
-impl Service {
+/// Evaluation of policies and advice about them.
+#[derive(Clone)]
+pub struct Policies {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Policies {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Evaluates a policy on spans for a user who need not exist. `spans` parses the spans for the current access model.
     /// Reads no data from ClickHouse.
     ///
@@ -43,10 +53,10 @@ impl Service {
             error.pointer.insert_str(0, "/user");
         }
         validate::no_errors(errors)?;
-        let model = self.db().access_model().await?;
+        let model = self.core.db.access_model().await?;
         let cancel = CancelOnDrop(Arc::default());
         let stopped = Arc::clone(&cancel.0);
-        let evaluated = self.analysis().run(move || {
+        let evaluated = self.core.permits.analysis.run(move || {
             let refused = |diagnostics: Vec<_>| {
                 diagnostics.into_iter().map(|found| FieldError::policy("/expression", found)).collect()
             };

@@ -24,11 +24,12 @@ use crate::audit::Outcome;
 use crate::audit_detail;
 use crate::authority::Authority;
 use crate::error::ServiceError;
+use crate::evaluation::Policies;
 use crate::open_audit_record::{OpenAuditRecord, PreparedRead};
 use crate::principal::{Administrator, Principal};
 use crate::query_limit::QueryContext;
-use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
+use crate::traces::Traces;
 use crate::traces::{AuthorizedTrace, trace_not_found};
 use crate::users::find_user;
 
@@ -231,7 +232,7 @@ pub struct OwnAccess {
     pub tools: Option<Vec<String>>,
 }
 
-impl Service {
+impl Traces {
     /// Explains why the caller can see a trace; or, for administrators, why `user` can or cannot. With `read`, the
     /// explanation for administrators contains the deciding parts of each expression.
     ///
@@ -258,7 +259,7 @@ impl Service {
                 .await;
         };
         let admin = principal.require_admin();
-        let admin = self.audit_denial(principal, TRACES_EXPLAIN, Some(trace_id), admin).await?;
+        let admin = self.core.audit_denial(principal, TRACES_EXPLAIN, Some(trace_id), admin).await?;
         self.explain_user(&admin, trace_id, user, read).await
     }
 
@@ -272,12 +273,12 @@ impl Service {
         let prepare = || {
             let prepared = async move {
                 // One snapshot: the user's roles and the model under which they are evaluated must belong together.
-                let mut tx = self.db().begin_read().await?;
-                let authority = self.admin_authority(&mut tx, admin).await?;
+                let mut tx = self.core.db.begin_read().await?;
+                let authority = self.core.admin_authority(&mut tx, admin).await?;
                 let user = find_user(&mut tx, user).await?;
                 let roles = tx.roles_of_user(&user.id).await?;
                 drop(tx);
-                let access = self.access_even_if_broken(authority).await?;
+                let access = self.core.access_even_if_broken(authority).await?;
                 let mut detail = access.decision_inputs.clone();
                 if let Value::Object(members) = &mut detail {
                     members.insert("explained".to_owned(), user_decision_inputs(&user, &roles));
@@ -289,11 +290,11 @@ impl Service {
         };
         let started = Instant::now();
         let (access, inputs, open_audit_record) =
-            self.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
-        let query_context = self.query_context(&access, None, &[]);
+            self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
+        let query_context = self.core.query_context(&access, None, &[]);
         let selection = match access.find(trace_id).await {
             Ok(Some(selection)) => Some(selection),
-            Ok(None) if self.may_sample_traces() => None,
+            Ok(None) if Policies::new(&self.core).may_sample_traces() => None,
             Ok(None) => return Err(trace_not_found(open_audit_record, started).await),
             Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
@@ -383,19 +384,20 @@ impl Service {
     /// As for authentication, [`ServiceError::TooManyQueries`], or a failure of the application database.
     pub async fn own_access(&self, principal: &Principal) -> Result<OwnAccess, ServiceError> {
         // Policies are compiled as for a query, so the call counts towards the user's limit on concurrent queries.
-        let permit = self.queries().try_acquire(principal.user_id()).ok_or(ServiceError::TooManyQueries);
-        let permit = self.audit_denial(principal, TRACES_EXPLAIN, None, permit).await?;
-        let mut tx = self.db().begin_read().await?;
-        let authority = Arc::new(self.authority(&mut tx, principal).await?);
+        let permit =
+            self.core.permits.queries.try_acquire(principal.user_id()).ok_or(ServiceError::TooManyQueries);
+        let permit = self.core.audit_denial(principal, TRACES_EXPLAIN, None, permit).await?;
+        let mut tx = self.core.db.begin_read().await?;
+        let authority = Arc::new(self.core.authority(&mut tx, principal).await?);
         drop(tx);
         let admin = authority.principal.is_admin();
-        let (inputs, compiled) = (PolicyInputs::caller(&authority), self.compiled());
+        let (inputs, compiled) = (PolicyInputs::caller(&authority), Arc::clone(&self.core.compiled));
         let work = move || {
             // Held until the work ends, also if the client disconnects.
             let _permit = permit;
             UserPolicies::new(inputs, &compiled)
         };
-        let applied = self.compilation().run(work).await?;
+        let applied = self.core.permits.compilation.run(work).await?;
         let mut words =
             applied.all().map(|policy| policies::requirement_in_words(policy.as_ref().ok(), admin));
         let roles = applied.inputs.roles.iter().map(|role| {
@@ -421,8 +423,8 @@ impl Service {
         &self,
         inputs: PolicyInputs,
     ) -> Result<UserPolicies, ServiceError> {
-        let compiled = self.compiled();
-        self.compilation().run(move || UserPolicies::new(inputs, &compiled)).await
+        let compiled = Arc::clone(&self.core.compiled);
+        self.core.permits.compilation.run(move || UserPolicies::new(inputs, &compiled)).await
     }
 }
 

@@ -17,8 +17,8 @@ use crate::error::{ServiceError, unknown};
 use crate::open_audit_record::PreparedRead;
 use crate::principal::Principal;
 use crate::query_input;
-use crate::service::Service;
 use crate::tools::TRACES_VALUES;
+use crate::traces::Traces;
 
 /// Number of traces that are always sampled, if there are so many: the size of a page.
 const SMALL_SAMPLE_TRACES: u32 = 50;
@@ -81,7 +81,7 @@ struct Plan {
     limit: u32,
 }
 
-impl Service {
+impl Traces {
     /// Returns the most frequent values of a field in the newest traces that the caller may see.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Service {
     ) -> Result<FieldValuesAnswer, ServiceError> {
         let prepare = || self.prepare_values(principal, &request).boxed();
         let (access, plan, mut open_audit_record) =
-            self.begin_read(principal, TRACES_VALUES, None, prepare).await?;
+            self.core.begin_read(principal, TRACES_VALUES, None, prepare).await?;
         let mut answer = FieldValuesAnswer {
             reference: plan.field.field.to_string(),
             logical: plan.field.logical,
@@ -120,7 +120,7 @@ impl Service {
         // A field that every span has needs no condition.
         let in_every_span = matches!(lower_condition(&has_value), Predicate::True);
         let filter = Filter { conditions: if in_every_span { Vec::new() } else { vec![has_value] } };
-        let query_context = self.query_context(&access, Some(plan.window), &filter.conditions);
+        let query_context = self.core.query_context(&access, Some(plan.window), &filter.conditions);
         let sample = |limit| SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -170,8 +170,8 @@ impl Service {
         request: &FieldValuesRequest,
     ) -> Result<PreparedRead<Plan>, ServiceError> {
         let limit = query_input::limit(request.limit, DEFAULT_VALUES, MAX_VALUES)?;
-        let window = query_input::first_window(request.from, request.to, self.now())?;
-        let access = self.access(principal).await?;
+        let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let access = self.core.access(principal).await?;
         let authority = access.authority.as_ref();
         let field =
             listable_field("/ref", &request.reference, &authority.model, authority.principal.is_admin())?

@@ -6,11 +6,11 @@ use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
 use tracewarden_tracestore::{Column, adoption_error};
 
+use crate::discovery::Source;
 use crate::error::{FieldError, ServiceError};
 use crate::model_change::{check_version, resolve};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::service::Service;
 use crate::validate;
 
 /// A field to mark.
@@ -33,7 +33,7 @@ pub struct FieldMark {
 const FIELDS_MAX: usize = 1_000;
 const NAME_MAX_CHARS: usize = 512;
 
-impl Service {
+impl Source {
     /// Replaces all marked fields in one step. An identical list makes no change.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<CurrentModel, ServiceError> {
         let result = self.put_fields_inner(admin, marks, if_match).await;
-        self.audit_denial(admin, "schema.put_fields", None, result).await
+        self.core.audit_denial(admin, "schema.put_fields", None, result).await
     }
 
     async fn put_fields_inner(
@@ -56,12 +56,12 @@ impl Service {
         marks: Vec<FieldMark>,
         if_match: Option<IfMatch>,
     ) -> Result<CurrentModel, ServiceError> {
-        let current = self.db().current_model().await?;
+        let current = self.core.db.current_model().await?;
         check_version(if_match.clone(), &current)?;
         let current = current.model;
         let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
         check_field_count(&marks)?;
-        let columns = self.store().columns(&binding.database, &binding.table).await?;
+        let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
         if columns.is_empty() {
             let detail = "the bound table no longer exists".to_owned();
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
@@ -69,7 +69,7 @@ impl Service {
         let fields = resolve_marks(marks, &columns)?;
         self.compare_adopted(&binding, &current, &fields).await?;
         let next = AccessModel { version: current.version, binding: Some(binding), fields };
-        self.put_model(admin, "schema.put_fields", &current, next, if_match).await
+        self.core.put_model(admin, "schema.put_fields", &current, next, if_match).await
     }
 }
 

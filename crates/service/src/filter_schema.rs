@@ -5,8 +5,8 @@ use tracewarden_model::{LogicalType, MarkedField, Operator};
 
 use crate::error::ServiceError;
 use crate::principal::Principal;
-use crate::service::Service;
 use crate::settings::Limits;
+use crate::traces::Traces;
 
 /// Field, as visible to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,14 +44,14 @@ const DESCRIPTION: &str = "All conditions of a filter must match (AND). A condit
 the trace satisfies it; each condition may be satisfied by another span. Without conditions every trace in the time \
 range that you may see matches.";
 
-impl Service {
+impl Traces {
     /// Returns the fields that the caller may use in a filter. A field that is only a policy input is hidden from users who
     /// are not administrators: its name would reveal how access is decided.
     ///
     /// # Errors
     /// When the application database fails.
     pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema, ServiceError> {
-        let CurrentModel { version, model } = self.db().current_model().await?;
+        let CurrentModel { version, model } = self.core.db.current_model().await?;
         let admin = principal.is_admin();
         let fields = model
             .fields
@@ -59,7 +59,7 @@ impl Service {
             .filter(|field| field.filterable || admin)
             .map(|field| descriptor(field, admin))
             .collect();
-        let limits = self.settings().limits;
+        let limits = self.core.settings.limits;
         Ok(FilterSchema { fields, version, limits, description: DESCRIPTION })
     }
 }

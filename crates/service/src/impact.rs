@@ -10,6 +10,8 @@ mod comparison_batches;
 mod preview;
 mod subjects;
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
@@ -22,11 +24,12 @@ use tracewarden_tracestore::{ClickHouseError, CollateralQuery, Cost, Difference,
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::collateral_access::{CollateralGroupBy, MAX_COLLATERAL_VALUES, MemberGroups};
+use crate::core::Core;
 use crate::error::ServiceError;
+use crate::evaluation::Policies;
 use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
 use crate::query_limit::{QueryContext, QueryLimit};
-use crate::service::Service;
 pub(crate) use comparison_batches::hash;
 use comparison_batches::{Batch, batches};
 
@@ -136,7 +139,17 @@ pub struct ImpactAnswer {
     pub notes: Vec<String>,
 }
 
-impl Service {
+/// What changes of roles and policies do.
+#[derive(Clone)]
+pub struct Analysis {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Analysis {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Computes the impact of a change. Recorded before ClickHouse is queried.
     ///
     /// # Errors
@@ -156,8 +169,9 @@ impl Service {
             };
             prepared.boxed()
         };
-        let (access, (), mut open_audit_record) = self.begin_read(admin, action, target, prepare).await?;
-        let context = self.query_context(&access, Some(window), &[]);
+        let (access, (), mut open_audit_record) =
+            self.core.begin_read(admin, action, target, prepare).await?;
+        let context = self.core.query_context(&access, Some(window), &[]);
         let change = Change { before, after, role, window };
         let deadline = Instant::now() + timeout;
         let compared = async {
@@ -177,15 +191,19 @@ impl Service {
 
     /// Returns the administrator's own access: only ids and values from traces within it are returned.
     pub(crate) async fn counting_access(&self, admin: &Administrator<'_>) -> Result<Access, ServiceError> {
-        let mut tx = self.db().begin_read().await?;
-        let authority = self.admin_authority(&mut tx, admin).await?;
+        let mut tx = self.core.db.begin_read().await?;
+        let authority = self.core.admin_authority(&mut tx, admin).await?;
         drop(tx);
-        self.access_even_if_broken(authority).await
+        self.core.access_even_if_broken(authority).await
     }
 
     /// Returns the set of traces that administrators may count.
     pub(crate) fn counted_traces(&self) -> CountedTraces {
-        if self.may_sample_traces() { CountedTraces::All } else { CountedTraces::Readable }
+        if Policies::new(&self.core).may_sample_traces() {
+            CountedTraces::All
+        } else {
+            CountedTraces::Readable
+        }
     }
 
     /// Runs the comparison; the caller has recorded the request.
@@ -219,7 +237,7 @@ impl Service {
         let mut collateral_error = None;
         let comparison = async {
             // Limits the load on ClickHouse, however many administrators request a preview.
-            let permit = timeout_at(deadline, self.preview_permits().acquire()).await;
+            let permit = timeout_at(deadline, self.core.permits.previews.wait()).await;
             let _permit =
                 permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
             loop {

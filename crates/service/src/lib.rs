@@ -20,9 +20,9 @@ mod authentication;
 mod authority;
 mod binding;
 mod bootstrap;
-mod bounded_work;
 mod change_password;
 mod collateral_access;
+mod core;
 mod cursor;
 mod ddl;
 mod discovery;
@@ -35,13 +35,13 @@ mod filter_schema;
 #[cfg(test)]
 mod fuzz;
 mod impact;
-mod keyed_limiter;
 mod maintenance;
 mod metrics;
 mod model_change;
 mod model_file;
 mod open_audit_record;
 mod passwords;
+mod permits;
 mod policy_advice;
 mod policy_errors;
 mod precondition;
@@ -59,6 +59,7 @@ mod sign_in;
 mod sign_in_limits;
 mod sign_in_throttle;
 mod span_stream;
+mod tasks;
 mod tokens;
 mod tools;
 mod trace_reader;
@@ -67,19 +68,21 @@ mod traces;
 mod user_batches;
 mod user_credentials;
 mod username_characters;
+mod username_key;
 mod users;
 mod validate;
 mod viewers;
 
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
 pub use audit::{Outcome, RecordedCall, is_invisible_or_bidi_control};
-pub use audit_log::{AuditDetail, AuditEntry, AuditPage, AuditQuery};
+pub use audit_log::{AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
 pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
 pub use collateral_access::{CollateralAnswer, CollateralRequest};
-pub use discovery::{ColumnDetail, MemberDetail, TableDetail};
+pub use core::Core;
+pub use discovery::{ColumnDetail, MemberDetail, Source, TableDetail};
 pub use error::{Cause, FieldError, ServiceError, bounded};
-pub use evaluation::EVALUATED_SPANS_MAX;
+pub use evaluation::{EVALUATED_SPANS_MAX, Policies};
 pub use explain::{
     ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole,
     PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
@@ -88,11 +91,14 @@ pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
 pub use fields::FieldMark;
 pub use filter_schema::{FieldDescriptor, FilterSchema};
 pub use impact::{
-    CountedTraces, ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact,
+    Analysis, CountedTraces, ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange,
+    UserImpact,
 };
+pub use maintenance::Maintenance;
 pub use model_file::{
     ChangeKind, ExportedModel, FailedTest, FileField, HistoryEntry, HistoryPage, ImportedModel, LostRole,
-    ModelAt, ModelChange, ModelFile, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests, TestRun,
+    ModelAt, ModelChange, ModelFile, ModelFiles, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests,
+    TestRun,
 };
 pub use passwords::hash_password_phc;
 pub use precondition::IfMatch;
@@ -103,11 +109,11 @@ pub use principal::{
 pub use query_limit::QueryLimit;
 pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
-pub use roles::{PolicyCheck, PutRoleAnswer, RoleDetail};
+pub use roles::{PolicyCheck, PutRoleAnswer, RoleDetail, Roles};
 pub use service::Service;
 pub use sessions::SessionInfo;
 pub use settings::{Limits, PasswordCost, Settings};
-pub use sign_in::{PasswordCredentials, SignInAnswer};
+pub use sign_in::{Account, PasswordCredentials, SignInAnswer};
 pub use span_stream::SpanStream;
 pub use tokens::is_generated_password;
 pub use tools::Tool;
@@ -115,9 +121,9 @@ pub use trace_reader::{BRIEF_SPANS_MAX, TraceReader};
 pub use trace_stats::{TraceStatsAnswer, TraceStatsRequest};
 pub use traces::{
     AnswerBody, PageCursors, PendingQuery, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer,
-    View,
+    Traces, View,
 };
-pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage};
+pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage, Users};
 pub use viewers::{GrantingPolicy, PolicyFailure, Viewer, Viewers};
 
 pub use tracewarden_appdb::{

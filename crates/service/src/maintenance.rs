@@ -2,6 +2,8 @@
 //! numbers changes of the access model that have no version. Every replica does it; if two do it at the same time, the second
 //! finds nothing to do.
 
+use std::sync::Arc;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -10,8 +12,8 @@ use tracewarden_appdb::AUDIT_PRUNE;
 use tracewarden_model::Timestamp;
 
 use crate::audit::{AuditContext, Event, Outcome};
+use crate::core::Core;
 use crate::error::ServiceError;
-use crate::service::Service;
 use crate::sign_in_throttle;
 
 /// Number of records removed in one transaction; other writers wait for it.
@@ -23,7 +25,17 @@ const MAX_INTERVAL: Duration = Duration::from_secs(3_600);
 /// For the shortest retentions, which are only used in tests: each run queues as a writer three times.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Service {
+/// Periodic tasks.
+#[derive(Clone)]
+pub struct Maintenance {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Maintenance {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Runs the maintenance at once and then periodically, until `stop` completes. Failures are logged and retried in the
     /// next run.
     pub async fn maintain(&self, stop: impl Future<Output = ()>) {
@@ -77,11 +89,12 @@ impl Service {
     /// Returns the time until the next run: an hour, or less if the retention is short, minus a random part of up to a
     /// quarter, so that replicas that were started together do not stay synchronised.
     fn next_delay(&self) -> Duration {
-        let retention = self.settings().audit_retention_nanos.map(|nanos| nanos.unsigned_abs() / 24);
+        let retention = self.core.settings.audit_retention_nanos.map(|nanos| nanos.unsigned_abs() / 24);
         let cycle = retention.map_or(MAX_INTERVAL, Duration::from_nanos).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let mut byte = [0_u8; 1];
         // Without randomness replicas run at the same time, which does no harm.
-        let early = self.entropy().fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
+        let early =
+            self.core.entropy.as_ref().fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
         cycle.saturating_sub(cycle.saturating_mul(early) / 1_024)
     }
 
@@ -92,8 +105,8 @@ impl Service {
     /// When the application database fails, or the records to remove differ from those that were written; earlier removals
     /// stay in effect.
     pub async fn prune_audit_once(&self) -> Result<u64, ServiceError> {
-        let Some(retention_nanos) = self.settings().audit_retention_nanos else { return Ok(0) };
-        let before = self.now().saturating_sub(retention_nanos);
+        let Some(retention_nanos) = self.core.settings.audit_retention_nanos else { return Ok(0) };
+        let before = self.core.now().saturating_sub(retention_nanos);
         let mut total: u64 = 0;
         loop {
             match self.prune_audit_transaction(before).await {
@@ -112,7 +125,7 @@ impl Service {
 
     /// Removes records in one transaction; `None` if none is older.
     async fn prune_audit_transaction(&self, before: Timestamp) -> Result<Option<u64>, ServiceError> {
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.core.db.begin_write().await?;
         let Some(pruned) = tx.prune_audit(before, PRUNE_BATCH_RECORDS).await? else { return Ok(None) };
         let event = Event {
             action: AUDIT_PRUNE,
@@ -125,7 +138,7 @@ impl Service {
                 "before": before.to_string(),
             }),
         };
-        AuditContext::service().append(&mut tx, self.now(), None, &event).await?;
+        AuditContext::service().append(&mut tx, self.core.now(), None, &event).await?;
         tx.commit().await?;
         Ok(Some(pruned.removed))
     }
@@ -135,13 +148,13 @@ impl Service {
     /// # Errors
     /// When the application database fails.
     pub async fn delete_expired_sessions_once(&self) -> Result<u64, ServiceError> {
-        let settings = self.settings();
-        let before = |limit: Option<i64>| limit.map(|nanos| self.now().saturating_sub(nanos));
+        let settings = &self.core.settings;
+        let before = |limit: Option<i64>| limit.map(|nanos| self.core.now().saturating_sub(nanos));
         let (created, seen) = (before(settings.session_absolute_nanos), before(settings.session_idle_nanos));
         if created.is_none() && seen.is_none() {
             return Ok(0);
         }
-        let mut tx = self.db().begin_write().await?;
+        let mut tx = self.core.db.begin_write().await?;
         let deleted = tx.delete_expired_sessions(created, seen).await?;
         tx.commit().await?;
         Ok(deleted)
@@ -154,7 +167,7 @@ impl Service {
     /// # Errors
     /// When the application database fails.
     pub async fn number_changes_once(&self) -> Result<bool, ServiceError> {
-        Ok(self.db().record_missed_changes(self.now()).await?)
+        Ok(self.core.db.record_missed_changes(self.core.now()).await?)
     }
 
     /// Deletes the sign-in counters that no longer limit any client.
@@ -162,8 +175,8 @@ impl Service {
     /// # Errors
     /// When the application database fails.
     pub async fn delete_stale_throttles_once(&self) -> Result<(), ServiceError> {
-        let mut tx = self.db().begin_write().await?;
-        tx.delete_stale_throttles(sign_in_throttle::stale_before(self.now())).await?;
+        let mut tx = self.core.db.begin_write().await?;
+        tx.delete_stale_throttles(sign_in_throttle::stale_before(self.core.now())).await?;
         Ok(tx.commit().await?)
     }
 }

@@ -9,10 +9,11 @@ use tracewarden_policy as policy;
 use tracewarden_tracestore::{Column, FieldLookupError, PhysicalField, physical_field};
 
 use crate::audit_detail::difference;
+use crate::core::Core;
 use crate::error::{FieldError, ServiceError, unknown};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::service::{Service, blocking};
+use crate::tasks::blocking;
 
 /// Checks that the precondition names the current binding and fields, or the current access model. Before a table is bound, a
 /// version exists, but no binding that `*` could refer to.
@@ -32,7 +33,7 @@ fn check_model_version(version: u64, current: &CurrentModel) -> Result<(), Servi
     if version == current.version { Ok(()) } else { Err(ServiceError::PreconditionFailed) }
 }
 
-impl Service {
+impl Core {
     /// Creates the history entry for a change of the access model: every writer of roles or models records one in its
     /// transaction, and puts its number into the audit record.
     pub(crate) fn new_change<'a>(
@@ -54,12 +55,12 @@ impl Service {
         current: &AccessModel,
         next: &AccessModel,
     ) -> Result<(WriteTx, Vec<FieldError>), ServiceError> {
-        let seen = self.db().begin_read().await?.roles().await?;
+        let seen = self.db.begin_read().await?.roles().await?;
         let find = |roles: Vec<Role>| {
             let (current, next) = (current.clone(), next.clone());
             move || broken_policies(&roles, &current, &next)
         };
-        let broken = self.model_checks().run(find(seen.clone())).await?;
+        let broken = self.permits.model_checks.run(find(seen.clone())).await?;
         let mut tx = self.begin_change(admin).await?;
         if tx.access_model().await? != *current {
             return Err(ServiceError::PreconditionFailed);

@@ -6,6 +6,8 @@ mod history;
 mod import;
 mod tests;
 
+use std::sync::Arc;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -15,13 +17,15 @@ use tracewarden_model::{AccessModel, Binding, ColumnType, FieldSource, MarkedFie
 use tracewarden_policy::Diagnostic;
 
 use crate::adoption::without_column;
+use crate::core::Core;
+use crate::discovery::Source;
 use crate::error::{FieldError, ServiceError};
 use crate::fields::{FieldMark, check_field_count, is_usable_in_policies, resolve_marks};
+use crate::impact::Analysis;
 use crate::impact::{ImpactAnswer, ImpactInput, ModelSide, timeout};
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{case_conflict, check_role_input, compile_policies};
-use crate::service::Service;
 
 pub use changes::{ChangeKind, ModelChange, ModelPart, PartKind};
 pub use history::{HistoryEntry, HistoryPage, ModelAt};
@@ -169,13 +173,23 @@ struct PreparedImport {
     notes: Vec<String>,
 }
 
-impl Service {
+/// The access model as a file, and its history.
+#[derive(Clone)]
+pub struct ModelFiles {
+    pub(crate) core: Arc<Core>,
+}
+
+impl ModelFiles {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Returns the whole current access model.
     ///
     /// # Errors
     /// When the application database fails.
     pub async fn export_model(&self, _admin: &Administrator<'_>) -> Result<ExportedModel, ServiceError> {
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.core.db.begin_read().await?;
         let version = tx.change_number().await?;
         let state = tx.model_state(None).await?;
         let state = state.ok_or_else(|| ServiceError::internal("there is no access model"))?;
@@ -237,10 +251,10 @@ impl Service {
             before: &side(before),
             after: &side(after),
             role: None,
-            window: query_input::first_window(None, None, self.now())?,
+            window: query_input::first_window(None, None, self.core.now())?,
             timeout,
         };
-        match self.compute_impact(admin, input).await {
+        match Analysis::new(&self.core).compute_impact(admin, input).await {
             Ok(impact) => Ok(Some(impact)),
             Err(
                 error @ (ServiceError::ClickHouse { .. }
@@ -266,7 +280,7 @@ impl Service {
         if removed.is_empty() {
             return Ok(Vec::new());
         }
-        let members = self.db().begin_read().await?.members_of_roles(&removed).await?;
+        let members = self.core.db.begin_read().await?.members_of_roles(&removed).await?;
         let lost = members.into_iter().map(|(role, mut usernames)| {
             let users = usernames.len();
             usernames.truncate(MAX_LISTED_MEMBERS);
@@ -295,8 +309,8 @@ impl Service {
             Ok(PreparedImport { version, before, after, changes, warnings, notes })
         };
         let pool = match mode {
-            Mode::Apply => self.model_checks(),
-            Mode::Plan => self.analysis(),
+            Mode::Apply => &self.core.permits.model_checks,
+            Mode::Plan => &self.core.permits.analysis,
         };
         pool.run(work).await?
     }
@@ -327,9 +341,12 @@ impl Service {
         let marks: Vec<FieldMark> = fields.into_iter().map(|field| field.mark).collect();
         check_field_count(&marks)?;
         notes.extend(
-            self.check_binding(&binding).await.map_err(|error| with_pointer_prefix("/binding", error))?,
+            Source::new(&self.core)
+                .check_binding(&binding)
+                .await
+                .map_err(|error| with_pointer_prefix("/binding", error))?,
         );
-        let columns = self.store().columns(&binding.database, &binding.table).await?;
+        let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
         let fields = resolve_marks(marks, &columns)?;
         let other_table = current
             .binding
@@ -341,7 +358,7 @@ impl Service {
             known.fields = known.fields.into_iter().map(without_column).collect();
         }
         match mode {
-            Mode::Apply => self.compare_adopted(&binding, &known, &fields).await?,
+            Mode::Apply => Source::new(&self.core).compare_adopted(&binding, &known, &fields).await?,
             Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
         }
         let next = AccessModel { version, binding: Some(binding), fields };

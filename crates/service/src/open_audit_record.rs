@@ -9,16 +9,17 @@ use serde_json::{Map, Value, json};
 use crate::access::Access;
 use crate::audit::{AuditContext, Event, Outcome};
 use crate::authority::Authority;
+use crate::core::Core;
 use crate::error::ServiceError;
-use crate::keyed_limiter::Permit;
 use crate::metrics::ReadMeasurement;
+use crate::permits::Permit;
 use crate::principal::{Administrator, Principal};
-use crate::service::{Service, run_to_completion};
+use crate::tasks::run_to_completion;
 
 /// An open audit record. It is completed once: by [`OpenAuditRecord::complete`], or as aborted when it is dropped because the client
 /// disconnected. A crash leaves the outcome `unknown`, never `success`.
 pub(crate) struct OpenAuditRecord {
-    service: Service,
+    core: Arc<Core>,
     context: AuditContext,
     action: &'static str,
     sequence: u64,
@@ -54,7 +55,7 @@ struct DecisionInputs<T> {
 /// preparation takes milliseconds; administrators do not make changes that fast that often.
 const MAX_PREPARATIONS: usize = 4;
 
-impl Service {
+impl Core {
     /// Begins a read of traces: prepares it, and writes the first record in a transaction that checks that the inputs have
     /// not changed since. A caller who was revoked in the meantime is rejected; after other changes the read is prepared
     /// again. Policies are compiled before that transaction, because no other writer can proceed during it.
@@ -64,7 +65,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::TooManyQueries`], those of `prepare` and of authentication; denied and failed calls are recorded.
     pub(crate) async fn begin_read<'a, P>(
-        &self,
+        self: &Arc<Self>,
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
@@ -97,7 +98,7 @@ impl Service {
     /// [`ServiceError::TooManyQueries`], [`ServiceError::Forbidden`] and those of authentication; denied and failed calls are
     /// recorded.
     pub(crate) async fn begin_admin_read(
-        &self,
+        self: &Arc<Self>,
         admin: &Administrator<'_>,
         action: &'static str,
         target: Option<&str>,
@@ -106,7 +107,7 @@ impl Service {
         let prepare = || {
             let detail = detail.clone();
             let decision_inputs = async move {
-                let mut tx = self.db().begin_read().await?;
+                let mut tx = self.db.begin_read().await?;
                 let authority = Arc::new(self.admin_authority(&mut tx, admin).await?);
                 Ok(DecisionInputs { authority, detail, payload: () })
             };
@@ -117,15 +118,15 @@ impl Service {
     }
 
     async fn open_record<'a, T>(
-        &self,
+        self: &Arc<Self>,
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
         prepare: impl Fn() -> BoxFuture<'a, Result<DecisionInputs<T>, ServiceError>> + Send + Sync,
     ) -> Result<(T, OpenAuditRecord), ServiceError> {
         // Counted by user, so that additional sessions or keys do not raise the limit.
-        let permit = self.queries().try_acquire(principal.user_id()).ok_or_else(|| {
-            self.metrics().count_over_limit();
+        let permit = self.permits.queries.try_acquire(principal.user_id()).ok_or_else(|| {
+            self.metrics.count_over_limit();
             ServiceError::TooManyQueries
         });
         let permit = Arc::new(self.audit_denial(principal, action, target, permit).await?);
@@ -133,7 +134,7 @@ impl Service {
             let prepared = self.audit_denial(principal, action, target, prepare().await).await?;
             let DecisionInputs { authority, detail, payload } = prepared;
             let begin = InitialRecord {
-                service: self.clone(),
+                core: Arc::clone(self),
                 authority,
                 permit: Arc::clone(&permit),
                 action,
@@ -161,7 +162,7 @@ impl Service {
 }
 
 struct InitialRecord {
-    service: Service,
+    core: Arc<Core>,
     authority: Arc<Authority>,
     permit: Arc<Permit>,
     action: &'static str,
@@ -172,20 +173,20 @@ struct InitialRecord {
 impl InitialRecord {
     /// Writes the first record; `None` if the decision must be made again.
     async fn write(self) -> Result<Option<OpenAuditRecord>, ServiceError> {
-        let Self { service, authority, permit, action, target, detail } = self;
+        let Self { core, authority, permit, action, target, detail } = self;
         let context = AuditContext::new(&authority.principal);
         let event = Event { action, outcome: Outcome::Unknown, target: target.as_deref(), detail };
-        let mut tx = service.db().begin_write().await?;
-        let current = service.authority(&mut tx, &authority.principal).await?;
+        let mut tx = core.db.begin_write().await?;
+        let current = core.authority(&mut tx, &authority.principal).await?;
         if !current.is_equivalent(&authority) {
             return Ok(None);
         }
-        let sequence = context.append(&mut tx, service.now(), None, &event).await?;
+        let sequence = context.append(&mut tx, core.now(), None, &event).await?;
         tx.commit().await?;
         let (traces, spans, completed) = (0, 0, false);
-        let measurement = service.metrics().start_read(action);
+        let measurement = core.metrics.start_read(action);
         Ok(Some(OpenAuditRecord {
-            service,
+            core,
             context,
             action,
             sequence,
@@ -211,7 +212,7 @@ impl OpenAuditRecord {
         code: Option<&str>,
     ) -> Result<(), ServiceError> {
         let detail = self.detail(code);
-        write(&self.service, &self.context, self.action, self.sequence, outcome, detail).await?;
+        write(&self.core, &self.context, self.action, self.sequence, outcome, detail).await?;
         self.completed = true;
         self.measurement.set_returned(self.traces, self.spans);
         self.measurement.set_outcome(outcome);
@@ -250,12 +251,12 @@ impl Drop for OpenAuditRecord {
         }
         self.measurement.set_returned(self.traces, self.spans);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (service, context, action, sequence) =
-            (self.service.clone(), self.context.clone(), self.action, self.sequence);
+        let (core, context, action, sequence) =
+            (Arc::clone(&self.core), self.context.clone(), self.action, self.sequence);
         let detail = self.detail(None);
         runtime.spawn(async move {
             // If the completion in progress succeeded, the database rejects this one as a duplicate.
-            let written = write(&service, &context, action, sequence, Outcome::Aborted, detail).await;
+            let written = write(&core, &context, action, sequence, Outcome::Aborted, detail).await;
             if let Err(failure) = written {
                 tracing::debug!(log_cause = failure.log_cause(), "an aborted request was not recorded");
             }
@@ -264,7 +265,7 @@ impl Drop for OpenAuditRecord {
 }
 
 async fn write(
-    service: &Service,
+    core: &Core,
     context: &AuditContext,
     action: &'static str,
     sequence: u64,
@@ -272,7 +273,7 @@ async fn write(
     detail: Value,
 ) -> Result<(), ServiceError> {
     let event = Event { action, outcome, target: None, detail };
-    let mut tx = service.db().begin_write().await?;
-    context.append(&mut tx, service.now(), Some(sequence), &event).await?;
+    let mut tx = core.db.begin_write().await?;
+    context.append(&mut tx, core.now(), Some(sequence), &event).await?;
     Ok(tx.commit().await?)
 }

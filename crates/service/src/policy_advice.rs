@@ -20,10 +20,10 @@ use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
 use tracewarden_tracestore::{PolicyCoverage, PolicyCoverageRequest};
 
 use crate::error::ServiceError;
+use crate::evaluation::Policies;
 use crate::policy_advice::traces::Trial;
 use crate::policy_advice::users::Users;
 use crate::principal::Administrator;
-use crate::service::Service;
 
 /// Maximum time that storing a role waits for advice.
 pub(crate) const ROLE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -64,10 +64,10 @@ struct AdviceInputs {
     predicates: Vec<Predicate>,
 }
 
-impl Service {
+impl Policies {
     /// Whether the operator permits sampling of recent traces.
     pub(crate) fn may_sample_traces(&self) -> bool {
-        self.settings().discovery_samples
+        self.core.settings.discovery_samples
     }
 
     /// Records a request for the number of recent traces to which an expression grants access.
@@ -79,8 +79,8 @@ impl Service {
         admin: &Administrator<'_>,
         expression: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(admin).await?;
-        self.record(&mut tx, admin, "policy.check", None, json!({ "expression": expression })).await?;
+        let mut tx = self.core.begin_change(admin).await?;
+        self.core.record(&mut tx, admin, "policy.check", None, json!({ "expression": expression })).await?;
         Ok(tx.commit().await?)
     }
 
@@ -114,7 +114,7 @@ impl Service {
                 if let Some(warnings) = advice.warnings.get_mut(trial.policy)
                     && let Some(policy) = advice_request.policies.get(trial.policy)
                 {
-                    let max_collateral_services = self.settings().overshare_warning;
+                    let max_collateral_services = self.core.settings.overshare_warning;
                     warnings.extend(trial.warnings(
                         policy,
                         &predicates,
@@ -131,7 +131,7 @@ impl Service {
     /// Reads the data about users that the advice needs, and releases the connection.
     async fn load_advice_inputs(&self, advice_request: AdviceRequest) -> Result<AdviceInputs, ServiceError> {
         let any = |test: fn(&CheckedPolicy) -> bool| advice_request.policies.iter().any(test);
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.core.db.begin_read().await?;
         let attributes = if any(|policy| !policy.attributes().is_empty()) {
             // No role has an empty name.
             tx.known_attributes(advice_request.role.as_deref().unwrap_or_default(), MAX_ATTRIBUTE_SETS)
@@ -156,7 +156,7 @@ impl Service {
             let (trials, predicates) = traces::trials(&advice_request.policies, &holders);
             AdviceInputs { advice_request, warnings, trials, predicates }
         };
-        self.analysis().run(inputs).await
+        self.core.permits.analysis.run(inputs).await
     }
 
     /// Counts the traces in a sample of recent ones that the predicates match; returns the best result at the deadline.
@@ -168,12 +168,12 @@ impl Service {
     ) -> Option<PolicyCoverage> {
         let binding = advice_request.model.binding.as_ref().filter(|_| !predicates.is_empty())?;
         let seconds = u32::try_from(advice_request.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
-        let request = PolicyCoverageRequest { binding, predicates, now: self.now(), seconds };
+        let request = PolicyCoverageRequest { binding, predicates, now: self.core.now(), seconds };
         let mut found = None;
         let sample_recent_traces = async {
             // Limits the load on ClickHouse, however many administrators edit policies.
-            let _permit = self.advice_permits().acquire().await;
-            self.store().policy_coverage(request, &mut found).await
+            let _permit = self.core.permits.samples.wait().await;
+            self.core.clickhouse.policy_coverage(request, &mut found).await
         };
         match timeout_at(deadline, sample_recent_traces).await {
             Ok(Ok(())) => {}

@@ -12,7 +12,7 @@ use crate::audit_detail;
 use crate::error::ServiceError;
 use crate::principal::{Administrator, Me};
 use crate::rejected_calls::SessionOnly;
-use crate::service::Service;
+use crate::sign_in::Account;
 use crate::users::find_user;
 use crate::validate;
 
@@ -53,7 +53,7 @@ fn current_preview(user: User) -> Preview {
     Preview { roles, attributes, username: Some(username), user_id: Some(id) }
 }
 
-impl Service {
+impl Account {
     /// Begins a preview in the caller's session.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Service {
         request: PreviewRequest,
     ) -> Result<Me, ServiceError> {
         let result = self.set_preview_inner(admin, request).await;
-        self.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result).await
+        self.core.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result).await
     }
 
     async fn set_preview_inner(
@@ -74,7 +74,7 @@ impl Service {
         request: PreviewRequest,
     ) -> Result<Me, ServiceError> {
         let session = admin.require_session()?;
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let preview = match request {
             PreviewRequest::RolesAndAttributes { roles, attributes } => {
                 let attributes = attributes.unwrap_or_default();
@@ -94,7 +94,8 @@ impl Service {
         let preview = refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
         let detail =
             json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
-        self.record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail)
+        self.core
+            .record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail)
             .await?;
         tx.commit().await?;
         Ok(Me { preview: Some(preview), ..admin.me() })
@@ -106,15 +107,15 @@ impl Service {
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let result = self.clear_preview_inner(admin).await;
-        self.audit_denial(admin, SessionOnly::EndPreview.action(), None, result).await
+        self.core.audit_denial(admin, SessionOnly::EndPreview.action(), None, result).await
     }
 
     async fn clear_preview_inner(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
         let session = admin.require_session()?;
         if session.preview.is_some() {
-            let mut tx = self.begin_change(admin).await?;
+            let mut tx = self.core.begin_change(admin).await?;
             tx.set_session_preview(&session.id, None).await?;
-            self.record(&mut tx, admin, SessionOnly::EndPreview.action(), None, json!({})).await?;
+            self.core.record(&mut tx, admin, SessionOnly::EndPreview.action(), None, json!({})).await?;
             tx.commit().await?;
         }
         Ok(())

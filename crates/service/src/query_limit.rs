@@ -4,8 +4,8 @@ use tracewarden_model::{Condition, Window};
 use tracewarden_tracestore::ClickHouseError;
 
 use crate::access::Access;
+use crate::core::Core;
 use crate::error::ServiceError;
-use crate::service::Service;
 
 /// ClickHouse limits that a query can exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) struct QueryContext {
     suggestion: Option<String>,
 }
 
-impl Service {
+impl Core {
     /// Collects the properties for advice on a read with these conditions.
     pub(crate) fn query_context(
         &self,
@@ -42,7 +42,7 @@ impl Service {
         let suggestion = if is_administrator {
             let conditions = conditions.iter().map(|condition| &condition.field.field);
             let policies = access.scope.referenced_fields().iter().map(|marked| &marked.field);
-            self.helpful_suggestion(&access.binding, conditions.chain(policies))
+            self.clickhouse.helpful_suggestion(&access.binding, conditions.chain(policies))
         } else {
             None
         };

@@ -1,11 +1,13 @@
 //! Records of calls that the transport rejects before a use case begins.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::audit::{AuditContext, Event, Outcome};
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::principal::{Identity, Principal, Transport};
-use crate::service::Service;
 use crate::tools::Tool;
 
 /// Actions that require a session: a stolen API key must not be able to do them.
@@ -62,13 +64,17 @@ impl RejectedCall<'_> {
     }
 }
 
-impl Service {
+impl Core {
     /// Records a call of a tool that no use case records, because it reads no traces. The call must not be answered if this
     /// fails.
     ///
     /// # Errors
     /// When the application database fails.
-    pub async fn record_tool_call(&self, principal: &Principal, tool: Tool) -> Result<(), ServiceError> {
+    pub async fn record_tool_call(
+        self: &Arc<Self>,
+        principal: &Principal,
+        tool: Tool,
+    ) -> Result<(), ServiceError> {
         let action = Tool::call_action(Some(tool));
         let event = Event { action, outcome: Outcome::Success, target: None, detail: json!({}) };
         self.record_in_own_transaction(&AuditContext::new(principal), &event).await
@@ -77,7 +83,7 @@ impl Service {
     /// Records a tool call that was rejected before a use case: the tool is unknown or not permitted for the key, or the
     /// arguments cannot be parsed. Does not fail, like [`Service::record_rejected_call`].
     pub async fn record_rejected_tool_call(
-        &self,
+        self: &Arc<Self>,
         principal: &Principal,
         tool: Option<Tool>,
         code: &'static str,
@@ -91,7 +97,7 @@ impl Service {
     /// Records a call that a known caller may not make: administration, traces, or with an API key an action that requires a
     /// session or is outside its tools. The call stays rejected even if the record cannot be written.
     pub async fn record_rejected_call(
-        &self,
+        self: &Arc<Self>,
         identity: &Identity,
         error: &ServiceError,
         call: RejectedCall<'_>,
@@ -107,7 +113,12 @@ impl Service {
 
     /// Records a request for traces or for a change that the caller may make, but that could not be parsed; `code` is that of
     /// the answer. Does not fail, like [`Service::record_rejected_call`].
-    pub async fn record_unparsable_call(&self, identity: &Identity, code: &str, call: RejectedCall<'_>) {
+    pub async fn record_unparsable_call(
+        self: &Arc<Self>,
+        identity: &Identity,
+        code: &str,
+        call: RejectedCall<'_>,
+    ) {
         let action = match call.session_only {
             _ if identity.info.via == Transport::Mcp => Tool::call_action(None),
             Some(what) => what.action(),

@@ -1,17 +1,22 @@
 //! Roles and their policies.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
 use tracewarden_tracestore::display_sql;
 
+use crate::core::Core;
 use crate::error::{FieldError, ServiceError};
+use crate::evaluation::Policies;
 use crate::model_change::no_change_detail;
 use crate::policy_advice::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
-use crate::service::{Service, blocking};
+use crate::tasks::blocking;
+
 use crate::validate;
 
 const POLICIES_MAX: usize = 100;
@@ -53,7 +58,17 @@ pub struct PolicyCheck {
     pub recent_traces: Option<u64>,
 }
 
-impl Service {
+/// Roles.
+#[derive(Clone)]
+pub struct Roles {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Roles {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Creates or replaces a role; takes effect with each holder's next request. Identical policies make no change.
     ///
     /// # Errors
@@ -67,9 +82,10 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<PutRoleAnswer, ServiceError> {
         let result = self.put_role_inner(admin, name, policies, if_match).await;
-        let (mut stored, advice_request) = self.audit_denial(admin, "role.put", Some(name), result).await?;
+        let (mut stored, advice_request) =
+            self.core.audit_denial(admin, "role.put", Some(name), result).await?;
         // The change is in effect from here on, with or without advice.
-        let advice = self.advice(admin, advice_request).await;
+        let advice = Policies::new(&self.core).advice(admin, advice_request).await;
         for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
             merge_warnings(warnings, more);
         }
@@ -84,9 +100,10 @@ impl Service {
         admin: &Administrator<'_>,
         policies: Vec<Policy>,
     ) -> Result<(WriteTx, CheckedPolicies), ServiceError> {
-        let model = self.db().access_model().await?;
-        let checks = self.model_checks().run(move || CheckedPolicies::new(policies, model)).await?;
-        let mut tx = self.begin_change(admin).await?;
+        let model = self.core.db.access_model().await?;
+        let checks =
+            self.core.permits.model_checks.run(move || CheckedPolicies::new(policies, model)).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let model = tx.access_model().await?;
         if model == checks.model {
             return Ok((tx, checks));
@@ -128,15 +145,15 @@ impl Service {
             if let Value::Object(members) = &mut detail {
                 members.insert("revision".to_owned(), role.revision.into());
             }
-            self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
+            self.core.record(&mut tx, admin, "role.put", Some(name), detail).await?;
             tx.commit().await?;
             return Ok((
                 PutRoleAnswer { role: role.clone(), created: false, warnings },
                 advice_request(model),
             ));
         }
-        let revision = tx.put_role(name, &policies, self.now()).await?;
-        let change = self.new_change(admin, "role.put", Some(name), model.version);
+        let revision = tx.put_role(name, &policies, self.core.now()).await?;
+        let change = self.core.new_change(admin, "role.put", Some(name), model.version);
         let version = tx.record_change(&change, &[(name, Some(&policies))], None).await?;
         let detail = json!({
             "version": version,
@@ -147,7 +164,7 @@ impl Service {
                 "after": policies_detail(&policies),
             },
         });
-        self.record(&mut tx, admin, "role.put", Some(name), detail).await?;
+        self.core.record(&mut tx, admin, "role.put", Some(name), detail).await?;
         let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role no longer exists"))?;
         tx.commit().await?;
         Ok((PutRoleAnswer { role, created: stored.is_none(), warnings }, advice_request(model)))
@@ -157,8 +174,8 @@ impl Service {
     ///
     /// # Errors
     /// When the application database fails.
-    pub async fn roles(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>, ServiceError> {
-        Ok(self.db().begin_read().await?.roles().await?)
+    pub async fn list(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>, ServiceError> {
+        Ok(self.core.db.begin_read().await?.roles().await?)
     }
 
     /// Returns one role.
@@ -167,7 +184,7 @@ impl Service {
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail, ServiceError> {
         let name = validate::lookup_name(name, "role")?;
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.core.db.begin_read().await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
         let members = tx.role_members(name).await?;
         Ok(RoleDetail { role, members })
@@ -185,7 +202,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
         let result = self.delete_role_inner(admin, name, if_match).await;
-        self.audit_denial(admin, "role.delete", Some(name), result).await
+        self.core.audit_denial(admin, "role.delete", Some(name), result).await
     }
 
     async fn delete_role_inner(
@@ -199,7 +216,7 @@ impl Service {
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
         let name = validate::lookup_name(name, "role")?;
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
         if let Some(if_match) = if_match {
             if_match.check(Some(role.revision))?;
@@ -207,7 +224,7 @@ impl Service {
         let members = tx.role_members(name).await?;
         tx.delete_role(name).await?;
         let model_version = tx.access_model().await?.version;
-        let change = self.new_change(admin, "role.delete", Some(name), model_version);
+        let change = self.core.new_change(admin, "role.delete", Some(name), model_version);
         let version = tx.record_change(&change, &[(name, None)], None).await?;
         let detail = json!({
             "version": version,
@@ -215,7 +232,7 @@ impl Service {
             "members": members,
             "policies": policies_detail(&role.policies),
         });
-        self.record(&mut tx, admin, "role.delete", Some(name), detail).await?;
+        self.core.record(&mut tx, admin, "role.delete", Some(name), detail).await?;
         Ok(tx.commit().await?)
     }
 
@@ -231,14 +248,14 @@ impl Service {
         expression: &str,
         recent_traces: bool,
     ) -> Result<PolicyCheck, ServiceError> {
-        let model = self.db().access_model().await?;
+        let model = self.core.db.access_model().await?;
         let text = expression.to_owned();
         let caller = Caller {
             username: admin.username().to_owned(),
             roles: admin.user.roles.clone(),
             attributes: admin.user.attributes.clone(),
         };
-        let analysed = self.analysis().run(move || match policy::check(&text, &model) {
+        let analysed = self.core.permits.analysis.run(move || match policy::check(&text, &model) {
             Ok(checked) => {
                 let check = PolicyCheck {
                     fields: checked.fields(),
@@ -252,15 +269,15 @@ impl Service {
         });
         let (mut check, checked, model) = analysed.await?;
         let Some(checked) = checked else { return Ok(check) };
-        let recent_traces = recent_traces && self.may_sample_traces();
+        let recent_traces = recent_traces && Policies::new(&self.core).may_sample_traces();
         if recent_traces {
-            let result = self.record_policy_check(admin, expression).await;
-            self.audit_denial(admin, "policy.check", None, result).await?;
+            let result = Policies::new(&self.core).record_policy_check(admin, expression).await;
+            self.core.audit_denial(admin, "policy.check", None, result).await?;
         }
         let policies = vec![checked];
         let advice_request =
             AdviceRequest { role: None, policies, model, recent_traces, timeout: CHECK_TIMEOUT };
-        let advice = self.advice(admin, advice_request).await;
+        let advice = Policies::new(&self.core).advice(admin, advice_request).await;
         check.recent_traces = advice.recent_traces;
         merge_warnings(&mut check.warnings, advice.warnings.into_iter().flatten());
         Ok(check)

@@ -6,7 +6,7 @@ use tracewarden_model::Timestamp;
 
 use crate::error::ServiceError;
 use crate::principal::{Identity, Principal, VerifiedCredential};
-use crate::service::Service;
+use crate::sign_in::Account;
 use crate::validate;
 
 /// Session, as its user or an administrator sees it.
@@ -41,13 +41,13 @@ impl SessionInfo {
     }
 }
 
-impl Service {
+impl Account {
     /// Returns the caller's sessions, newest first.
     ///
     /// # Errors
     /// When the application database fails.
     pub async fn my_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, ServiceError> {
-        let sessions = self.db().begin_read().await?.sessions_of_user(principal.user_id()).await?;
+        let sessions = self.core.db.begin_read().await?.sessions_of_user(principal.user_id()).await?;
         Ok(sessions.into_iter().map(|session| SessionInfo::new(session, principal)).collect())
     }
 
@@ -57,15 +57,15 @@ impl Service {
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
         let result = self.end_my_session_inner(principal, id).await;
-        self.audit_denial(principal, "session.end", Some(id), result).await
+        self.core.audit_denial(principal, "session.end", Some(id), result).await
     }
 
     async fn end_my_session_inner(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(principal).await?;
+        let mut tx = self.core.begin_change(principal).await?;
         if !tx.delete_session(principal.user_id(), validate::lookup_name(id, "session")?).await? {
             return Err(ServiceError::NotFound { what: "session" });
         }
-        self.record(&mut tx, principal, "session.end", Some(id), json!({})).await?;
+        self.core.record(&mut tx, principal, "session.end", Some(id), json!({})).await?;
         Ok(tx.commit().await?)
     }
 }

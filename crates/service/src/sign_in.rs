@@ -1,5 +1,7 @@
 //! Sign-in and sign-out.
 
+use std::sync::Arc;
+
 use std::fmt;
 
 use secrecy::ExposeSecret as _;
@@ -8,10 +10,13 @@ use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
 
 use crate::Secret;
 use crate::audit::{AuditContext, Event, Outcome, sanitize};
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::principal::{Identity, Me, RequestInfo, VerifiedCredential};
 use crate::rejected_calls::SessionOnly;
-use crate::service::{Service, run_to_completion};
+use crate::tasks::run_to_completion;
+
+use crate::sign_in_limits::TOO_MANY_SIGN_INS;
 use crate::sign_in_throttle::{self, Block, SignInAttempt};
 use crate::tokens;
 use crate::validate;
@@ -61,7 +66,17 @@ const SESSIONS_PER_USER_MAX: u32 = 1_000;
 /// both renew it.
 const VERIFICATIONS_MAX: usize = 2;
 
-impl Service {
+/// The caller's own sessions, keys, password and preview.
+#[derive(Clone)]
+pub struct Account {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Account {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Creates a session.
     ///
     /// An unknown name, a wrong password and a disabled user get the same answer and take the same number of hashes.
@@ -74,17 +89,18 @@ impl Service {
         credentials: PasswordCredentials,
         info: RequestInfo,
     ) -> Result<SignInAnswer, ServiceError> {
-        let service = self.clone();
+        let account = self.clone();
         // Runs in its own task, which continues after the client disconnects: an attacker who guesses passwords must not
         // avoid the audit record by disconnecting before the answer.
         let sign_in_task = async move {
-            let attempt = SignInAttempt::new(&credentials.username, info.client_ip, service.username_key());
+            let attempt =
+                SignInAttempt::new(&credentials.username, info.client_ip, &account.core.username_key);
             // Checked before the first statement: a flood of sign-ins would exhaust the application database for all users.
-            let result = match service.sign_in_limiter().try_acquire(attempt.address()) {
-                Ok(_permit) => service.attempt_sign_in(credentials, attempt, info).await,
-                Err(refusal) => Err(refusal),
+            let result = match account.core.permits.sign_ins.try_acquire(attempt.address()) {
+                Some(_permit) => account.attempt_sign_in(credentials, attempt, info).await,
+                None => Err(TOO_MANY_SIGN_INS),
             };
-            service.metrics().sign_in(&result);
+            account.core.metrics.sign_in(&result);
             result
         };
         run_to_completion(sign_in_task).await
@@ -97,8 +113,8 @@ impl Service {
         info: RequestInfo,
     ) -> Result<SignInAnswer, ServiceError> {
         let name = credentials.username.as_str();
-        let mut tx = self.db().begin_read().await?;
-        let now = self.now();
+        let mut tx = self.core.db.begin_read().await?;
+        let now = self.core.now();
         if let Some(block) =
             Block::active_for(&attempt, &mut tx, now).await?.filter(|block| block.is_recorded)
         {
@@ -125,13 +141,13 @@ impl Service {
         let mut user = user;
         for verification in 1..=VERIFICATIONS_MAX {
             let stored = user.as_ref().map(|user| &user.password_hash);
-            let verified = self.passwords().verify(credentials.password.clone(), stored).await?;
+            let verified = self.core.passwords.verify(credentials.password.clone(), stored).await?;
             let reason = match user {
                 Some(found) if verified.is_match() && !found.disabled => {
                     // The password is known only now: a hash with a lower cost, or not of the password's normal form, is
                     // replaced.
                     let password = credentials.password.clone();
-                    let renewed = self.passwords().renew(password, &found.password_hash, verified).await?;
+                    let renewed = self.core.passwords.renew(password, &found.password_hash, verified).await?;
                     match self.open_session(&found, renewed, &creation).await? {
                         SessionOutcome::Created(answer) => return Ok(*answer),
                         SessionOutcome::UserChanged(Some(current)) if verification < VERIFICATIONS_MAX => {
@@ -161,11 +177,11 @@ impl Service {
         const PAGE: u32 = 10_000;
         let mut after = String::new();
         loop {
-            let hashes = self.db().begin_read().await?.password_hashes(&after, PAGE).await?;
+            let hashes = self.core.db.begin_read().await?.password_hashes(&after, PAGE).await?;
             let Some((last, _)) = hashes.last() else { return Ok(()) };
             after.clone_from(last);
             for (_, hash) in &hashes {
-                self.passwords().register_cost(hash)?;
+                self.core.passwords.register_cost(hash)?;
             }
         }
     }
@@ -174,7 +190,7 @@ impl Service {
         let detail = json!({ "reason": reason });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
         let mut tx = self.begin_sign_in_write().await?;
-        context.append(&mut tx, self.now(), None, &event).await?;
+        context.append(&mut tx, self.core.now(), None, &event).await?;
         Ok(tx.commit().await?)
     }
 
@@ -185,12 +201,12 @@ impl Service {
         creation: &SessionCreation,
     ) -> Result<SessionOutcome, ServiceError> {
         let SessionCreation { attempt, context, info } = creation;
-        let token = tokens::session_token(self.entropy())?;
-        let id = tokens::id("ses", self.entropy())?;
+        let token = tokens::session_token(self.core.entropy.as_ref())?;
+        let id = tokens::id("ses", self.core.entropy.as_ref())?;
         let client_ip = info.client_ip.map(|address| address.to_canonical().to_string());
         let user_agent = info.user_agent.as_deref().map(sanitize);
         let mut tx = self.begin_sign_in_write().await?;
-        let now = self.now();
+        let now = self.core.now();
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
@@ -241,14 +257,14 @@ impl Service {
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn sign_out(&self, identity: &Identity) -> Result<(), ServiceError> {
         let result = self.sign_out_inner(identity).await;
-        self.audit_denial(identity, SessionOnly::SignOut.action(), None, result).await
+        self.core.audit_denial(identity, SessionOnly::SignOut.action(), None, result).await
     }
 
     async fn sign_out_inner(&self, identity: &Identity) -> Result<(), ServiceError> {
         let session = identity.require_session()?;
-        let mut tx = self.begin_change(identity).await?;
+        let mut tx = self.core.begin_change(identity).await?;
         tx.delete_session(identity.user_id(), &session.id).await?;
-        self.record(&mut tx, identity, SessionOnly::SignOut.action(), None, json!({})).await?;
+        self.core.record(&mut tx, identity, SessionOnly::SignOut.action(), None, json!({})).await?;
         Ok(tx.commit().await?)
     }
 

@@ -5,15 +5,14 @@
 
 use std::net::IpAddr;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::json;
-use sha2::Sha256;
 use tracewarden_appdb::{ReadTx, Throttle, WriteTx, fold_username};
 use tracewarden_model::Timestamp;
 
 use crate::audit::{AuditContext, Event, Outcome};
 use crate::error::ServiceError;
-use crate::service::Service;
+use crate::sign_in::Account;
+use crate::username_key::UsernameKey;
 
 const SECOND_NANOS: i64 = 1_000_000_000;
 
@@ -42,25 +41,6 @@ const ADDRESS_RULE: ThrottleRule = ThrottleRule {
     first_wait_seconds: 10,
     longest_wait_seconds: 900,
 };
-
-/// Key of the HMAC under which attempted user names are stored. People type passwords into the name field by mistake: an
-/// attacker who obtains the table could recover them from a plain digest by guessing, which is fast for passwords that people
-/// choose.
-pub(crate) struct UsernameKey(Hmac<Sha256>);
-
-impl UsernameKey {
-    pub(crate) fn new(key: &[u8]) -> Result<Self, ServiceError> {
-        Hmac::new_from_slice(key)
-            .map(Self)
-            .map_err(|_| ServiceError::internal("the stored key of names has the wrong length"))
-    }
-
-    fn digest(&self, name: &str) -> String {
-        let mut mac = self.0.clone();
-        mac.update(name.as_bytes());
-        hex::encode(mac.finalize().into_bytes())
-    }
-}
 
 /// The buckets in which an attempt is counted.
 pub(crate) struct SignInAttempt {
@@ -141,7 +121,7 @@ fn address(client_ip: Option<IpAddr>) -> String {
     }
 }
 
-impl Service {
+impl Account {
     /// Counts an attempt as failed before the password is checked, so that concurrent attempts cannot exceed the limit; a
     /// successful attempt is subtracted again.
     ///
@@ -150,7 +130,7 @@ impl Service {
     pub(crate) async fn reserve_attempt(&self, attempt: &SignInAttempt) -> Result<(), ServiceError> {
         let mut tx = self.begin_sign_in_write().await?;
         // Read here, because waiting for earlier writers took time.
-        let now = self.now();
+        let now = self.core.now();
         if let Some(block) = Block::active_for(attempt, &mut tx, now).await? {
             return Err(block.to_error(now));
         }
@@ -170,7 +150,7 @@ impl Service {
         attempt: &SignInAttempt,
     ) -> Result<(), ServiceError> {
         let mut tx = self.begin_sign_in_write().await?;
-        let now = self.now();
+        let now = self.core.now();
         let Some(block) = Block::active_for(attempt, &mut tx, now).await?.filter(|block| !block.is_recorded)
         else {
             return Ok(());

@@ -1,6 +1,7 @@
 //! A trace that one request reads in several ways, under one audit record.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracewarden_model::Filter;
@@ -10,11 +11,14 @@ use tracewarden_tracestore::{
 
 use crate::access::Access;
 use crate::audit::Outcome;
+use crate::core::Core;
 use crate::error::ServiceError;
 use crate::open_audit_record::OpenAuditRecord;
+use crate::permits::Permit;
 use crate::principal::Principal;
 use crate::query_limit::QueryContext;
-use crate::service::{Service, SpanPermit};
+use crate::traces::Traces;
+
 use crate::tools::TRACES_GET;
 use crate::traces::{AuthorizedTrace, SchemaEcho};
 
@@ -40,12 +44,12 @@ pub struct TraceReader {
     open_audit_record: Option<OpenAuditRecord>,
     columns: Option<Vec<String>>,
     /// Acquired when more than [`MAX_SPANS_WITHOUT_PERMIT`] or [`MAX_BYTES_WITHOUT_PERMIT`] are first requested.
-    span_permit: Option<SpanPermit>,
-    service: Service,
+    span_permit: Option<Permit>,
+    core: Arc<Core>,
     user: String,
 }
 
-impl Service {
+impl Traces {
     /// Opens one trace by its id, in any notation. `columns` are those that [`TraceReader::spans`] returns in addition to the
     /// structural ones.
     ///
@@ -68,7 +72,7 @@ impl Service {
             open_audit_record,
             columns,
             span_permit,
-            service: self.clone(),
+            core: Arc::clone(&self.core),
             user,
         })
     }
@@ -198,9 +202,10 @@ impl TraceReader {
         if self.span_permit.is_some() {
             return Ok(());
         }
-        let span_permit = tokio::time::timeout(TIMEOUT, self.service.acquire_span_permit(&self.user)).await;
+        let acquire = self.core.permits.whole_traces.acquire(&self.user);
+        let span_permit = tokio::time::timeout(TIMEOUT, acquire).await;
         let late = || ServiceError::Overloaded { what: "other requests hold many spans in memory" };
-        match span_permit.unwrap_or_else(|_| Err(late())) {
+        match span_permit.map_err(|_| late()).and_then(|permit| permit.ok_or(ServiceError::TooManyQueries)) {
             Ok(span_permit) => self.span_permit = Some(span_permit),
             Err(error) => return Err(self.fail(error).await),
         }

@@ -11,10 +11,10 @@ use crate::field_values::listable_field;
 use crate::open_audit_record::PreparedRead;
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
-use crate::service::Service;
 use crate::settings::Limits;
 use crate::tools::TRACES_STATS;
 use crate::traces::SchemaEcho;
+use crate::traces::Traces;
 
 /// Maximum number of traces that are evaluated; of more, the newest. A decision about this many takes some hundred megabytes
 /// in ClickHouse.
@@ -69,7 +69,7 @@ struct Plan {
     status: Option<String>,
 }
 
-impl Service {
+impl Traces {
     /// Counts and measures the matching traces that the caller may see.
     ///
     /// # Errors
@@ -81,8 +81,8 @@ impl Service {
     ) -> Result<TraceStatsAnswer, ServiceError> {
         let prepare = || self.prepare_stats(principal, &request).boxed();
         let (access, plan, mut open_audit_record) =
-            self.begin_read(principal, TRACES_STATS, None, prepare).await?;
-        let query_context = self.query_context(&access, Some(plan.window), &plan.filter.conditions);
+            self.core.begin_read(principal, TRACES_STATS, None, prepare).await?;
+        let query_context = self.core.query_context(&access, Some(plan.window), &plan.filter.conditions);
         let stats_request = StatsRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -102,7 +102,7 @@ impl Service {
         // The answer is sent in one piece, so the completing record can also precede the first byte.
         open_audit_record.complete(Outcome::Success, None).await?;
         let types = plan.group.iter().map(|field| field.logical).collect();
-        let limits = self.settings().limits;
+        let limits = self.core.settings.limits;
         let (window, status) = (plan.window, plan.status);
         let schema = SchemaEcho { searched_around: access.searched_around(window), ..access.echo() };
         Ok(TraceStatsAnswer { schema, window, stats, types, limits, status })
@@ -113,10 +113,10 @@ impl Service {
         principal: &Principal,
         request: &TraceStatsRequest,
     ) -> Result<PreparedRead<Plan>, ServiceError> {
-        let limits = self.settings().limits;
+        let limits = self.core.settings.limits;
         let limit = query_input::limit(request.limit, DEFAULT_GROUPS, MAX_GROUPS)?;
-        let window = query_input::first_window(request.from, request.to, self.now())?;
-        let access = self.access(principal).await?;
+        let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let access = self.core.access(principal).await?;
         let authority = access.authority.as_ref();
         let (model, admin) = (&authority.model, authority.principal.is_admin());
         let filter = query_input::filter(&request.conditions, model, admin, &limits)?;

@@ -1,5 +1,7 @@
 //! Reading of traces: applies the request within the caller's policies, and records it before and after.
 
+use std::sync::Arc;
+
 use futures::{FutureExt as _, TryFutureExt as _, stream};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
@@ -11,13 +13,13 @@ use tracewarden_tracestore::{
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::authority::Authority;
+use crate::core::Core;
 use crate::cursor::{Cursor, Fingerprint};
 use crate::error::ServiceError;
 use crate::open_audit_record::{OpenAuditRecord, PreparedRead};
 use crate::principal::Principal;
 use crate::query_input::{self, conditions_detail};
 use crate::query_limit::QueryContext;
-use crate::service::Service;
 use crate::span_stream::{SpanStream, with_audit_record};
 use crate::tools::{TRACES_GET, TRACES_QUERY};
 
@@ -124,7 +126,17 @@ pub(crate) async fn trace_not_found(
     ServiceError::TraceNotFound
 }
 
-impl Service {
+/// Reads of traces.
+#[derive(Clone)]
+pub struct Traces {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Traces {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Returns a page of the traces that the caller may see.
     ///
     /// # Errors
@@ -150,8 +162,8 @@ impl Service {
         let prepare = || self.prepare(principal, &request).boxed();
         // The record exists from here on: durable before anything is searched or shown.
         let (access, plan, open_audit_record) =
-            self.begin_read(principal, TRACES_QUERY, None, prepare).await?;
-        Ok(PendingQuery { service: self.clone(), access, plan, open_audit_record })
+            self.core.begin_read(principal, TRACES_QUERY, None, prepare).await?;
+        Ok(PendingQuery { traces: self.clone(), access, plan, open_audit_record })
     }
 
     /// Returns one trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
@@ -186,7 +198,7 @@ impl Service {
     ) -> Result<AuthorizedTrace, ServiceError> {
         let started = Instant::now();
         let prepare = || {
-            let prepared = self.access(principal).and_then(|access| async move {
+            let prepared = self.core.access(principal).and_then(|access| async move {
                 if let Some(columns) = columns {
                     let checked = access.store.check_columns(&access.binding, columns).await;
                     checked.map_err(|error| query_input::point_to_column(error, columns))?;
@@ -197,8 +209,8 @@ impl Service {
             prepared.boxed()
         };
         let (access, (), mut open_audit_record) =
-            self.begin_read(principal, action, Some(trace_id), prepare).await?;
-        let query_context = self.query_context(&access, None, &[]);
+            self.core.begin_read(principal, action, Some(trace_id), prepare).await?;
+        let query_context = self.core.query_context(&access, None, &[]);
         let selection = match access.find(trace_id).await {
             Ok(Some(selection)) => selection,
             Ok(None) => return Err(trace_not_found(open_audit_record, started).await),
@@ -216,22 +228,22 @@ impl Service {
         principal: &Principal,
         request: &QueryRequest,
     ) -> Result<PreparedRead<Plan>, ServiceError> {
-        let limits = self.settings().limits;
+        let limits = self.core.settings.limits;
         let limit = query_input::limit(request.limit, limits.default_limit, limits.max_limit)?;
-        let access = self.access(principal).await?;
+        let access = self.core.access(principal).await?;
         let Authority { principal, model, .. } = access.authority.as_ref();
         let filter = query_input::filter(&request.conditions, model, principal.is_admin(), &limits)?;
         let fingerprint = Fingerprint::new(&request.conditions, &access.binding, principal);
         let after = match &request.cursor {
             None => None,
             Some(text) => {
-                let cursor = self.cursors().open(text)?;
+                let cursor = self.core.cursors.open(text)?;
                 cursor.check(&fingerprint)?;
                 Some(cursor)
             }
         };
         let window = match &after {
-            None => query_input::first_window(request.from, request.to, self.now())?,
+            None => query_input::first_window(request.from, request.to, self.core.now())?,
             Some(cursor) => query_input::later_window(request.from, request.to, cursor.window)?,
         };
         if let Some(columns) = &request.columns {
@@ -256,7 +268,7 @@ impl Service {
 
 /// Query that is permitted and recorded, but not run yet. If it is dropped, the record says `aborted`.
 pub struct PendingQuery {
-    service: Service,
+    traces: Traces,
     access: Access,
     plan: Plan,
     open_audit_record: OpenAuditRecord,
@@ -296,8 +308,8 @@ impl PendingQuery {
         self,
         progress: Option<ProgressCallback>,
     ) -> Result<(QueryAnswer, PageCursors), ServiceError> {
-        let Self { service, access, plan, mut open_audit_record } = self;
-        let query_context = service.query_context(&access, Some(plan.window), &plan.filter.conditions);
+        let Self { traces: reader, access, plan, mut open_audit_record } = self;
+        let query_context = reader.core.query_context(&access, Some(plan.window), &plan.filter.conditions);
         let request = SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -312,7 +324,7 @@ impl PendingQuery {
             Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
         };
         open_audit_record.traces = selection.len() as u64;
-        let page_cursors = match PageCursors::new(&service, &selection, &plan) {
+        let page_cursors = match PageCursors::new(&reader, &selection, &plan) {
             Ok(page_cursors) => page_cursors,
             Err(error) => return Err(open_audit_record.fail(error).await),
         };
@@ -323,7 +335,7 @@ impl PendingQuery {
             searched_around: selection.searched_around(),
             ..access.echo()
         };
-        let body = service.body(&access, &plan, selection, open_audit_record).await?;
+        let body = reader.body(&access, &plan, selection, open_audit_record).await?;
         let next_cursor = page_cursors.next_cursor.clone();
         Ok((QueryAnswer { schema, next_cursor, traces, body }, page_cursors))
     }
@@ -349,7 +361,7 @@ impl SchemaSource {
 
 /// Positions at which a page can be cut.
 pub struct PageCursors {
-    service: Service,
+    traces: Traces,
     fingerprint: Fingerprint,
     window: Window,
     /// Positions of the page's traces.
@@ -358,11 +370,11 @@ pub struct PageCursors {
 }
 
 impl PageCursors {
-    fn new(service: &Service, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
+    fn new(traces: &Traces, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
         let positions = (0..selection.len()).map_while(|index| selection.position(index).cloned()).collect();
         let (fingerprint, window) = (plan.fingerprint, plan.window);
         let mut page_cursors =
-            Self { service: service.clone(), fingerprint, window, positions, next_cursor: None };
+            Self { traces: traces.clone(), fingerprint, window, positions, next_cursor: None };
         page_cursors.next_cursor =
             selection.next().map(|position| page_cursors.seal(position)).transpose()?;
         Ok(page_cursors)
@@ -383,13 +395,13 @@ impl PageCursors {
     }
 
     fn seal(&self, position: &Position) -> Result<String, ServiceError> {
-        let Self { service, fingerprint, window, .. } = self;
+        let Self { traces, fingerprint, window, .. } = self;
         let cursor = Cursor { fingerprint: *fingerprint, window: *window, position: position.clone() };
-        service.cursors().seal(&cursor, service.entropy())
+        traces.core.cursors.seal(&cursor, traces.core.entropy.as_ref())
     }
 }
 
-impl Service {
+impl Traces {
     async fn body(
         &self,
         access: &Access,
@@ -397,7 +409,7 @@ impl Service {
         selection: Selection,
         mut open_audit_record: OpenAuditRecord,
     ) -> Result<AnswerBody, ServiceError> {
-        let query_context = self.query_context(access, Some(plan.window), &plan.filter.conditions);
+        let query_context = self.core.query_context(access, Some(plan.window), &plan.filter.conditions);
         let body = match plan.view {
             View::Spans if selection.is_empty() => {
                 return Ok(AnswerBody::Spans(with_audit_record(

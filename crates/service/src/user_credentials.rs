@@ -5,12 +5,12 @@ use serde_json::json;
 use crate::api_keys::ApiKeyInfo;
 use crate::error::ServiceError;
 use crate::principal::Administrator;
-use crate::service::Service;
 use crate::sessions::SessionInfo;
+use crate::users::Users;
 use crate::users::find_user;
 use crate::validate;
 
-impl Service {
+impl Users {
     /// Returns a user's sessions, newest first.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<Vec<SessionInfo>, ServiceError> {
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
         let sessions = tx.sessions_of_user(&user.id).await?;
         Ok(sessions.into_iter().map(|session| SessionInfo::new(session, admin)).collect())
@@ -37,7 +37,7 @@ impl Service {
         id: &str,
     ) -> Result<(), ServiceError> {
         let result = self.end_user_session_inner(admin, username, id).await;
-        self.audit_denial(admin, "user.end_sessions", Some(username), result).await
+        self.core.audit_denial(admin, "user.end_sessions", Some(username), result).await
     }
 
     async fn end_user_session_inner(
@@ -46,13 +46,13 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
         if !tx.delete_session(&user.id, validate::lookup_name(id, "session")?).await? {
             return Err(ServiceError::NotFound { what: "session" });
         }
         let detail = json!({ "session": id });
-        self.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
         Ok(tx.commit().await?)
     }
 
@@ -66,7 +66,7 @@ impl Service {
         username: &str,
     ) -> Result<(), ServiceError> {
         let result = self.end_user_sessions_inner(admin, username).await;
-        self.audit_denial(admin, "user.end_sessions", Some(username), result).await
+        self.core.audit_denial(admin, "user.end_sessions", Some(username), result).await
     }
 
     async fn end_user_sessions_inner(
@@ -74,11 +74,11 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
         let detail = json!({ "sessions_ended": ended });
-        self.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
         Ok(tx.commit().await?)
     }
 
@@ -91,7 +91,7 @@ impl Service {
         _admin: &Administrator<'_>,
         username: &str,
     ) -> Result<Vec<ApiKeyInfo>, ServiceError> {
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
         Ok(tx.api_keys_of_user(&user.id).await?.into_iter().map(ApiKeyInfo::from).collect())
     }
@@ -107,7 +107,7 @@ impl Service {
         id: &str,
     ) -> Result<(), ServiceError> {
         let result = self.revoke_user_api_key_inner(admin, username, id).await;
-        self.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
+        self.core.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
     }
 
     async fn revoke_user_api_key_inner(
@@ -116,13 +116,13 @@ impl Service {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
         if !tx.delete_api_key(&user.id, validate::lookup_name(id, "API key")?).await? {
             return Err(ServiceError::NotFound { what: "API key" });
         }
         let detail = json!({ "key": id });
-        self.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
         Ok(tx.commit().await?)
     }
 
@@ -136,7 +136,7 @@ impl Service {
         username: &str,
     ) -> Result<(), ServiceError> {
         let result = self.revoke_user_api_keys_inner(admin, username).await;
-        self.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
+        self.core.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
     }
 
     async fn revoke_user_api_keys_inner(
@@ -144,11 +144,11 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
         let revoked = tx.delete_api_keys_of_user(&user.id).await?;
         let detail = json!({ "keys_revoked": revoked });
-        self.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
         Ok(tx.commit().await?)
     }
 }

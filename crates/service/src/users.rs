@@ -1,5 +1,7 @@
 //! Management of users by administrators.
 
+use std::sync::Arc;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
@@ -11,13 +13,14 @@ use tracewarden_model::{AttributeValue, Timestamp};
 
 use crate::Secret;
 use crate::audit_detail;
+use crate::core::Core;
 use crate::error::{FieldError, ServiceError};
 use crate::explain::PolicyInputs;
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::service::Service;
 use crate::tokens;
+use crate::traces::Traces;
 use crate::validate;
 
 /// A user to create.
@@ -148,7 +151,17 @@ async fn end_previews(tx: &mut WriteTx, user_id: &str) -> Result<(), ServiceErro
     Ok(tx.clear_previews_of_user(user_id).await?)
 }
 
-impl Service {
+/// Users and their credentials, for administrators.
+#[derive(Clone)]
+pub struct Users {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Users {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Creates a user with a generated password that must be changed at the first sign-in.
     ///
     /// # Errors
@@ -161,7 +174,7 @@ impl Service {
     ) -> Result<CreatedUser, ServiceError> {
         let username = new.username.clone();
         let result = self.create_user_inner(admin, new).await;
-        self.audit_denial(admin, "user.create", Some(&username), result).await
+        self.core.audit_denial(admin, "user.create", Some(&username), result).await
     }
 
     async fn create_user_inner(
@@ -177,11 +190,11 @@ impl Service {
             // A leaked key must not create administrators who remain after its revocation.
             admin.require_session()?;
         }
-        let initial_password = tokens::password(self.entropy())?;
-        let hash = self.passwords().hash(initial_password.clone()).await?;
-        let id = tokens::id("usr", self.entropy())?;
+        let initial_password = tokens::password(self.core.entropy.as_ref())?;
+        let hash = self.core.passwords.hash(initial_password.clone()).await?;
+        let id = tokens::id("usr", self.core.entropy.as_ref())?;
 
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let mut errors = Vec::new();
         new.roles = validate::roles(&mut tx, new.roles, &mut errors).await?;
         validate::no_errors(errors)?;
@@ -197,7 +210,7 @@ impl Service {
             username: &new.username,
             password_hash: &hash,
             must_change_password: true,
-            created_at: self.now(),
+            created_at: self.core.now(),
             attributes: &new.attributes,
             roles: &new.roles,
         };
@@ -211,7 +224,7 @@ impl Service {
             tx.set_user_disabled(&id, true).await?;
             insert(&mut detail, "disabled", json!(true));
         }
-        self.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
         let user = find_user(&mut tx, &new.username).await?;
         tx.commit().await?;
         Ok(CreatedUser { user: user.into(), initial_password })
@@ -221,7 +234,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the application database.
-    pub async fn users(
+    pub async fn list(
         &self,
         _admin: &Administrator<'_>,
         cursor: Option<&str>,
@@ -236,7 +249,7 @@ impl Service {
             },
         };
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
-        let mut users = self.db().begin_read().await?.users(&after, limit.saturating_add(1)).await?;
+        let mut users = self.core.db.begin_read().await?.users(&after, limit.saturating_add(1)).await?;
         let more = users.len() > limit as usize;
         users.truncate(limit as usize);
         let last = users.last().filter(|_| more).map(|user| fold_username(&user.username));
@@ -251,7 +264,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo, ServiceError> {
-        Ok(find_user(&mut self.db().begin_read().await?, username).await?.into())
+        Ok(find_user(&mut self.core.db.begin_read().await?, username).await?.into())
     }
 
     /// Changes a user's roles or attributes, or disables or enables the user; a user who is disabled loses their sessions.
@@ -270,7 +283,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
         let result = self.update_user_inner(admin, username, change, if_match).await;
-        self.audit_denial(admin, "user.update", Some(username), result).await
+        self.core.audit_denial(admin, "user.update", Some(username), result).await
     }
 
     async fn update_user_inner(
@@ -280,7 +293,7 @@ impl Service {
         mut change: UserChange,
         if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
         if let Some(if_match) = if_match {
             if_match.check(Some(tag(&user)))?;
@@ -332,7 +345,7 @@ impl Service {
         if before && !after {
             require_remaining_administrator(&mut tx).await?;
         }
-        self.record(&mut tx, admin, "user.update", Some(&user.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.update", Some(&user.username), detail).await?;
         let user = find_user(&mut tx, username).await?;
         tx.commit().await?;
         Ok(user.into())
@@ -349,7 +362,7 @@ impl Service {
         username: &str,
     ) -> Result<Secret, ServiceError> {
         let result = self.rotate_password_inner(admin, username).await;
-        self.audit_denial(admin, "user.rotate_password", Some(username), result).await
+        self.core.audit_denial(admin, "user.rotate_password", Some(username), result).await
     }
 
     async fn rotate_password_inner(
@@ -357,9 +370,9 @@ impl Service {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<Secret, ServiceError> {
-        let password = tokens::password(self.entropy())?;
-        let hash = self.passwords().hash(password.clone()).await?;
-        let mut tx = self.begin_change(admin).await?;
+        let password = tokens::password(self.core.entropy.as_ref())?;
+        let hash = self.core.passwords.hash(password.clone()).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
         if user.roles.contains(ADMIN_ROLE) {
             admin.require_session()?;
@@ -367,7 +380,7 @@ impl Service {
         tx.set_user_password(&user.id, &hash, true).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
         let detail = json!({ "sessions_ended": ended });
-        self.record(&mut tx, admin, "user.rotate_password", Some(&user.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.rotate_password", Some(&user.username), detail).await?;
         tx.commit().await?;
         Ok(password)
     }
@@ -384,7 +397,7 @@ impl Service {
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
         let result = self.delete_user_inner(admin, username, if_match).await;
-        self.audit_denial(admin, "user.delete", Some(username), result).await
+        self.core.audit_denial(admin, "user.delete", Some(username), result).await
     }
 
     async fn delete_user_inner(
@@ -393,7 +406,7 @@ impl Service {
         username: &str,
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
         if let Some(if_match) = if_match {
             if_match.check(Some(tag(&user)))?;
@@ -404,7 +417,7 @@ impl Service {
         }
         let attributes = audit_detail::attributes(&user.attributes);
         let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
-        self.record(&mut tx, admin, "user.delete", Some(&user.username), detail).await?;
+        self.core.record(&mut tx, admin, "user.delete", Some(&user.username), detail).await?;
         Ok(tx.commit().await?)
     }
 
@@ -417,12 +430,13 @@ impl Service {
         _admin: &Administrator<'_>,
         username: &str,
     ) -> Result<UserAccess, ServiceError> {
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
         let roles = tx.roles_of_user(&user.id).await?;
         let model = tx.access_model().await?;
         drop(tx);
-        let applied = self.compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
+        let applied =
+            Traces::new(&self.core).compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
         let (in_words, summary) = (applied.in_words(), applied.summary());
         Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, in_words, summary })
     }

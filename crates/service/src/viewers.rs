@@ -15,10 +15,11 @@ use tracewarden_tracestore::ClickHouseError;
 use crate::access::Access;
 use crate::audit::Outcome;
 use crate::error::ServiceError;
+use crate::evaluation::Policies;
 use crate::explain::{ExplainVerdict, PolicyInputs, PolicyMatches, UserPolicies, match_policies};
+use crate::impact::Analysis;
 use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
-use crate::service::Service;
 use crate::tools::TRACES_EXPLAIN;
 use crate::traces::trace_not_found;
 use crate::user_batches::{UserBatches, attribute_bytes, take_batch};
@@ -94,7 +95,7 @@ struct Plan {
     seen: u64,
 }
 
-impl Service {
+impl Analysis {
     /// Returns the users who can see a trace, of all enabled ones.
     ///
     /// # Errors
@@ -104,14 +105,14 @@ impl Service {
         let started = Instant::now();
         let prepare = || {
             let prepared = async move {
-                let mut tx = self.db().begin_read().await?;
-                let authority = self.admin_authority(&mut tx, admin).await?;
+                let mut tx = self.core.db.begin_read().await?;
+                let authority = self.core.admin_authority(&mut tx, admin).await?;
                 let roles = tx.roles().await?;
                 let roles = roles.into_iter().map(|role| (role.name.clone(), role)).collect();
                 let total_users = tx.enabled_users(None).await?;
                 let (seen, _) = tx.audit_head().await?;
                 drop(tx);
-                let access = self.access_even_if_broken(authority).await?;
+                let access = self.core.access_even_if_broken(authority).await?;
                 let mut detail = access.decision_inputs.clone();
                 if let Value::Object(members) = &mut detail {
                     members.insert("explained".to_owned(), json!({ "viewers": total_users }));
@@ -121,10 +122,10 @@ impl Service {
             prepared.boxed()
         };
         let (access, plan, mut open_audit_record) =
-            self.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
-        let query_context = self.query_context(&access, None, &[]);
+            self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
+        let query_context = self.core.query_context(&access, None, &[]);
         let found = match access.find(trace_id).await {
-            Ok(None) if !self.may_sample_traces() => Ok(None),
+            Ok(None) if !Policies::new(&self.core).may_sample_traces() => Ok(None),
             Ok(selection) => {
                 let found = selection.as_ref().and_then(|selection| selection.trace_ids().next());
                 self.evaluate_users(&access, found.unwrap_or(trace_id), plan, found.is_some()).await
@@ -169,7 +170,7 @@ impl Service {
         // The existence of the trace is checked even if there are no users.
         let mut first = true;
         while first || Instant::now() < deadline {
-            let batch = user_batches.next(self.db()).await?;
+            let batch = user_batches.next(&self.core.db).await?;
             if batch.is_none() && !first {
                 break;
             }
@@ -197,7 +198,7 @@ impl Service {
         mut seen: Viewers,
         record: u64,
     ) -> Result<Option<Viewers>, crate::impact::Failure> {
-        seen.changed_meanwhile = self.db().begin_read().await?.access_changed_since(record).await?;
+        seen.changed_meanwhile = self.core.db.begin_read().await?.access_changed_since(record).await?;
         Ok(Some(seen))
     }
 
@@ -212,7 +213,8 @@ impl Service {
         deadline: Instant,
     ) -> Result<BatchOutcome, crate::impact::Failure> {
         let first = seen.users == 0 && cached.by_hash.is_empty();
-        let (roles, model, compiled) = (Arc::clone(roles), access.authority.model.clone(), self.compiled());
+        let (roles, model, compiled) =
+            (Arc::clone(roles), access.authority.model.clone(), Arc::clone(&self.core.compiled));
         let work = move || {
             let apply = |user: User| {
                 let user_roles = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
@@ -220,7 +222,7 @@ impl Service {
             };
             users.into_iter().map(apply).collect::<Vec<UserPolicies>>()
         };
-        let Ok(applied) = timeout_at(deadline, self.analysis().run(work)).await else {
+        let Ok(applied) = timeout_at(deadline, self.core.permits.analysis.run(work)).await else {
             return Ok(BatchOutcome::TimedOut);
         };
         let applied = applied?;

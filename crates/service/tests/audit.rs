@@ -16,22 +16,22 @@ async fn every_change_leaves_one_record() {
     let administrator = admin.require_admin().unwrap();
     let service = &fixture.service;
     let role = || vec![policy("ServiceName == \"pay\"")];
-    service.put_role(&administrator, "pay", role(), None).await.unwrap();
+    service.roles().put_role(&administrator, "pay", role(), None).await.unwrap();
     fixture.user(&admin, "ada", &["pay"]).await;
     let change = UserChange { attributes: Some(team("x")), ..UserChange::default() };
-    service.update_user(&administrator, "ada", change, None).await.unwrap();
+    service.users().update_user(&administrator, "ada", change, None).await.unwrap();
     fixture.api_key(&admin).await;
-    let key = service.my_api_keys(&admin).await.unwrap()[0].id.clone();
-    service.revoke_my_api_key(&admin, &key).await.unwrap();
+    let key = service.account().my_api_keys(&admin).await.unwrap()[0].id.clone();
+    service.account().revoke_my_api_key(&admin, &key).await.unwrap();
     let request = PreviewRequest::User("ada".to_owned());
-    service.set_preview(&administrator, request).await.unwrap();
-    service.end_user_sessions(&administrator, "ada").await.unwrap();
-    service.revoke_user_api_keys(&administrator, "ada").await.unwrap();
-    service.rotate_password(&administrator, "ada").await.unwrap();
-    service.table(&administrator, "otel", "otel_traces").await.unwrap();
-    service.delete_user(&administrator, "ada", None).await.unwrap();
-    service.delete_role(&administrator, "pay", None).await.unwrap();
-    service.sign_out(&admin).await.unwrap();
+    service.account().set_preview(&administrator, request).await.unwrap();
+    service.users().end_user_sessions(&administrator, "ada").await.unwrap();
+    service.users().revoke_user_api_keys(&administrator, "ada").await.unwrap();
+    service.users().rotate_password(&administrator, "ada").await.unwrap();
+    service.source().table(&administrator, "otel", "otel_traces").await.unwrap();
+    service.users().delete_user(&administrator, "ada", None).await.unwrap();
+    service.roles().delete_role(&administrator, "pay", None).await.unwrap();
+    service.account().sign_out(&admin).await.unwrap();
 
     let records = fixture.audit(&admin).await;
     let actions: Vec<&str> = records.iter().rev().map(|entry| entry.action.as_str()).collect();
@@ -80,7 +80,7 @@ async fn pages_and_filters() {
         let _ = fixture.sign_in("ada", "wrong").await;
     }
     let all = fixture.audit(&admin).await;
-    let page = |query| fixture.service.audit(&administrator, query);
+    let page = |query| fixture.service.audit_log().page(&administrator, query);
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {
@@ -102,7 +102,7 @@ async fn pages_and_filters() {
     assert_eq!(count(AuditQuery { actor: text("ada"), action: text("login"), ..every() }).await, 4);
     let by_ada = count(AuditQuery { actor: text("ada"), ..every() }).await;
     assert_eq!(by_ada, 5, "four sign-ins, and the change of the password");
-    let id = fixture.service.user(&administrator, "ada").await.unwrap().id;
+    let id = fixture.service.users().user(&administrator, "ada").await.unwrap().id;
     for actor in ["Ada", "ADA", &id] {
         assert_eq!(count(AuditQuery { actor: text(actor), ..every() }).await, by_ada, "{actor}");
     }
@@ -119,7 +119,7 @@ async fn pages_and_filters() {
     assert_eq!(code(page(AuditQuery { limit: Some(0), ..every() }).await), "invalid_request");
 
     // The deleted user, and the user who has the name now.
-    fixture.service.delete_user(&administrator, "ada", None).await.unwrap();
+    fixture.service.users().delete_user(&administrator, "ada", None).await.unwrap();
     assert_eq!(count(AuditQuery { actor: text("ada"), ..every() }).await, by_ada);
     fixture.user(&admin, "Ada", &[]).await;
     for (actor, found) in [("ada", by_ada + 2), ("Ada", 2), ("ADA", 2), (&id, by_ada)] {
@@ -139,21 +139,24 @@ async fn a_change_whose_record_fails_is_not_made() {
     connection.execute(refuse).await.unwrap();
 
     let change = UserChange { roles: Some(set(&["admin"])), ..UserChange::default() };
-    assert_eq!(code(fixture.service.update_user(&administrator, "ada", change, None).await), "unavailable");
-    assert_eq!(code(fixture.service.delete_user(&administrator, "ada", None).await), "unavailable");
-    assert_eq!(code(fixture.service.delete_role(&administrator, "ghost", None).await), "not_found");
+    assert_eq!(
+        code(fixture.service.users().update_user(&administrator, "ada", change, None).await),
+        "unavailable"
+    );
+    assert_eq!(code(fixture.service.users().delete_user(&administrator, "ada", None).await), "unavailable");
+    assert_eq!(code(fixture.service.roles().delete_role(&administrator, "ghost", None).await), "not_found");
     let new = NewUser { username: "eve".to_owned(), ..NewUser::default() };
-    assert_eq!(code(fixture.service.create_user(&administrator, new).await), "unavailable");
+    assert_eq!(code(fixture.service.users().create_user(&administrator, new).await), "unavailable");
     assert_eq!(code(fixture.sign_in("ada", USER_PASSWORD).await), "unavailable");
     let new = NewApiKey { name: "k".to_owned(), expires_at: None, policy: None, tools: None };
-    assert_eq!(code(fixture.service.create_api_key(&ada, new).await), "unavailable");
+    assert_eq!(code(fixture.service.account().create_api_key(&ada, new).await), "unavailable");
 
     connection.execute("DROP TRIGGER full").await.unwrap();
     connection.close().await.unwrap();
-    assert!(fixture.service.user(&administrator, "ada").await.unwrap().roles.is_empty());
-    assert_eq!(code(fixture.service.user(&administrator, "eve").await), "not_found");
-    assert!(fixture.service.my_api_keys(&ada).await.unwrap().is_empty());
-    assert_eq!(fixture.service.my_sessions(&ada).await.unwrap().len(), 1);
+    assert!(fixture.service.users().user(&administrator, "ada").await.unwrap().roles.is_empty());
+    assert_eq!(code(fixture.service.users().user(&administrator, "eve").await), "not_found");
+    assert!(fixture.service.account().my_api_keys(&ada).await.unwrap().is_empty());
+    assert_eq!(fixture.service.account().my_sessions(&ada).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -164,6 +167,7 @@ async fn previewed_reads_are_recorded_as_such() {
     let administrator = admin.require_admin().unwrap();
     fixture
         .service
+        .roles()
         .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
         .await
         .unwrap();
@@ -171,19 +175,19 @@ async fn previewed_reads_are_recorded_as_such() {
     let session = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
     let caller = fixture.principal(&session).await;
     let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };
-    let own = fixture.service.query(&caller, ids()).await.unwrap();
+    let own = fixture.service.traces().query(&caller, ids()).await.unwrap();
     assert_eq!(own.traces, 0, "the role `admin` grants access to no trace");
     let request = PreviewRequest::RolesAndAttributes { roles: set(&["pay"]), attributes: Some(team("blue")) };
-    fixture.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
+    fixture.service.account().set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
     let caller = fixture.principal(&session).await;
-    assert_eq!(fixture.service.query(&caller, ids()).await.unwrap().traces, 1);
+    assert_eq!(fixture.service.traces().query(&caller, ids()).await.unwrap().traces, 1);
     let record = fixture.last_audit(&admin).await;
     assert_eq!(record.detail["preview"]["roles"][0], "pay");
     assert_eq!(record.detail["preview"]["attributes"]["team"], "blue", "like roles, they decide access");
     assert_eq!(record.actor_name.as_deref(), Some("admin"));
-    fixture.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
+    fixture.service.account().clear_preview(&caller.require_admin().unwrap()).await.unwrap();
     let caller = fixture.principal(&session).await;
-    assert_eq!(fixture.service.query(&caller, ids()).await.unwrap().traces, 0);
+    assert_eq!(fixture.service.traces().query(&caller, ids()).await.unwrap().traces, 0);
     let Credential::Session(token) = &session else { panic!() };
     assert!(!format!("{session:?}").contains(token.expose_secret()));
 }

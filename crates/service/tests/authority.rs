@@ -45,7 +45,7 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
     fixture.bind(&boss).await;
     let service = &fixture.service;
     let over = boss.require_admin().unwrap();
-    service.put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    service.roles().put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
     fixture.user(&boss, "victim", &[]).await;
     for (number, (way, expected)) in [
         ("demote", "forbidden"),
@@ -67,16 +67,16 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
         match way {
             "demote" => {
                 let roles = UserChange { roles: Some(set(&[])), ..change() };
-                service.update_user(&over, &name, roles, None).await.map(drop)
+                service.users().update_user(&over, &name, roles, None).await.map(drop)
             }
             "disable" => {
                 let disabled = UserChange { disabled: Some(true), ..change() };
-                service.update_user(&over, &name, disabled, None).await.map(drop)
+                service.users().update_user(&over, &name, disabled, None).await.map(drop)
             }
-            "delete" => service.delete_user(&over, &name, None).await,
-            "end" => service.end_user_sessions(&over, &name).await,
-            "rotate" => service.rotate_password(&over, &name).await.map(drop),
-            _ => service.revoke_user_api_keys(&over, &name).await,
+            "delete" => service.users().delete_user(&over, &name, None).await,
+            "end" => service.users().end_user_sessions(&over, &name).await,
+            "rotate" => service.users().rotate_password(&over, &name).await.map(drop),
+            _ => service.users().revoke_user_api_keys(&over, &name).await,
         }
         .unwrap();
         let before = fixture.audit(&boss).await.len();
@@ -86,21 +86,21 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
         let fields = vec![mark(None, "ServiceName", true, true)];
         let version = || Some(IfMatch::Versions(vec![2]));
         let mut answers = vec![
-            code(service.put_role(&administrator, "pay", role, None).await),
-            code(service.delete_role(&administrator, "pay", None).await),
-            code(service.create_user(&administrator, new).await),
-            code(service.update_user(&administrator, "victim", attributes, None).await),
-            code(service.rotate_password(&administrator, "victim").await),
-            code(service.end_user_sessions(&administrator, "victim").await),
-            code(service.revoke_user_api_keys(&administrator, "victim").await),
-            code(service.delete_user(&administrator, "victim", None).await),
-            code(service.put_fields(&administrator, fields, version()).await),
-            code(service.put_binding(&administrator, otel_binding(), version()).await),
+            code(service.roles().put_role(&administrator, "pay", role, None).await),
+            code(service.roles().delete_role(&administrator, "pay", None).await),
+            code(service.users().create_user(&administrator, new).await),
+            code(service.users().update_user(&administrator, "victim", attributes, None).await),
+            code(service.users().rotate_password(&administrator, "victim").await),
+            code(service.users().end_user_sessions(&administrator, "victim").await),
+            code(service.users().revoke_user_api_keys(&administrator, "victim").await),
+            code(service.users().delete_user(&administrator, "victim", None).await),
+            code(service.source().put_fields(&administrator, fields, version()).await),
+            code(service.source().put_binding(&administrator, otel_binding(), version()).await),
         ];
-        answers.push(code(service.table(&administrator, "otel", "otel_traces").await));
+        answers.push(code(service.source().table(&administrator, "otel", "otel_traces").await));
         if way != "revoke" {
             let preview = PreviewRequest::RolesAndAttributes { roles: set(&["pay"]), attributes: None };
-            answers.push(code(service.set_preview(&administrator, preview).await));
+            answers.push(code(service.account().set_preview(&administrator, preview).await));
         }
         assert!(answers.iter().all(|answer| *answer == expected), "{way}: {answers:?}");
         let records = fixture.audit(&boss).await;
@@ -108,12 +108,15 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
         assert_eq!(refused.len(), answers.len(), "each denial has its record");
         assert!(refused.iter().all(|record| record.outcome == "denied"), "{way}: {refused:?}");
     }
-    assert_eq!(service.access_model(&over).await.unwrap().model.version, 2);
-    assert_eq!(service.role(&over, "pay").await.unwrap().role.policies, [policy("ServiceName == \"pay\"")]);
-    let victim = service.user(&over, "victim").await.unwrap();
+    assert_eq!(service.source().access_model(&over).await.unwrap().model.version, 2);
+    assert_eq!(
+        service.roles().role(&over, "pay").await.unwrap().role.policies,
+        [policy("ServiceName == \"pay\"")]
+    );
+    let victim = service.users().user(&over, "victim").await.unwrap();
     assert_eq!((victim.attributes, victim.must_change_password), (team("payments"), false));
-    assert_eq!(service.user_sessions(&over, "victim").await.unwrap().len(), 1);
-    assert_eq!(code(service.user(&over, "eve").await), "not_found");
+    assert_eq!(service.users().user_sessions(&over, "victim").await.unwrap().len(), 1);
+    assert_eq!(code(service.users().user(&over, "eve").await), "not_found");
 }
 
 /// Administrators get data about traces that they may not read only under their current permission.
@@ -123,7 +126,7 @@ async fn a_demoted_administrator_gets_no_counts(database: DatabaseKind) {
     fixture.bind(&boss).await;
     let service = &fixture.service;
     let over = boss.require_admin().unwrap();
-    service.put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    service.roles().put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
     fixture.user(&boss, "victim", &["pay"]).await;
     // The user may still read the trace, like all users with the role.
     let deputy = fixture.user(&boss, "deputy", &["admin", "pay"]).await;
@@ -133,7 +136,7 @@ async fn a_demoted_administrator_gets_no_counts(database: DatabaseKind) {
         answers.found = (2, 1);
     });
     let roles = UserChange { roles: Some(set(&["pay"])), ..change() };
-    service.update_user(&over, "deputy", roles, None).await.unwrap();
+    service.users().update_user(&over, "deputy", roles, None).await.unwrap();
     let before = (fixture.audit(&boss).await.len(), fixture.store.lookups());
 
     let policies = Some(vec![policy("true")]);
@@ -145,14 +148,16 @@ async fn a_demoted_administrator_gets_no_counts(database: DatabaseKind) {
         ..PolicyPreviewRequest::default()
     };
     let collateral_access = CollateralRequest { role: "pay".to_owned(), by, ..CollateralRequest::default() };
-    let mut file = ModelFile::from(service.export_model(&over).await.unwrap().state);
+    let mut file = ModelFile::from(service.model_files().export_model(&over).await.unwrap().state);
     file.roles.retain(|(name, _)| name != "pay");
     let answers = [
-        code(service.explain(&deputy, "t1", Some("victim"), None).await),
-        code(service.viewers(&administrator, "t1").await),
-        code(service.preview_policies(&administrator, preview).await),
-        code(service.collateral_access(&administrator, collateral_access).await),
-        code(service.plan_model(&administrator, file, |_, _| Ok(TestRun::default()), None).await),
+        code(service.traces().explain(&deputy, "t1", Some("victim"), None).await),
+        code(service.analysis().viewers(&administrator, "t1").await),
+        code(service.analysis().preview_policies(&administrator, preview).await),
+        code(service.analysis().collateral_access(&administrator, collateral_access).await),
+        code(
+            service.model_files().plan_model(&administrator, file, |_, _| Ok(TestRun::default()), None).await,
+        ),
     ];
     assert_eq!(answers, ["forbidden"; 5]);
     let records = fixture.audit(&boss).await;
@@ -179,23 +184,23 @@ async fn a_revoked_caller_cannot_change_their_account(database: DatabaseKind) {
     let kept = fixture.principal(&fixture.sign_in("ada", USER_PASSWORD).await.unwrap()).await;
     let token = fixture.api_key(&kept).await;
     let by_key = fixture.principal(&token).await;
-    let key = service.my_api_keys(&kept).await.unwrap()[0].id.clone();
-    service.end_user_session(&administrator, "ada", ada.credential_id()).await.unwrap();
+    let key = service.account().my_api_keys(&kept).await.unwrap()[0].id.clone();
+    service.users().end_user_session(&administrator, "ada", ada.credential_id()).await.unwrap();
 
     let new = NewApiKey { name: "late".to_owned(), expires_at: None, policy: None, tools: None };
-    assert_eq!(code(service.create_api_key(&ada, new).await), "unauthenticated");
-    assert_eq!(code(service.revoke_my_api_key(&ada, &key).await), "unauthenticated");
-    assert_eq!(code(service.end_my_session(&ada, kept.credential_id()).await), "unauthenticated");
+    assert_eq!(code(service.account().create_api_key(&ada, new).await), "unauthenticated");
+    assert_eq!(code(service.account().revoke_my_api_key(&ada, &key).await), "unauthenticated");
+    assert_eq!(code(service.account().end_my_session(&ada, kept.credential_id()).await), "unauthenticated");
     let (old, new) = (USER_PASSWORD.to_owned().into(), "a password of a thief".to_owned().into());
-    assert_eq!(code(service.change_password(&ada, old, new).await), "unauthenticated");
-    assert_eq!(code(service.sign_out(&ada).await), "unauthenticated");
-    assert_eq!(service.my_api_keys(&kept).await.unwrap().len(), 1);
+    assert_eq!(code(service.account().change_password(&ada, old, new).await), "unauthenticated");
+    assert_eq!(code(service.account().sign_out(&ada).await), "unauthenticated");
+    assert_eq!(service.account().my_api_keys(&kept).await.unwrap().len(), 1);
     fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
 
-    let created = service.rotate_password(&administrator, "ada").await.unwrap();
+    let created = service.users().rotate_password(&administrator, "ada").await.unwrap();
     let session = fixture.sign_in("ada", created.expose_secret()).await.unwrap();
-    assert_eq!(code(service.authenticate(&session, info()).await), "password_change_required");
-    assert_eq!(code(service.revoke_my_api_key(&by_key, &key).await), "password_change_required");
+    assert_eq!(code(service.core().authenticate(&session, info()).await), "password_change_required");
+    assert_eq!(code(service.account().revoke_my_api_key(&by_key, &key).await), "password_change_required");
 }
 
 struct ReadFixture {
@@ -215,6 +220,7 @@ async fn reading(database: DatabaseKind) -> ReadFixture {
     let administrator = admin.require_admin().unwrap();
     fixture
         .service
+        .roles()
         .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
         .await
         .unwrap();
@@ -229,9 +235,11 @@ impl ReadFixture {
     async fn revoke(&self, caller: &Principal) {
         let administrator = self.admin.require_admin().unwrap();
         match caller.auth() {
-            AuthKind::Session => self.fixture.service.end_user_sessions(&administrator, "ada").await.unwrap(),
+            AuthKind::Session => {
+                self.fixture.service.users().end_user_sessions(&administrator, "ada").await.unwrap()
+            }
             AuthKind::ApiKey => {
-                self.fixture.service.revoke_user_api_keys(&administrator, "ada").await.unwrap()
+                self.fixture.service.users().revoke_user_api_keys(&administrator, "ada").await.unwrap()
             }
         }
     }
@@ -256,7 +264,7 @@ impl ReadFixture {
         let gate = Gate::closed();
         self.fixture.store.set(|answers| answers.gate = Some(gate.clone()));
         let (service, caller) = (self.fixture.service.clone(), caller.clone());
-        let query = tokio::spawn(async move { service.query(&caller, request).await });
+        let query = tokio::spawn(async move { service.traces().query(&caller, request).await });
         for _ in 0..rounds {
             let reached = tokio::time::timeout(Duration::from_secs(60), gate.reached()).await;
             reached.expect("the query is prepared once more");
@@ -287,12 +295,12 @@ async fn a_revoked_reader_reads_nothing(database: DatabaseKind) {
     let reading = reading(database).await;
     let service = &reading.fixture.service;
     for caller in [&reading.reader, &reading.key] {
-        service.query(caller, ids()).await.unwrap();
+        service.traces().query(caller, ids()).await.unwrap();
         reading.revoke(caller).await;
         let lookups = reading.fixture.store.lookups();
-        assert_eq!(code(service.query(caller, ids()).await), "unauthenticated");
+        assert_eq!(code(service.traces().query(caller, ids()).await), "unauthenticated");
         reading.assert_refused("traces.query", lookups).await;
-        assert_eq!(code(service.trace(caller, "t1").await), "unauthenticated");
+        assert_eq!(code(service.traces().trace(caller, "t1").await), "unauthenticated");
         reading.assert_refused("traces.get", lookups).await;
     }
 }
@@ -314,20 +322,20 @@ async fn a_change_during_preparation_is_applied(database: DatabaseKind) {
     // Another policy: the page is selected by the new one.
     let narrow = || async {
         let policies = vec![policy("ServiceName == \"narrow\"")];
-        service.put_role(&administrator, "pay", policies, None).await.unwrap();
+        service.roles().put_role(&administrator, "pay", policies, None).await.unwrap();
     };
     reading.query_during(&reading.reader, query_with_columns(), narrow, 1).await.unwrap();
     let selection = reading.selection();
     assert!(selection.contains("narrow") && !selection.contains("pay"), "{selection}");
     let record = reading.fixture.last_audit(&reading.admin).await;
-    let revision = service.role(&administrator, "pay").await.unwrap().role.revision;
+    let revision = service.roles().role(&administrator, "pay").await.unwrap().role.revision;
     assert_eq!((&record.detail["roles"]["pay"], record.outcome.as_str()), (&revision.into(), "success"));
 
     // No role any more: the page is empty, and ClickHouse is not queried for traces.
     let lookups = reading.fixture.store.lookups();
     let demote = || async {
         let roles = UserChange { roles: Some(set(&[])), ..change() };
-        service.update_user(&administrator, "ada", roles, None).await.unwrap();
+        service.users().update_user(&administrator, "ada", roles, None).await.unwrap();
     };
     let answer = reading.query_during(&reading.reader, query_with_columns(), demote, 1).await.unwrap();
     assert_eq!((answer.traces, reading.fixture.store.lookups()), (0, lookups));
@@ -336,9 +344,10 @@ async fn a_change_during_preparation_is_applied(database: DatabaseKind) {
     let unmark = || async {
         // This change requests columns too, and the held request is at the gate already.
         reading.fixture.store.set(|answers| answers.gate = None);
-        let version = service.access_model(&administrator).await.unwrap().model.version;
+        let version = service.source().access_model(&administrator).await.unwrap().model.version;
         let fields = vec![mark(None, "ServiceName", true, true)];
-        let stored = service.put_fields(&administrator, fields, Some(IfMatch::Versions(vec![version]))).await;
+        let stored =
+            service.source().put_fields(&administrator, fields, Some(IfMatch::Versions(vec![version]))).await;
         assert_eq!(stored.unwrap().model.version, version + 1);
     };
     let slow = RawCondition {
@@ -360,10 +369,10 @@ async fn changed_attributes_during_preparation_are_applied(database: DatabaseKin
     let administrator = reading.admin.require_admin().unwrap();
     let service = &reading.fixture.service;
     let policies = vec![policy("ServiceName == user.attributes.team")];
-    service.put_role(&administrator, "pay", policies, None).await.unwrap();
+    service.roles().put_role(&administrator, "pay", policies, None).await.unwrap();
     let change_team = || async {
         let attributes = UserChange { attributes: Some(team("blue")), ..change() };
-        service.update_user(&administrator, "ada", attributes, None).await.unwrap();
+        service.users().update_user(&administrator, "ada", attributes, None).await.unwrap();
     };
     reading.query_during(&reading.reader, query_with_columns(), change_team, 1).await.unwrap();
     let selection = reading.selection();
@@ -372,7 +381,7 @@ async fn changed_attributes_during_preparation_are_applied(database: DatabaseKin
     let preview = async |name: &str| {
         let request =
             PreviewRequest::RolesAndAttributes { roles: set(&["pay"]), attributes: Some(team(name)) };
-        service.set_preview(&administrator, request).await.unwrap();
+        service.account().set_preview(&administrator, request).await.unwrap();
     };
     preview("azure").await;
     reading.query_during(&reading.admin, query_with_columns(), || preview("crimson"), 1).await.unwrap();
@@ -388,7 +397,7 @@ async fn reads_fail_while_access_keeps_changing(database: DatabaseKind) {
     let touch = || async {
         let touch = touches.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let policies = vec![policy(&format!("ServiceName in [\"pay\", \"{touch}\"]"))];
-        reading.fixture.service.put_role(&administrator, "pay", policies, None).await.unwrap();
+        reading.fixture.service.roles().put_role(&administrator, "pay", policies, None).await.unwrap();
     };
     let answer = reading.query_during(&reading.reader, query_with_columns(), touch, 4).await;
     assert_eq!(code(answer), "unavailable");
@@ -401,7 +410,7 @@ async fn reads_fail_while_access_keeps_changing(database: DatabaseKind) {
         reading.fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
     };
     let before = reading.column_requests();
-    reading.fixture.service.query(&reading.key, query_with_columns()).await.unwrap();
+    reading.fixture.service.traces().query(&reading.key, query_with_columns()).await.unwrap();
     let undisturbed = reading.column_requests() - before;
     let answer = reading.query_during(&reading.key, query_with_columns(), use_key, 1).await;
     assert_eq!(answer.unwrap().traces, 1);
@@ -414,7 +423,7 @@ async fn a_disconnect_during_the_record_leaves_it_complete(database: DatabaseKin
     // An earlier writer, which the record waits for.
     let writer = reading.fixture.other_writer().await;
     let (service, reader) = (reading.fixture.service.clone(), reading.reader.clone());
-    let query = tokio::spawn(async move { service.query(&reader, ids()).await });
+    let query = tokio::spawn(async move { service.traces().query(&reader, ids()).await });
     writer.wait_for_waiting_writers(1).await;
     assert!(!query.is_finished());
     query.abort();

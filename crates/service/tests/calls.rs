@@ -30,6 +30,7 @@ async fn keys() -> KeyFixture {
     let administrator = admin.require_admin().unwrap();
     fixture
         .service
+        .roles()
         .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
         .await
         .unwrap();
@@ -38,7 +39,7 @@ async fn keys() -> KeyFixture {
         let policy = policy.map(str::to_owned);
         let tools = tools.map(|tools| tools.iter().map(|tool| tool.name().to_owned()).collect());
         let new = NewApiKey { name: "ci".to_owned(), expires_at: None, policy, tools };
-        let token = fixture.service.create_api_key(&session, new).await.unwrap().token;
+        let token = fixture.service.account().create_api_key(&session, new).await.unwrap().token;
         fixture.principal(&Credential::ApiKey(token)).await
     };
     let unscoped_key = key(None, None).await;
@@ -77,7 +78,7 @@ async fn a_scoped_key_calls_only_its_tools_and_cannot_administer() {
         (&ship_key, true, None),
         (&tools_key, false, Some(TOOLS.map(|tool| tool.name().to_owned()).to_vec())),
     ] {
-        let access = fixture.service.own_access(caller).await.unwrap();
+        let access = fixture.service.traces().own_access(caller).await.unwrap();
         assert_eq!((access.key_constraint.is_some(), access.tools), (restricted, tools));
     }
 }
@@ -89,7 +90,7 @@ async fn the_policy_of_a_key_restricts_its_reads() {
     for (caller, is_scoped) in [(&unscoped_key, false), (&ship_key, true), (&tools_key, false)] {
         fixture.store.set(|answers| answers.statements.clear());
         let request = QueryRequest { view: View::Ids, ..QueryRequest::default() };
-        assert_eq!(fixture.service.query(caller, request).await.unwrap().traces, 1);
+        assert_eq!(fixture.service.traces().query(caller, request).await.unwrap().traces, 1);
         let statements = fixture.store.answers.lock().unwrap().statements.join("\n");
         assert!(statements.contains("pay") && statements.contains("ship") == is_scoped, "{statements}");
         let detail = fixture.last_audit(&unscoped_key).await.detail;
@@ -127,7 +128,7 @@ async fn a_denial_is_recorded_after_a_disconnect() {
     let before = fixture.audit(&session).await.len();
     for _ in 0..4 {
         let error = ServiceError::SessionRequired;
-        let refusal = fixture.service.record_rejected_call(&tools_key, &error, call(None, None));
+        let refusal = fixture.service.core().record_rejected_call(&tools_key, &error, call(None, None));
         // Polled once: writing a record takes longer than that, on any machine.
         assert!(poll_immediate(Box::pin(refusal)).await.is_none());
     }
@@ -149,7 +150,10 @@ async fn a_flood_of_denials_delays_a_writer_by_one_record() {
         .map(|_| {
             let (service, caller) = (fixture.service.clone(), tools_key.clone());
             tokio::spawn(async move {
-                service.record_rejected_call(&caller, &ServiceError::SessionRequired, call(None, None)).await;
+                service
+                    .core()
+                    .record_rejected_call(&caller, &ServiceError::SessionRequired, call(None, None))
+                    .await;
             })
         })
         .collect();
@@ -185,12 +189,12 @@ async fn policies_of_keys_are_checked_with_limited_concurrency() {
     let make = async |policy: Option<&str>| {
         let policy = policy.map(str::to_owned);
         let new = NewApiKey { name: "ci".to_owned(), expires_at: None, policy, tools: None };
-        fixture.service.create_api_key(&admin, new).await.map(drop)
+        fixture.service.account().create_api_key(&admin, new).await.map(drop)
     };
-    let running = fixture.service.begin_query(&admin, QueryRequest::default()).await.unwrap();
+    let running = fixture.service.traces().begin_query(&admin, QueryRequest::default()).await.unwrap();
     let before = fixture.audit(&admin).await.len();
     assert_eq!(code(make(Some(SHIP_POLICY)).await), "too_many_queries");
-    assert_eq!(code(fixture.service.own_access(&admin).await.map(drop)), "too_many_queries");
+    assert_eq!(code(fixture.service.traces().own_access(&admin).await.map(drop)), "too_many_queries");
     let refused = fixture.wait_for_new_records(&admin, before, 2).await;
     let refused: Vec<_> =
         refused.iter().map(|record| (record.action.as_str(), record.outcome.as_str())).collect();
@@ -199,7 +203,7 @@ async fn policies_of_keys_are_checked_with_limited_concurrency() {
     make(None).await.unwrap();
     drop(running);
     make(Some(SHIP_POLICY)).await.unwrap();
-    fixture.service.own_access(&admin).await.unwrap();
+    fixture.service.traces().own_access(&admin).await.unwrap();
 }
 
 #[tokio::test]
@@ -209,6 +213,7 @@ async fn a_denied_call_is_recorded_with_its_action() {
     let by_mcp = RequestInfo { via: Transport::Mcp, ..info() };
     let by_mcp = fixture
         .service
+        .core()
         .identify(&fixture.sign_in("ada", USER_PASSWORD).await.unwrap(), by_mcp)
         .await
         .unwrap();
@@ -252,7 +257,7 @@ async fn a_denied_call_is_recorded_with_its_action() {
         (&by_mcp, "mcp", PasswordChangeRequired, call(None, None), "tools.call"),
         (&by_mcp, "mcp", ToolNotPermitted, call(None, None), "api_key.use"),
     ] {
-        fixture.service.record_rejected_call(caller, &error, of).await;
+        fixture.service.core().record_rejected_call(caller, &error, of).await;
         let detail = json!({ "code": error.code(), "method": "PUT", "route": ROUTE });
         let expected =
             (action.to_owned(), "denied".to_owned(), via.to_owned(), Some(PATH.to_owned()), detail);
@@ -266,7 +271,7 @@ async fn a_denied_call_is_recorded_with_its_action() {
         (&by_mcp, "mcp", call(None, None), "tools.call"),
         (&by_mcp, "mcp", call(sign_out, None), "tools.call"),
     ] {
-        fixture.service.record_unparsable_call(caller, "invalid_request", of).await;
+        fixture.service.core().record_unparsable_call(caller, "invalid_request", of).await;
         let detail = json!({ "code": "invalid_request", "method": "PUT", "route": ROUTE });
         let expected =
             (action.to_owned(), "failed".to_owned(), via.to_owned(), Some(PATH.to_owned()), detail);
@@ -292,7 +297,7 @@ async fn a_tool_call_is_recorded_with_its_arguments() {
         (action.to_owned(), outcome.to_owned(), "session".to_owned(), None, detail)
     };
     for (tool, action) in [(Tool::FilterSchema, "filter.schema"), (Tool::ExplainAccess, "traces.explain")] {
-        fixture.service.record_tool_call(&caller, tool).await.unwrap();
+        fixture.service.core().record_tool_call(&caller, tool).await.unwrap();
         assert_eq!(recorded(&fixture, &session).await, expected(action, "success", None));
     }
     for (tool, outcome, action) in [
@@ -301,7 +306,7 @@ async fn a_tool_call_is_recorded_with_its_arguments() {
         (Some(Tool::FilterSchema), Outcome::Failed, "filter.schema"),
         (None, Outcome::Failed, "tools.call"),
     ] {
-        fixture.service.record_rejected_tool_call(&caller, tool, "a_code", outcome).await;
+        fixture.service.core().record_rejected_tool_call(&caller, tool, "a_code", outcome).await;
         let outcome = if outcome == Outcome::Denied { "denied" } else { "failed" };
         assert_eq!(recorded(&fixture, &session).await, expected(action, outcome, Some("a_code")), "{tool:?}");
     }

@@ -54,15 +54,23 @@ async fn every_request_makes_one_change(database: DatabaseKind) {
     fixture.clock.advance(60);
     let (administrator, other) = (admin.require_admin().unwrap(), deputy.require_admin().unwrap());
     let service = &fixture.service;
-    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    service.put_role(&other, "pay", vec![policy("ServiceName == \"cart\"")], None).await.unwrap();
-    service.put_role(&administrator, "ship", vec![policy("ServiceName == \"ship\"")], None).await.unwrap();
+    service
+        .roles()
+        .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
+    service.roles().put_role(&other, "pay", vec![policy("ServiceName == \"cart\"")], None).await.unwrap();
+    service
+        .roles()
+        .put_role(&administrator, "ship", vec![policy("ServiceName == \"ship\"")], None)
+        .await
+        .unwrap();
     let marks = vec![mark(None, "ServiceName", true, true)];
-    service.put_fields(&administrator, marks, Some(IfMatch::Versions(vec![2]))).await.unwrap();
-    service.delete_role(&other, "pay", None).await.unwrap();
+    service.source().put_fields(&administrator, marks, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    service.roles().delete_role(&other, "pay", None).await.unwrap();
     // Neither change affects the access model.
     fixture.user(&admin, "ada", &["ship"]).await;
-    service.delete_user(&administrator, "ada", None).await.unwrap();
+    service.users().delete_user(&administrator, "ada", None).await.unwrap();
 
     let entry = |action: &str, target: Option<&str>, version, roles: &[&str]| {
         let roles: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
@@ -102,18 +110,18 @@ async fn a_refused_request_makes_no_change(database: DatabaseKind) {
     let administrator = admin.require_admin().unwrap();
     let service = &fixture.service;
     let pay = || vec![policy("ServiceName == \"pay\"")];
-    service.put_role(&administrator, "pay", pay(), None).await.unwrap();
+    service.roles().put_role(&administrator, "pay", pay(), None).await.unwrap();
     let before = history(&fixture).await;
     let stale = || Some(IfMatch::Versions(vec![99]));
     let refused = [
-        code(service.put_role(&administrator, "pay", vec![policy("Nobody == 1")], None).await),
-        code(service.put_role(&administrator, "pay", pay(), stale()).await),
-        code(service.put_role(&administrator, "No Name", pay(), None).await),
-        code(service.delete_role(&administrator, "pay", stale()).await),
-        code(service.delete_role(&administrator, "ghost", None).await),
-        code(service.delete_role(&administrator, "admin", None).await),
-        code(service.put_binding(&administrator, otel_binding(), stale()).await),
-        code(service.put_fields(&administrator, vec![], Some(IfMatch::Versions(vec![2]))).await),
+        code(service.roles().put_role(&administrator, "pay", vec![policy("Nobody == 1")], None).await),
+        code(service.roles().put_role(&administrator, "pay", pay(), stale()).await),
+        code(service.roles().put_role(&administrator, "No Name", pay(), None).await),
+        code(service.roles().delete_role(&administrator, "pay", stale()).await),
+        code(service.roles().delete_role(&administrator, "ghost", None).await),
+        code(service.roles().delete_role(&administrator, "admin", None).await),
+        code(service.source().put_binding(&administrator, otel_binding(), stale()).await),
+        code(service.source().put_fields(&administrator, vec![], Some(IfMatch::Versions(vec![2]))).await),
     ];
     let expected = [
         "policy_invalid",
@@ -165,9 +173,9 @@ async fn change_and_record_appear_together(database: DatabaseKind) {
     for round in 0..30 {
         let name = format!("role{}", round % 3);
         let policies = vec![policy(&format!("ServiceName == \"{round}\""))];
-        fixture.service.put_role(&administrator, &name, policies, None).await.unwrap();
+        fixture.service.roles().put_role(&administrator, &name, policies, None).await.unwrap();
         if round % 4 == 3 {
-            fixture.service.delete_role(&administrator, &name, None).await.unwrap();
+            fixture.service.roles().delete_role(&administrator, &name, None).await.unwrap();
         }
     }
     done.store(true, Ordering::SeqCst);
@@ -196,7 +204,7 @@ async fn an_export_is_a_snapshot(database: DatabaseKind) {
             let mut round = 0;
             while !done.load(Ordering::SeqCst) {
                 let policies = vec![policy(&format!("ServiceName == \"{round}\""))];
-                fixture.service.put_role(&administrator, "pay", policies, None).await.unwrap();
+                fixture.service.roles().put_role(&administrator, "pay", policies, None).await.unwrap();
                 round += 1;
             }
         })
@@ -208,7 +216,7 @@ async fn an_export_is_a_snapshot(database: DatabaseKind) {
     while seen.len() <= 20 || (seen.len() <= 100 && exports < 2_000 && in_time()) {
         assert!(seen.len() > 20 || in_time(), "hardly any change was made: {}", seen.len());
         exports += 1;
-        let exported = fixture.service.export_model(&administrator).await.unwrap();
+        let exported = fixture.service.model_files().export_model(&administrator).await.unwrap();
         let of_change =
             fixture.db.begin_read().await.unwrap().model_state(Some(exported.version)).await.unwrap();
         assert_eq!(Some(exported.state), of_change, "version {}", exported.version);
@@ -233,19 +241,23 @@ async fn an_import_does_not_overwrite_unnumbered_changes(database: DatabaseKind)
     fixture.bind(&admin).await;
     let administrator = admin.require_admin().unwrap();
     let service = &fixture.service;
-    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let ExportedModel { version, state } = service.export_model(&administrator).await.unwrap();
+    service
+        .roles()
+        .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
+    let ExportedModel { version, state } = service.model_files().export_model(&administrator).await.unwrap();
     let file = || {
         let mut file = ModelFile { tests: fixture.url.clone(), ..ModelFile::from(state.clone()) };
         file.roles.push(("new".to_owned(), vec![policy("ServiceName == \"new\"")]));
         file
     };
     let if_match = || Some(IfMatch::Versions(vec![version]));
-    let refused = service.import_model(&administrator, file(), if_match(), meanwhile).await;
+    let refused = service.model_files().import_model(&administrator, file(), if_match(), meanwhile).await;
     assert_eq!(code(refused), "precondition_failed");
     let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("model.import", "failed"));
-    let now = service.export_model(&administrator).await.unwrap();
+    let now = service.model_files().export_model(&administrator).await.unwrap();
     assert_eq!(now.version, version, "the version does not reveal it");
     assert_eq!(now.state.roles["pay"], [policy("ServiceName == \"older\"")]);
     assert!(!now.state.roles.contains_key("new"));
@@ -257,20 +269,25 @@ async fn unnumbered_changes_are_numbered_while_the_service_runs(database: Databa
     fixture.bind(&admin).await;
     let administrator = admin.require_admin().unwrap();
     let service = &fixture.service;
-    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
-    let before = service.export_model(&administrator).await.unwrap().version;
+    service
+        .roles()
+        .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
+    let before = service.model_files().export_model(&administrator).await.unwrap().version;
     write_without_a_number(&fixture.db, "ServiceName == \"older\"").await;
     fixture.clock.advance(60);
 
-    let version = async || service.export_model(&administrator).await.unwrap().version;
+    let version = async || service.model_files().export_model(&administrator).await.unwrap().version;
     let numbered = async {
         until(version, |version| *version != before).await;
     };
-    service.maintain(numbered).await;
-    let entry = service.model_history(&administrator, None, Some(1)).await.unwrap().changes.remove(0);
+    service.maintenance().maintain(numbered).await;
+    let entry =
+        service.model_files().model_history(&administrator, None, Some(1)).await.unwrap().changes.remove(0);
     assert_eq!((entry.change.number, entry.change.action.as_str()), (before + 1, "upgrade"));
     assert_eq!((entry.change.by_name.as_str(), entry.change.at), ("", fixture.clock.now()));
     assert_eq!(entry.summary, ["role `pay`: policy `a policy` changed"]);
-    assert!(!service.number_changes_once().await.unwrap(), "there is nothing more");
+    assert!(!service.maintenance().number_changes_once().await.unwrap(), "there is nothing more");
     assert_eq!(history(&fixture).await.len(), 5);
 }

@@ -16,17 +16,20 @@ async fn a_pending_password_change_allows_three_operations() {
     let fixture = fixture().await;
     let admin = fixture.admin().await;
     let new = NewUser { username: "ada".to_owned(), ..NewUser::default() };
-    let created = fixture.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+    let created = fixture.service.users().create_user(&admin.require_admin().unwrap(), new).await.unwrap();
     let generated = created.initial_password.expose_secret();
     let credential = fixture.sign_in("ADA", generated).await.unwrap();
 
-    assert_eq!(code(fixture.service.authenticate(&credential, info()).await), "password_change_required");
-    let identity = fixture.service.identify(&credential, info()).await.unwrap();
-    let me = fixture.service.me(&identity);
+    assert_eq!(
+        code(fixture.service.core().authenticate(&credential, info()).await),
+        "password_change_required"
+    );
+    let identity = fixture.service.core().identify(&credential, info()).await.unwrap();
+    let me = fixture.service.account().me(&identity);
     assert_eq!((me.username.as_str(), me.must_change_password, me.is_admin), ("ada", true, false));
 
     let change = |old: &str, new: &str| {
-        fixture.service.change_password(&identity, old.to_owned().into(), new.to_owned().into())
+        fixture.service.account().change_password(&identity, old.to_owned().into(), new.to_owned().into())
     };
     assert_eq!(code(change("wrong", USER_PASSWORD).await), "invalid_credentials");
     assert_eq!(code(change(generated, "short").await), "password_rejected");
@@ -34,9 +37,9 @@ async fn a_pending_password_change_allows_three_operations() {
     assert_eq!(code(change(generated, generated).await), "password_rejected");
     change(generated, USER_PASSWORD).await.unwrap();
     let principal = fixture.principal(&credential).await;
-    assert!(!fixture.service.me(&principal).must_change_password);
-    fixture.service.sign_out(&principal).await.unwrap();
-    assert_eq!(code(fixture.service.authenticate(&credential, info()).await), "unauthenticated");
+    assert!(!fixture.service.account().me(&principal).must_change_password);
+    fixture.service.account().sign_out(&principal).await.unwrap();
+    assert_eq!(code(fixture.service.core().authenticate(&credential, info()).await), "unauthenticated");
 }
 
 #[tokio::test]
@@ -48,11 +51,11 @@ async fn a_password_change_ends_the_other_sessions() {
     let there = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
     let principal = fixture.principal(&here).await;
     let (old, new) = (USER_PASSWORD.to_owned().into(), "yet another secret".to_owned().into());
-    fixture.service.change_password(&principal, old, new).await.unwrap();
+    fixture.service.account().change_password(&principal, old, new).await.unwrap();
     fixture.principal(&here).await;
-    assert_eq!(code(fixture.service.authenticate(&there, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.core().authenticate(&there, info()).await), "unauthenticated");
     assert_eq!(code(fixture.sign_in("ada", USER_PASSWORD).await), "invalid_credentials");
-    assert_eq!(fixture.service.my_sessions(&principal).await.unwrap().len(), 1);
+    assert_eq!(fixture.service.account().my_sessions(&principal).await.unwrap().len(), 1);
 }
 
 /// Starts a call that computes a hash, and drops it after so many milliseconds, even if the answer is ready when a busy
@@ -87,7 +90,7 @@ async fn a_password_change_is_recorded_after_a_disconnect() {
     let before = fixture.audit(&admin).await.len();
     for timeout in 1..5 {
         let (guess, new) = ("a wrong sentence".to_owned(), "quite another sentence".to_owned());
-        let change = fixture.service.change_password(&admin, guess.into(), new.into());
+        let change = fixture.service.account().change_password(&admin, guess.into(), new.into());
         cancel_after(timeout, change).await;
     }
     let records = fixture.wait_for_new_records(&admin, before, 4).await;
@@ -103,7 +106,7 @@ async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
     let admin = fixture.admin().await;
     fixture.user(&admin, "ada", &[]).await;
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
-    fixture.service.update_user(&admin.require_admin().unwrap(), "ada", change, None).await.unwrap();
+    fixture.service.users().update_user(&admin.require_admin().unwrap(), "ada", change, None).await.unwrap();
 
     // The cost of a hash is many times that of all other work, so that an answer without a hash differs even on the busiest
     // machine.
@@ -117,7 +120,7 @@ async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
         let credentials =
             PasswordCredentials { username: name.to_owned(), password: password.to_owned().into() };
         let begun = Instant::now();
-        let error = replica.sign_in(credentials, info()).await.map(|_| ()).unwrap_err();
+        let error = replica.account().sign_in(credentials, info()).await.map(|_| ()).unwrap_err();
         seen.push((format!("{error} {} {}", error.code(), error.detail()), begun.elapsed()));
     }
     assert!(seen.iter().all(|(answer, _)| *answer == seen[0].0), "{seen:?}");
@@ -216,7 +219,7 @@ async fn typed_names_are_stored_under_a_key_that_replicas_share() {
             PasswordCredentials { username: "My Password".to_owned(), password: "wrong".to_owned().into() };
         let service = if attempt % 2 == 0 { &fixture.service } else { &other };
         let expected = if attempt < 6 { "invalid_credentials" } else { "too_many_attempts" };
-        assert_eq!(code(service.sign_in(credentials, info()).await), expected, "{attempt}");
+        assert_eq!(code(service.account().sign_in(credentials, info()).await), expected, "{attempt}");
     }
     drop(admin);
     let mut connection = sqlx::AnyConnection::connect(&fixture.url).await.unwrap();
@@ -251,44 +254,44 @@ async fn keys_act_for_their_owner_within_bounds() {
         policy: None,
         tools: None,
     };
-    assert_eq!(pointers(fixture.service.create_api_key(&admin, new).await)[0].0, "/expires_at");
+    assert_eq!(pointers(fixture.service.account().create_api_key(&admin, new).await)[0].0, "/expires_at");
     let expires_at = Some(admin_now(&fixture).saturating_add(100 * SECOND));
     let new = NewApiKey { name: "ci".to_owned(), expires_at, policy: None, tools: None };
-    let created = fixture.service.create_api_key(&admin, new).await.unwrap();
+    let created = fixture.service.account().create_api_key(&admin, new).await.unwrap();
     assert!(created.token.expose_secret().starts_with(&created.key.token_hint));
     let credential = Credential::ApiKey(created.token.clone());
     let by_key = fixture.principal(&credential).await;
     assert!(by_key.is_admin() && by_key.auth() == AuthKind::ApiKey);
 
     let more = NewApiKey { name: "more".to_owned(), expires_at: None, policy: None, tools: None };
-    assert_eq!(code(fixture.service.create_api_key(&by_key, more).await), "session_required");
-    let change = fixture.service.change_password(
+    assert_eq!(code(fixture.service.account().create_api_key(&by_key, more).await), "session_required");
+    let change = fixture.service.account().change_password(
         &by_key,
         ADMIN_PASSWORD.to_owned().into(),
         "yet another secret".to_owned().into(),
     );
     assert_eq!(code(change.await), "session_required");
     assert_eq!(fixture.last_audit(&admin).await.outcome, "denied");
-    assert_eq!(code(fixture.service.sign_out(&by_key).await), "session_required");
+    assert_eq!(code(fixture.service.account().sign_out(&by_key).await), "session_required");
     let preview = PreviewRequest::RolesAndAttributes { roles: set(&[]), attributes: None };
     let by_key_admin = by_key.require_admin().unwrap();
-    assert_eq!(code(fixture.service.set_preview(&by_key_admin, preview).await), "session_required");
+    assert_eq!(code(fixture.service.account().set_preview(&by_key_admin, preview).await), "session_required");
 
-    let keys = fixture.service.my_api_keys(&admin).await.unwrap();
+    let keys = fixture.service.account().my_api_keys(&admin).await.unwrap();
     assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&fixture))));
     fixture.clock.advance(30);
     fixture.principal(&credential).await;
-    let again = fixture.service.my_api_keys(&admin).await.unwrap();
+    let again = fixture.service.account().my_api_keys(&admin).await.unwrap();
     assert_eq!(again[0].last_used_at, keys[0].last_used_at, "noted at most once a minute");
     fixture.clock.advance(70);
-    assert_eq!(code(fixture.service.authenticate(&credential, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.core().authenticate(&credential, info()).await), "unauthenticated");
 
     let living = fixture.api_key(&admin).await;
     fixture.principal(&living).await;
-    let id = fixture.service.my_api_keys(&admin).await.unwrap()[0].id.clone();
-    fixture.service.revoke_my_api_key(&admin, &id).await.unwrap();
-    assert_eq!(code(fixture.service.authenticate(&living, info()).await), "unauthenticated");
-    assert_eq!(code(fixture.service.revoke_my_api_key(&admin, &id).await), "not_found");
+    let id = fixture.service.account().my_api_keys(&admin).await.unwrap()[0].id.clone();
+    fixture.service.account().revoke_my_api_key(&admin, &id).await.unwrap();
+    assert_eq!(code(fixture.service.core().authenticate(&living, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.account().revoke_my_api_key(&admin, &id).await), "not_found");
 }
 
 fn admin_now(fixture: &Fixture) -> Timestamp {
@@ -311,7 +314,7 @@ async fn unknown_tokens_are_refused_and_token_kinds_are_separate() {
         Credential::ApiKey(token.clone()),
         Credential::ApiKey("twk_".to_owned().into()),
     ] {
-        assert_eq!(code(fixture.service.identify(&wrong, info()).await), "unauthenticated");
+        assert_eq!(code(fixture.service.core().identify(&wrong, info()).await), "unauthenticated");
     }
     let file = std::fs::read(fixture.url.trim_start_matches("sqlite:")).unwrap();
     let log = std::fs::read(format!("{}-wal", fixture.url.trim_start_matches("sqlite:"))).unwrap_or_default();
@@ -338,9 +341,9 @@ async fn sessions_expire_after_the_configured_time() {
         fixture.clock.advance(500);
         fixture.principal(&used).await;
     }
-    assert_eq!(code(fixture.service.authenticate(&idle, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.core().authenticate(&idle, info()).await), "unauthenticated");
     fixture.clock.advance(500);
-    assert_eq!(code(fixture.service.authenticate(&used, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.core().authenticate(&used, info()).await), "unauthenticated");
 }
 
 #[tokio::test]
@@ -367,12 +370,12 @@ async fn sessions_of_a_user_are_limited() {
     tx.commit().await.unwrap();
     fixture.clock.advance(60);
     let used = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
-    assert_eq!(fixture.service.my_sessions(&user).await.unwrap().len(), 1_000);
+    assert_eq!(fixture.service.account().my_sessions(&user).await.unwrap().len(), 1_000);
     assert_eq!(fixture.last_audit(&admin).await.detail.get("ended_sessions"), None);
     fixture.clock.advance(60);
     let user = fixture.principal(&used).await;
     fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
-    assert_eq!(fixture.service.my_sessions(&user).await.unwrap().len(), 1_000);
+    assert_eq!(fixture.service.account().my_sessions(&user).await.unwrap().len(), 1_000);
     let ended = fixture.last_audit(&admin).await.detail["ended_sessions"].clone();
     assert_eq!(ended.as_array().map(Vec::len), Some(1), "{ended}");
     fixture.principal(&used).await;
@@ -386,6 +389,7 @@ async fn a_preview_ends_when_its_user_is_no_longer_an_administrator() {
     let administrator = admin.require_admin().unwrap();
     fixture
         .service
+        .roles()
         .put_role(&administrator, "payments", vec![policy("ServiceName == \"pay\"")], None)
         .await
         .unwrap();
@@ -395,18 +399,18 @@ async fn a_preview_ends_when_its_user_is_no_longer_an_administrator() {
     let eve = fixture.principal(&session).await;
     let request = PreviewRequest::RolesAndAttributes { roles: set(&["ghost"]), attributes: None };
     assert_eq!(
-        code(fixture.service.set_preview(&eve.require_admin().unwrap(), request).await),
+        code(fixture.service.account().set_preview(&eve.require_admin().unwrap(), request).await),
         "unknown_role"
     );
     let request = PreviewRequest::User("ADA".to_owned());
-    let me = fixture.service.set_preview(&eve.require_admin().unwrap(), request).await.unwrap();
+    let me = fixture.service.account().set_preview(&eve.require_admin().unwrap(), request).await.unwrap();
     assert_eq!(me.preview.as_ref().unwrap().username.as_deref(), Some("ada"));
     let eve = fixture.principal(&session).await;
     assert_eq!(eve.preview().unwrap().roles, set(&["payments"]));
     assert!(eve.is_admin(), "a preview is about traces only");
 
     let change = UserChange { roles: Some(set(&[])), ..UserChange::default() };
-    fixture.service.update_user(&administrator, "eve", change, None).await.unwrap();
+    fixture.service.users().update_user(&administrator, "eve", change, None).await.unwrap();
     assert_eq!(fixture.principal(&session).await.preview(), None);
 }
 
@@ -416,7 +420,8 @@ async fn a_sign_in_renews_a_weaker_hash() {
     let admin = fixture.admin().await;
     let administrator = admin.require_admin().unwrap();
     let created = NewUser { username: "ada".to_owned(), ..NewUser::default() };
-    let initial = fixture.service.create_user(&administrator, created).await.unwrap().initial_password;
+    let initial =
+        fixture.service.users().create_user(&administrator, created).await.unwrap().initial_password;
     let password = PasswordCost { iterations: 3, ..PasswordCost::default() };
     let dearer = Settings { password, ..Settings::default() };
     let replica = replica(&fixture.db, &fixture.clock, &fixture.store, dearer).await;
@@ -425,14 +430,14 @@ async fn a_sign_in_renews_a_weaker_hash() {
         (user.password_hash.0.contains("t=3"), user.must_change_password)
     };
     let credentials = || PasswordCredentials { username: "ada".to_owned(), password: initial.clone() };
-    fixture.service.sign_in(credentials(), info()).await.unwrap();
+    fixture.service.account().sign_in(credentials(), info()).await.unwrap();
     assert_eq!(hash().await, (false, true));
     for renewed in [true, false] {
-        replica.sign_in(credentials(), info()).await.unwrap();
+        replica.account().sign_in(credentials(), info()).await.unwrap();
         assert_eq!(fixture.last_audit(&admin).await.detail["password_hash_renewed"], renewed);
         assert_eq!(hash().await, (true, true), "nothing else has changed");
     }
-    fixture.service.sign_in(credentials(), info()).await.unwrap();
+    fixture.service.account().sign_in(credentials(), info()).await.unwrap();
     assert_eq!(hash().await, (true, true), "no cheaper one comes back");
 }
 
@@ -446,8 +451,10 @@ async fn concurrent_sign_ins_that_renew_a_hash_both_succeed() {
     let replica = replica(&fixture.db, &fixture.clock, &fixture.store, dearer).await;
     let credentials =
         || PasswordCredentials { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
-    let (one, other) =
-        tokio::join!(replica.sign_in(credentials(), info()), replica.sign_in(credentials(), info()));
+    let (one, other) = tokio::join!(
+        replica.account().sign_in(credentials(), info()),
+        replica.account().sign_in(credentials(), info())
+    );
     one.unwrap();
     other.unwrap();
     let records = fixture.audit(&admin).await;

@@ -27,7 +27,8 @@ async fn a_password_matches_in_any_unicode_form() {
     for (number, set) in [COMPOSED, DECOMPOSED].into_iter().enumerate() {
         let name = format!("user{number}");
         let new = NewUser { username: name.clone(), ..NewUser::default() };
-        let created = fixture.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+        let created =
+            fixture.service.users().create_user(&admin.require_admin().unwrap(), new).await.unwrap();
         fixture.replace_initial_password(&name, created.initial_password.expose_secret(), set).await;
         for typed in [COMPOSED, DECOMPOSED] {
             fixture.sign_in(&name, typed).await.unwrap();
@@ -41,10 +42,10 @@ async fn a_password_matches_in_any_unicode_form() {
         let session = fixture.sign_in(&name, COMPOSED).await.unwrap();
         let principal = fixture.principal(&session).await;
         let (old, new) = (COMPOSED.to_owned().into(), DECOMPOSED.to_owned().into());
-        let refused = fixture.service.change_password(&principal, old, new).await;
+        let refused = fixture.service.account().change_password(&principal, old, new).await;
         assert_eq!(pointers(refused), [("/new_password".to_owned(), "password_rejected")]);
         let (old, new) = (DECOMPOSED.to_owned().into(), "another rather long sentence".to_owned().into());
-        fixture.service.change_password(&principal, old, new).await.unwrap();
+        fixture.service.account().change_password(&principal, old, new).await.unwrap();
     }
 }
 

@@ -26,9 +26,10 @@ async fn previewing(database: DatabaseKind) -> PreviewFixture {
     fixture.bind(&admin).await;
     let administrator = admin.require_admin().unwrap();
     let team_policy = policy("ServiceName == user.attributes.team");
-    fixture.service.put_role(&administrator, "pay", vec![team_policy], None).await.unwrap();
+    fixture.service.roles().put_role(&administrator, "pay", vec![team_policy], None).await.unwrap();
     fixture
         .service
+        .roles()
         .put_role(&administrator, "ship", vec![policy("ServiceName == \"ship\"")], None)
         .await
         .unwrap();
@@ -36,20 +37,20 @@ async fn previewing(database: DatabaseKind) -> PreviewFixture {
     fixture.store.set(|answers| answers.selected = vec![("t1".to_owned(), 10, 2)]);
     let (session, caller) = fixture.second_session().await;
     let request = PreviewRequest::User("ADA".to_owned());
-    let me = fixture.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
-    assert_eq!(me, fixture.service.me(&*fixture.principal(&session).await));
+    let me = fixture.service.account().set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
+    assert_eq!(me, fixture.service.account().me(&*fixture.principal(&session).await));
     PreviewFixture { fixture, session, ada, admin }
 }
 
 impl PreviewFixture {
     async fn change(&self, change: UserChange) {
         let administrator = self.admin.require_admin().unwrap();
-        self.fixture.service.update_user(&administrator, "ada", change, None).await.unwrap();
+        self.fixture.service.users().update_user(&administrator, "ada", change, None).await.unwrap();
     }
 
     /// Returns the roles and the team that the preview shows.
     async fn shown(&self) -> (Vec<String>, Option<String>) {
-        let me = self.fixture.service.me(&*self.fixture.principal(&self.session).await);
+        let me = self.fixture.service.account().me(&*self.fixture.principal(&self.session).await);
         let preview = me.preview.unwrap();
         assert_eq!(preview.username.as_deref(), Some("ada"));
         let team = preview.attributes.get("team").map(|team| format!("{team:?}"));
@@ -61,7 +62,7 @@ impl PreviewFixture {
     async fn query(&self, caller: &Principal) -> (Option<String>, serde_json::Value) {
         let before = self.fixture.store.lookups();
         let query = QueryRequest { view: View::Ids, ..QueryRequest::default() };
-        let answer = self.fixture.service.query(caller, query).await.unwrap();
+        let answer = self.fixture.service.traces().query(caller, query).await.unwrap();
         let statement = self.fixture.store.answers.lock().unwrap().statements.last().cloned();
         let statement = statement.filter(|_| self.fixture.store.lookups() > before);
         assert_eq!(answer.traces, u64::from(statement.is_some()));
@@ -101,12 +102,13 @@ async fn a_preview_follows_its_user(database: DatabaseKind) {
     // A role changes, and is deleted.
     fixture
         .service
+        .roles()
         .put_role(&administrator, "ship", vec![policy("ServiceName == \"dock\"")], None)
         .await
         .unwrap();
     let (_, detail) = previewing.query(&fixture.principal(session).await).await;
     assert_eq!(detail["roles"], serde_json::json!({"pay": 2, "ship": 4}));
-    fixture.service.delete_role(&administrator, "ship", None).await.unwrap();
+    fixture.service.roles().delete_role(&administrator, "ship", None).await.unwrap();
     let (_, detail) = previewing.query(&fixture.principal(session).await).await;
     assert_eq!(detail["roles"], serde_json::json!({"pay": 2}));
 
@@ -118,7 +120,7 @@ async fn a_preview_follows_its_user(database: DatabaseKind) {
     assert_eq!((statement, &detail["roles"]), (None, &serde_json::json!({})));
     previewing.change(UserChange { disabled: Some(false), ..change() }).await;
     assert!(previewing.query(&fixture.principal(session).await).await.0.is_some());
-    fixture.service.delete_user(&administrator, "ada", None).await.unwrap();
+    fixture.service.users().delete_user(&administrator, "ada", None).await.unwrap();
     assert_eq!(previewing.shown().await, nothing);
     assert_eq!(previewing.query(&fixture.principal(session).await).await.0, None);
     let again = NewUser {
@@ -127,13 +129,13 @@ async fn a_preview_follows_its_user(database: DatabaseKind) {
         attributes: team("payments"),
         ..NewUser::default()
     };
-    let created = fixture.service.create_user(&administrator, again).await.unwrap();
+    let created = fixture.service.users().create_user(&administrator, again).await.unwrap();
     assert!(!created.initial_password.expose_secret().is_empty());
     assert_eq!(previewing.shown().await, nothing, "another user with the same name");
     assert_eq!(previewing.query(&fixture.principal(session).await).await.0, None);
 
     let caller = fixture.principal(session).await;
-    fixture.service.clear_preview(&caller.require_admin().unwrap()).await.unwrap();
+    fixture.service.account().clear_preview(&caller.require_admin().unwrap()).await.unwrap();
     assert_eq!(fixture.principal(session).await.preview(), None);
 }
 
@@ -155,7 +157,7 @@ async fn a_preview_follows_its_user_in_running_requests(database: DatabaseKind) 
     let (service, held) = (fixture.service.clone(), caller.clone());
     let columns = Some(vec!["ServiceName".to_owned()]);
     let query = QueryRequest { view: View::Ids, columns, ..QueryRequest::default() };
-    let query = tokio::spawn(async move { service.query(&held, query).await });
+    let query = tokio::spawn(async move { service.traces().query(&held, query).await });
     tokio::time::timeout(std::time::Duration::from_secs(60), gate.reached()).await.unwrap();
     previewing.change(UserChange { disabled: Some(true), ..change() }).await;
     fixture.store.set(|answers| answers.gate = None);
@@ -178,16 +180,16 @@ async fn a_cursor_is_bound_to_the_previewed_user() {
     });
     let page = |cursor| QueryRequest { view: View::Ids, limit: Some(1), cursor, ..QueryRequest::default() };
     let caller = fixture.principal(session).await;
-    let cursor = fixture.service.query(&caller, page(None)).await.unwrap().next_cursor;
+    let cursor = fixture.service.traces().query(&caller, page(None)).await.unwrap().next_cursor;
     assert!(cursor.is_some());
     previewing.change(UserChange { roles: Some(set(&["pay", "ship"])), ..change() }).await;
     let caller = fixture.principal(session).await;
-    fixture.service.query(&caller, page(cursor.clone())).await.unwrap();
+    fixture.service.traces().query(&caller, page(cursor.clone())).await.unwrap();
     fixture.user(admin, "bob", &["pay"]).await;
     let request = PreviewRequest::User("bob".to_owned());
-    fixture.service.set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
+    fixture.service.account().set_preview(&caller.require_admin().unwrap(), request).await.unwrap();
     let caller = fixture.principal(session).await;
-    assert_eq!(code(fixture.service.query(&caller, page(cursor)).await), "invalid_cursor");
+    assert_eq!(code(fixture.service.traces().query(&caller, page(cursor)).await), "invalid_cursor");
 }
 
 /// Only administrators can begin a preview; a session row of another user that contains one has no effect.
@@ -202,10 +204,10 @@ async fn a_stored_preview_needs_an_administrator() {
     tx.set_session_preview(&id, Some(&preview)).await.unwrap();
     tx.commit().await.unwrap();
     let bob = fixture.principal(&session).await;
-    assert_eq!((bob.preview(), fixture.service.me(&bob).preview), (None, None));
+    assert_eq!((bob.preview(), fixture.service.account().me(&bob).preview), (None, None));
     let before = fixture.store.lookups();
     let query = QueryRequest { view: View::Ids, ..QueryRequest::default() };
-    assert_eq!(fixture.service.query(&bob, query).await.unwrap().traces, 0);
+    assert_eq!(fixture.service.traces().query(&bob, query).await.unwrap().traces, 0);
     assert_eq!(fixture.store.lookups(), before, "no trace was looked up");
     let detail = fixture.last_audit(&admin).await.detail;
     assert_eq!((&detail["roles"], detail.get("preview")), (&serde_json::json!({}), None));

@@ -21,7 +21,7 @@ on_both_databases!(
 async fn try_at(service: &Service, password: &str) -> Result<SignInAnswer, ServiceError> {
     let credentials =
         PasswordCredentials { username: "admin".to_owned(), password: password.to_owned().into() };
-    service.sign_in(credentials, info()).await
+    service.account().sign_in(credentials, info()).await
 }
 
 async fn clock_differences_do_not_block_users(database: DatabaseKind) {
@@ -75,7 +75,7 @@ async fn a_flood_of_sign_ins_delays_a_writer_by_one_record(database: DatabaseKin
             let credentials =
                 PasswordCredentials { username: "nobody".to_owned(), password: "nothing".to_owned().into() };
             let info = RequestInfo { client_ip: Some(address(number).into()), ..info() };
-            tokio::spawn(async move { service.sign_in(credentials, info).await })
+            tokio::spawn(async move { service.account().sign_in(credentials, info).await })
         })
         .collect();
     // While the database is locked, rejected sign-ins are answered, and no others are.
@@ -118,7 +118,10 @@ async fn password_changes_count_against_the_sign_in_limit(database: DatabaseKind
         .map(|_| {
             let (service, admin) = (fixture.service.clone(), admin.clone());
             tokio::spawn(async move {
-                service.change_password(&admin, "not the password".into(), "a good new password".into()).await
+                service
+                    .account()
+                    .change_password(&admin, "not the password".into(), "a good new password".into())
+                    .await
             })
         })
         .collect();

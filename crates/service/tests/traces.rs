@@ -39,6 +39,7 @@ async fn reading() -> ReadFixture {
     let administrator = admin.require_admin().unwrap();
     fixture
         .service
+        .roles()
         .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
         .await
         .unwrap();
@@ -58,7 +59,7 @@ impl ReadFixture {
     }
 
     async fn spans(&self, request: QueryRequest) -> SpanStream {
-        match self.fixture.service.query(&self.reader, request).await.unwrap().body {
+        match self.fixture.service.traces().query(&self.reader, request).await.unwrap().body {
             AnswerBody::Spans(spans) => spans,
             other => panic!("{other:?}"),
         }
@@ -122,9 +123,9 @@ async fn no_spans_are_returned_without_a_record() {
     )
     .await;
     let before = reading.fixture.store.lookups();
-    let answer = reading.fixture.service.query(&reading.reader, query(vec![])).await;
+    let answer = reading.fixture.service.traces().query(&reading.reader, query(vec![])).await;
     assert_eq!(code(answer), "unavailable");
-    assert_eq!(code(reading.fixture.service.trace(&reading.reader, "t1").await), "unavailable");
+    assert_eq!(code(reading.fixture.service.traces().trace(&reading.reader, "t1").await), "unavailable");
     assert_eq!(reading.fixture.store.lookups(), before, "no trace was read");
 }
 
@@ -158,17 +159,17 @@ async fn a_user_without_access_gets_an_empty_page() {
     let fixture = &reading.fixture;
     let nobody = fixture.user(&reading.admin, "bob", &[]).await;
     let before = fixture.store.lookups();
-    let answer = fixture.service.query(&nobody, query(vec![service_is("pay")])).await.unwrap();
+    let answer = fixture.service.traces().query(&nobody, query(vec![service_is("pay")])).await.unwrap();
     assert_eq!((answer.traces, answer.next_cursor, answer.schema.version), (0, None, 4));
     let AnswerBody::Spans(mut spans) = answer.body else { panic!() };
     assert!(spans.next().await.is_none());
     assert_eq!(reading.last().await.outcome, "success");
     fixture.store.set(|answers| answers.found = (5, 1));
-    assert_eq!(code(fixture.service.trace(&nobody, "t1").await), "trace_not_found");
+    assert_eq!(code(fixture.service.traces().trace(&nobody, "t1").await), "trace_not_found");
     assert_eq!(fixture.store.lookups(), before, "ClickHouse was not queried for traces");
     let refused = QueryRequest { columns: Some(vec!["Nope".to_owned()]), ..query(vec![]) };
     for caller in [&nobody, &reading.reader] {
-        let seen = pointers(fixture.service.query(caller, refused.clone()).await);
+        let seen = pointers(fixture.service.traces().query(caller, refused.clone()).await);
         assert_eq!(seen, [("/columns/0".to_owned(), "unknown_field")]);
     }
 }
@@ -179,7 +180,7 @@ async fn absent_forbidden_and_impossible_traces_get_one_answer() {
     let mut answers = Vec::new();
     for (id, found) in [("t9", (0, 0)), ("t8", (7, 0)), ("", (7, 1)), (&"0".repeat(32), (7, 1))] {
         reading.fixture.store.set(|answers| answers.found = found);
-        let error = reading.fixture.service.trace(&reading.reader, id).await.unwrap_err();
+        let error = reading.fixture.service.traces().trace(&reading.reader, id).await.unwrap_err();
         let record = reading.last().await;
         answers.push((
             format!("{error:?} {} {:?}", error.detail(), error.log_cause()),
@@ -194,7 +195,7 @@ async fn absent_forbidden_and_impossible_traces_get_one_answer() {
         answers.found = (1, 1);
         answers.spans = "{\"TraceId\":\"t1\"}\n".to_owned();
     });
-    let mut answer = reading.fixture.service.trace(&reading.reader, "t1").await.unwrap();
+    let mut answer = reading.fixture.service.traces().trace(&reading.reader, "t1").await.unwrap();
     assert_eq!(answer.spans.next().await.unwrap().unwrap().spans, 1);
     assert!(answer.spans.next().await.is_none());
     let record = reading.last().await;
@@ -210,7 +211,7 @@ async fn calls_with_many_spans_are_limited_in_total_and_per_user() {
     let other = fixture.user(&reading.admin, "eve", &["pay"]).await;
     let ask = async |reader: &Principal, bytes: usize| {
         fixture.store.set(|answers| (answers.found, answers.given) = ((2, 1), bytes));
-        let mut trace = fixture.service.open_trace(reader, "t1", Some(Vec::new())).await.unwrap();
+        let mut trace = fixture.service.traces().open_trace(reader, "t1", Some(Vec::new())).await.unwrap();
         let spans = trace.spans(&["a".to_owned()]).await;
         spans.map(|spans| (trace, spans.unwrap()))
     };
@@ -243,7 +244,8 @@ async fn concurrent_calls_on_large_traces_are_limited() {
     let fixture = &reading.fixture;
     let ask = async |spans: u64| {
         fixture.store.set(|answers| answers.found = (spans, 1));
-        let mut trace = fixture.service.open_trace(&reading.reader, "t1", Some(Vec::new())).await.unwrap();
+        let mut trace =
+            fixture.service.traces().open_trace(&reading.reader, "t1", Some(Vec::new())).await.unwrap();
         let brief = trace.brief().await;
         (trace, code(brief))
     };
@@ -269,11 +271,11 @@ async fn cursors_are_bound_to_their_query() {
         view: View::Ids,
         ..query(vec![service_is("pay")])
     };
-    let first = service.query(&reading.reader, ids(None, 1)).await.unwrap();
+    let first = service.traces().query(&reading.reader, ids(None, 1)).await.unwrap();
     assert!(matches!(&first.body, AnswerBody::Ids(ids) if ids.as_slice() == ["t1"]));
     let cursor = first.next_cursor.unwrap();
     reading.fixture.clock.advance(1_000);
-    let second = service.query(&reading.reader, ids(Some(cursor.clone()), 50)).await.unwrap();
+    let second = service.traces().query(&reading.reader, ids(Some(cursor.clone()), 50)).await.unwrap();
     assert_eq!(second.next_cursor, None);
     let record = reading.last().await;
     assert_eq!(record.detail["to"], "2026-11-21T07:33:26Z", "the first page fixed the window");
@@ -287,7 +289,7 @@ async fn cursors_are_bound_to_their_query() {
     let to = Timestamp::parse("2026-11-21T07:33:26Z").unwrap();
     let from = to.saturating_sub(24 * 3_600 * SECOND);
     let same = with(&|request| (request.from, request.to) = (Some(from), Some(to)));
-    service.query(&reading.reader, same).await.unwrap();
+    service.traces().query(&reading.reader, same).await.unwrap();
     for (request, expected) in [
         (with(&|request| request.conditions.clear()), "cursor_filter_mismatch"),
         (with(&|request| request.conditions = vec![service_is("other")]), "cursor_filter_mismatch"),
@@ -296,19 +298,19 @@ async fn cursors_are_bound_to_their_query() {
         (with(&|request| request.cursor = Some(String::new())), "invalid_cursor"),
         (with(&|request| request.cursor = Some("x".repeat(200))), "invalid_cursor"),
     ] {
-        assert_eq!(code(service.query(&reading.reader, request).await), expected);
+        assert_eq!(code(service.traces().query(&reading.reader, request).await), expected);
     }
     let other = reading.fixture.user(&reading.admin, "bob", &["pay"]).await;
-    assert_eq!(code(service.query(&other, ids(Some(cursor.clone()), 1)).await), "invalid_cursor");
+    assert_eq!(code(service.traces().query(&other, ids(Some(cursor.clone()), 1)).await), "invalid_cursor");
     let replica =
         replica(&reading.fixture.db, &reading.fixture.clock, &reading.fixture.store, Settings::default());
-    replica.await.query(&reading.reader, ids(Some(cursor.clone()), 1)).await.unwrap();
+    replica.await.traces().query(&reading.reader, ids(Some(cursor.clone()), 1)).await.unwrap();
     let administrator = reading.admin.require_admin().unwrap();
     let mut binding = otel_binding();
     binding.span_id = "ParentSpanId".to_owned();
     binding.parent_span_id = "SpanId".to_owned();
-    service.put_binding(&administrator, binding, Some(IfMatch::Versions(vec![2]))).await.unwrap();
-    assert_eq!(code(service.query(&reading.reader, ids(Some(cursor), 1)).await), "invalid_cursor");
+    service.source().put_binding(&administrator, binding, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    assert_eq!(code(service.traces().query(&reading.reader, ids(Some(cursor), 1)).await), "invalid_cursor");
 }
 
 #[tokio::test]
@@ -319,7 +321,7 @@ async fn a_truncated_page_continues_where_it_ended() {
     reading.fixture.store.set(|answers| answers.selected = (0..all.len()).map(place).collect());
     let page = async |cursor: Option<String>, limit| {
         let request = QueryRequest { limit: Some(limit), cursor, view: View::Ids, ..query(vec![]) };
-        let begun = reading.fixture.service.begin_query(&reading.reader, request).await.unwrap();
+        let begun = reading.fixture.service.traces().begin_query(&reading.reader, request).await.unwrap();
         let (answer, page_cursors) = begun.run_with_cursors(None).await.unwrap();
         let AnswerBody::Ids(ids) = answer.body else { panic!() };
         (ids, answer.next_cursor, page_cursors)
@@ -358,20 +360,20 @@ async fn errors_have_pointers_and_hide_policy_fields() {
     let service = &reading.fixture.service;
     let tenant = RawCondition { field: FieldRef::key("SpanAttributes", "tenant.id"), ..service_is("x") };
     let request = query(vec![service_is("pay"), tenant.clone()]);
-    let error = service.query(&reading.reader, request.clone()).await.unwrap_err();
+    let error = service.traces().query(&reading.reader, request.clone()).await.unwrap_err();
     assert_eq!(error.code(), "unknown_field");
     assert_eq!(error.errors()[0].pointer, "/filter/conditions/1/name");
     assert_eq!(reading.last().await.detail["code"], "unknown_field");
-    assert_eq!(code(service.query(&reading.admin, request).await), "not_filterable");
+    assert_eq!(code(service.traces().query(&reading.admin, request).await), "not_filterable");
     let many = query(vec![service_is("pay"); 21]);
-    assert_eq!(code(service.query(&reading.reader, many).await), "too_many_conditions");
+    assert_eq!(code(service.traces().query(&reading.reader, many).await), "too_many_conditions");
     let between = RawCondition {
         op: "in".to_owned(),
         value: None,
         values: Some(vec![Scalar::String("a".to_owned()), Scalar::Bool(true)]),
         ..service_is("")
     };
-    let seen = pointers(service.query(&reading.reader, query(vec![between])).await);
+    let seen = pointers(service.traces().query(&reading.reader, query(vec![between])).await);
     assert_eq!(seen, [("/filter/conditions/0/values/1".to_owned(), "value_type")]);
 }
 
@@ -380,9 +382,9 @@ async fn a_stored_policy_that_no_longer_compiles_grants_no_access() {
     let reading = reading().await;
     sqlx_execute(&reading.fixture.url, "UPDATE role_policies SET expression = 'Gone == \"x\"'").await;
     let before = reading.fixture.store.lookups();
-    let error = reading.fixture.service.query(&reading.reader, query(vec![])).await.unwrap_err();
+    let error = reading.fixture.service.traces().query(&reading.reader, query(vec![])).await.unwrap_err();
     assert_eq!(error.code(), "policy_broken");
     assert!(error.log_cause().unwrap().contains("role `pay`") && !error.detail().contains("pay"));
-    assert_eq!(code(reading.fixture.service.trace(&reading.reader, "t1").await), "policy_broken");
+    assert_eq!(code(reading.fixture.service.traces().trace(&reading.reader, "t1").await), "policy_broken");
     assert_eq!(reading.fixture.store.lookups(), before);
 }

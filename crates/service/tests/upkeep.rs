@@ -53,13 +53,14 @@ async fn an_older_clickhouse_is_neither_ready_nor_bound(database: DatabaseKind) 
         let unready = fixture.service.ready().await.unwrap_err();
         assert_eq!(unready.code(), "unavailable");
         assert!(unready.detail().contains("older than 25.8"), "{unready}");
-        let refused = fixture.service.put_binding(&administrator, otel_binding(), None).await.unwrap_err();
+        let refused =
+            fixture.service.source().put_binding(&administrator, otel_binding(), None).await.unwrap_err();
         let detail = refused.detail();
         assert!(detail.contains(version) && detail.contains("25.8 is the oldest version"), "{detail}");
     }
     fixture.store.set(|answers| answers.version = None);
     fixture.service.ready().await.unwrap();
-    fixture.service.put_binding(&administrator, otel_binding(), None).await.unwrap();
+    fixture.service.source().put_binding(&administrator, otel_binding(), None).await.unwrap();
 }
 
 async fn queries_of_a_user_are_counted_together(database: DatabaseKind) {
@@ -69,7 +70,11 @@ async fn queries_of_a_user_are_counted_together(database: DatabaseKind) {
     fixture.bind(&admin).await;
     let administrator = admin.require_admin().unwrap();
     let service = &fixture.service;
-    service.put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
+    service
+        .roles()
+        .put_role(&administrator, "pay", vec![policy("ServiceName == \"pay\"")], None)
+        .await
+        .unwrap();
     let ada = fixture.user(&admin, "ada", &["pay"]).await;
     let key = fixture.principal(&fixture.api_key(&ada).await).await;
     let bob = fixture.user(&admin, "bob", &["pay"]).await;
@@ -79,29 +84,29 @@ async fn queries_of_a_user_are_counted_together(database: DatabaseKind) {
         answers.spans = "{\"TraceId\":\"t1\"}\n".to_owned();
     });
     let query = QueryRequest::default;
-    let first = service.query(&ada, query()).await.unwrap();
-    let second = service.trace(&key, "t1").await.unwrap();
+    let first = service.traces().query(&ada, query()).await.unwrap();
+    let second = service.traces().trace(&key, "t1").await.unwrap();
     for caller in [&ada, &key] {
-        let error = service.query(caller, query()).await.unwrap_err();
+        let error = service.traces().query(caller, query()).await.unwrap_err();
         assert_eq!((error.code(), error.retry_after_seconds()), ("too_many_queries", Some(1)));
-        assert_eq!(code(service.trace(caller, "t1").await), "too_many_queries");
+        assert_eq!(code(service.traces().trace(caller, "t1").await), "too_many_queries");
     }
     let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("traces.get", "denied"));
     assert_eq!(record.detail["code"], "too_many_queries");
-    service.query(&bob, query()).await.unwrap();
+    service.traces().query(&bob, query()).await.unwrap();
 
     // An answer counts until it was read to its end, or its client has disconnected.
     drop(first);
-    let third = service.query(&key, query()).await.unwrap();
-    assert_eq!(code(service.query(&ada, query()).await), "too_many_queries");
+    let third = service.traces().query(&key, query()).await.unwrap();
+    assert_eq!(code(service.traces().query(&ada, query()).await), "too_many_queries");
     let spans: Vec<_> = futures::StreamExt::collect(second.spans).await;
     assert!(spans.into_iter().all(|chunk| chunk.is_ok()));
     let ids = || QueryRequest { view: View::Ids, ..QueryRequest::default() };
     for _ in 0..5 {
-        service.query(&ada, ids()).await.unwrap();
+        service.traces().query(&ada, ids()).await.unwrap();
         let refused = QueryRequest { limit: Some(0), ..ids() };
-        assert_eq!(code(service.query(&ada, refused).await), "invalid_request");
+        assert_eq!(code(service.traces().query(&ada, refused).await), "invalid_request");
     }
     drop(third);
 }
@@ -123,7 +128,10 @@ async fn old_records_are_removed_once_by_all_replicas(database: DatabaseKind) {
     let (fixture, admin, settings) = fixture_with_old_records(database).await;
     let old = fixture.audit(&admin).await.len() as u64 - 1;
     let other = fixture.replica(settings).await;
-    let (one, two) = tokio::join!(fixture.service.prune_audit_once(), other.prune_audit_once());
+    let (one, two) = tokio::join!(
+        fixture.service.maintenance().prune_audit_once(),
+        other.maintenance().prune_audit_once()
+    );
     assert_eq!(one.unwrap() + two.unwrap(), old);
     // `audit` verifies the chain too.
     let records = fixture.audit(&admin).await;
@@ -135,18 +143,23 @@ async fn old_records_are_removed_once_by_all_replicas(database: DatabaseKind) {
     assert_eq!(prune.detail["hash"].as_str().unwrap().len(), 64);
     assert!(prune.detail["before"].as_str().unwrap().ends_with('Z'));
     // Without old records, nothing is written.
-    assert_eq!(fixture.service.prune_audit_once().await.unwrap(), 0);
+    assert_eq!(fixture.service.maintenance().prune_audit_once().await.unwrap(), 0);
     assert_eq!(fixture.audit(&admin).await.len(), 2);
     let unlimited = fixture.replica(Settings::default()).await;
     fixture.clock.advance(1_000 * HOUR);
-    assert_eq!(unlimited.prune_audit_once().await.unwrap(), 0, "kept for ever unless set otherwise");
+    assert_eq!(
+        unlimited.maintenance().prune_audit_once().await.unwrap(),
+        0,
+        "kept for ever unless set otherwise"
+    );
 }
 
 async fn maintenance_starts_at_once_and_stops_on_request(database: DatabaseKind) {
     let (fixture, admin, _) = fixture_with_old_records(database).await;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let service = fixture.service.clone();
-    let task = tokio::spawn(async move { service.maintain(async { stopped.await.unwrap() }).await });
+    let task =
+        tokio::spawn(async move { service.maintenance().maintain(async { stopped.await.unwrap() }).await });
     until(async || fixture.audit(&admin).await, |records| records.len() == 2).await;
     assert_eq!(fixture.last_audit(&admin).await.action, "audit.prune");
     assert!(!task.is_finished());
@@ -165,20 +178,23 @@ async fn expired_sessions_are_deleted(database: DatabaseKind) {
     let administrator = admin.require_admin().unwrap();
     fixture.user(&admin, "ada", &[]).await;
     let busy = fixture.sign_in("admin", ADMIN_PASSWORD).await.unwrap();
-    assert_eq!(fixture.service.delete_expired_sessions_once().await.unwrap(), 0);
+    assert_eq!(fixture.service.maintenance().delete_expired_sessions_once().await.unwrap(), 0);
     for _ in 0..3 {
         fixture.clock.advance(HOUR / 2);
         fixture.principal(&busy).await;
     }
-    assert_eq!(code(fixture.service.end_user_sessions(&administrator, "ada").await), "unauthenticated");
+    assert_eq!(
+        code(fixture.service.users().end_user_sessions(&administrator, "ada").await),
+        "unauthenticated"
+    );
     let busy = fixture.principal(&busy).await;
-    let sessions = || fixture.service.user_sessions(&administrator, "ada");
+    let sessions = || fixture.service.users().user_sessions(&administrator, "ada");
     assert_eq!(sessions().await.unwrap().len(), 1, "dead, and still there");
-    assert_eq!(fixture.service.delete_expired_sessions_once().await.unwrap(), 2);
+    assert_eq!(fixture.service.maintenance().delete_expired_sessions_once().await.unwrap(), 2);
     assert_eq!(sessions().await.unwrap(), []);
-    assert_eq!(fixture.service.my_sessions(&busy).await.unwrap().len(), 1);
+    assert_eq!(fixture.service.account().my_sessions(&busy).await.unwrap().len(), 1);
     fixture.clock.advance(10 * HOUR);
-    assert_eq!(fixture.service.delete_expired_sessions_once().await.unwrap(), 1);
+    assert_eq!(fixture.service.maintenance().delete_expired_sessions_once().await.unwrap(), 1);
 }
 
 async fn a_short_idle_limit_keeps_active_sessions(database: DatabaseKind) {
@@ -191,7 +207,7 @@ async fn a_short_idle_limit_keeps_active_sessions(database: DatabaseKind) {
         fixture.principal(&session).await;
     }
     fixture.clock.advance(20);
-    assert_eq!(code(fixture.service.authenticate(&session, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.core().authenticate(&session, info()).await), "unauthenticated");
 }
 
 async fn one_of_many_requests_records_the_use(database: DatabaseKind) {
@@ -199,7 +215,7 @@ async fn one_of_many_requests_records_the_use(database: DatabaseKind) {
     let admin = fixture.admin().await;
     let token = fixture.api_key(&admin).await;
     let other = fixture.replica(Settings::default()).await;
-    let last_used = async || fixture.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    let last_used = async || fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at;
     fixture.principal(&token).await;
     let recorded = last_used().await.unwrap();
     fixture.clock.advance(59);
@@ -212,7 +228,7 @@ async fn one_of_many_requests_records_the_use(database: DatabaseKind) {
     let requests = (0..20).map(|number| {
         let service = if number % 2 == 0 { fixture.service.clone() } else { other.clone() };
         let token = token.clone();
-        tokio::spawn(async move { service.authenticate(&token, info()).await.map(drop) })
+        tokio::spawn(async move { service.core().authenticate(&token, info()).await.map(drop) })
     });
     let requests: Vec<_> = requests.collect();
     let waiting = || requests.iter().filter(|request| !request.is_finished()).count();
@@ -243,7 +259,7 @@ async fn a_use_is_not_recorded_twice(database: DatabaseKind) {
     let mut writer = fixture.other_writer().await;
     let requests = [(&fixture.service, &session), (&other, &token)].map(|(service, credential)| {
         let (service, credential) = (service.clone(), credential.clone());
-        tokio::spawn(async move { service.authenticate(&credential, info()).await.map(drop) })
+        tokio::spawn(async move { service.core().authenticate(&credential, info()).await.map(drop) })
     });
     writer.wait_for_waiting_writers(2).await;
     assert!(requests.iter().all(|request| !request.is_finished()));
@@ -253,9 +269,9 @@ async fn a_use_is_not_recorded_twice(database: DatabaseKind) {
     for request in join_all(requests).await {
         request.unwrap().unwrap();
     }
-    let sessions = fixture.service.my_sessions(&admin).await.unwrap();
+    let sessions = fixture.service.account().my_sessions(&admin).await.unwrap();
     let seen = sessions.iter().find(|session| session.id == id).unwrap().last_seen_at;
-    let used = fixture.service.my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    let used = fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at;
     assert_eq!((seen, used), (recorded, Some(recorded)));
 }
 
@@ -270,20 +286,21 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
     let invalid = |pointer: &str| vec![(pointer.to_owned(), "invalid_value")];
 
     let good = policy("ServiceName == \"pay\"");
-    let put = |policy| service.put_role(&administrator, "pay", vec![policy], None);
+    let put = |policy| service.roles().put_role(&administrator, "pay", vec![policy], None);
     let title = Policy { title: NUL.to_owned(), ..good.clone() };
     assert_eq!(pointers(put(title).await), invalid("/policies/0/title"));
     let description = Policy { description: Some(NUL.to_owned()), ..good.clone() };
     assert_eq!(pointers(put(description).await), invalid("/policies/0/description"));
     let expression = Policy { expression: "ServiceName == \"a\0b\"".to_owned(), ..good };
     assert_eq!(pointers(put(expression).await), invalid("/policies/0/expression"));
-    let named = service.put_role(&administrator, NUL, vec![policy("ServiceName == \"pay\"")], None).await;
+    let named =
+        service.roles().put_role(&administrator, NUL, vec![policy("ServiceName == \"pay\"")], None).await;
     assert_eq!(code(named), "invalid_value");
 
     let new = NewUser { username: NUL.to_owned(), ..NewUser::default() };
-    assert_eq!(pointers(service.create_user(&administrator, new).await), invalid("/username"));
+    assert_eq!(pointers(service.users().create_user(&administrator, new).await), invalid("/username"));
     let new = NewUser { username: "eve".to_owned(), roles: set(&[NUL]), ..NewUser::default() };
-    assert_eq!(code(service.create_user(&administrator, new).await), "unknown_role");
+    assert_eq!(code(service.users().create_user(&administrator, new).await), "unknown_role");
     for (name, value, pointer) in [
         (NUL, AttributeValue::Bool(true), "/attributes/a\0b"),
         ("a", AttributeValue::String(NUL.to_owned()), "/attributes/a"),
@@ -291,58 +308,59 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
     ] {
         let attributes = BTreeMap::from([(name.to_owned(), value)]);
         let change = UserChange { attributes: Some(attributes), ..UserChange::default() };
-        let seen = pointers(service.update_user(&administrator, "ada", change, None).await);
+        let seen = pointers(service.users().update_user(&administrator, "ada", change, None).await);
         assert_eq!(seen, invalid(pointer));
     }
     let key = NewApiKey { name: NUL.to_owned(), expires_at: None, policy: None, tools: None };
-    assert_eq!(pointers(service.create_api_key(&admin, key).await), invalid("/name"));
+    assert_eq!(pointers(service.account().create_api_key(&admin, key).await), invalid("/name"));
     let policy = Some("ServiceName == \"a\0b\"".to_owned());
     let key = NewApiKey { name: "k".to_owned(), expires_at: None, policy, tools: None };
-    assert_eq!(pointers(service.create_api_key(&admin, key).await)[..1], invalid("/policy"));
+    assert_eq!(pointers(service.account().create_api_key(&admin, key).await)[..1], invalid("/policy"));
     let tools = Some(vec![NUL.to_owned()]);
     let key = NewApiKey { name: "k".to_owned(), expires_at: None, policy: None, tools };
-    assert_eq!(pointers(service.create_api_key(&admin, key).await), invalid("/tools/0"));
+    assert_eq!(pointers(service.account().create_api_key(&admin, key).await), invalid("/tools/0"));
     let fields = vec![mark(Some("SpanAttributes"), NUL, true, true)];
     let version = || Some(IfMatch::Versions(vec![2]));
-    let seen = pointers(service.put_fields(&administrator, fields, version()).await);
+    let seen = pointers(service.source().put_fields(&administrator, fields, version()).await);
     assert_eq!(seen, invalid("/fields/0/name"));
     let fields = vec![mark(Some(NUL), "x", true, true)];
-    assert_eq!(code(service.put_fields(&administrator, fields, version()).await), "unknown_field");
+    assert_eq!(code(service.source().put_fields(&administrator, fields, version()).await), "unknown_field");
 
     assert_eq!(code(fixture.sign_in(NUL, "whatever it is").await), "invalid_credentials");
     assert_eq!(code(fixture.sign_in("admin", NUL).await), "invalid_credentials");
     for token in [Credential::Session(NUL.into()), Credential::ApiKey("twk_\0".into())] {
-        assert_eq!(code(service.authenticate(&token, info()).await), "unauthenticated");
+        assert_eq!(code(service.core().authenticate(&token, info()).await), "unauthenticated");
     }
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
-    let preview = |name: &str| service.set_preview(&administrator, PreviewRequest::User(name.to_owned()));
+    let preview =
+        |name: &str| service.account().set_preview(&administrator, PreviewRequest::User(name.to_owned()));
     let answers = [
-        code(service.user(&administrator, NUL).await),
-        code(service.update_user(&administrator, NUL, change, None).await),
-        code(service.rotate_password(&administrator, NUL).await),
-        code(service.delete_user(&administrator, NUL, None).await),
-        code(service.user_access(&administrator, NUL).await),
-        code(service.user_sessions(&administrator, NUL).await),
-        code(service.end_user_sessions(&administrator, NUL).await),
-        code(service.end_user_session(&administrator, "ada", NUL).await),
-        code(service.user_api_keys(&administrator, NUL).await),
-        code(service.revoke_user_api_key(&administrator, "ada", NUL).await),
-        code(service.revoke_user_api_keys(&administrator, NUL).await),
-        code(service.end_my_session(&admin, NUL).await),
-        code(service.revoke_my_api_key(&admin, NUL).await),
-        code(service.role(&administrator, NUL).await),
-        code(service.delete_role(&administrator, NUL, None).await),
+        code(service.users().user(&administrator, NUL).await),
+        code(service.users().update_user(&administrator, NUL, change, None).await),
+        code(service.users().rotate_password(&administrator, NUL).await),
+        code(service.users().delete_user(&administrator, NUL, None).await),
+        code(service.users().user_access(&administrator, NUL).await),
+        code(service.users().user_sessions(&administrator, NUL).await),
+        code(service.users().end_user_sessions(&administrator, NUL).await),
+        code(service.users().end_user_session(&administrator, "ada", NUL).await),
+        code(service.users().user_api_keys(&administrator, NUL).await),
+        code(service.users().revoke_user_api_key(&administrator, "ada", NUL).await),
+        code(service.users().revoke_user_api_keys(&administrator, NUL).await),
+        code(service.account().end_my_session(&admin, NUL).await),
+        code(service.account().revoke_my_api_key(&admin, NUL).await),
+        code(service.roles().role(&administrator, NUL).await),
+        code(service.roles().delete_role(&administrator, NUL, None).await),
         code(preview(NUL).await),
     ];
     assert_eq!(answers, ["not_found"; 16]);
     // Base64url of the same text.
-    assert_eq!(code(service.users(&administrator, Some("YQBi"), None).await), "invalid_cursor");
+    assert_eq!(code(service.users().list(&administrator, Some("YQBi"), None).await), "invalid_cursor");
     let text = || Some(NUL.to_owned());
     for query in [
         AuditQuery { actor: text(), ..AuditQuery::default() },
         AuditQuery { action: text(), ..AuditQuery::default() },
     ] {
-        assert!(service.audit(&administrator, query).await.unwrap().records.is_empty());
+        assert!(service.audit_log().page(&administrator, query).await.unwrap().records.is_empty());
     }
 
     // A search value for traces may contain it, and the record contains it unchanged.
@@ -354,15 +372,15 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
         values: None,
     };
     let query = QueryRequest { conditions: vec![condition], view: View::Ids, ..QueryRequest::default() };
-    service.query(&admin, query).await.unwrap();
+    service.traces().query(&admin, query).await.unwrap();
     assert_eq!(fixture.last_audit(&admin).await.detail["filter"][0]["value"], NUL);
-    assert_eq!(code(service.trace(&admin, NUL).await), "trace_not_found");
+    assert_eq!(code(service.traces().trace(&admin, NUL).await), "trace_not_found");
     assert_eq!(fixture.last_audit(&admin).await.target.as_deref(), Some("ab"));
-    assert_eq!(code(service.table(&administrator, "otel", NUL).await), "not_found");
+    assert_eq!(code(service.source().table(&administrator, "otel", NUL).await), "not_found");
     let agent = RequestInfo { user_agent: Some(NUL.to_owned()), request_id: NUL.to_owned(), ..info() };
     let credentials =
         PasswordCredentials { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
-    service.sign_in(credentials, agent).await.unwrap();
+    service.account().sign_in(credentials, agent).await.unwrap();
     assert_eq!(fixture.last_audit(&admin).await.user_agent.as_deref(), Some("ab"));
 }
 
@@ -372,7 +390,7 @@ async fn an_etag_covers_what_administrators_set(database: DatabaseKind) {
     let administrator = admin.require_admin().unwrap();
     let service = &fixture.service;
     fixture.user(&admin, "ada", &[]).await;
-    let tag = async || service.user(&administrator, "ada").await.unwrap().tag;
+    let tag = async || service.users().user(&administrator, "ada").await.unwrap().tag;
     let matching = |tag| Some(IfMatch::Versions(vec![tag]));
     let attributes = |text| UserChange { attributes: Some(team(text)), ..UserChange::default() };
     let roles = |roles| UserChange { roles: Some(set(roles)), ..UserChange::default() };
@@ -382,23 +400,27 @@ async fn an_etag_covers_what_administrators_set(database: DatabaseKind) {
     fixture.clock.advance(100);
     fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
     assert_eq!(tag().await, read, "a sign-in is not a change");
-    let first = service.update_user(&administrator, "ada", attributes("one"), matching(read)).await.unwrap();
+    let first =
+        service.users().update_user(&administrator, "ada", attributes("one"), matching(read)).await.unwrap();
     assert_ne!(first.tag, read);
-    let late = service.update_user(&administrator, "ada", attributes("two"), matching(read)).await;
+    let late = service.users().update_user(&administrator, "ada", attributes("two"), matching(read)).await;
     assert_eq!(code(late), "precondition_failed");
-    assert_eq!(code(service.delete_user(&administrator, "ada", matching(read)).await), "precondition_failed");
+    assert_eq!(
+        code(service.users().delete_user(&administrator, "ada", matching(read)).await),
+        "precondition_failed"
+    );
     assert_eq!(fixture.last_audit(&admin).await.detail["code"], "precondition_failed");
-    assert_eq!(service.user(&administrator, "ada").await.unwrap().attributes, team("one"));
+    assert_eq!(service.users().user(&administrator, "ada").await.unwrap().attributes, team("one"));
     // Without a tag, changes of different members both take effect.
-    service.update_user(&administrator, "ada", roles(&["admin"]), None).await.unwrap();
-    let user = service.user(&administrator, "ada").await.unwrap();
+    service.users().update_user(&administrator, "ada", roles(&["admin"]), None).await.unwrap();
+    let user = service.users().user(&administrator, "ada").await.unwrap();
     assert_eq!((user.roles, user.attributes), (set(&["admin"]), team("one")));
-    let page = service.users(&administrator, None, None).await.unwrap();
+    let page = service.users().list(&administrator, None, None).await.unwrap();
     assert!(page.users.iter().any(|listed| listed.tag == user.tag));
     let existing = Some(IfMatch::Existing);
-    service.update_user(&administrator, "ada", roles(&[]), existing).await.unwrap();
+    service.users().update_user(&administrator, "ada", roles(&[]), existing).await.unwrap();
     assert_eq!(tag().await, first.tag, "the same content has the same tag");
-    service.delete_user(&administrator, "ada", matching(first.tag)).await.unwrap();
+    service.users().delete_user(&administrator, "ada", matching(first.tag)).await.unwrap();
 }
 
 async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
@@ -413,10 +435,11 @@ async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
         mark(None, "Duration", false, true),
         mark(Some("SpanAttributes"), "http.route", true, false),
     ];
-    let refused = service.put_fields(&administrator, fields.clone(), Some(IfMatch::Versions(vec![2]))).await;
+    let refused =
+        service.source().put_fields(&administrator, fields.clone(), Some(IfMatch::Versions(vec![2]))).await;
     assert_eq!(code(refused), "invalid_value");
     let fields = vec![fields[0].clone(), mark(Some("SpanAttributes"), "tenant.id", true, true)];
-    service.put_fields(&administrator, fields, Some(IfMatch::Versions(vec![2]))).await.unwrap();
+    service.source().put_fields(&administrator, fields, Some(IfMatch::Versions(vec![2]))).await.unwrap();
     let record = detail().await;
     assert_eq!(record["version"], 4);
     assert!(record.get("binding").is_none(), "{record}");
@@ -431,14 +454,14 @@ async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
 
     let mut binding = otel_binding();
     binding.display.name = Some("ServiceName".to_owned());
-    service.put_binding(&administrator, binding, Some(IfMatch::Versions(vec![3]))).await.unwrap();
+    service.source().put_binding(&administrator, binding, Some(IfMatch::Versions(vec![3]))).await.unwrap();
     let record = detail().await;
     assert_eq!(record["binding"]["before"]["display"][0], serde_json::Value::Null);
     assert_eq!(record["binding"]["after"]["display"][0], "ServiceName", "{record}");
 
     let put = |text: &str| {
         let policies = vec![policy(&format!("ServiceName == \"{text}\""))];
-        service.put_role(&administrator, "pay", policies, None)
+        service.roles().put_role(&administrator, "pay", policies, None)
     };
     put("one").await.unwrap();
     assert_eq!(detail().await["policies"]["before"], serde_json::Value::Null);
@@ -456,7 +479,7 @@ async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
         attributes: team("one"),
         ..NewUser::default()
     };
-    let created = service.create_user(&administrator, new).await.unwrap();
+    let created = service.users().create_user(&administrator, new).await.unwrap();
     let record = detail().await;
     assert_eq!((&record["roles"][0], &record["attributes"]["team"]), (&"pay".into(), &"one".into()));
     fixture.sign_in("ada", created.initial_password.expose_secret()).await.unwrap();
@@ -466,7 +489,7 @@ async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
         disabled: Some(true),
         ..UserChange::default()
     };
-    service.update_user(&administrator, "ada", change, None).await.unwrap();
+    service.users().update_user(&administrator, "ada", change, None).await.unwrap();
     let record = detail().await;
     assert_eq!(record["roles"], serde_json::json!({ "before": ["pay"], "after": [] }));
     assert_eq!(
@@ -475,8 +498,8 @@ async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
     );
     assert_eq!(record["disabled"], serde_json::json!({ "before": false, "after": true }));
     assert_eq!(record["sessions_ended"], 1);
-    service.delete_user(&administrator, "ada", None).await.unwrap();
+    service.users().delete_user(&administrator, "ada", None).await.unwrap();
     assert_eq!(detail().await["attributes"]["team"], "two");
-    service.delete_role(&administrator, "pay", None).await.unwrap();
+    service.roles().delete_role(&administrator, "pay", None).await.unwrap();
     assert_eq!(detail().await["policies"][0]["expression"], "ServiceName == \"two\"");
 }

@@ -21,39 +21,39 @@ async fn creating_and_deleting_users_is_recorded() {
     let admin = fixture.admin().await;
     let administrator = admin.require_admin().unwrap();
     let name = "'; DROP TABLE users; --";
-    let created = fixture.service.create_user(&administrator, named(name, &[])).await.unwrap();
+    let created = fixture.service.users().create_user(&administrator, named(name, &[])).await.unwrap();
     assert_eq!(created.user.username, name);
     assert!(created.user.must_change_password && created.user.last_login_at.is_none());
     assert_eq!(
-        code(fixture.service.create_user(&administrator, named(&name.to_uppercase(), &[])).await),
+        code(fixture.service.users().create_user(&administrator, named(&name.to_uppercase(), &[])).await),
         "conflict"
     );
     assert_eq!(
-        code(fixture.service.create_user(&administrator, named("x", &["ghost"])).await),
+        code(fixture.service.users().create_user(&administrator, named("x", &["ghost"])).await),
         "unknown_role"
     );
     assert_eq!(
-        pointers(fixture.service.create_user(&administrator, named("a/b", &[])).await)[0].0,
+        pointers(fixture.service.users().create_user(&administrator, named("a/b", &[])).await)[0].0,
         "/username"
     );
 
     let attributes = BTreeMap::from([("te/am".to_owned(), AttributeValue::String("x".repeat(2_000)))]);
     let change = UserChange { attributes: Some(attributes), ..UserChange::default() };
     assert_eq!(
-        pointers(fixture.service.update_user(&administrator, name, change, None).await)[0].0,
+        pointers(fixture.service.users().update_user(&administrator, name, change, None).await)[0].0,
         "/attributes/te~1am"
     );
     let change = UserChange { attributes: Some(team("payments")), ..UserChange::default() };
-    let user = fixture.service.update_user(&administrator, name, change, None).await.unwrap();
+    let user = fixture.service.users().update_user(&administrator, name, change, None).await.unwrap();
     assert_eq!(user.attributes, team("payments"));
     let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("user.update", "success"));
     assert_eq!(record.target.as_deref(), Some(name));
     assert_eq!(record.detail["attributes"]["added"]["team"], "payments", "{record:?}");
 
-    fixture.service.delete_user(&administrator, name, None).await.unwrap();
-    assert_eq!(code(fixture.service.user(&administrator, name).await), "not_found");
-    assert_eq!(code(fixture.service.delete_user(&administrator, name, None).await), "not_found");
+    fixture.service.users().delete_user(&administrator, name, None).await.unwrap();
+    assert_eq!(code(fixture.service.users().user(&administrator, name).await), "not_found");
+    assert_eq!(code(fixture.service.users().delete_user(&administrator, name, None).await), "not_found");
     assert_eq!(fixture.last_audit(&admin).await.outcome, "failed");
 }
 
@@ -63,12 +63,12 @@ async fn pages_contain_each_user_once() {
     let admin = fixture.admin().await;
     let administrator = admin.require_admin().unwrap();
     for name in ["Zoe", "bob", "Ümit"] {
-        fixture.service.create_user(&administrator, named(name, &[])).await.unwrap();
+        fixture.service.users().create_user(&administrator, named(name, &[])).await.unwrap();
     }
     let mut names = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
-        let page = fixture.service.users(&administrator, cursor.as_deref(), Some(1)).await.unwrap();
+        let page = fixture.service.users().list(&administrator, cursor.as_deref(), Some(1)).await.unwrap();
         names.extend(page.users.into_iter().map(|user| user.username));
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -76,7 +76,7 @@ async fn pages_contain_each_user_once() {
         }
     }
     assert_eq!(names, ["admin", "bob", "Zoe", "Ümit"]);
-    assert_eq!(code(fixture.service.users(&administrator, Some("***"), None).await), "invalid_cursor");
+    assert_eq!(code(fixture.service.users().list(&administrator, Some("***"), None).await), "invalid_cursor");
 }
 
 #[tokio::test]
@@ -87,28 +87,28 @@ async fn an_enabled_administrator_always_remains() {
     let without = || UserChange { roles: Some(set(&[])), ..UserChange::default() };
     let disabled = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
     assert_eq!(
-        code(fixture.service.update_user(&administrator, "admin", without(), None).await),
+        code(fixture.service.users().update_user(&administrator, "admin", without(), None).await),
         "last_admin"
     );
     assert_eq!(
-        code(fixture.service.update_user(&administrator, "admin", disabled(true), None).await),
+        code(fixture.service.users().update_user(&administrator, "admin", disabled(true), None).await),
         "last_admin"
     );
-    assert_eq!(code(fixture.service.delete_user(&administrator, "admin", None).await), "last_admin");
-    assert!(fixture.service.user(&administrator, "admin").await.unwrap().roles.contains("admin"));
+    assert_eq!(code(fixture.service.users().delete_user(&administrator, "admin", None).await), "last_admin");
+    assert!(fixture.service.users().user(&administrator, "admin").await.unwrap().roles.contains("admin"));
 
     fixture.user(&admin, "eve", &["admin"]).await;
-    fixture.service.update_user(&administrator, "eve", disabled(true), None).await.unwrap();
-    assert_eq!(code(fixture.service.delete_user(&administrator, "admin", None).await), "last_admin");
-    fixture.service.update_user(&administrator, "eve", disabled(false), None).await.unwrap();
+    fixture.service.users().update_user(&administrator, "eve", disabled(true), None).await.unwrap();
+    assert_eq!(code(fixture.service.users().delete_user(&administrator, "admin", None).await), "last_admin");
+    fixture.service.users().update_user(&administrator, "eve", disabled(false), None).await.unwrap();
 
     // Two administrators step down at once, on two replicas. Each uses their own permission, which the other's change does
     // not affect: the second is rejected only because no administrator would remain.
     let eve = fixture.principal(&fixture.sign_in("eve", USER_PASSWORD).await.unwrap()).await;
     let (own, elsewhere) = (eve.require_admin().unwrap(), fixture.replica(Settings::default()).await);
     let both = tokio::join!(
-        fixture.service.update_user(&administrator, "admin", without(), None),
-        elsewhere.update_user(&own, "eve", without(), None),
+        fixture.service.users().update_user(&administrator, "admin", without(), None),
+        elsewhere.users().update_user(&own, "eve", without(), None),
     );
     let ((Ok(_), Err(refused)) | (Err(refused), Ok(_))) = &both else { panic!("{both:?}") };
     assert_eq!(refused.code(), "last_admin");
@@ -124,35 +124,39 @@ async fn a_change_applies_to_the_next_request() {
     let session = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
     let key = fixture.api_key(&fixture.principal(&session).await).await;
     let change = UserChange { roles: Some(set(&[])), ..UserChange::default() };
-    fixture.service.update_user(&administrator, "ada", change, None).await.unwrap();
+    fixture.service.users().update_user(&administrator, "ada", change, None).await.unwrap();
     for credential in [&session, &key] {
         assert_eq!(code(fixture.principal(credential).await.require_admin()), "forbidden");
     }
     let change = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
-    fixture.service.update_user(&administrator, "ada", change(true), None).await.unwrap();
+    fixture.service.users().update_user(&administrator, "ada", change(true), None).await.unwrap();
     for credential in [&session, &key] {
-        assert_eq!(code(fixture.service.authenticate(credential, info()).await), "unauthenticated");
+        assert_eq!(code(fixture.service.core().authenticate(credential, info()).await), "unauthenticated");
     }
-    fixture.service.update_user(&administrator, "ada", change(false), None).await.unwrap();
-    assert_eq!(code(fixture.service.authenticate(&session, info()).await), "unauthenticated", "it has ended");
+    fixture.service.users().update_user(&administrator, "ada", change(false), None).await.unwrap();
+    assert_eq!(
+        code(fixture.service.core().authenticate(&session, info()).await),
+        "unauthenticated",
+        "it has ended"
+    );
     fixture.principal(&key).await;
 
-    fixture.service.revoke_user_api_keys(&administrator, "ada").await.unwrap();
-    assert_eq!(code(fixture.service.authenticate(&key, info()).await), "unauthenticated");
+    fixture.service.users().revoke_user_api_keys(&administrator, "ada").await.unwrap();
+    assert_eq!(code(fixture.service.core().authenticate(&key, info()).await), "unauthenticated");
     let session = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
-    let sessions = fixture.service.user_sessions(&administrator, "ada").await.unwrap();
+    let sessions = fixture.service.users().user_sessions(&administrator, "ada").await.unwrap();
     assert_eq!((sessions.len(), sessions[0].current), (1, false));
-    fixture.service.end_user_session(&administrator, "ada", &sessions[0].id).await.unwrap();
-    assert_eq!(code(fixture.service.authenticate(&session, info()).await), "unauthenticated");
+    fixture.service.users().end_user_session(&administrator, "ada", &sessions[0].id).await.unwrap();
+    assert_eq!(code(fixture.service.core().authenticate(&session, info()).await), "unauthenticated");
 
     let session = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
-    let password = fixture.service.rotate_password(&administrator, "ada").await.unwrap();
-    assert_eq!(code(fixture.service.authenticate(&session, info()).await), "unauthenticated");
+    let password = fixture.service.users().rotate_password(&administrator, "ada").await.unwrap();
+    assert_eq!(code(fixture.service.core().authenticate(&session, info()).await), "unauthenticated");
     assert_eq!(code(fixture.sign_in("ada", USER_PASSWORD).await), "invalid_credentials");
     let session = fixture.sign_in("ada", password.expose_secret()).await.unwrap();
-    assert_eq!(code(fixture.service.authenticate(&session, info()).await), "password_change_required");
-    fixture.service.delete_user(&administrator, "ada", None).await.unwrap();
-    assert_eq!(code(fixture.service.identify(&session, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.core().authenticate(&session, info()).await), "password_change_required");
+    fixture.service.users().delete_user(&administrator, "ada", None).await.unwrap();
+    assert_eq!(code(fixture.service.core().identify(&session, info()).await), "unauthenticated");
 }
 
 #[tokio::test]
@@ -162,22 +166,25 @@ async fn a_key_provisions_users_but_no_administrators() {
     fixture.user(&admin, "eve", &["admin"]).await;
     let by_key = fixture.principal(&fixture.api_key(&admin).await).await;
     let administrator = by_key.require_admin().unwrap();
-    fixture.service.create_user(&administrator, named("ada", &[])).await.unwrap();
-    fixture.service.rotate_password(&administrator, "ada").await.unwrap();
+    fixture.service.users().create_user(&administrator, named("ada", &[])).await.unwrap();
+    fixture.service.users().rotate_password(&administrator, "ada").await.unwrap();
     let roles = |roles| UserChange { roles: Some(set(roles)), ..UserChange::default() };
     let disabled = |disabled| UserChange { disabled: Some(disabled), ..UserChange::default() };
     assert_eq!(
-        code(fixture.service.create_user(&administrator, named("x", &["admin"])).await),
+        code(fixture.service.users().create_user(&administrator, named("x", &["admin"])).await),
         "session_required"
     );
     assert_eq!(
-        code(fixture.service.update_user(&administrator, "ada", roles(&["admin"]), None).await),
+        code(fixture.service.users().update_user(&administrator, "ada", roles(&["admin"]), None).await),
         "session_required"
     );
-    assert_eq!(code(fixture.service.rotate_password(&administrator, "eve").await), "session_required");
-    fixture.service.update_user(&administrator, "eve", disabled(true), None).await.unwrap();
     assert_eq!(
-        code(fixture.service.update_user(&administrator, "eve", disabled(false), None).await),
+        code(fixture.service.users().rotate_password(&administrator, "eve").await),
+        "session_required"
+    );
+    fixture.service.users().update_user(&administrator, "eve", disabled(true), None).await.unwrap();
+    assert_eq!(
+        code(fixture.service.users().update_user(&administrator, "eve", disabled(false), None).await),
         "session_required"
     );
     let record = fixture.last_audit(&admin).await;
@@ -230,11 +237,11 @@ async fn a_configured_hash_is_applied_once() {
 
     let done = fixture.service.bootstrap(configured("admin", &first), accept_password).await.unwrap();
     assert!(matches!(done, Bootstrap::HashReplaced { .. }), "{done:?}");
-    assert_eq!(code(fixture.service.identify(&session, info()).await), "unauthenticated");
+    assert_eq!(code(fixture.service.core().identify(&session, info()).await), "unauthenticated");
     let session = fixture.sign_in("admin", "recovered secret").await.unwrap();
     let principal = fixture.principal(&session).await;
     let (old, new) = ("recovered secret".to_owned().into(), ADMIN_PASSWORD.to_owned().into());
-    fixture.service.change_password(&principal, old, new).await.unwrap();
+    fixture.service.account().change_password(&principal, old, new).await.unwrap();
 
     let done = fixture.service.bootstrap(configured("admin", &first), accept_password).await.unwrap();
     assert!(matches!(done, Bootstrap::Unchanged), "left in the configuration it undoes nothing");

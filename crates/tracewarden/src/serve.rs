@@ -124,7 +124,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let maintenance_service = service.clone();
     let maintenance = tokio::spawn(async move {
         // The receiver completes when the sender is dropped or used; both mean the end.
-        maintenance_service.maintain(async { drop(ended.await) }).await;
+        maintenance_service.maintenance().maintain(async { drop(ended.await) }).await;
     });
     let stop = drain(stop, shutdown, configuration.shutdown_delay);
     let mcp = tracewarden_mcp::InterfaceConfig {

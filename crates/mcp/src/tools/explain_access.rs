@@ -134,14 +134,14 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let budget = Budget::new(arguments.max_tokens)?;
     let Context { service, principal, .. } = context;
     // First, so that a rejected call reads nothing.
-    let access = service.own_access(principal).await?;
+    let access = service.traces().own_access(principal).await?;
     let explanation = match &arguments.trace_id {
-        Some(trace_id) => Some(service.explain(principal, trace_id, None, None).await?),
+        Some(trace_id) => Some(service.traces().explain(principal, trace_id, None, None).await?),
         None => None,
     };
     // An explained trace is already recorded as a read.
     if explanation.is_none() {
-        service.record_tool_call(principal, Tool::ExplainAccess).await?;
+        service.core().record_tool_call(principal, Tool::ExplainAccess).await?;
     }
     build_result(context, budget, &access, explanation.as_ref())
 }

@@ -71,9 +71,10 @@ pub(crate) struct Answer {
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { reference, prefix, from, to, last, limit, .. } = arguments;
-    let bounds = WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
+    let bounds =
+        WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.core().now())?;
     let request = FieldValuesRequest { reference, prefix, from: bounds.from, to: bounds.to, limit };
-    let found = context.service.field_values(context.principal, request).await?;
+    let found = context.service.traces().field_values(context.principal, request).await?;
     let render = |count: usize, form: AnswerForm| {
         let shown: Vec<&ValueCount> =
             found.values.iter().filter(|value| form.shows(value)).take(count).collect();

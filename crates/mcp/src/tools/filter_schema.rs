@@ -89,11 +89,11 @@ const UNITS: &str = "Numbers are compared as they are stored; OpenTelemetry's du
 pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     // Without the complete list, agents guess fields.
     let budget = Budget::new(arguments.max_tokens)?.doubled_if_complete();
-    let schema = context.service.filter_schema(context.principal).await?;
+    let schema = context.service.traces().filter_schema(context.principal).await?;
     let wanted = arguments.containing.unwrap_or_default().to_lowercase();
     let fields: Vec<&FieldDescriptor> =
         schema.fields.iter().filter(|field| field.reference.to_lowercase().contains(&wanted)).collect();
-    context.service.record_tool_call(context.principal, Tool::FilterSchema).await?;
+    context.service.core().record_tool_call(context.principal, Tool::FilterSchema).await?;
     let render = |count: usize| {
         let shown = fields.iter().take(count);
         let mut types = BTreeMap::new();

@@ -67,7 +67,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     }
     span_ids.sort();
     span_ids.dedup();
-    let mut trace = context.service.open_trace(context.principal, &trace_id, columns).await?;
+    let mut trace = context.service.traces().open_trace(context.principal, &trace_id, columns).await?;
     let schema = trace.schema();
     let (columns, omitted) = (Columns::new(&schema.binding), omitted(&schema));
     let Some(read) = trace.spans(&span_ids).await? else {

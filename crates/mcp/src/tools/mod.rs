@@ -183,7 +183,7 @@ impl Context<'_> {
         trace_id: &str,
         columns: Option<Vec<String>>,
     ) -> Result<OpenedTrace, Failure> {
-        let mut trace = self.service.open_trace(self.principal, trace_id, columns).await?;
+        let mut trace = self.service.traces().open_trace(self.principal, trace_id, columns).await?;
         let summary = trace.summary().await?;
         let spans = trace.brief().await?;
         let tree = run_blocking(|| Tree::new(spans));

@@ -72,7 +72,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
     let Arguments { from, to, last, limit, cursor, .. } = arguments;
     let bounds = match &cursor {
-        None => WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.now())?,
+        None => WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.core().now())?,
         Some(_) if from.is_some() || to.is_some() || last.is_some() => {
             let detail = "it contains the window of the first page: leave `from`, `to` and `last` out";
             return Err(Failure::argument("cursor", detail));
@@ -89,7 +89,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         columns: None,
         view: View::Summary,
     };
-    let begun = context.service.begin_query(context.principal, page(limit)).await?;
+    let begun = context.service.traces().begin_query(context.principal, page(limit)).await?;
     let window = begun.window();
     let (answer, page_cursors) = begun.run_with_cursors(None).await?;
     let AnswerBody::Summaries(traces) = answer.body else {

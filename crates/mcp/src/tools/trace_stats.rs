@@ -137,7 +137,8 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let budget = Budget::new(arguments.max_tokens)?;
     let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
     let Arguments { group_by, measure, per, from, to, last, limit, .. } = arguments;
-    let bounds = WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.now())?;
+    let bounds =
+        WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.core().now())?;
     let (group_by, per) = (group_by.unwrap_or_default(), per.unwrap_or_default());
     let measure = measure.unwrap_or_default();
     let request = TraceStatsRequest {
@@ -157,7 +158,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         },
         limit,
     };
-    let found = context.service.trace_stats(context.principal, request).await?;
+    let found = context.service.traces().trace_stats(context.principal, request).await?;
     let stats = &found.stats;
     let render = |count: usize, brief: bool| {
         let window = window::window_text(found.window);

@@ -12,7 +12,7 @@ use tracewarden_tracestore::{ClickHouseError, Selection, SpanIdentity, SpanLine}
 use super::policies::PolicyMatches;
 use super::{NearestSpan, PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict};
 use crate::access::Access;
-use crate::service::blocking;
+use crate::tasks::blocking;
 use crate::trace_reader::MAX_BYTES_WITHOUT_PERMIT;
 
 /// Maximum total size of the spans whose deciding parts are explained; above it, the explanation omits these parts. As

@@ -16,11 +16,11 @@ use crate::access::Access;
 use crate::audit::Outcome;
 use crate::collateral_access::{CollateralAnswer, CollateralGroupBy, parse_group_by};
 use crate::error::ServiceError;
+use crate::impact::Analysis;
 use crate::open_audit_record::PreparedRead;
 use crate::principal::Administrator;
 use crate::query_input;
 use crate::roles::{CheckedPolicies, check_case_conflict, check_role_input, policies_detail};
-use crate::service::Service;
 use crate::validate;
 
 /// Action in the audit log.
@@ -81,7 +81,7 @@ struct Plan {
     by: Option<CollateralGroupBy>,
 }
 
-impl Service {
+impl Analysis {
     /// Computes the impact of storing a role with these policies.
     ///
     /// # Errors
@@ -95,12 +95,12 @@ impl Service {
         let started = Instant::now();
         let role = request.role.as_str();
         let checked = self.check_preview(&request).await;
-        let timeout = self.audit_denial(admin, POLICY_PREVIEW, Some(role), checked).await?;
+        let timeout = self.core.audit_denial(admin, POLICY_PREVIEW, Some(role), checked).await?;
         let prepare = || self.prepare_preview(admin, &request).boxed();
         let (access, plan, mut open_audit_record) =
-            self.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
+            self.core.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
         let Plan { before, after, window, by } = plan;
-        let query_context = self.query_context(&access, Some(window), &[]);
+        let query_context = self.core.query_context(&access, Some(window), &[]);
         let timeout = timeout.mul_f64(QUERY_TIME_SHARE);
         let deadline = started + timeout;
         let change = Change { before: &before, after: &after, role: Some(role), window };
@@ -187,7 +187,7 @@ impl Service {
         let mut costs = [None, None];
         for (cost, side) in costs.iter_mut().zip([&subject.before, &subject.after]) {
             let left = deadline.saturating_duration_since(Instant::now()).min(SEARCH_TIMEOUT);
-            let (limit, predicates) = (self.settings().limits.default_limit, side.granting_predicates());
+            let (limit, predicates) = (self.core.settings.limits.default_limit, side.granting_predicates());
             let found = access.store.search_cost(
                 &access.binding,
                 predicates,
@@ -220,12 +220,12 @@ impl Service {
         admin: &Administrator<'_>,
         request: &PolicyPreviewRequest,
     ) -> Result<PreparedRead<Plan>, ServiceError> {
-        let window = query_input::first_window(request.from, request.to, self.now())?;
-        let mut tx = self.db().begin_read().await?;
-        let authority = self.admin_authority(&mut tx, admin).await?;
+        let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let mut tx = self.core.db.begin_read().await?;
+        let authority = self.core.admin_authority(&mut tx, admin).await?;
         let roles = tx.roles().await?;
         drop(tx);
-        let access = self.access_even_if_broken(authority).await?;
+        let access = self.core.access_even_if_broken(authority).await?;
         let model = access.authority.model.clone();
         let roles: BTreeMap<String, Vec<Policy>> =
             roles.into_iter().map(|role| (role.name, role.policies)).collect();
@@ -234,7 +234,8 @@ impl Service {
         match &request.policies {
             Some(policies) => {
                 let (policies, model) = (policies.clone(), before.model.clone());
-                let checks = self.analysis().run(move || CheckedPolicies::new(policies, model)).await?;
+                let checks =
+                    self.core.permits.analysis.run(move || CheckedPolicies::new(policies, model)).await?;
                 checks.checked?;
                 check_case_conflict(&request.role, before.roles.keys())?;
                 after.roles.insert(request.role.clone(), checks.policies);

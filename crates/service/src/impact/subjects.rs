@@ -11,8 +11,8 @@ use tracewarden_tracestore::ChangedField;
 
 use super::{Change, Failure, ModelSide, hash};
 use crate::access::stored_caller;
+use crate::impact::Analysis;
 use crate::policy_errors::{policy_name, reason_text};
-use crate::service::Service;
 use crate::user_batches::{UserBatches, attribute_bytes, take_batch};
 
 /// Maximum number of users who are evaluated.
@@ -203,13 +203,13 @@ fn referenced_fields(subjects: &[Subject]) -> Vec<Arc<MarkedField>> {
     fields
 }
 
-impl Service {
+impl Analysis {
     /// Reads the users whom a change may affect, and compiles their policies within a share of the time until `deadline`.
     pub(crate) async fn subjects(&self, change: &Change<'_>, deadline: Instant) -> Result<Subjects, Failure> {
         let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILE_TIME_SHARE);
         let deadline = Instant::now() + share;
         let mut subjects = Subjects::default();
-        let mut tx = self.db().begin_read().await?;
+        let mut tx = self.core.db.begin_read().await?;
         let (seen, _) = tx.audit_head().await?;
         let holders = match change.role {
             Some(role) => Some(tx.enabled_users(Some(role)).await?),
@@ -219,7 +219,7 @@ impl Service {
         let mut user_batches = UserBatches::new(change.role, USERS_MAX);
         let (mut held, mut stopped) = (PredicateInterner::default(), None);
         while stopped.is_none()
-            && let Some(mut users) = user_batches.next(self.db()).await?
+            && let Some(mut users) = user_batches.next(&self.core.db).await?
         {
             users.retain(|user| change.affects(user));
             subjects.members = subjects.members.saturating_add(users.len() as u64);
@@ -266,7 +266,7 @@ impl Service {
             subjects.is_synthetic = true;
             subjects.compared = self.compile_subjects(change, vec![synthetic_user]).await?;
         }
-        if self.db().begin_read().await?.access_changed_since(seen).await? {
+        if self.core.db.begin_read().await?.access_changed_since(seen).await? {
             let note = "users, roles or the access model changed during the evaluation: the numbers may mix \
                         two states";
             subjects.notes.push(note.to_owned());
@@ -280,7 +280,7 @@ impl Service {
         change: &Change<'_>,
         callers: Vec<Caller>,
     ) -> Result<Vec<Subject>, Failure> {
-        let compiled = self.compiled();
+        let compiled = Arc::clone(&self.core.compiled);
         let (before, after) = (change.before.clone(), change.after.clone());
         let role = change.role.map(str::to_owned);
         let work = move || {
@@ -291,7 +291,7 @@ impl Service {
             };
             callers.into_iter().map(subject).collect()
         };
-        Ok(self.analysis().run(work).await?)
+        Ok(self.core.permits.analysis.run(work).await?)
     }
 }
 

@@ -9,9 +9,10 @@ use tracewarden_model::AccessModel;
 
 use super::{ModelChange, changes};
 use crate::error::ServiceError;
+use crate::model_file::ModelFiles;
 use crate::principal::Administrator;
 use crate::query_input;
-use crate::service::{Service, blocking};
+use crate::tasks::blocking;
 
 const PAGE_DEFAULT: u32 = 20;
 const PAGE_MAX: u32 = 100;
@@ -50,7 +51,7 @@ pub struct ModelAt {
     pub state: ModelState,
 }
 
-impl Service {
+impl ModelFiles {
     /// Returns a page of the history, newest first; 20 changes when `limit` is absent, at most 100.
     ///
     /// # Errors
@@ -63,8 +64,8 @@ impl Service {
     ) -> Result<HistoryPage, ServiceError> {
         let before = query_input::sequence_cursor(cursor, "not a cursor of the model's history")?;
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
-        let _scan = self.scans().acquire().await;
-        let mut tx = self.db().begin_read().await?;
+        let _scan = self.core.permits.scans.wait().await;
+        let mut tx = self.core.db.begin_read().await?;
         let mut changes = tx.changes(before, limit.saturating_add(1)).await?;
         let earlier = if changes.len() > limit as usize { changes.pop() } else { None };
         let next_cursor =
@@ -86,8 +87,8 @@ impl Service {
         if i64::try_from(number).is_err() {
             return Err(missing);
         }
-        let _scan = self.scans().acquire().await;
-        let mut tx = self.db().begin_read().await?;
+        let _scan = self.core.permits.scans.wait().await;
+        let mut tx = self.core.db.begin_read().await?;
         let change = tx.change(number).await?.ok_or(missing)?;
         let state = known(tx.model_state(Some(number)).await?)?;
         let [before, after] = known(tx.states_around_change(number).await?)?;

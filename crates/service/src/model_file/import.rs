@@ -9,10 +9,11 @@ use super::{Mode, ModelChange, ModelFile, PolicyWarning, PreparedImport, RunTest
 use crate::audit_detail::{bounded_member, difference};
 use crate::error::ServiceError;
 use crate::model_change::{change_detail, no_change_detail};
+use crate::model_file::ModelFiles;
 use crate::precondition::IfMatch;
 use crate::principal::Administrator;
 use crate::roles::policies_detail;
-use crate::service::{Service, blocking};
+use crate::tasks::blocking;
 
 /// Result of an import.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ pub struct ImportedModel {
     pub notes: Vec<String>,
 }
 
-impl Service {
+impl ModelFiles {
     /// Applies a file as a whole: parts that it does not contain are removed. Roles that do not change are not written.
     ///
     /// # Errors
@@ -47,7 +48,7 @@ impl Service {
             self.run_tests(prepared.after.clone(), tests).await?.require_passed()?;
             self.apply_import(admin, "model.import", None, prepared).await
         };
-        self.audit_denial(admin, "model.import", None, result.await).await
+        self.core.audit_denial(admin, "model.import", None, result.await).await
     }
 
     /// Restores the model of an earlier change. Its tests may fail, as they may have at that time; a note says so.
@@ -64,7 +65,7 @@ impl Service {
     ) -> Result<ImportedModel, ServiceError> {
         let target = number.to_string();
         let result = async {
-            let state = self.db().begin_read().await?.model_state(Some(number)).await?;
+            let state = self.core.db.begin_read().await?.model_state(Some(number)).await?;
             let state = state.ok_or(ServiceError::NotFound { what: "change" })?;
             let mut prepared = self.prepare_import(admin, ModelFile::from(state), if_match).await?;
             let without_members = prepared.added_roles();
@@ -85,7 +86,7 @@ impl Service {
             }
             self.apply_import(admin, "model.restore", Some(&target), prepared).await
         };
-        self.audit_denial(admin, "model.restore", Some(&target), result.await).await
+        self.core.audit_denial(admin, "model.restore", Some(&target), result.await).await
     }
 
     async fn prepare_import(
@@ -115,14 +116,14 @@ impl Service {
         .await?;
         // Checked again within the transaction, which excludes other changes. Every change has a number, except for those of
         // replicas of an earlier version while replicas are being replaced; therefore the state is compared, too.
-        let mut tx = self.begin_change(admin).await?;
+        let mut tx = self.core.begin_change(admin).await?;
         if tx.change_number().await? != prepared.version
             || tx.model_state(None).await?.as_ref() != Some(&prepared.before)
         {
             return Err(ServiceError::PreconditionFailed);
         }
         let version = if prepared.changes.is_empty() {
-            self.record(&mut tx, admin, action, target, no_change_detail(prepared.version)).await?;
+            self.core.record(&mut tx, admin, action, target, no_change_detail(prepared.version)).await?;
             prepared.version
         } else {
             self.write(&mut tx, admin, action, target, &prepared, roles_detail).await?
@@ -142,7 +143,7 @@ impl Service {
         roles_detail: Option<Value>,
     ) -> Result<u64, ServiceError> {
         let PreparedImport { before, after, .. } = prepared;
-        let now = self.now();
+        let now = self.core.now();
         if before.model != after.model {
             let by = (admin.user_id(), admin.username());
             tx.insert_access_model(&after.model, now, by).await.map_err(|error| match error {
@@ -168,7 +169,7 @@ impl Service {
             .chain(written.iter().map(|(role, policies)| (*role, Some(*policies))))
             .collect();
         let tests = (before.tests != after.tests).then_some(after.tests.as_str());
-        let change = self.new_change(admin, action, target, after.model.version);
+        let change = self.core.new_change(admin, action, target, after.model.version);
         let version = tx.record_change(&change, &roles, tests).await?;
         let mut detail = change_detail(version, &before.model, &after.model);
         if let Value::Object(detail) = &mut detail {
@@ -182,7 +183,7 @@ impl Service {
                 detail.insert("tests".to_owned(), json!({ "bytes": document.len() }));
             }
         }
-        self.record(tx, admin, action, target, detail).await?;
+        self.core.record(tx, admin, action, target, detail).await?;
         Ok(version)
     }
 }

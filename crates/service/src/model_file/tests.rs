@@ -8,7 +8,7 @@ use tracewarden_appdb::ModelState;
 
 use crate::error::{FieldError, ServiceError};
 use crate::evaluation::CancelOnDrop;
-use crate::service::Service;
+use crate::model_file::ModelFiles;
 
 /// Time-out for all tests of a file, including the wait in the queue.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -63,7 +63,7 @@ impl TestRun {
     }
 }
 
-impl Service {
+impl ModelFiles {
     /// Runs the tests of a model.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Service {
         }
         let cancel = CancelOnDrop(Arc::default());
         let stopped = Arc::clone(&cancel.0);
-        let running = self.analysis().run(move || run(&state, &stopped));
+        let running = self.core.permits.analysis.run(move || run(&state, &stopped));
         match tokio::time::timeout(TIMEOUT, running).await {
             Ok(result) => result?.map_err(ServiceError::Refused),
             Err(_) => {

@@ -263,13 +263,14 @@ impl Fixture {
         let credentials =
             PasswordCredentials { username: username.to_owned(), password: password.to_owned().into() };
         self.service
+            .account()
             .sign_in(credentials, from_address(address))
             .await
             .map(|done| Credential::Session(done.token))
     }
 
     pub async fn principal(&self, credential: &Credential) -> Principal {
-        self.service.authenticate(credential, info()).await.unwrap()
+        self.service.core().authenticate(credential, info()).await.unwrap()
     }
 
     /// Creates the first administrator, with [`ADMIN_PASSWORD`].
@@ -291,9 +292,9 @@ impl Fixture {
         password: &str,
     ) -> Principal {
         let credential = self.sign_in(username, generated).await.unwrap();
-        let identity = self.service.identify(&credential, info()).await.unwrap();
+        let identity = self.service.core().identify(&credential, info()).await.unwrap();
         let (old, new) = (generated.to_owned().into(), password.to_owned().into());
-        self.service.change_password(&identity, old, new).await.unwrap();
+        self.service.account().change_password(&identity, old, new).await.unwrap();
         self.principal(&credential).await
     }
 
@@ -305,25 +306,26 @@ impl Fixture {
             attributes: team("payments"),
             ..NewUser::default()
         };
-        let created = self.service.create_user(&admin.require_admin().unwrap(), new).await.unwrap();
+        let created = self.service.users().create_user(&admin.require_admin().unwrap(), new).await.unwrap();
         self.replace_initial_password(username, created.initial_password.expose_secret(), USER_PASSWORD).await
     }
 
     pub async fn api_key(&self, principal: &Principal) -> Credential {
         let new = NewApiKey { name: "ci".to_owned(), expires_at: None, policy: None, tools: None };
-        Credential::ApiKey(self.service.create_api_key(principal, new).await.unwrap().token)
+        Credential::ApiKey(self.service.account().create_api_key(principal, new).await.unwrap().token)
     }
 
     /// Binds the usual table and marks some of its fields.
     pub async fn bind(&self, admin: &Principal) {
         let admin = admin.require_admin().unwrap();
-        self.service.put_binding(&admin, otel_binding(), None).await.unwrap();
+        self.service.source().put_binding(&admin, otel_binding(), None).await.unwrap();
         let marks = vec![
             mark(None, "ServiceName", true, true),
             mark(Some("SpanAttributes"), "tenant.id", false, true),
             mark(None, "Duration", true, false),
         ];
         self.service
+            .source()
             .put_fields(&admin, marks, Some(tracewarden_service::IfMatch::Versions(vec![1])))
             .await
             .unwrap();
@@ -331,7 +333,7 @@ impl Fixture {
 
     pub async fn audit(&self, admin: &Principal) -> Vec<Entry> {
         let query = AuditQuery { limit: Some(500), ..AuditQuery::default() };
-        let page = self.service.audit(&admin.require_admin().unwrap(), query).await.unwrap();
+        let page = self.service.audit_log().page(&admin.require_admin().unwrap(), query).await.unwrap();
         assert_eq!(self.service.verify_audit().await.unwrap(), None, "the hash chain is valid");
         page.records.into_iter().map(Entry::new).collect()
     }
