@@ -25,8 +25,10 @@ pub fn ensure(what: &str, package: &str, present: impl Fn() -> bool) -> Result<(
 
 fn install(package: &str) -> Result<()> {
     let apt = |arguments: &[&str]| {
-        process::output_of(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
-            .map(drop)
+        process::capture_output(
+            Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(arguments),
+        )
+        .map(drop)
     };
     let install: &[&str] = &["install", "--yes", "--no-install-recommends", package];
     // The package lists may be absent, as in a fresh container, or outdated.

@@ -8,15 +8,15 @@ use crate::{process, workspace};
 /// Environment variable of the test that writes the database.
 const VARIABLE: &str = "TRACEWARDEN_TEST_KEEP_DATABASE";
 
-const KEPT: &str = "crates/tracewarden/tests/upgrade";
+const DATABASES: &str = "crates/tracewarden/tests/upgrade";
 
 /// Exercises every feature that stores data in the application database, on SQLite and PostgreSQL, and keeps both databases with
 /// the tests. Existing ones are not replaced, because a database must be written by the version that it is named for.
 pub fn run() -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
-    if workspace::root().join(KEPT).join(version).exists() {
+    if workspace::root().join(DATABASES).join(version).exists() {
         bail!(
-            "`{KEPT}/{version}` already exists; remove it if {version} has not been released, or raise the version"
+            "`{DATABASES}/{version}` already exists; remove it if {version} has not been released, or raise the version"
         );
     }
     let mut environment = Environment::new();
@@ -26,7 +26,7 @@ pub fn run() -> Result<()> {
     command.args(["--", "--test-threads=1", "databases_of_this_version_are_complete"]);
     command.env(VARIABLE, "1");
     process::run(command.envs(environment.iter().map(|(name, value)| (name, value))))?;
-    println!("kept in `{KEPT}/{version}`");
+    println!("kept in `{DATABASES}/{version}`");
     Ok(())
 }
 
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn the_variable_is_the_one_that_the_test_reads() {
-        let test = std::fs::read_to_string(workspace::root().join(KEPT).join("main.rs")).unwrap();
+        let test = std::fs::read_to_string(workspace::root().join(DATABASES).join("main.rs")).unwrap();
         assert!(test.contains(VARIABLE) && test.contains("fn databases_of_this_version_are_complete_on_"));
     }
 }

@@ -88,8 +88,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            let failed = error.downcast_ref::<process::Failed>();
-            failed.and_then(process::Failed::code).map_or(ExitCode::FAILURE, ExitCode::from)
+            let failed = error.downcast_ref::<process::CommandFailed>();
+            failed.and_then(process::CommandFailed::code).map_or(ExitCode::FAILURE, ExitCode::from)
         }
     }
 }

@@ -8,45 +8,47 @@ use anyhow::{Context, Result, bail};
 
 /// Error of a program that ran with inherited standard streams and did not exit successfully.
 #[derive(Debug)]
-pub struct Failed {
-    shown: String,
+pub struct CommandFailed {
+    command_line: String,
     status: ExitStatus,
 }
 
-impl Failed {
+impl CommandFailed {
     /// Returns the exit code, or `None` if a signal ended the program.
     pub fn code(&self) -> Option<u8> {
         self.status.code().and_then(|code| u8::try_from(code).ok())
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for CommandFailed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "`{}` failed ({})", self.shown, described(self.status))
+        write!(out, "`{}` failed ({})", self.command_line, status_text(self.status))
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for CommandFailed {}
 
 /// Runs a program with inherited standard streams. Returns an error unless it exits successfully.
 pub fn run(command: &mut Command) -> Result<()> {
-    let shown = shown(command);
-    let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
+    let command_line = command_line(command);
+    let status = command.status().with_context(|| format!("cannot run `{command_line}`"))?;
     if !status.success() {
-        return Err(Failed { shown, status }.into());
+        return Err(CommandFailed { command_line, status }.into());
     }
     Ok(())
 }
 
 /// Runs a program and returns its standard output. Its standard error is shown only on failure.
-pub fn output_of(command: &mut Command) -> Result<String> {
-    let shown = shown(command);
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{shown}`"))?;
+pub fn capture_output(command: &mut Command) -> Result<String> {
+    let command_line = command_line(command);
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{command_line}`"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`{shown}` failed ({}):\n{}", described(output.status), said.trim());
+        let error_text = String::from_utf8_lossy(&output.stderr);
+        bail!("`{command_line}` failed ({}):\n{}", status_text(output.status), error_text.trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{command_line}` printed something that is not UTF-8"))
 }
 
 /// Whether a program can be started.
@@ -56,7 +58,7 @@ pub fn is_installed(program: &str) -> bool {
 }
 
 /// Describes an exit status.
-pub fn described(status: ExitStatus) -> String {
+pub fn status_text(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("exit code {code}"),
         None => status.to_string(),
@@ -64,7 +66,7 @@ pub fn described(status: ExitStatus) -> String {
 }
 
 /// Formats the command with its arguments, but not its environment, which may contain passwords.
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let program = program.rsplit('/').next().unwrap_or_default();
     let arguments = command.get_args().map(|argument| argument.to_string_lossy());

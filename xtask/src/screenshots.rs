@@ -21,7 +21,7 @@ pub fn run(views: &[String]) -> Result<()> {
         .accounts
         .all
         .iter()
-        .map(|account| (account.person.username, account.password.as_str()))
+        .map(|account| (account.demo_user.username, account.password.as_str()))
         .collect();
     let traces: BTreeMap<&str, String> = demo.landmarks().collect();
     let environment = [

@@ -27,7 +27,7 @@ pub fn cargo() -> Command {
 pub fn metadata() -> Result<Value> {
     let mut command = cargo();
     command.args(["metadata", "--format-version", "1", "--no-deps"]);
-    serde_json::from_str(&process::output_of(&mut command)?)
+    serde_json::from_str(&process::capture_output(&mut command)?)
         .context("the output of `cargo metadata` is not JSON")
 }
 
@@ -35,7 +35,7 @@ pub fn metadata() -> Result<Value> {
 pub fn metadata_of_all() -> Result<Value> {
     let mut command = cargo();
     command.args(["metadata", "--format-version", "1", "--locked"]);
-    serde_json::from_str(&process::output_of(&mut command)?)
+    serde_json::from_str(&process::capture_output(&mut command)?)
         .context("the output of `cargo metadata` is not JSON")
 }
 

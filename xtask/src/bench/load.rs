@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request that is sent repeatedly, and its expected status.
 #[derive(Clone)]
-pub struct Shot {
+pub struct RequestSpec {
     pub address: SocketAddr,
     pub path: &'static str,
     /// Header lines, each with its line end.
@@ -29,7 +29,7 @@ pub fn cores() -> Result<Vec<usize>> {
 }
 
 /// Restricts the calling thread and the threads that it starts later to these cores.
-pub fn keep_to(cores: &[usize]) -> Result<()> {
+pub fn pin_to_cores(cores: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for core in cores {
         set.set(*core);
@@ -39,11 +39,11 @@ pub fn keep_to(cores: &[usize]) -> Result<()> {
 
 /// Returns the number of responses within this time when each of `connections` sends its next request as soon as the last one is
 /// answered.
-pub fn count(shot: &Shot, connections: usize, core: usize, time: Duration) -> Result<u64> {
+pub fn count(request_spec: &RequestSpec, connections: usize, core: usize, time: Duration) -> Result<u64> {
     let begun = Instant::now();
     let counts = on_threads(connections, |_| {
-        keep_to(&[core])?;
-        let mut connection = Connection::open(shot)?;
+        pin_to_cores(&[core])?;
+        let mut connection = Connection::open(request_spec)?;
         let mut count = 0_u64;
         while begun.elapsed() < time {
             connection.ask()?;
@@ -57,7 +57,7 @@ pub fn count(shot: &Shot, connections: usize, core: usize, time: Duration) -> Re
 /// Returns the response times in ascending order when requests are sent at `rate` per second in total, independent of earlier
 /// responses. A request that had to wait for its connection is measured from its scheduled time.
 pub fn times(
-    shot: &Shot,
+    request_spec: &RequestSpec,
     connections: usize,
     core: usize,
     rate: f64,
@@ -66,16 +66,16 @@ pub fn times(
     let gap = Duration::from_secs_f64(connections as f64 / rate);
     let each = (time.as_secs_f64() / gap.as_secs_f64()) as u32;
     let begun = Instant::now() + Duration::from_millis(50);
-    let times = on_threads(connections, |place| {
-        keep_to(&[core])?;
-        let mut connection = Connection::open(shot)?;
-        let first = begun + gap.mul_f64(place as f64 / connections as f64);
+    let times = on_threads(connections, |index| {
+        pin_to_cores(&[core])?;
+        let mut connection = Connection::open(request_spec)?;
+        let first = begun + gap.mul_f64(index as f64 / connections as f64);
         let mut times = Vec::with_capacity(each as usize);
         for number in 0..each {
-            let due = first + gap * number;
-            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let scheduled = first + gap * number;
+            thread::sleep(scheduled.saturating_duration_since(Instant::now()));
             connection.ask()?;
-            times.push(due.elapsed());
+            times.push(scheduled.elapsed());
         }
         Ok(times)
     })?;
@@ -87,7 +87,7 @@ pub fn times(
 fn on_threads<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     thread::scope(|scope| {
         let work = &work;
-        let threads: Vec<_> = (0..count).map(|place| scope.spawn(move || work(place))).collect();
+        let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || work(index))).collect();
         let ended =
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")));
         ended.collect()
@@ -102,28 +102,36 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(shot: &Shot) -> Result<Self> {
-        let stream = TcpStream::connect(shot.address).context("cannot connect to the service")?;
+    fn open(request_spec: &RequestSpec) -> Result<Self> {
+        let stream = TcpStream::connect(request_spec.address).context("cannot connect to the service")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
-        let request = format!("GET {} HTTP/1.1\r\nhost: {}\r\n{}\r\n", shot.path, shot.address, shot.headers);
-        Ok(Self { stream, request: request.into_bytes(), status: shot.status, buffer: vec![0; 64 << 10] })
+        let request = format!(
+            "GET {} HTTP/1.1\r\nhost: {}\r\n{}\r\n",
+            request_spec.path, request_spec.address, request_spec.headers
+        );
+        Ok(Self {
+            stream,
+            request: request.into_bytes(),
+            status: request_spec.status,
+            buffer: vec![0; 64 << 10],
+        })
     }
 
     /// Sends the request and reads the whole response.
     fn ask(&mut self) -> Result<()> {
         self.stream.write_all(&self.request)?;
-        let mut held = 0;
+        let mut received = 0;
         loop {
-            let room = self.buffer.get_mut(held..).unwrap_or_default();
-            let read = self.stream.read(room).context("no answer in time")?;
+            let free_buffer = self.buffer.get_mut(received..).unwrap_or_default();
+            let read = self.stream.read(free_buffer).context("no answer in time")?;
             ensure!(read > 0, "the connection ended before the answer did, or the answer is large");
-            held += read;
-            let answer = self.buffer.get(..held).unwrap_or_default();
+            received += read;
+            let answer = self.buffer.get(..received).unwrap_or_default();
             let Some((status, whole)) = head(answer)? else { continue };
             ensure!(status == self.status, "answered with {status} instead of {}", self.status);
-            if held >= whole {
-                ensure!(held == whole, "received more than one answer");
+            if received >= whole {
+                ensure!(received == whole, "received more than one answer");
                 return Ok(());
             }
         }
@@ -149,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_ends_where_it_says() {
+    fn an_answer_ends_at_its_content_length() {
         let text = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n\r\nabc";
         assert_eq!(head(text).unwrap(), Some((401, text.len())));
         assert_eq!(head(&text[..40]).unwrap(), None);

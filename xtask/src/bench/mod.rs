@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: measures the cost of finding and reading traces, the service's overhead over ClickHouse, and the cost of
 //! policies and models. It measures the local machine and never runs in tests.
 
-mod bars;
+mod clickhouse;
 mod conditions;
+mod interleaved;
 mod load;
 mod log;
 mod model;
@@ -15,8 +16,7 @@ mod small_answers;
 mod statistics;
 mod store;
 mod streaming;
-mod trace_store;
-mod turns;
+mod targets;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,7 +27,7 @@ use clap::Subcommand;
 
 use crate::stack::{self, Stack};
 use crate::{engine, workspace};
-use bars::Bar;
+use targets::Target;
 
 /// A benchmark to run; all of them by default.
 #[derive(Subcommand)]
@@ -55,7 +55,7 @@ pub struct Section {
     title: &'static str,
     /// Markdown text including the heading.
     text: String,
-    bars: Vec<Bar>,
+    targets: Vec<Target>,
 }
 
 /// Section titles, in document order.
@@ -74,7 +74,7 @@ const TITLES: [&str; 9] = [
 /// Runs the benchmarks and replaces the measured sections of the document. With `check`, a missed target is an error.
 pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     stack::interrupt::install()?;
-    let plain = |title, text| Section { title, text, bars: Vec::new() };
+    let plain = |title, text| Section { title, text, targets: Vec::new() };
     let mut measured = Vec::new();
     match bench {
         Some(Bench::Search(options)) => measured.extend(search::run(options)?),
@@ -104,8 +104,12 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     for section in &measured {
         println!("{}", section.text.trim_end());
     }
-    let missed: Vec<&str> =
-        measured.iter().flat_map(|section| &section.bars).filter(|bar| !bar.holds).map(Bar::what).collect();
+    let missed: Vec<&str> = measured
+        .iter()
+        .flat_map(|section| &section.targets)
+        .filter(|target| !target.is_met)
+        .map(Target::what)
+        .collect();
     ensure!(!check || missed.is_empty(), "missed targets: {}", missed.join("; "));
     Ok(())
 }
@@ -113,7 +117,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
 /// Writes the document. Sections that were not measured stay unchanged.
 fn write(measured: &[Section]) -> Result<()> {
     let path = workspace::root().join("docs/benchmarks.md");
-    let held = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let stored = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let mut document = String::from(
         "# Benchmarks\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page; \
          with `--check`, it fails if a target is missed.\nClickHouse, the service and the client share that \
@@ -124,7 +128,7 @@ fn write(measured: &[Section]) -> Result<()> {
         .iter()
         .filter_map(|title| {
             let new = measured.iter().find(|section| section.title == *title);
-            new.map(|section| section.text.clone()).or_else(|| section(&held, title))
+            new.map(|section| section.text.clone()).or_else(|| section(&stored, title))
         })
         .collect();
     let sections: Vec<&str> =

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Section;
-use super::bars::{self, Bar};
+use super::targets::{self, Target};
 use crate::engine;
 use crate::stack::api::{Client, expect, list};
 use crate::stack::{self, Stack, interrupt, trace_source};
@@ -37,8 +37,8 @@ pub fn section() -> Result<Section> {
         let of = rows.iter().filter(|row| row.name.starts_with(what)).map(Row::median);
         of.fold(0.0, f64::max)
     };
-    let bars = vec![Bar::at_most("plan of 1,000 policies, ms, the longest", 2_000.0, slowest("plan"))];
-    Ok(Section { title: "Access model", text: markdown(&rows, bytes, &bars), bars })
+    let targets = vec![Target::at_most("plan of 1,000 policies, ms, the longest", 2_000.0, slowest("plan"))];
+    Ok(Section { title: "Access model", text: markdown(&rows, bytes, &targets), targets })
 }
 
 fn measure(stack: &mut Stack) -> Result<(Vec<Row>, usize)> {
@@ -65,9 +65,9 @@ fn measure(stack: &mut Stack) -> Result<(Vec<Row>, usize)> {
     put(&admin, "/schema/import", "PUT", change(&admin)?, files.first())?;
     for _ in 0..ROUNDS {
         interrupt::check()?;
-        let [held, next] = &files;
+        let [current, next] = &files;
         export.time(|| admin.get("/schema/export"))?;
-        let plan = same.time(|| admin.call("POST", "/schema/plan?seconds=0", Some(held)))?;
+        let plan = same.time(|| admin.call("POST", "/schema/plan?seconds=0", Some(current)))?;
         ensure!(plan.get("empty") == Some(&json!(true)), "the current model must give no changes: {plan}");
         let plan = other.time(|| admin.call("POST", "/schema/plan?seconds=0", Some(next)))?;
         let changes = list(&plan, "/changes")?.len();
@@ -113,10 +113,10 @@ fn file(stored: &Value, edition: usize) -> Result<Value> {
         .collect();
     let mut file = json!({"roles": roles});
     for member in ["binding", "fields"] {
-        let held =
+        let current =
             stored.get(member).with_context(|| format!("the exported model has no `{member}`: {stored}"))?;
         if let Value::Object(members) = &mut file {
-            members.insert(member.to_owned(), held.clone());
+            members.insert(member.to_owned(), current.clone());
         }
     }
     Ok(file)
@@ -128,9 +128,9 @@ fn change(admin: &Client) -> Result<u64> {
     tag.trim_matches('"').parse().with_context(|| format!("`{tag}` is not the number of a change"))
 }
 
-/// Sends a model change that is based on version `held`.
-fn put(admin: &Client, path: &str, method: &str, held: u64, body: Option<&Value>) -> Result<Value> {
-    let answer = admin.send(method, path, Some(&format!("\"{held}\"")), body)?;
+/// Sends a model change that is based on version `current`.
+fn put(admin: &Client, path: &str, method: &str, current: u64, body: Option<&Value>) -> Result<Value> {
+    let answer = admin.send(method, path, Some(&format!("\"{current}\"")), body)?;
     expect(&answer, method, path, &[200])
 }
 
@@ -154,7 +154,7 @@ impl Row {
     }
 }
 
-fn markdown(rows: &[Row], bytes: usize, bars: &[Bar]) -> String {
+fn markdown(rows: &[Row], bytes: usize, targets: &[Target]) -> String {
     let mut out = format!(
         "## Access model\n\n{ROLES} roles with {} policies and {} marked fields as one file of {} KB, over \
          HTTP, with an SQLite file as the\napplication database; {ROUNDS} rounds. A plan checks every \
@@ -168,6 +168,6 @@ fn markdown(rows: &[Row], bytes: usize, bars: &[Bar]) -> String {
         let _ = writeln!(out, "| {} | {:.0} | {:.0} |", row.name, row.median(), row.longest());
     }
     out.push('\n');
-    out.push_str(&bars::table(bars));
+    out.push_str(&targets::table(targets));
     out
 }

@@ -10,7 +10,7 @@ use crate::{process, workspace};
 pub fn run() -> Result<String> {
     let mut cargo = Command::new("cargo");
     cargo.args(["bench", "-p", "tracewarden-policy", "--bench", "policies"]).current_dir(workspace::root());
-    let table = process::output_of(&mut cargo)?;
+    let table = process::capture_output(&mut cargo)?;
     Ok(format!(
         "## Policies\n\nA policy is checked when it is saved, and once by each process that applies it, \
          which then caches it. Authorising a\ncaller compiles the policies that are not cached, and \

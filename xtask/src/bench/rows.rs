@@ -22,14 +22,14 @@ pub fn statement(store: &Store, table: &str, ids: &[String], bounds: &str) -> Re
          AND default_kind IN ('', 'DEFAULT') ORDER BY position"
     ))?;
     let columns: Vec<String> = columns.lines().map(|name| format!("`{name}`")).collect();
-    let places: Vec<String> = (1..=ids.len()).map(|place| place.to_string()).collect();
+    let positions: Vec<String> = (1..=ids.len()).map(|position| position.to_string()).collect();
     Ok(format!(
         "SELECT {columns} FROM {table} WHERE TraceId IN ({ids}) {bounds} \
-         ORDER BY transform(TraceId, [{ids}], [{places}], 0), Timestamp, SpanId FORMAT JSONEachRow \
+         ORDER BY transform(TraceId, [{ids}], [{positions}], 0), Timestamp, SpanId FORMAT JSONEachRow \
          SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_validate_utf8 = 1, \
          output_format_json_escape_forward_slashes = 0, date_time_output_format = 'iso'",
         columns = columns.join(", "),
         ids = listed(ids),
-        places = places.join(", ")
+        positions = positions.join(", ")
     ))
 }

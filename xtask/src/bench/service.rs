@@ -34,7 +34,7 @@ pub struct Source<'a> {
 }
 
 /// A configured, running service.
-pub struct Prepared {
+pub struct BenchService {
     running: Service,
     pub administrator: Client,
     agent: Agent,
@@ -47,7 +47,7 @@ pub struct Page {
     pub reply: Reply,
 }
 
-impl Prepared {
+impl BenchService {
     /// Starts the service in front of this ClickHouse, binds a table, defines fields, and creates a user for each caller.
     pub fn start(
         binaries: &Path,
@@ -59,7 +59,7 @@ impl Prepared {
         let mut running = Service::start(binaries, directory, store_url, store_password, &SETTINGS)?;
         let anonymous = Client::anonymous(&running.base);
         running.wait_until_ready(&anonymous, || Ok(()))?;
-        let (administrator, _) = anonymous.take_account("admin", &running.admin_password)?;
+        let (administrator, _) = anonymous.activate_account("admin", &running.admin_password)?;
         let mut service = Self { running, administrator, agent: agent(), keys: HashMap::new() };
         service.bind(source)?;
         for caller in callers {
@@ -150,7 +150,7 @@ fn account(anonymous: &Client, administrator: &Client, caller: &Caller) -> Resul
         caller.name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     let user = json!({"username": username, "roles": roles, "attributes": {"tenants": caller.tenants}});
     let created = administrator.call("POST", "/users", Some(&user))?;
-    let (client, _) = anonymous.take_account(&username, text(&created, "/initial_password")?)?;
+    let (client, _) = anonymous.activate_account(&username, text(&created, "/initial_password")?)?;
     let key = client.call("POST", "/me/api-keys", Some(&json!({"name": "bench"})))?;
     Ok(text(&key, "/token")?.to_owned())
 }

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Section;
-use super::bars::{self, Bar};
-use super::load::{self, Shot};
+use super::load::{self, RequestSpec};
+use super::targets::{self, Target};
 use crate::engine;
 use crate::stack::api::Client;
 use crate::stack::{self, Stack, interrupt, trace_source};
@@ -17,7 +17,7 @@ use crate::stack::{self, Stack, interrupt, trace_source};
 /// Number of concurrent connections.
 const CONNECTIONS: usize = 16;
 /// Durations for each request: warm-up, then measurement at the maximum rate and at half that rate.
-const WARMING: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(5);
 /// Number of defined fields, as a typical installation may have.
 const FIELDS: usize = 20;
@@ -38,42 +38,42 @@ pub fn section() -> Result<Section> {
     let (first, last) = cores.first().zip(cores.last()).context("there is no usable core")?;
     let rows = measure(&binaries, &engine, directory.path(), *first, *last);
     // Later benchmarks in this process use all cores again.
-    load::keep_to(&cores)?;
+    load::pin_to_cores(&cores)?;
     let rows = rows?;
-    let bars = bars(&rows);
-    Ok(Section { title: "Small answers", text: markdown(&rows, &bars), bars })
+    let targets = targets(&rows);
+    Ok(Section { title: "Small answers", text: markdown(&rows, &targets), targets })
 }
 
 fn measure(binaries: &Path, engine: &Path, directory: &Path, own: usize, other: usize) -> Result<Vec<Row>> {
-    load::keep_to(&[own])?;
+    load::pin_to_cores(&[own])?;
     let mut stack = Stack::start(binaries, engine, directory)?;
-    load::keep_to(&[other])?;
+    load::pin_to_cores(&[other])?;
     let anonymous = Client::anonymous(&stack.base);
     stack.wait_until_ready(&anonymous)?;
     let (key, session) = set_up(&anonymous, &stack.admin_password)?;
     let address = stack.base.trim_start_matches("http://").parse().context("the service's address")?;
-    let shot = |path, headers: String, status| Shot { address, path, headers, status };
+    let request_spec = |path, headers: String, status| RequestSpec { address, path, headers, status };
     let bearer = |key: &str| format!("authorization: Bearer {key}\r\n");
     // A well-formed key that does not exist, so that the service looks it up in the application database.
     let unknown = "twk_000000000000000000000000000000".to_owned();
     let unknown = format!("{unknown}{}", checksum(&unknown));
-    let shots = [
-        ("`/filter/schema`, key", shot("/filter/schema", bearer(&key), 200)),
-        ("`/filter/schema`, session", shot("/filter/schema", format!("cookie: {session}\r\n"), 200)),
-        ("`/me`, key", shot("/me", bearer(&key), 200)),
-        ("`/roles/admin`, key", shot("/roles/admin", bearer(&key), 200)),
-        ("`/me`, unknown key", shot("/me", bearer(&unknown), 401)),
-        ("`/me`, nothing", shot("/me", String::new(), 401)),
+    let request_specs = [
+        ("`/filter/schema`, key", request_spec("/filter/schema", bearer(&key), 200)),
+        ("`/filter/schema`, session", request_spec("/filter/schema", format!("cookie: {session}\r\n"), 200)),
+        ("`/me`, key", request_spec("/me", bearer(&key), 200)),
+        ("`/roles/admin`, key", request_spec("/roles/admin", bearer(&key), 200)),
+        ("`/me`, unknown key", request_spec("/me", bearer(&unknown), 401)),
+        ("`/me`, nothing", request_spec("/me", String::new(), 401)),
     ];
     let mut rows = Vec::new();
-    for (name, shot) in &shots {
+    for (name, request_spec) in &request_specs {
         interrupt::check()?;
-        load::count(shot, CONNECTIONS, other, WARMING)?;
+        load::count(request_spec, CONNECTIONS, other, WARM_UP)?;
         let (begun, used) = (Instant::now(), stack.service_processor_time()?);
-        let count = load::count(shot, CONNECTIONS, other, MEASURED)? as f64;
+        let count = load::count(request_spec, CONNECTIONS, other, MEASURED)? as f64;
         let rate = count / begun.elapsed().as_secs_f64();
         let processor = (stack.service_processor_time()? - used).as_secs_f64() / count;
-        let times = load::times(shot, CONNECTIONS, other, rate / 2.0, MEASURED)?;
+        let times = load::times(request_spec, CONNECTIONS, other, rate / 2.0, MEASURED)?;
         rows.push(Row { name, rate, processor, times });
     }
     stack.check()?;
@@ -115,25 +115,25 @@ fn checksum(text: &str) -> String {
 }
 
 /// Targets: 3,000 requests per second, and a short 99th percentile at half the maximum rate.
-fn bars(rows: &[Row]) -> Vec<Bar> {
+fn targets(rows: &[Row]) -> Vec<Target> {
     let lowest = rows.iter().map(|row| row.rate).fold(f64::INFINITY, f64::min);
     let slowest = rows.iter().map(|row| row.at(0.99)).fold(0.0, f64::max);
     vec![
-        Bar::at_least("small answers on one core, requests a second, the fewest", 3_000.0, lowest),
-        Bar::at_most("99th percentile of small answers at half that rate, ms, the longest", 20.0, slowest),
+        Target::at_least("small answers on one core, requests a second, the fewest", 3_000.0, lowest),
+        Target::at_most("99th percentile of small answers at half that rate, ms, the longest", 20.0, slowest),
     ]
 }
 
 impl Row {
     /// Quantile of the response times, in milliseconds.
     fn at(&self, share: f64) -> f64 {
-        let place = (self.times.len() as f64 * share) as usize;
-        let time = self.times.get(place.min(self.times.len().saturating_sub(1)));
+        let index = (self.times.len() as f64 * share) as usize;
+        let time = self.times.get(index.min(self.times.len().saturating_sub(1)));
         time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
     }
 }
 
-fn markdown(rows: &[Row], bars: &[Bar]) -> String {
+fn markdown(rows: &[Row], targets: &[Target]) -> String {
     let mut out = format!(
         "## Small answers\n\nThe service runs on one core, with an SQLite file as the application database \
          and {FIELDS} marked fields; the client on another core,\nwith {CONNECTIONS} persistent connections. \
@@ -157,7 +157,7 @@ fn markdown(rows: &[Row], bars: &[Bar]) -> String {
         );
     }
     out.push('\n');
-    out.push_str(&bars::table(bars));
+    out.push_str(&targets::table(targets));
     out
 }
 

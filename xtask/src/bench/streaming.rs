@@ -13,7 +13,7 @@ use ureq::Agent;
 use ureq::http::Request;
 
 use super::Section;
-use super::bars::{self, Bar};
+use super::targets::{self, Target};
 use crate::stack::api::Client;
 use crate::stack::{Stack, trace_source};
 
@@ -65,11 +65,11 @@ pub fn run(stack: &mut Stack) -> Result<Streaming> {
     let ids =
         store.run("SELECT TraceId FROM otel.otel_traces GROUP BY TraceId ORDER BY max(Timestamp) DESC")?;
     let ids: Vec<String> = ids.lines().map(|id| format!("'{id}'")).collect();
-    let (ids, places) =
-        (ids.join(", "), (1..=TRACES).map(|place| place.to_string()).collect::<Vec<_>>().join(", "));
+    let (ids, positions) =
+        (ids.join(", "), (1..=TRACES).map(|position| position.to_string()).collect::<Vec<_>>().join(", "));
     let statement = format!(
         "SELECT {} FROM otel.otel_traces WHERE TraceId IN ({ids}) \
-         ORDER BY transform(TraceId, [{ids}], [{places}], 0), Timestamp, SpanId {FORMAT}",
+         ORDER BY transform(TraceId, [{ids}], [{positions}], 0), Timestamp, SpanId {FORMAT}",
         columns.join(", ")
     );
     let url = format!("{}/traces/query", stack.base);
@@ -205,8 +205,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 impl Streaming {
     /// Returns the section of the document.
     pub fn section(&self) -> Section {
-        let bars = self.bars();
-        Section { title: "Streaming", text: self.markdown(&bars), bars }
+        let targets = self.targets();
+        Section { title: "Streaming", text: self.markdown(&targets), targets }
     }
 
     /// Rates of ClickHouse and of the service in each round.
@@ -224,19 +224,19 @@ impl Streaming {
         median(self.rates(timed).into_iter().map(|(direct, service)| service / direct).collect())
     }
 
-    fn bars(&self) -> Vec<Bar> {
+    fn targets(&self) -> Vec<Target> {
         let memory = (self.peak_memory.max(self.peak_memory_large) >> 20) as f64;
         vec![
-            Bar::at_least(
+            Target::at_least(
                 "rate of streaming from the request on, relative to ClickHouse",
                 0.9,
                 self.ratio(TIMED[0].1),
             ),
-            Bar::at_most("memory of the service while streaming, MB", 100.0, memory),
+            Target::at_most("memory of the service while streaming, MB", 100.0, memory),
         ]
     }
 
-    fn markdown(&self, bars: &[Bar]) -> String {
+    fn markdown(&self, targets: &[Target]) -> String {
         let mut out = String::from("## Streaming\n\n");
         let megabytes =
             |transfer: Option<&Transfer>| transfer.map_or(0.0, |transfer| transfer.bytes as f64 / 1e6);
@@ -269,7 +269,7 @@ impl Streaming {
         let _ = writeln!(out, "| maximum memory of the service, MB | | {} | |", self.peak_memory >> 20);
         let _ =
             writeln!(out, "| the same after the large page, MB | | {} | |\n", self.peak_memory_large >> 20);
-        out.push_str(&bars::table(bars));
+        out.push_str(&targets::table(targets));
         out
     }
 }

@@ -21,7 +21,7 @@ pub fn test(binaries: &Path, arguments: &[String]) -> Result<()> {
     let path = directory.path();
     let mut store = LocalStore::start(binaries, &engine, &path.join("store"), path, None)?;
     let shop = Shop::new(SEED, demo::now()?);
-    let (hard, traces) = shop.hard_to_show();
+    let (hard, traces) = shop.ui_stress_traces();
     let sent = load::send(shop.traces().chain(traces), SPANS + LARGE_SPANS, &store.otlp);
     // If ClickHouse has exited, that error explains a failed request better.
     store.check()?;

@@ -3,8 +3,8 @@
 mod agent;
 mod audit;
 mod changes;
+mod explanations;
 mod model_file;
-mod reasons;
 mod traces;
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tracewarden_testkit::shop::TraceId;
 
-use super::cast::PEOPLE;
+use super::demo_users::DEMO_USERS;
 use super::expectations::Expectations;
 use super::report::table;
 use super::seed::Accounts;
@@ -53,7 +53,7 @@ impl Findings {
 }
 
 /// Input of the parts of the check.
-pub struct Subject<'a> {
+pub struct DemoUnderTest<'a> {
     pub expectations: &'a Expectations,
     pub accounts: &'a Accounts,
     pub anonymous: &'a Client,
@@ -66,24 +66,24 @@ pub struct Subject<'a> {
     pub program: &'a Path,
 }
 
-type Part = fn(&Subject<'_>, &mut Findings) -> Result<()>;
+type Part = fn(&DemoUnderTest<'_>, &mut Findings) -> Result<()>;
 
 const PARTS: [(&str, Part); 11] = [
-    ("single traces by id, allowed and not", traces::by_id),
-    ("queries, page by page, in order", traces::by_question),
-    ("whole traces, counts and summaries", traces::whole),
+    ("single traces by id, allowed and not", traces::traces_by_id),
+    ("queries, page by page, in order", traces::traces_by_query),
+    ("whole traces, counts and summaries", traces::complete_traces),
     ("requests without credentials, and with an API key", changes::credentials),
-    ("the same traces for an agent, over MCP", agent::by_tool),
-    ("changes apply at the next request", changes::take_effect),
-    ("why each user sees each trace, and who sees it", reasons::of_landmarks),
-    ("what a changed role would grant and revoke", reasons::of_a_proposal),
-    ("collateral access of a role", reasons::of_sharing),
-    ("the access model as a file", model_file::back_and_forth),
-    ("the audit log has all of these requests", audit::complete),
+    ("the same traces for an agent, over MCP", agent::traces_by_tool),
+    ("changes apply at the next request", changes::changes_take_effect),
+    ("why each user sees each trace, and who sees it", explanations::explain_landmarks),
+    ("what a changed role would grant and revoke", explanations::preview_proposal),
+    ("collateral access of a role", explanations::report_collateral_access),
+    ("the access model as a file", model_file::export_and_import),
+    ("the audit log has all of these requests", audit::audit_log_is_complete),
 ];
 
 /// Runs all parts. Returns an error if an assertion failed.
-pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
+pub fn run(subject: &DemoUnderTest<'_>, first_answer: Duration) -> Result<()> {
     let mut findings = Findings::default();
     println!("\nchecked:");
     for (name, part) in PARTS {
@@ -98,8 +98,8 @@ pub fn run(subject: &Subject<'_>, first_answer: Duration) -> Result<()> {
     println!("\nVisible traces, computed from the generated spans and confirmed by the service:\n");
     print!("{}", table(landmarks));
     println!("\n{:>8} traces in all; visible:", subject.expectations.traces);
-    for (person, visible) in PEOPLE.iter().zip(&subject.expectations.visible) {
-        println!("{visible:>8} to {} ({})", person.username, person.title);
+    for (demo_user, visible) in DEMO_USERS.iter().zip(&subject.expectations.visible) {
+        println!("{visible:>8} to {} ({})", demo_user.username, demo_user.title);
     }
     println!("\n{:>8.1} s  from the start to the first answered query", first_answer.as_secs_f64());
     print!("{}", slowest(&mut findings.pages));

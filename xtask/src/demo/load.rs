@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use prost::Message as _;
-use tracewarden_testkit::shop::{Batches, SPANS_A_REQUEST, Trace};
+use tracewarden_testkit::shop::{Batches, SPANS_PER_REQUEST, Trace};
 
 use crate::stack::interrupt;
 
@@ -28,7 +28,7 @@ pub fn send(traces: impl Iterator<Item = Trace>, spans: usize, url: &str) -> Res
         let worker = |queue: Queue| scope.spawn(move || work(&queue, url, bar));
         let workers: Vec<_> = (0..SENDERS).map(|_| worker(Arc::clone(&queue))).collect();
         drop(queue);
-        for batch in Batches::new(traces, SPANS_A_REQUEST) {
+        for batch in Batches::new(traces, SPANS_PER_REQUEST) {
             // A failed worker has closed its receiver; its error is reported below.
             if interrupt::requested() || requests.send((batch.request.encode_to_vec(), batch.spans)).is_err()
             {
@@ -68,8 +68,8 @@ fn work(queue: &Queue, url: &str, bar: &ProgressBar) -> Result<u64> {
             .send(&request)
             .context("cannot send sample traces to the local store")?;
         if answer.status() != 200 {
-            let said = answer.body_mut().read_to_string().unwrap_or_default();
-            bail!("the local store refused sample traces ({}): {}", answer.status(), said.trim());
+            let error_text = answer.body_mut().read_to_string().unwrap_or_default();
+            bail!("the local store refused sample traces ({}): {}", answer.status(), error_text.trim());
         }
         bar.inc(spans as u64);
         sent += spans as u64;

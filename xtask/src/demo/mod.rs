@@ -1,10 +1,10 @@
 //! `cargo xtask demo`: runs the service with sample traces on this machine within seconds.
 
-mod cast;
 mod check;
+mod demo_users;
 mod expectations;
 pub mod load;
-mod questions;
+mod queries;
 mod report;
 mod seed;
 
@@ -20,7 +20,7 @@ use crate::engine;
 use crate::stack::api::Client;
 use crate::stack::interrupt::{self, Interrupted};
 use crate::stack::{self, Stack};
-pub use cast::ADMINISTRATOR;
+pub use demo_users::ADMINISTRATOR;
 use expectations::Expectations;
 use seed::Accounts;
 
@@ -75,26 +75,26 @@ impl Demo {
 
         let mut stack = Stack::start(&binaries, &engine, directory.path())?;
         stack.check()?;
-        say(begun, "local store runs");
+        print_step(begun, "local store runs");
         let traces = shop.traces().inspect(|trace| expectations.observe(trace));
         let sent = load::send(traces, SPANS, &stack.otlp);
         // If ClickHouse has exited, that error explains a failed request better.
         stack.check()?;
         let sent = sent?;
-        say(begun, &format!("{sent} sample spans in {} traces sent", expectations.traces));
+        print_step(begun, &format!("{sent} sample spans in {} traces sent", expectations.traces));
 
         let anonymous = Client::anonymous(&stack.base);
         stack.wait_until_ready(&anonymous)?;
-        say(begun, "service runs");
+        print_step(begun, "service runs");
         let accounts = seed::set_up(&anonymous, &stack.admin_password);
         stack.check()?;
         let accounts = accounts?;
-        seed::keep_key(directory.path(), &accounts)?;
-        say(begun, "table bound, fields marked, roles and users created");
+        seed::write_key_file(directory.path(), &accounts)?;
+        print_step(begun, "table bound, fields marked, roles and users created");
         let query = json!({"view": "summary", "limit": 1});
-        accounts.of(cast::AGENTS_OWNER)?.client.call("POST", "/traces/query", Some(&query))?;
+        accounts.of(demo_users::AGENT_OWNER)?.client.call("POST", "/traces/query", Some(&query))?;
         let first_answer = begun.elapsed();
-        say(begun, "first query answered");
+        print_step(begun, "first query answered");
         let program = binaries.join("tracewarden");
         Ok(Self { stack, directory, shop, expectations, anonymous, accounts, program, first_answer })
     }
@@ -113,7 +113,7 @@ fn demonstrate(options: &Options) -> Result<()> {
 }
 
 fn check(demo: &Demo) -> Result<()> {
-    let subject = check::Subject {
+    let subject = check::DemoUnderTest {
         expectations: &demo.expectations,
         accounts: &demo.accounts,
         anonymous: &demo.anonymous,
@@ -173,7 +173,7 @@ fn stop(demo: &mut Demo) -> Result<()> {
     ended
 }
 
-fn say(begun: Instant, what: &str) {
+fn print_step(begun: Instant, what: &str) {
     eprintln!("{:>6.1} s  {what}", begun.elapsed().as_secs_f64());
 }
 

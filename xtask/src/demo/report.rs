@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde_json::json;
 
-use super::cast::{AGENTS_OWNER, PEOPLE};
+use super::demo_users::{AGENT_OWNER, DEMO_USERS};
 use super::expectations::Landmark;
 use super::seed::{Accounts, KEY_FILE};
 use crate::stack::api::Client;
@@ -42,16 +42,16 @@ impl Report<'_> {
         writeln!(out, "\nTracewarden runs at  {base}{}\n", if self.web { "/ui/" } else { "" })?;
         writeln!(out, "Accounts. Each user sees a trace whole or not at all:\n")?;
         for account in &self.accounts.all {
-            let person = account.person;
-            writeln!(out, "  {:<8} {}   {}", person.username, account.password, person.title)?;
-            writeln!(out, "           sees {}", person.sees)?;
-            let Some(role) = person.role else { continue };
-            let attributes = (person.attributes)();
+            let demo_user = account.demo_user;
+            writeln!(out, "  {:<8} {}   {}", demo_user.username, account.password, demo_user.title)?;
+            writeln!(out, "           sees {}", demo_user.sees)?;
+            let Some(role) = demo_user.role else { continue };
+            let attributes = (demo_user.attributes)();
             let with =
                 if attributes == json!({}) { String::new() } else { format!(" and attributes {attributes}") };
             writeln!(out, "           by role {}{with}: any span with", role.name)?;
             for policy in role.policies {
-                writeln!(out, "             {}", broken(policy.expression, "             "))?;
+                writeln!(out, "             {}", wrapped_expression(policy.expression, "             "))?;
             }
         }
         writeln!(out, "\nVisibility of the notable traces of the sample:\n")?;
@@ -61,14 +61,14 @@ impl Report<'_> {
         let key = &self.accounts.key;
         writeln!(
             out,
-            "\nAsk as {AGENTS_OWNER}'s coding agent, with an API key. Checkouts that failed in the last 24 hours:\n"
+            "\nAsk as {AGENT_OWNER}'s coding agent, with an API key. Checkouts that failed in the last 24 hours:\n"
         )?;
         let query = json!({"view": "summary", "limit": 3, "filter": {"conditions": [
             {"map": "SpanAttributes", "name": "http.response.status_code", "op": "gte", "value": 500},
             {"map": "SpanAttributes", "name": "http.route", "op": "eq", "value": "/checkout"}]}});
         writeln!(out, "  curl -s {base}/traces/query -H 'Content-Type: application/json' \\")?;
         writeln!(out, "    -H 'Authorization: Bearer {key}' \\")?;
-        writeln!(out, "    -d '{}'", wrapped(&query.to_string()))?;
+        writeln!(out, "    -d '{}'", wrapped_json(&query.to_string()))?;
         if let Some(incident) = incident {
             writeln!(out, "\nOne of these traces, whole:\n")?;
             writeln!(out, "  curl -s {base}/traces/{incident} \\")?;
@@ -109,7 +109,7 @@ impl Report<'_> {
 }
 
 /// Wraps an expression that exceeds the line width at suitable places.
-fn broken(expression: &str, indentation: &str) -> String {
+fn wrapped_expression(expression: &str, indentation: &str) -> String {
     const COLUMNS: usize = 100;
     if indentation.len() + expression.len() <= COLUMNS {
         return expression.to_owned();
@@ -118,7 +118,7 @@ fn broken(expression: &str, indentation: &str) -> String {
 }
 
 /// Wraps a JSON document between members, so that it can still be pasted.
-fn wrapped(json: &str) -> String {
+fn wrapped_json(json: &str) -> String {
     json.replace("\"filter\":", "\n      \"filter\":")
         .replace(",{\"map\"", ",\n      {\"map\"")
         .replace("[{\"map\"", "[\n      {\"map\"")
@@ -135,7 +135,7 @@ pub fn table(landmarks: &[Landmark]) -> String {
         }
         let _ = writeln!(out, "{}  {id}", line);
     };
-    row("trace", "spans", "id", &mut PEOPLE.iter().map(|person| person.username));
+    row("trace", "spans", "id", &mut DEMO_USERS.iter().map(|demo_user| demo_user.username));
     for landmark in landmarks {
         let cells = landmark.visible.iter().map(|visible| if *visible { "✓" } else { "–" });
         row(
@@ -166,17 +166,17 @@ mod tests {
             start_unix_nanos: 0,
             spans: vec![String::new(); 10_000],
             visible: vec![true, false, true, false, false],
-            openers: Vec::new(),
+            matching_spans: Vec::new(),
         }
     }
 
     fn report() -> String {
-        let account = |person| Account {
-            person,
+        let account = |demo_user| Account {
+            demo_user,
             password: "aaaa-bbbb-cccc-dddd".to_owned(),
             client: Client::anonymous("http://127.0.0.1:8080"),
         };
-        let all = PEOPLE.iter().map(account).collect();
+        let all = DEMO_USERS.iter().map(account).collect();
         let key = "twk_0123456789012345678901234567890123456789".to_owned();
         let accounts = Accounts { all, administrator_key: key.clone(), key };
         let report = Report {

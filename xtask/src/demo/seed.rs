@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE, Person, ROLES, fields, tests};
+use super::demo_users::{ADMINISTRATOR, AGENT_OWNER, DEMO_USERS, DemoUser, ROLES, fields, tests};
 use crate::stack::api::{Client, expect, text};
 use crate::stack::trace_source;
 
@@ -20,12 +20,12 @@ const TABLE: &str = "otel_traces";
 
 /// A signed-in user.
 pub struct Account {
-    pub person: &'static Person,
+    pub demo_user: &'static DemoUser,
     pub password: String,
     pub client: Client,
 }
 
-/// All users, in the order of [`PEOPLE`], and an API key for an agent.
+/// All users, in the order of [`DEMO_USERS`], and an API key for an agent.
 pub struct Accounts {
     pub all: Vec<Account>,
     pub key: String,
@@ -35,14 +35,14 @@ pub struct Accounts {
 
 impl Accounts {
     pub fn of(&self, username: &str) -> Result<&Account> {
-        let found = self.all.iter().find(|account| account.person.username == username);
+        let found = self.all.iter().find(|account| account.demo_user.username == username);
         found.with_context(|| format!("the demo has no user `{username}`"))
     }
 }
 
 /// Performs the whole setup, from the administrator's first sign-in to the API key for an agent.
 pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
-    let (administrator, admin_password) = anonymous.take_account(ADMINISTRATOR, admin_password)?;
+    let (administrator, admin_password) = anonymous.activate_account(ADMINISTRATOR, admin_password)?;
     let binding = trace_source::bind(&administrator, DATABASE, TABLE)?;
     for pointer in
         ["/trace_index", "/display/name", "/display/service", "/display/duration", "/display/status"]
@@ -60,31 +60,31 @@ pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
         administrator.call("PUT", &path, Some(&json!({ "policies": policies })))?;
     }
     let mut all = Vec::new();
-    for person in &PEOPLE {
-        let (client, password) = match person.role {
+    for demo_user in &DEMO_USERS {
+        let (client, password) = match demo_user.role {
             None => (administrator.clone(), admin_password.clone()),
             Some(role) => {
-                let user = json!({"username": person.username, "roles": [role.name], "attributes": (person.attributes)()});
+                let user = json!({"username": demo_user.username, "roles": [role.name], "attributes": (demo_user.attributes)()});
                 let created = administrator.call("POST", "/users", Some(&user))?;
-                anonymous.take_account(person.username, text(&created, "/initial_password")?)?
+                anonymous.activate_account(demo_user.username, text(&created, "/initial_password")?)?
             }
         };
-        all.push(Account { person, password, client });
+        all.push(Account { demo_user, password, client });
     }
-    hold_tests(&administrator)?;
+    add_tests(&administrator)?;
     let mut accounts = Accounts { all, key: String::new(), administrator_key: String::new() };
-    accounts.key = key_of(&accounts.of(AGENTS_OWNER)?.client, "coding agent")?;
-    accounts.administrator_key = key_of(&administrator, "access model as a file")?;
+    accounts.key = create_key(&accounts.of(AGENT_OWNER)?.client, "coding agent")?;
+    accounts.administrator_key = create_key(&administrator, "access model as a file")?;
     Ok(accounts)
 }
 
-fn key_of(owner: &Client, name: &str) -> Result<String> {
+fn create_key(owner: &Client, name: &str) -> Result<String> {
     let created = owner.call("POST", "/me/api-keys", Some(&json!({ "name": name })))?;
     Ok(text(&created, "/token")?.to_owned())
 }
 
 /// Adds tests to the stored access model.
-fn hold_tests(administrator: &Client) -> Result<()> {
+fn add_tests(administrator: &Client) -> Result<()> {
     let exported = administrator.send("GET", "/schema/export", None, None)?;
     let mut model = expect(&exported, "GET", "/schema/export", &[200])?;
     if let (Some(model), Value::Object(tests)) = (model.as_object_mut(), tests()) {
@@ -95,7 +95,7 @@ fn hold_tests(administrator: &Client) -> Result<()> {
 }
 
 /// Writes the administrator's API key to a file that only the current user can read.
-pub fn keep_key(directory: &Path, accounts: &Accounts) -> Result<()> {
+pub fn write_key_file(directory: &Path, accounts: &Accounts) -> Result<()> {
     let path = directory.join(KEY_FILE);
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);

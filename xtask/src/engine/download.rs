@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::package::{Package, VERSION};
 use super::{LIBRARY, OVERRIDE};
-use crate::process::described;
+use crate::process::status_text;
 
 /// Runs `npm pack` into `directory` and returns the tarball's path.
 pub fn npm_pack(package: &Package, directory: &Path) -> Result<PathBuf> {
@@ -106,7 +106,7 @@ fn explained(package: &Package, status: ExitStatus, log: &str) -> String {
     } else {
         "run the command again"
     };
-    format!("`npm pack {specification}` failed ({}): {advice}\n{}", described(status), log.trim())
+    format!("`npm pack {specification}` failed ({}): {advice}\n{}", status_text(status), log.trim())
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     use crate::engine::package::tests::tiny;
 
     #[test]
-    fn failures_of_npm_come_with_what_to_do() {
+    fn failures_of_npm_come_with_advice() {
         let explain = |log: &str| explained(&tiny(b""), ExitStatus::from_raw(256), log);
         for (log, advice) in [
             ("npm error code E404", "npm config get registry"),

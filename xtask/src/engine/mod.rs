@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_library_is_not_complete() {
+    fn a_truncated_library_is_not_complete() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut package = package::tests::tiny(b"");
         assert!(is_complete(file.path(), &package));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_space_is_said_before_anything_is_fetched() {
+    fn too_little_space_is_reported_before_the_download() {
         let directory = tempfile::tempdir().unwrap();
         let mut package = package::tests::tiny(b"");
         assert!(check_free_space(&package, directory.path()).is_ok());

@@ -75,7 +75,7 @@ pub mod tests {
     }
 
     #[test]
-    fn machines_without_a_pinned_package_are_told_what_to_do() {
+    fn unsupported_machines_get_advice() {
         assert_eq!(
             Package::of("linux", "x86_64").unwrap().specification(),
             "@chdb/lib-linux-x64-gnu@26.7.3-stable.1"

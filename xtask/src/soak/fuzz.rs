@@ -93,9 +93,9 @@ pub fn run(options: &Options) -> Result<()> {
             scope.spawn(|| {
                 while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(error) = fuzz(target, &directory, options.seconds) {
-                        let told = format!("{}: {error:#}", target.name);
+                        let failure_text = format!("{}: {error:#}", target.name);
                         if let Ok(mut failures) = failures.lock() {
-                            failures.push(told);
+                            failures.push(failure_text);
                         }
                     }
                 }
@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// Builds the packages that may have a chosen target. Returns each with its test executable.
 fn build(directory: &Path, chosen: &[String]) -> Result<Vec<(String, PathBuf)>> {
     let mut packages = packages()?;
-    packages.retain(|package| may_have(directory_of(package), chosen));
+    packages.retain(|package| may_contain_targets(directory_of(package), chosen));
     println!("building the targets of {}, with coverage", packages.join(", "));
     // A binary crate next to a library has no targets, and does not depend on a crate that could link libFuzzer.
     let (libraries, programs): (Vec<_>, Vec<_>) =
@@ -134,7 +134,7 @@ fn directory_of(package: &str) -> &str {
 }
 
 /// Whether one of the package's targets may have a chosen text in its name. A text with `::` selects only the crate before it.
-fn may_have(package: &str, chosen: &[String]) -> bool {
+fn may_contain_targets(package: &str, chosen: &[String]) -> bool {
     let fits = |part: &String| part.split_once("::").is_none_or(|(named, _)| package.ends_with(named));
     chosen.is_empty() || chosen.iter().any(fits)
 }
@@ -152,7 +152,7 @@ fn build_of(kind: &str, packages: &[String], directory: &Path) -> Result<Vec<(St
     command.env("RUSTFLAGS", FLAGS).stderr(Stdio::inherit());
     let output = command.output().context("cannot run `cargo test`")?;
     if !output.status.success() {
-        bail!("`cargo test --no-run` failed ({})", process::described(output.status));
+        bail!("`cargo test --no-run` failed ({})", process::status_text(output.status));
     }
     let mut programs = Vec::new();
     for line in String::from_utf8(output.stdout)?.lines() {
@@ -186,13 +186,13 @@ fn packages() -> Result<Vec<String>> {
 
 fn host() -> Result<String> {
     let mut command = workspace::cargo();
-    let versions = process::output_of(command.args(["--version", "--verbose"]))?;
+    let versions = process::capture_output(command.args(["--version", "--verbose"]))?;
     let host = versions.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("cargo does not print its platform")?.to_owned())
 }
 
 fn list(package: &str, program: &Path) -> Result<Vec<Target>> {
-    let listed = process::output_of(Command::new(program).args(["--list", "--format", "terse"]))?;
+    let listed = process::capture_output(Command::new(program).args(["--list", "--format", "terse"]))?;
     let tests = listed.lines().filter_map(|line| line.strip_suffix(": test"));
     let of_fuzz = tests.filter(|test| test.starts_with("fuzz::"));
     let target = |test: &str| {
@@ -204,11 +204,11 @@ fn list(package: &str, program: &Path) -> Result<Vec<Target>> {
 
 /// Runs one target and prints its result line.
 fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
-    let place = directory.join("targets").join(target.name.replace("::", "/"));
+    let work_directory = directory.join("targets").join(target.name.replace("::", "/"));
     for part in ["corpus", "seeds", "failed"] {
-        fs::create_dir_all(place.join(part))?;
+        fs::create_dir_all(work_directory.join(part))?;
     }
-    let before = inputs(&place.join("failed"))?;
+    let before = inputs(&work_directory.join("failed"))?;
     // The harness splits the arguments at spaces. Relative paths are used because an absolute path may contain spaces.
     let arguments = format!(
         "-max_total_time={seconds} -timeout={LONGEST_INPUT} -rss_limit_mb={MOST_MEMORY} -detect_leaks=0 \
@@ -216,14 +216,16 @@ fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
     );
     let mut command = Command::new(&target.program);
     command.args(["--exact", &target.test, "--test-threads=1", "--nocapture"]);
-    command.env("BOLERO_LIBFUZZER_ARGS", arguments).env("TRACEWARDEN_FUZZ_SEEDS", place.join("seeds"));
+    command
+        .env("BOLERO_LIBFUZZER_ARGS", arguments)
+        .env("TRACEWARDEN_FUZZ_SEEDS", work_directory.join("seeds"));
     let begun = Instant::now();
-    let output = command.current_dir(&place).stdin(Stdio::null()).output();
+    let output = command.current_dir(&work_directory).stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("cannot run `{}`", target.program.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    fs::write(place.join("log"), said.as_bytes())?;
-    let failed: Vec<PathBuf> = inputs(&place.join("failed"))?.difference(&before).cloned().collect();
-    let figures = figures(&said);
+    let libfuzzer_log = String::from_utf8_lossy(&output.stderr);
+    fs::write(work_directory.join("log"), libfuzzer_log.as_bytes())?;
+    let failed: Vec<PathBuf> = inputs(&work_directory.join("failed"))?.difference(&before).cloned().collect();
+    let figures = figures(&libfuzzer_log);
     if let Some(Figures { executions, covered_by_seeds, covered, peak_mib }) = figures {
         println!(
             "| {} | {} | {executions} | {covered_by_seeds}, {covered} | {peak_mib} MiB | {} |",
@@ -235,31 +237,32 @@ fn fuzz(target: &Target, directory: &Path, seconds: u64) -> Result<()> {
     if output.status.success() && failed.is_empty() && figures.is_some() {
         return Ok(());
     }
-    let mut told = format!("{}\n{}", process::described(output.status), why(&said));
+    let mut failure_text =
+        format!("{}\n{}", process::status_text(output.status), failure_message(&libfuzzer_log));
     for path in failed {
         let input = fs::read(&path)?;
         let shown = input.get(..400).unwrap_or(&input).escape_ascii();
-        told += &format!(
+        failure_text += &format!(
             "\nfailed on {} bytes in {}: b\"{shown}\"; copy it to crates/{}, and the ordinary test fails too",
             input.len(),
             path.display(),
             target.name.replacen("::", "/fuzz/", 1),
         );
     }
-    bail!(told)
+    bail!(failure_text)
 }
 
 /// Extracts the reason of a failure: the panic without its backtrace, otherwise the end of the output.
-fn why(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().collect();
+fn failure_message(libfuzzer_log: &str) -> String {
+    let lines: Vec<&str> = libfuzzer_log.lines().collect();
     let is_of_stack =
         |line: &str| line.trim_start().split_once(": ").is_some_and(|(at, _)| at.parse::<u32>().is_ok());
     let panic = lines.iter().position(|line| line.contains("panicked at "));
-    let told: Vec<&str> = match panic {
+    let failure_text: Vec<&str> = match panic {
         Some(at) => lines.iter().skip(at).take_while(|line| !is_of_stack(line)).take(30).copied().collect(),
         None => lines.iter().skip(lines.len().saturating_sub(30)).copied().collect(),
     };
-    told.join("\n")
+    failure_text.join("\n")
 }
 
 fn inputs(directory: &Path) -> Result<BTreeSet<PathBuf>> {
@@ -267,14 +270,14 @@ fn inputs(directory: &Path) -> Result<BTreeSet<PathBuf>> {
 }
 
 /// Parses libFuzzer's statistics.
-fn figures(said: &str) -> Option<Figures> {
+fn figures(libfuzzer_log: &str) -> Option<Figures> {
     let covered = |line: &str| line.split("cov: ").nth(1)?.split_whitespace().next()?.parse::<u64>().ok();
     let stat = |name: &str| {
-        let line = said.lines().find(|line| line.starts_with(name))?;
+        let line = libfuzzer_log.lines().find(|line| line.starts_with(name))?;
         line.rsplit(' ').next()?.parse::<u64>().ok()
     };
-    let seeds = said.lines().find(|line| line.contains("INITED"));
-    let last = said.lines().rev().find(|line| line.starts_with('#') && line.contains("cov: "));
+    let seeds = libfuzzer_log.lines().find(|line| line.contains("INITED"));
+    let last = libfuzzer_log.lines().rev().find(|line| line.starts_with('#') && line.contains("cov: "));
     Some(Figures {
         executions: stat("stat::number_of_executed_units:")?,
         covered_by_seeds: seeds.and_then(covered)?,
@@ -290,16 +293,17 @@ mod tests {
     #[test]
     fn only_crates_that_are_meant_are_built() {
         let chosen = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
-        assert!(may_have("rest", &[]) && may_have("rest", &chosen(&["bodies"])));
+        assert!(may_contain_targets("rest", &[]) && may_contain_targets("rest", &chosen(&["bodies"])));
         assert!(
-            may_have("rest", &chosen(&["mcp::", "rest::"])) && may_have("rest", &chosen(&["st::bodies"]))
+            may_contain_targets("rest", &chosen(&["mcp::", "rest::"]))
+                && may_contain_targets("rest", &chosen(&["st::bodies"]))
         );
-        assert!(!may_have("rest", &chosen(&["mcp::", "tracewarden::"])));
+        assert!(!may_contain_targets("rest", &chosen(&["mcp::", "tracewarden::"])));
     }
 
     #[test]
     fn figures_are_read_from_what_libfuzzer_prints() {
-        let said = "INFO: seed corpus: files: 9 min: 1b max: 31b total: 120b rss: 54Mb\n\
+        let libfuzzer_log = "INFO: seed corpus: files: 9 min: 1b max: 31b total: 120b rss: 54Mb\n\
              #10\tINITED cov: 251 ft: 311 corp: 8/112b exec/s: 0 rss: 55Mb\n\
              #524288\tpulse  cov: 559 ft: 2041 corp: 411/9184b lim: 2048 exec/s: 9362 rss: 402Mb\n\
              #674745\tDONE   cov: 560 ft: 2051 corp: 420/9301b lim: 2611 exec/s: 5576 rss: 405Mb\n\
@@ -308,16 +312,16 @@ mod tests {
              stat::average_exec_per_sec:     5576\n\
              stat::peak_rss_mb:              405\n";
         let read = Figures { executions: 674_745, covered_by_seeds: 251, covered: 560, peak_mib: 405 };
-        assert_eq!(figures(said), Some(read));
+        assert_eq!(figures(libfuzzer_log), Some(read));
         assert_eq!(figures("no test is of that name"), None);
     }
 
     #[test]
     fn the_message_of_a_panic_is_reported() {
-        let said =
+        let libfuzzer_log =
             "#7\tNEW cov: 5\n\npanicked at src/a.rs:1:2:\nleft: 1\n   0: core::panic\n  at b\nSUMMARY: x";
-        assert_eq!(why(said), "panicked at src/a.rs:1:2:\nleft: 1");
-        assert_eq!(why("a\nSUMMARY: timeout"), "a\nSUMMARY: timeout");
+        assert_eq!(failure_message(libfuzzer_log), "panicked at src/a.rs:1:2:\nleft: 1");
+        assert_eq!(failure_message("a\nSUMMARY: timeout"), "a\nSUMMARY: timeout");
     }
 
     #[test]

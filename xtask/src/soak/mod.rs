@@ -161,8 +161,8 @@ impl Soak {
                 };
                 return vec![
                     of(STORE, &["--lib"], "randomized_tests::selection_follows"),
-                    of(SERVICE, &["--test", "mcp"], "worlds::"),
-                    of(SERVICE, &["--test", "understanding"], ""),
+                    of(SERVICE, &["--test", "mcp"], "randomized_tests::"),
+                    of(SERVICE, &["--test", "explanations"], ""),
                 ];
             }
             Self::Searches { searches } => {

@@ -56,7 +56,7 @@ impl FromStr for Shard {
 const VERSION: &str = "27.1.0";
 /// Outcomes of mutants that are not tested again, as cargo-mutants names its files. A time-out counts as detected, because it is
 /// visible in any test run; unviable mutants do not compile.
-const SETTLED: [&str; 3] = ["caught", "timeout", "unviable"];
+const FINAL_OUTCOMES: [&str; 3] = ["caught", "timeout", "unviable"];
 
 /// Tests the mutants.
 ///
@@ -100,26 +100,26 @@ impl Run<'_> {
     /// Tests the unsettled mutants of the shard, and adds the outcomes of all mutants that were ever tested.
     fn mutants(&self, shard: Shard, outcomes: &mut Outcomes) -> Result<()> {
         fs::create_dir_all(&self.output)?;
-        self.settle()?;
-        let listed = process::output_of(self.cargo_mutants().arg("--list"))?;
+        self.collect_outcomes()?;
+        let listed = process::capture_output(self.cargo_mutants().arg("--list"))?;
         let listed: Vec<String> = listed.lines().map(str::to_owned).collect();
         ensure!(!listed.is_empty(), "cargo-mutants finds nothing to change in {:?}", self.part.files);
-        let settled: BTreeSet<String> = SETTLED.iter().flat_map(|kind| self.read(kind)).collect();
+        let finished: BTreeSet<String> = FINAL_OUTCOMES.iter().flat_map(|kind| self.read(kind)).collect();
         let mut open: Vec<String> = listed.iter().skip(shard.at).step_by(shard.of).cloned().collect();
-        open.retain(|mutant| !settled.contains(mutant));
+        open.retain(|mutant| !finished.contains(mutant));
         println!("{}: {} of {} mutants will be tried", self.part.name, open.len(), listed.len());
         // Run the cheapest tests first; the others run only for the mutants that survive them.
         for tests in self.part.tests {
             if open.is_empty() {
                 break;
             }
-            self.try_on(&listed, &open, tests)?;
+            self.test_mutants(&listed, &open, tests)?;
             open = read(&self.now("missed"));
-            self.settle()?;
+            self.collect_outcomes()?;
         }
         outcomes.survived.extend(open);
-        for kind in SETTLED {
-            outcomes.settled.extend(
+        for kind in FINAL_OUTCOMES {
+            outcomes.finished.extend(
                 self.read(kind).into_iter().filter(|mutant| listed.contains(mutant)).map(|m| (m, kind)),
             );
         }
@@ -129,7 +129,7 @@ impl Run<'_> {
 
     /// Runs cargo-mutants for the `open` mutants. It skips the mutants in its list of earlier results, which is filled with all
     /// others.
-    fn try_on(&self, listed: &[String], open: &[String], tests: &areas::Tests) -> Result<()> {
+    fn test_mutants(&self, listed: &[String], open: &[String], tests: &areas::Tests) -> Result<()> {
         let passed_over: Vec<&str> =
             listed.iter().filter(|mutant| !open.contains(mutant)).map(String::as_str).collect();
         let list = self.now("previously_caught");
@@ -145,7 +145,9 @@ impl Run<'_> {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         match process::run(&mut command) {
             // Some mutants survived or timed out.
-            Err(error) if matches!(error.downcast_ref().and_then(process::Failed::code), Some(2 | 3)) => {
+            Err(error)
+                if matches!(error.downcast_ref().and_then(process::CommandFailed::code), Some(2 | 3)) =>
+            {
                 Ok(())
             }
             outcome => outcome,
@@ -160,8 +162,8 @@ impl Run<'_> {
     }
 
     /// Keeps the outcomes of the last run, even an interrupted one, because the next run overwrites the files.
-    fn settle(&self) -> Result<()> {
-        for kind in SETTLED {
+    fn collect_outcomes(&self) -> Result<()> {
+        for kind in FINAL_OUTCOMES {
             let known: BTreeSet<String> = self.read(kind).into_iter().chain(read(&self.now(kind))).collect();
             let lines: Vec<String> = known.into_iter().collect();
             fs::write(self.output.join(format!("{kind}.txt")), lines.join("\n"))?;

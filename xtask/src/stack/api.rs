@@ -13,7 +13,7 @@ use super::{interrupt, secret};
 
 #[derive(Clone)]
 enum Credential {
-    Nobody,
+    Anonymous,
     Session(String),
     Key(String),
 }
@@ -21,7 +21,7 @@ enum Credential {
 /// Numbers of a user's requests with any credential. Each request must have an audit record.
 #[derive(Default)]
 pub struct Tally {
-    pub log_ins: AtomicU64,
+    pub sign_ins: AtomicU64,
     pub queries: AtomicU64,
     pub fetches: AtomicU64,
     pub explanations: AtomicU64,
@@ -40,7 +40,7 @@ impl Tally {
             ("GET", path) if path.ends_with("/explain") || path.ends_with("/viewers") => &self.explanations,
             ("GET", path) if path.starts_with("/traces/") => &self.fetches,
             ("GET", _) => return,
-            ("POST", "/login") => &self.log_ins,
+            ("POST", "/login") => &self.sign_ins,
             _ => &self.changes,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Client {
         let config =
             Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).http_status_as_error(false);
         let agent = config.build().into();
-        Self { agent, base: base.to_owned(), credential: Credential::Nobody, tally: Arc::default() }
+        Self { agent, base: base.to_owned(), credential: Credential::Anonymous, tally: Arc::default() }
     }
 
     /// Returns the same client with an API key as its credential.
@@ -100,12 +100,12 @@ impl Client {
     pub fn cookie(&self) -> Option<&str> {
         match &self.credential {
             Credential::Session(cookie) => Some(cookie),
-            Credential::Nobody | Credential::Key(_) => None,
+            Credential::Anonymous | Credential::Key(_) => None,
         }
     }
 
     /// Signs in, and sets a new password if the first one must be changed. Returns the client and the password.
-    pub fn take_account(&self, username: &str, password: &str) -> Result<(Self, String)> {
+    pub fn activate_account(&self, username: &str, password: &str) -> Result<(Self, String)> {
         let (client, must_change) = self.sign_in(username, password)?;
         if !must_change {
             return Ok((client, password.to_owned()));
@@ -129,7 +129,7 @@ impl Client {
         // MCP requires clients to accept both media types.
         let mut request = request.header("accept", "application/json, text/event-stream");
         request = match &self.credential {
-            Credential::Nobody => request,
+            Credential::Anonymous => request,
             Credential::Session(cookie) => request.header("cookie", cookie),
             Credential::Key(key) => request.header("authorization", format!("Bearer {key}")),
         };

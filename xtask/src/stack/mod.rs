@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{engine, process, web, workspace};
 use api::Client;
-use processes::Running;
+use processes::ManagedProcess;
 
 const PREFERRED_PORT: u16 = 8080;
 const PREFERRED_STORE_PORT: u16 = 8123;
@@ -89,7 +89,7 @@ impl Stack {
 
 /// The local store.
 pub struct LocalStore {
-    running: Running,
+    running: ManagedProcess,
     arguments: Vec<OsString>,
     program: PathBuf,
     engine: PathBuf,
@@ -152,7 +152,7 @@ impl LocalStore {
 
 /// The service, with its application database in an SQLite file.
 pub struct Service {
-    running: Running,
+    running: ManagedProcess,
     /// URL of the service.
     pub base: String,
     /// The administrator's password.
@@ -234,11 +234,11 @@ fn launch_store(
     password: &str,
     engine: &Path,
     logs: &Path,
-) -> Result<(Running, String, String)> {
+) -> Result<(ManagedProcess, String, String)> {
     let mut command = Command::new(program);
     // The password is not an argument, because other users of the machine can read arguments.
     command.args(arguments).env("TRACEWARDEN_LOCALSTORE_PASSWORD", password).env(engine::OVERRIDE, engine);
-    let mut running = Running::start("tracewarden-localstore", &mut command, logs)?;
+    let mut running = ManagedProcess::start("tracewarden-localstore", &mut command, logs)?;
     let url = running.wait_for_line("listening ")?;
     let otlp = running.wait_for_line("otlp ")?;
     Ok((running, url, otlp))
@@ -273,11 +273,11 @@ pub fn hash_password(binaries: &Path, password: &str) -> Result<String> {
     let output = child.wait_with_output().context("cannot wait for `tracewarden hash-password`")?;
     let hash = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() || !hash.starts_with("$argon2id$") {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let error_text = String::from_utf8_lossy(&output.stderr);
         bail!(
             "`tracewarden hash-password` printed no hash ({}): {}",
-            process::described(output.status),
-            said.trim()
+            process::status_text(output.status),
+            error_text.trim()
         );
     }
     Ok(hash)
@@ -289,7 +289,7 @@ fn start_service(
     store_url: &str,
     store_password: &str,
     settings: &[(&str, &str)],
-) -> Result<(Running, String)> {
+) -> Result<(ManagedProcess, String)> {
     let listen = ports::free(PREFERRED_PORT, &[])?;
     let base = format!("http://{listen}");
     let mut command = Command::new(binaries.join("tracewarden"));
@@ -306,5 +306,5 @@ fn start_service(
     command.env("TRACEWARDEN_CLICKHOUSE_USER", "default");
     command.env("TRACEWARDEN_CLICKHOUSE_PASSWORD", store_password);
     command.envs(settings.iter().copied());
-    Ok((Running::start("tracewarden", &mut command, directory)?, base))
+    Ok((ManagedProcess::start("tracewarden", &mut command, directory)?, base))
 }

@@ -13,13 +13,13 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::interrupt;
-use crate::process::described;
+use crate::process::status_text;
 
 /// Time limit for a program to exit after it was asked to.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program that runs until this value is dropped.
-pub struct Running {
+pub struct ManagedProcess {
     name: &'static str,
     child: Child,
     /// Standard input. Closing it ends the local store.
@@ -28,7 +28,7 @@ pub struct Running {
     log: PathBuf,
 }
 
-impl Running {
+impl ManagedProcess {
     /// Starts a program with its standard error in a log file. Its standard output is read by this process.
     pub fn start(name: &'static str, command: &mut Command, logs: &Path) -> Result<Self> {
         let log = logs.join(format!("{name}.log"));
@@ -67,7 +67,12 @@ impl Running {
         let status =
             self.child.try_wait().with_context(|| format!("cannot check the state of {}", self.name))?;
         let Some(status) = status else { return Ok(()) };
-        bail!("{} has ended ({}); the end of its log:\n{}", self.name, described(status), self.end_of_log());
+        bail!(
+            "{} has ended ({}); the end of its log:\n{}",
+            self.name,
+            status_text(status),
+            self.end_of_log()
+        );
     }
 
     fn end_of_log(&self) -> String {
@@ -122,7 +127,7 @@ impl Running {
             return if status.success() {
                 Ok(())
             } else {
-                bail!("{} ended ({})", self.name, described(status))
+                bail!("{} ended ({})", self.name, status_text(status))
             };
         }
         drop(self.stdin.take());
@@ -136,7 +141,7 @@ impl Running {
                 return if status.success() {
                     Ok(())
                 } else {
-                    bail!("{} ended ({})", self.name, described(status))
+                    bail!("{} ended ({})", self.name, status_text(status))
                 };
             }
             thread::sleep(Duration::from_millis(10));
@@ -147,7 +152,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ManagedProcess {
     fn drop(&mut self) {
         // Runs on every exit path, including panics. A regular stop has already called it and checked its result.
         let _ = self.stop();
@@ -158,9 +163,12 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> (Running, tempfile::TempDir) {
+    fn shell(script: &str) -> (ManagedProcess, tempfile::TempDir) {
         let logs = tempfile::tempdir().unwrap();
-        (Running::start("example", Command::new("sh").args(["-c", script]), logs.path()).unwrap(), logs)
+        (
+            ManagedProcess::start("example", Command::new("sh").args(["-c", script]), logs.path()).unwrap(),
+            logs,
+        )
     }
 
     fn exists(pid: u32) -> bool {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::api::Client;
-use super::processes::Running;
+use super::processes::ManagedProcess;
 use super::{interrupt, ports};
 
 /// A replica, running or not.
@@ -19,7 +19,7 @@ pub struct Replica {
     listen: SocketAddr,
     settings: Vec<(String, String)>,
     starts: u32,
-    running: Option<Running>,
+    running: Option<ManagedProcess>,
 }
 
 impl Replica {
@@ -65,7 +65,7 @@ impl Replica {
         let logs = self.directory.join(format!("start-{}", self.starts));
         fs::create_dir_all(&logs).with_context(|| format!("cannot create `{}`", logs.display()))?;
         let mut command = self.command();
-        self.running = Some(Running::start("tracewarden", command.arg("serve"), &logs)?);
+        self.running = Some(ManagedProcess::start("tracewarden", command.arg("serve"), &logs)?);
         let anonymous = Client::anonymous(&self.base());
         let ready = interrupt::poll(Duration::from_secs(60), || {
             self.check()?;
@@ -79,12 +79,12 @@ impl Replica {
 
     /// Returns an error with the end of the log if it has exited by itself.
     pub fn check(&mut self) -> Result<()> {
-        self.running.as_mut().map_or(Ok(()), Running::check)
+        self.running.as_mut().map_or(Ok(()), ManagedProcess::check)
     }
 
     /// Returns the process id, or 0 if it is not running.
     pub fn process(&self) -> u32 {
-        self.running.as_ref().map(Running::process).unwrap_or_default()
+        self.running.as_ref().map(ManagedProcess::process).unwrap_or_default()
     }
 
     /// Stops it. Returns an error if it did not exit cleanly.

@@ -16,17 +16,17 @@ pub fn bind(administrator: &Client, database: &str, table: &str) -> Result<Value
         .with_context(|| format!("the service does not see the table {database}.{table}: {tables}"))?;
     let proposal = found.get("proposal").filter(|proposal| proposal.is_object());
     let binding = proposal.cloned().context("the service proposes no binding for the exporter's table")?;
-    let (path, held) = ("/schema/binding", version(administrator)?);
-    let answer = administrator.send("PUT", path, held.as_deref(), Some(&binding))?;
+    let (path, version_tag) = ("/schema/binding", version(administrator)?);
+    let answer = administrator.send("PUT", path, version_tag.as_deref(), Some(&binding))?;
     expect(&answer, "PUT", path, &[200, 201])?;
     Ok(binding)
 }
 
 /// Replaces the field definitions.
 pub fn mark(administrator: &Client, fields: &Value) -> Result<()> {
-    let (path, held) =
+    let (path, version_tag) =
         ("/schema/fields", version(administrator)?.context("the answer to GET /schema has no ETag")?);
-    let answer = administrator.send("PUT", path, Some(&held), Some(&json!({ "fields": fields })))?;
+    let answer = administrator.send("PUT", path, Some(&version_tag), Some(&json!({ "fields": fields })))?;
     expect(&answer, "PUT", path, &[200])?;
     Ok(())
 }

@@ -23,10 +23,13 @@ pub type Environment = Vec<(&'static str, String)>;
 const BINARIES: &[&str] = &["tracewarden", "tracewarden-localstore"];
 
 /// Servers that were started for the tests. They stop when this value is dropped.
-pub struct Prepared(#[allow(dead_code, reason = "held for its server")] PostgreSql);
+pub struct PreparedServices(#[allow(dead_code, reason = "held for its server")] PostgreSql);
 
 /// Provides the prerequisites of the tests and builds the programs that they start, with [`build`] for the default profile.
-pub fn prepare(environment: &mut Environment, build: impl FnOnce() -> Result<()>) -> Result<Prepared> {
+pub fn prepare(
+    environment: &mut Environment,
+    build: impl FnOnce() -> Result<()>,
+) -> Result<PreparedServices> {
     let mut steps = Steps::default();
     let prepared = prerequisites(&mut steps, environment)?;
     steps.run("build", build);
@@ -35,7 +38,7 @@ pub fn prepare(environment: &mut Environment, build: impl FnOnce() -> Result<()>
 }
 
 /// Provides the prerequisites first: without them, tests would fail in ways that hide the cause.
-fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Prepared> {
+fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<PreparedServices> {
     let mut postgresql = PostgreSql::default();
     let prerequisites: [&mut dyn Prerequisite; 6] = [
         &mut Engine,
@@ -49,7 +52,7 @@ fn prerequisites(steps: &mut Steps, environment: &mut Environment) -> Result<Pre
         steps.run(prerequisite.name(), || prerequisite.prepare(environment));
     }
     steps.finish()?;
-    Ok(Prepared(postgresql))
+    Ok(PreparedServices(postgresql))
 }
 
 /// A part of the tests that can run separately, with arguments for its test runner.
@@ -89,7 +92,7 @@ pub fn run(part: Option<Part>, filters: &[String]) -> Result<()> {
              skipped"
         );
     }
-    steps.run("build", || if suite::is_of_all(filters) { suite::build() } else { build() });
+    steps.run("build", || if suite::covers_workspace(filters) { suite::build() } else { build() });
     if steps.failed.iter().any(|step| step == "build") {
         return steps.finish();
     }

@@ -41,7 +41,8 @@ impl Prerequisite for ClickHouseServer {
     }
 
     fn prepare(&mut self, environment: &mut Environment) -> Result<()> {
-        let pip = || process::output_of(Command::new("python3").args(["-m", "pip", "--version"])).is_ok();
+        let pip =
+            || process::capture_output(Command::new("python3").args(["-m", "pip", "--version"])).is_ok();
         debian::ensure("python3 has no `pip` module", "python3-pip", pip)?;
         let present = || Path::new(clickhouse::JAR).is_file() && process::is_installed("java");
         debian::ensure("ZooKeeper is not installed", "zookeeper", present)?;

@@ -40,7 +40,7 @@ pub fn ensure() -> Result<PathBuf> {
 }
 
 fn build(environment: &Path, python: &Path) -> Result<()> {
-    process::output_of(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
+    process::capture_output(Command::new("python3").args(["-m", "venv"]).arg(environment))?;
     let list = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
     fs::write(list.path(), REQUIREMENTS).context("cannot write a temporary file")?;
     let mut pip = Command::new(python);
@@ -48,7 +48,7 @@ fn build(environment: &Path, python: &Path) -> Result<()> {
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"])
         .arg("--requirement")
         .arg(list.path());
-    process::output_of(&mut pip).context(
+    process::capture_output(&mut pip).context(
         "cannot install the Python packages; check the network and pip's configuration (`pip config list`)",
     )?;
     Ok(())
@@ -59,13 +59,13 @@ fn version() -> Result<String> {
         bail!("python3 is not installed; install it (Debian: `apt-get install python3 python3-venv`)");
     }
     let print = "import sys; print('%d.%d' % sys.version_info[:2])";
-    Ok(process::output_of(Command::new("python3").args(["-c", print]))?.trim().to_owned())
+    Ok(process::capture_output(Command::new("python3").args(["-c", print]))?.trim().to_owned())
 }
 
 /// On Debian the module is a separate package, without which `python3 -m venv` fails halfway.
 fn ensure_venv_module(version: &str) -> Result<()> {
     debian::ensure("python3 has no `venv` module", &format!("python{version}-venv"), || {
-        process::output_of(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_ok()
+        process::capture_output(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_ok()
     })
 }
 
@@ -73,11 +73,11 @@ fn ensure_venv_module(version: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    const ASKED_FOR: &str = include_str!("../../python-requirements.txt");
+    const REQUESTED: &str = include_str!("../../python-requirements.txt");
 
     #[test]
     fn every_requirement_is_pinned_exactly() {
-        let lines = ASKED_FOR.lines().filter(|line| !line.starts_with('#'));
+        let lines = REQUESTED.lines().filter(|line| !line.starts_with('#'));
         let pinned: Vec<(&str, &str)> = lines.map(|line| line.split_once("==").unwrap()).collect();
         assert!(pinned.len() >= 3);
         for (name, version) in pinned {

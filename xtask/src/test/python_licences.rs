@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process;
-use crate::tidy::npm_licences::{OF_TOOLS, allowed, is_allowed};
+use crate::tidy::npm_licences::{ALLOWED_FOR_TOOLS, allowed, is_allowed};
 
 /// Additional licences that packages of the Python project use.
-const OF_PYTHON: [&str; 2] = ["MIT-0", "PSF-2.0"];
+const ALLOWED_FOR_PYTHON: [&str; 2] = ["MIT-0", "PSF-2.0"];
 
 const DENY: &str = include_str!("../../../deny.toml");
 
@@ -25,7 +25,7 @@ for package in importlib.metadata.distributions():
 "#;
 
 /// Licence texts of packages without a licence expression, with their SPDX expressions.
-const WORDS: [(&str, &str); 6] = [
+const LICENCE_NAMES: [(&str, &str); 6] = [
     ("MIT License", "MIT"),
     ("Apache 2.0", "Apache-2.0"),
     ("3-Clause BSD License", "BSD-3-Clause"),
@@ -35,11 +35,11 @@ const WORDS: [(&str, &str); 6] = [
 ];
 
 /// Packages that have a licence file but no licence in their metadata.
-const BY_FILE: [(&str, &str); 1] = [("cel-python", "Apache-2.0")];
+const LICENCES_IN_FILES: [(&str, &str); 1] = [("cel-python", "Apache-2.0")];
 
 /// Returns an error if a package has no allowed licence.
 pub fn check(python: &Path) -> Result<()> {
-    let listed = process::output_of(Command::new(python).args(["-c", LIST]))?;
+    let listed = process::capture_output(Command::new(python).args(["-c", LIST]))?;
     let found = violations(&listed)?;
     if !found.is_empty() {
         bail!("Python packages whose licences are not allowed:\n{}", found.join("\n"));
@@ -49,15 +49,17 @@ pub fn check(python: &Path) -> Result<()> {
 
 fn violations(listed: &str) -> Result<Vec<String>> {
     let allowed = allowed(DENY)?;
-    let allowed: Vec<&str> = allowed.iter().map(String::as_str).chain(OF_TOOLS).chain(OF_PYTHON).collect();
+    let allowed: Vec<&str> =
+        allowed.iter().map(String::as_str).chain(ALLOWED_FOR_TOOLS).chain(ALLOWED_FOR_PYTHON).collect();
     let mut found = Vec::new();
     for line in listed.lines() {
-        let (name, said) = line.split_once('\t').with_context(|| format!("`{line}` contains no licence"))?;
-        let by_file = BY_FILE.iter().find(|(package, _)| said.is_empty() && *package == name);
-        let words = WORDS.iter().find(|(words, _)| *words == said);
-        let licence = by_file.or(words).map_or(said, |(_, licence)| *licence);
+        let (name, stated) =
+            line.split_once('\t').with_context(|| format!("`{line}` contains no licence"))?;
+        let in_file = LICENCES_IN_FILES.iter().find(|(package, _)| stated.is_empty() && *package == name);
+        let words = LICENCE_NAMES.iter().find(|(words, _)| *words == stated);
+        let licence = in_file.or(words).map_or(stated, |(_, licence)| *licence);
         if !is_allowed(licence, &allowed) {
-            found.push(format!("{name}: {said:?}"));
+            found.push(format!("{name}: {stated:?}"));
         }
     }
     Ok(found)

@@ -7,12 +7,12 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 
 use super::Environment;
-use crate::process::{described, run};
+use crate::process::{run, status_text};
 use crate::tidy::{self, Source};
 use crate::{web, workspace};
 
 /// Returns cargo without `UPDATE_DOCS`, with which tests would rewrite the generated files instead of checking them.
-fn checking() -> Command {
+fn cargo_without_updates() -> Command {
     let mut command = workspace::cargo();
     command.env_remove("UPDATE_DOCS");
     command
@@ -20,7 +20,7 @@ fn checking() -> Command {
 
 /// Runs the tests with nextest. The last line of its output is the count of passed and failed tests.
 pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
-    let mut command = checking();
+    let mut command = cargo_without_updates();
     command.args(["nextest", "run", "--no-fail-fast"]).args(scope(filters)).args(filters);
     // One thread more than processors, because many tests wait for a disk, a time-out, or a starting process.
     let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -31,7 +31,7 @@ pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
 /// Builds all tests together with the programs that they start. Built separately, those programs would have other features of
 /// their dependencies, and everything would be compiled twice.
 pub fn build() -> Result<()> {
-    let mut command = checking();
+    let mut command = cargo_without_updates();
     run(command.args(["test", "--no-run", "--quiet", "--workspace"]))
 }
 
@@ -42,7 +42,7 @@ pub fn doc_tests(environment: &Environment) -> Result<()> {
         println!("no documentation of the crates has code to run");
         return Ok(());
     }
-    let mut command = checking();
+    let mut command = cargo_without_updates();
     command.args(["test", "--quiet", "--workspace", "--doc"]);
     run(command.envs(environment.iter().map(|(name, value)| (name, value))))
 }
@@ -50,7 +50,7 @@ pub fn doc_tests(environment: &Environment) -> Result<()> {
 /// Runs the tests with hostile text in the release profile as well: stack overflows and run times differ between the profiles,
 /// and users run this one.
 pub fn hostile_text_in_release() -> Result<()> {
-    let mut command = checking();
+    let mut command = cargo_without_updates();
     command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
     run(&mut command)
 }
@@ -71,7 +71,7 @@ pub fn web_application() -> Result<()> {
 
 /// Runs the tests, including doc tests, with `cargo test`. cargo counts per binary; this function adds the counts.
 pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
-    let mut command = checking();
+    let mut command = cargo_without_updates();
     command.args(["test", "--no-fail-fast"]).args(scope(filters)).args(filters).stdout(Stdio::piped());
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn().context("cannot run `cargo test`")?;
@@ -85,18 +85,18 @@ pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
     let status = child.wait().context("cannot wait for `cargo test`")?;
     println!("{} passed, {} failed", total.passed, total.failed);
     if !status.success() {
-        bail!("`cargo test` failed ({})", described(status));
+        bail!("`cargo test` failed ({})", status_text(status));
     }
     Ok(())
 }
 
 /// Selects the whole workspace unless a package is selected by name, because `--workspace` overrides such a selection.
 fn scope(filters: &[String]) -> Option<&'static str> {
-    is_of_all(filters).then_some("--workspace")
+    covers_workspace(filters).then_some("--workspace")
 }
 
 /// Whether no package is selected by name.
-pub fn is_of_all(filters: &[String]) -> bool {
+pub fn covers_workspace(filters: &[String]) -> bool {
     !filters.iter().any(|filter| filter.starts_with("-p") || filter.starts_with("--package"))
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chosen_package_is_not_drowned_in_the_workspace() {
+    fn a_package_filter_omits_the_workspace_flag() {
         assert_eq!(scope(&[]), Some("--workspace"));
         assert_eq!(scope(&["some_test".to_owned()]), Some("--workspace"));
         assert_eq!(scope(&["-p".to_owned(), "xtask".to_owned()]), None);

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// Minimum version of Node 20, as in `web/package.json` and required by Vite.
-const OF_20: (u32, u32) = (20, 19);
+const MINIMUM_20: (u32, u32) = (20, 19);
 /// Minimum version of Node 22 or later.
-const AT_LEAST: (u32, u32) = (22, 12);
+const MINIMUM: (u32, u32) = (22, 12);
 
 /// Installation command, because packages of distributions are mostly too old.
 const INSTALL: &str =
@@ -22,20 +22,21 @@ pub fn check() -> Result<()> {
             bail!("{}", missing(&format!("{program} is not installed")));
         }
     }
-    let said = process::output_of(Command::new("node").arg("--version"))?;
-    let version = parse(&said).with_context(|| format!("`node --version` printed `{}`", said.trim()))?;
-    if !is_enough(version) {
-        bail!("{}", missing(&format!("Node {} is too old", said.trim())));
+    let printed = process::capture_output(Command::new("node").arg("--version"))?;
+    let version =
+        parse(&printed).with_context(|| format!("`node --version` printed `{}`", printed.trim()))?;
+    if !is_supported(version) {
+        bail!("{}", missing(&format!("Node {} is too old", printed.trim())));
     }
     Ok(())
 }
 
-fn is_enough(version: (u32, u32)) -> bool {
-    version >= AT_LEAST || (version.0 == OF_20.0 && version >= OF_20)
+fn is_supported(version: (u32, u32)) -> bool {
+    version >= MINIMUM || (version.0 == MINIMUM_20.0 && version >= MINIMUM_20)
 }
 
 fn missing(what: &str) -> String {
-    let ((major, minor), (old, of_old)) = (AT_LEAST, OF_20);
+    let ((major, minor), (old, of_old)) = (MINIMUM, MINIMUM_20);
     format!(
         "{what}, and the web application is built with Node {major}.{minor} or newer, or with {old} from {old}.{of_old} on; \
          install it with\n\n  {INSTALL}\n\n\
@@ -43,8 +44,8 @@ fn missing(what: &str) -> String {
     )
 }
 
-fn parse(said: &str) -> Option<(u32, u32)> {
-    let mut parts = said.trim().strip_prefix('v')?.split('.');
+fn parse(printed: &str) -> Option<(u32, u32)> {
+    let mut parts = printed.trim().strip_prefix('v')?.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
@@ -57,10 +58,10 @@ mod tests {
         assert_eq!(parse("v20.19.2\n"), Some((20, 19)));
         assert_eq!(parse("20.19.2"), None);
         for enough in ["v20.19.0", "v20.100.0", "v22.12.0", "v23.0.0", "v100.0.0"] {
-            assert!(is_enough(parse(enough).unwrap()), "{enough}");
+            assert!(is_supported(parse(enough).unwrap()), "{enough}");
         }
         for too_old in ["v18.20.4", "v20.9.0", "v20.18.3", "v21.7.3", "v22.9.0", "v22.11.0"] {
-            assert!(!is_enough(parse(too_old).unwrap()), "{too_old}");
+            assert!(!is_supported(parse(too_old).unwrap()), "{too_old}");
         }
     }
 

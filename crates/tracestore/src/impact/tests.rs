@@ -1,4 +1,4 @@
-//! Samples of many traces, insufficient time, and callers without access. `worlds/impact.rs` tests that the counts are right.
+//! Samples of many traces, insufficient time, and callers without access. `randomized_tests/impact.rs` tests that the counts are right.
 
 mod many;
 

@@ -18,12 +18,12 @@ struct Caller {
     administrator: bool,
     /// Whether the user must first change the password.
     pending: bool,
-    narrowed: Option<Narrowed>,
+    constraint: Option<KeyConstraint>,
 }
 
 /// Constraint of a scoped API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Narrowed {
+enum KeyConstraint {
     Policy,
     Tool(&'static str),
 }
@@ -36,16 +36,16 @@ enum Credential {
 }
 
 const fn caller(title: &'static str, credential: Credential, administrator: bool) -> Caller {
-    Caller { title, credential, administrator, pending: false, narrowed: None }
+    Caller { title, credential, administrator, pending: false, constraint: None }
 }
 
 impl Caller {
     /// Whether the caller's API key may call a route with this tool.
-    fn opens(&self, tool: Option<&str>) -> bool {
-        match self.narrowed {
+    fn allows_tool(&self, tool: Option<&str>) -> bool {
+        match self.constraint {
             None => true,
-            Some(Narrowed::Policy) => tool.is_some(),
-            Some(Narrowed::Tool(only)) => tool == Some(only),
+            Some(KeyConstraint::Policy) => tool.is_some(),
+            Some(KeyConstraint::Tool(only)) => tool == Some(only),
         }
     }
 }
@@ -60,11 +60,11 @@ const CALLERS: &[Caller] = &[
     caller("administrator, session", Credential::Session, true),
     caller("administrator, key", Credential::Key, true),
     Caller {
-        narrowed: Some(Narrowed::Policy),
+        constraint: Some(KeyConstraint::Policy),
         ..caller("administrator, key with policy", Credential::Key, true)
     },
     Caller {
-        narrowed: Some(Narrowed::Tool("svc_get_trace")),
+        constraint: Some(KeyConstraint::Tool("svc_get_trace")),
         ..caller("user, key with tool `svc_get_trace`", Credential::Key, false)
     },
 ];
@@ -96,9 +96,9 @@ impl Operation {
             "public" => YES,
             _ if caller.credential == Credential::None => "401 unauthenticated",
             "user" | "administrator" if caller.pending => "403 password_change_required",
-            _ if administration && (!caller.administrator || caller.narrowed.is_some()) => "403 forbidden",
+            _ if administration && (!caller.administrator || caller.constraint.is_some()) => "403 forbidden",
             // A scoped API key may call its tools and `/me`, and nothing else.
-            "account" | "user" if self.name() != "GET /me" && !caller.opens(self.tool.as_deref()) => {
+            "account" | "user" if self.name() != "GET /me" && !caller.allows_tool(self.tool.as_deref()) => {
                 "403 forbidden"
             }
             "account" | "user" | "administrator" => match caller.credential {
@@ -181,10 +181,10 @@ async fn clients(service: &Service) -> BTreeMap<&'static str, Client> {
             Credential::Session if caller.pending => eve.clone(),
             Credential::Session => owner.clone(),
             Credential::Key => {
-                let new = match caller.narrowed {
+                let new = match caller.constraint {
                     None => json!({"name": "table"}),
-                    Some(Narrowed::Policy) => json!({"name": "table", "policy": "true"}),
-                    Some(Narrowed::Tool(tool)) => json!({"name": "table", "tools": [tool]}),
+                    Some(KeyConstraint::Policy) => json!({"name": "table", "policy": "true"}),
+                    Some(KeyConstraint::Tool(tool)) => json!({"name": "table", "tools": [tool]}),
                 };
                 let created = owner.post("/me/api-keys", new).await.expect(201).body;
                 service.anonymous().with_key(created["token"].as_str().unwrap())
@@ -212,11 +212,11 @@ async fn every_caller_gets_what_the_table_says() {
             let path = operation.path.replace(['{', '}'], "");
             let answer = clients[caller.title].send(operation.method.clone(), &path, None).await;
             let code = answer.body["code"].as_str().unwrap_or_default();
-            let got =
+            let actual =
                 if REFUSALS.contains(&code) { format!("{} {code}", answer.status) } else { YES.to_owned() };
             assert_ne!(answer.status, 500, "{}: {:?}", operation.name(), answer.body);
-            assert_eq!(got, operation.cell(caller), "{}, {}", operation.name(), caller.title);
-            if got != YES {
+            assert_eq!(actual, operation.cell(caller), "{}, {}", operation.name(), caller.title);
+            if actual != YES {
                 let answer = answer.expect(operation.cell(caller)[..3].parse().unwrap());
                 let challenge = answer.headers.get("www-authenticate");
                 assert_eq!(challenge.is_some(), answer.status == 401, "{}", operation.name());
@@ -247,8 +247,8 @@ async fn records_by_request(admin: &Client) -> BTreeMap<String, Vec<Value>> {
         let page = admin.get(&path).await.expect(200).body;
         for record in page["records"].as_array().unwrap() {
             let request_id = record["request_id"].as_str().unwrap().to_owned();
-            let told = json!({"outcome": record["outcome"], "detail": record["detail"]});
-            records.entry(request_id).or_default().push(told);
+            let summary = json!({"outcome": record["outcome"], "detail": record["detail"]});
+            records.entry(request_id).or_default().push(summary);
         }
         match page.get("next_cursor") {
             None => return records,
@@ -279,11 +279,11 @@ async fn refusals_by_access_rules_are_recorded() {
         ("administrator, key", Method::PUT, "/me/preview", "preview.begin", "session_required"),
         ("administrator, key", Method::DELETE, "/me/preview", "preview.end", "session_required"),
     ] {
-        let asked = clients[caller].send(method.clone(), path, None).await.problem(403, code);
+        let rejected = clients[caller].send(method.clone(), path, None).await.problem(403, code);
         let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
         assert_eq!((&record["action"], &record["outcome"]), (&json!(action), &json!("denied")), "{record}");
         assert_eq!(record["detail"], json!({"code": code, "method": method.as_str(), "route": path}));
-        assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap(), "{record}");
+        assert_eq!(record["request_id"], rejected.headers["x-request-id"].to_str().unwrap(), "{record}");
     }
     let pending = &clients["password pending, session"];
     pending.get("/traces/abc").await.problem(403, "password_change_required");

@@ -14,29 +14,29 @@ async fn warnings(admin: &Client, role: &str, expression: &str) -> Vec<(String, 
     let policies = json!({"policies": [{"title": "t", "expression": expression}]});
     let answer = admin.put(&format!("/roles/{role}"), policies).await;
     assert!([200, 201].contains(&answer.status), "{}", answer.body);
-    told(&answer.body["policies"][0]["warnings"])
+    parse_warnings(&answer.body["policies"][0]["warnings"])
 }
 
-fn told(warnings: &Value) -> Vec<(String, String, String)> {
+fn parse_warnings(warnings: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let warnings = warnings.as_array().unwrap().iter();
     warnings.map(|each| (text(&each["code"]), text(&each["message"]), text(&each["hint"]))).collect()
 }
 
 /// Maximum number of requests for advice. Advice is missing when it exceeds its time limit, as on a busy machine.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 fn codes(warnings: &[(String, String, String)]) -> Vec<&str> {
     warnings.iter().map(|(code, ..)| code.as_str()).collect()
 }
 
 /// Keeps the warnings on attributes and roles. Other kinds have their own tests.
-fn of_users(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
+fn attribute_and_role_warnings(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
     let known = ["unknown_attribute", "attribute_kind", "unknown_role"];
     warnings.into_iter().filter(|(code, ..)| known.contains(&code.as_str())).collect()
 }
 
-fn of_traces(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
+fn trace_warnings(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
     let known = ["opens_no_recent_trace", "opens_every_recent_trace", "wide_reach"];
     warnings.into_iter().filter(|(code, ..)| known.contains(&code.as_str())).collect()
 }
@@ -51,14 +51,14 @@ async fn attributes_that_no_user_has() {
     user("ada", json!({"team": "blue", "on_call": true})).await.expect(201);
     user("bob", json!({"team": "red", "regions": ["eu", "us"]})).await.expect(201);
 
-    for fine in [
+    for valid in [
         "user.attributes.team == 'blue'",
         "'eu' in user.attributes.regions && user.attributes.on_call",
         "user.attributes.regions.exists(region, region == 'eu')",
         "has(user.attributes.team) && size(user.attributes.regions) > 1",
         "user.attributes.team == user.attributes.regions",
     ] {
-        assert_eq!(of_users(warnings(&admin, "readers", fine).await), [], "{fine}");
+        assert_eq!(attribute_and_role_warnings(warnings(&admin, "readers", valid).await), [], "{valid}");
     }
 
     let text = "true &&\n  user.attributes.tem == 'blue' || user.attributes.tem == 'red'";
@@ -73,10 +73,11 @@ async fn attributes_that_no_user_has() {
         &json!({"line": 2, "column": 3, "length": 19, "code": "unknown_attribute",
             "message": "no user has the attribute `tem`", "hint": "did you mean `user.attributes[\"team\"]`?"})
     );
-    let asked = of_users(warnings(&admin, "readers", "has(user.attributes.zzz)").await);
-    assert_eq!(codes(&asked), ["unknown_attribute"]);
+    let probe = attribute_and_role_warnings(warnings(&admin, "readers", "has(user.attributes.zzz)").await);
+    assert_eq!(codes(&probe), ["unknown_attribute"]);
 
-    let list = of_users(warnings(&admin, "readers", "user.attributes.regions == 'eu'").await);
+    let list =
+        attribute_and_role_warnings(warnings(&admin, "readers", "user.attributes.regions == 'eu'").await);
     assert_eq!(
         list,
         [(
@@ -88,32 +89,41 @@ async fn attributes_that_no_user_has() {
     for wrong in
         ["'blue' in user.attributes.team", "user.attributes.team", "user.attributes.on_call == 'yes'"]
     {
-        let found = of_users(warnings(&admin, "readers", wrong).await);
+        let found = attribute_and_role_warnings(warnings(&admin, "readers", wrong).await);
         assert_eq!(codes(&found), ["attribute_kind"], "{wrong}: {found:?}");
     }
 
     // Once users have the role, only their attributes count.
-    let holds = json!({"roles": ["readers"]});
-    admin.patch("/users/ada", holds.clone()).await.expect(200);
-    let found = of_users(warnings(&admin, "readers", "'eu' in user.attributes.regions").await);
+    let membership = json!({"roles": ["readers"]});
+    admin.patch("/users/ada", membership.clone()).await.expect(200);
+    let found =
+        attribute_and_role_warnings(warnings(&admin, "readers", "'eu' in user.attributes.regions").await);
     assert_eq!(found[0].1, "the one user with this role has no attribute `regions`");
-    assert_eq!(of_users(warnings(&admin, "others", "'eu' in user.attributes.regions").await), []);
-    admin.patch("/users/bob", holds).await.expect(200);
-    assert_eq!(of_users(warnings(&admin, "readers", "'eu' in user.attributes.regions").await), []);
-    let found = of_users(warnings(&admin, "readers", "user.attributes.regions == 'eu'").await);
+    assert_eq!(
+        attribute_and_role_warnings(warnings(&admin, "others", "'eu' in user.attributes.regions").await),
+        []
+    );
+    admin.patch("/users/bob", membership).await.expect(200);
+    assert_eq!(
+        attribute_and_role_warnings(warnings(&admin, "readers", "'eu' in user.attributes.regions").await),
+        []
+    );
+    let found =
+        attribute_and_role_warnings(warnings(&admin, "readers", "user.attributes.regions == 'eu'").await);
     assert_eq!(
         found[0].1,
         "`regions` is a list for every user with this role who has it, but this needs a string"
     );
     user("eve", json!({"color": "blue"})).await.expect(201);
-    let found = of_users(warnings(&admin, "readers", "user.attributes.color == 'blue'").await);
+    let found =
+        attribute_and_role_warnings(warnings(&admin, "readers", "user.attributes.color == 'blue'").await);
     assert_eq!(found[0].1, "none of the 2 users with this role has the attribute `color`");
 
     // `check` does not store the policy, so all users count.
     let check = json!({"expression": "user.attributes.colour == 'blue'"});
     let answer = admin.post("/policies/check", check).await.expect(200).body;
     assert_eq!(answer["valid"], true);
-    let found = of_users(told(&answer["warnings"]));
+    let found = attribute_and_role_warnings(parse_warnings(&answer["warnings"]));
     assert_eq!(found[0].2, "did you mean `user.attributes[\"color\"]`?");
     assert!(answer.get("recent_traces").is_none(), "{answer}");
 }
@@ -123,9 +133,10 @@ async fn roles_that_do_not_exist() {
     let service = Service::start();
     let admin = service.admin().await;
     // A policy may name its own role.
-    assert_eq!(of_users(warnings(&admin, "oncall", "'oncall' in user.roles").await), []);
-    let found =
-        of_users(warnings(&admin, "oncall", "'admin' in user.roles && 'on-call' in user.roles").await);
+    assert_eq!(attribute_and_role_warnings(warnings(&admin, "oncall", "'oncall' in user.roles").await), []);
+    let found = attribute_and_role_warnings(
+        warnings(&admin, "oncall", "'admin' in user.roles && 'on-call' in user.roles").await,
+    );
     let expected = ("unknown_role", "there is no role `on-call`", "did you mean `oncall`?");
     assert_eq!(found, [(expected.0.to_owned(), expected.1.to_owned(), expected.2.to_owned())]);
 }
@@ -142,7 +153,7 @@ async fn insert_traces(store: &Store) {
         .await;
 }
 
-async fn bound(service: &Service) -> Client {
+async fn with_binding(service: &Service) -> Client {
     let admin = service.admin().await;
     bind(&admin).await;
     let mut shown = binding();
@@ -157,8 +168,8 @@ async fn advice_from_recent_traces() {
     let store = Store::start();
     insert_traces(&store).await;
     let service = store.service();
-    let admin = bound(&service).await;
-    let about = async |expression: &str| of_traces(warnings(&admin, "readers", expression).await);
+    let admin = with_binding(&service).await;
+    let about = async |expression: &str| trace_warnings(warnings(&admin, "readers", expression).await);
     let team = |value: &str| format!("SpanAttributes['team'] == {value}");
 
     let found = about(&team("'blu'")).await;
@@ -181,8 +192,8 @@ async fn advice_from_recent_traces() {
          are visible only via whole traces"
     );
     // Constant policies have a separate warning.
-    for fine in ["true", "false", "ServiceName == 'web' || true"] {
-        assert_eq!(about(fine).await, [], "{fine}");
+    for valid in ["true", "false", "ServiceName == 'web' || true"] {
+        assert_eq!(about(valid).await, [], "{valid}");
     }
 
     // For a policy that depends on the user, the users with the role count; without such users there is no warning.
@@ -211,19 +222,22 @@ async fn advice_from_recent_traces() {
     // `check` reads recent traces only on request, and records this in the audit log.
     let expression = team("'blu'");
     let answer = admin.post("/policies/check", json!({"expression": expression})).await.expect(200).body;
-    assert_eq!((of_traces(told(&answer["warnings"])), answer.get("recent_traces")), (vec![], None));
+    assert_eq!(
+        (trace_warnings(parse_warnings(&answer["warnings"])), answer.get("recent_traces")),
+        (vec![], None)
+    );
     let records = async || {
         let records = admin.get("/audit?action=policy.check").await.expect(200).body;
         records["records"].as_array().unwrap().clone()
     };
     assert_eq!(records().await, [] as [Value; 0]);
-    let asked = json!({"expression": expression, "recent_traces": true});
+    let probe = json!({"expression": expression, "recent_traces": true});
     let (mut answer, mut times) = (Value::Null, 0);
-    while answer.get("recent_traces").is_none() && times < TRIES {
-        answer = admin.post("/policies/check", asked.clone()).await.expect(200).body;
+    while answer.get("recent_traces").is_none() && times < MAX_ATTEMPTS {
+        answer = admin.post("/policies/check", probe.clone()).await.expect(200).body;
         times += 1;
     }
-    assert_eq!(codes(&of_traces(told(&answer["warnings"]))), ["opens_no_recent_trace"]);
+    assert_eq!(codes(&trace_warnings(parse_warnings(&answer["warnings"]))), ["opens_no_recent_trace"]);
     assert_eq!(answer["recent_traces"], 20);
     let invalid = json!({"expression": "nothing", "recent_traces": true});
     assert_eq!(admin.post("/policies/check", invalid).await.expect(200).body["valid"], false);
@@ -238,8 +252,8 @@ async fn the_overshare_warning_has_a_threshold() {
     insert_traces(&store).await;
     for (most, expected) in [("6", &["wide_reach"] as &[&str]), ("7", &[])] {
         let service = store.service_with(&[("TRACEWARDEN_OVERSHARE_WARNING", most)]);
-        let admin = bound(&service).await;
-        let found = of_traces(warnings(&admin, "readers", "SpanAttributes['team'] == 'blue'").await);
+        let admin = with_binding(&service).await;
+        let found = trace_warnings(warnings(&admin, "readers", "SpanAttributes['team'] == 'blue'").await);
         assert_eq!(codes(&found), expected, "{most}");
     }
 }
@@ -249,32 +263,35 @@ async fn without_discovery_samples_counts_are_hidden() {
     let store = Store::start();
     insert_traces(&store).await;
     let service = store.service_with(&[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]);
-    let admin = bound(&service).await;
+    let admin = with_binding(&service).await;
     let expression = "SpanAttributes['team'] == 'blu'";
-    assert_eq!(of_traces(warnings(&admin, "readers", expression).await), []);
-    let asked = json!({"expression": expression, "recent_traces": true});
-    let answer = admin.post("/policies/check", asked).await.expect(200).body;
-    assert_eq!((of_traces(told(&answer["warnings"])), answer.get("recent_traces")), (vec![], None));
+    assert_eq!(trace_warnings(warnings(&admin, "readers", expression).await), []);
+    let probe = json!({"expression": expression, "recent_traces": true});
+    let answer = admin.post("/policies/check", probe).await.expect(200).body;
+    assert_eq!(
+        (trace_warnings(parse_warnings(&answer["warnings"])), answer.get("recent_traces")),
+        (vec![], None)
+    );
 }
 
 #[tokio::test]
 async fn a_role_is_stored_while_clickhouse_hangs() {
     let mut store = Store::start();
     let mut service = store.service();
-    let admin = bound(&service).await;
+    let admin = with_binding(&service).await;
     // There are no traces yet.
     let expression = "SpanAttributes['team'] == 'blu'";
-    assert_eq!(of_traces(warnings(&admin, "readers", expression).await), []);
+    assert_eq!(trace_warnings(warnings(&admin, "readers", expression).await), []);
     insert_traces(&store).await;
-    assert_eq!(of_traces(warnings(&admin, "readers", expression).await).len(), 1);
+    assert_eq!(trace_warnings(warnings(&admin, "readers", expression).await).len(), 1);
     let revision = admin.get("/roles/readers").await.expect(200).body["revision"].as_u64().unwrap();
 
     store.kill();
-    assert_eq!(of_traces(warnings(&admin, "readers", expression).await), []);
+    assert_eq!(trace_warnings(warnings(&admin, "readers", expression).await), []);
 
     // A server that accepts connections and never answers.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", silent.local_addr().unwrap());
+    let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", hanging.local_addr().unwrap());
     service.restart_with(&[("TRACEWARDEN_CLICKHOUSE_URL", &url)]);
     let admin = admin.at(&service);
     let begun = Instant::now();
@@ -284,18 +301,18 @@ async fn a_role_is_stored_while_clickhouse_hangs() {
         answered.store(true, Ordering::SeqCst);
         found
     };
-    let holds = async {
+    let membership = async {
         let now = async || admin.get("/roles/readers").await.expect(200).body["revision"].as_u64().unwrap();
         until(now, |now| *now > revision).await;
         // The role was stored before the advice was ready.
         assert!(!answered.load(Ordering::SeqCst));
     };
-    let (found, ()) = tokio::join!(put, holds);
-    assert_eq!(of_traces(found), []);
+    let (found, ()) = tokio::join!(put, membership);
+    assert_eq!(trace_warnings(found), []);
     assert!(begun.elapsed() >= Duration::from_secs(3), "ClickHouse was not queried");
     assert!(begun.elapsed() < Duration::from_secs(15), "advice must be limited in time");
-    let asked = json!({"expression": expression, "recent_traces": true});
-    let answer = admin.post("/policies/check", asked).await.expect(200).body;
+    let probe = json!({"expression": expression, "recent_traces": true});
+    let answer = admin.post("/policies/check", probe).await.expect(200).body;
     assert_eq!((&answer["valid"], answer.get("recent_traces")), (&json!(true), None));
 }
 
@@ -304,7 +321,7 @@ async fn many_policies_have_their_advice_in_time() {
     let store = Store::start();
     insert_traces(&store).await;
     let service = store.service();
-    let admin = bound(&service).await;
+    let admin = with_binding(&service).await;
     let policy = |number: usize| {
         let expression =
             format!("SpanAttributes['team'] == 'blue {number}' || ServiceName.startsWith('x{number}')");
@@ -317,8 +334,8 @@ async fn many_policies_have_their_advice_in_time() {
         answer["policies"].as_array().unwrap().clone()
     };
     let mut answered = put(201).await;
-    let advised = |policy: &Value| !of_traces(told(&policy["warnings"])).is_empty();
-    for _ in 1..TRIES {
+    let advised = |policy: &Value| !trace_warnings(parse_warnings(&policy["warnings"])).is_empty();
+    for _ in 1..MAX_ATTEMPTS {
         if answered.iter().any(advised) {
             break;
         }
@@ -326,6 +343,10 @@ async fn many_policies_have_their_advice_in_time() {
     }
     assert_eq!(answered.len(), 100);
     for policy in &answered {
-        assert_eq!(codes(&of_traces(told(&policy["warnings"]))), ["opens_no_recent_trace"], "{policy}");
+        assert_eq!(
+            codes(&trace_warnings(parse_warnings(&policy["warnings"]))),
+            ["opens_no_recent_trace"],
+            "{policy}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{ADMIN_PASSWORD, Service, USER_PASSWORD};
 
 #[tokio::test]
-async fn a_key_carries_its_creators_roles_as_they_are() {
+async fn a_key_has_the_current_roles_of_its_creator() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;
@@ -24,7 +24,7 @@ async fn a_key_carries_its_creators_roles_as_they_are() {
 }
 
 #[tokio::test]
-async fn an_expiry_that_cannot_be_kept_is_refused() {
+async fn an_expiry_beyond_the_supported_range_is_rejected() {
     let service = Service::start();
     let admin = service.admin().await;
     for at in ["2262-04-12T00:00:00Z", "2500-01-01T00:00:00Z", "9999-12-31T23:59:59Z"] {
@@ -72,7 +72,7 @@ async fn the_token_is_shown_once() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_dead() {
+async fn a_revoked_key_is_rejected() {
     let service = Service::start();
     let admin = service.admin().await;
     let created = admin.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
@@ -84,7 +84,7 @@ async fn a_revoked_key_is_dead() {
 }
 
 #[tokio::test]
-async fn operations_dangerous_with_a_stolen_key_need_a_session() {
+async fn sensitive_operations_need_a_session() {
     let service = Service::start();
     let admin = service.admin().await;
     let created = admin.post("/me/api-keys", json!({"name": "nightly"})).await.expect(201).body;
@@ -104,7 +104,7 @@ async fn operations_dangerous_with_a_stolen_key_need_a_session() {
 }
 
 #[tokio::test]
-async fn keys_of_others_are_out_of_reach() {
+async fn keys_of_other_users_are_not_accessible() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;
@@ -114,7 +114,7 @@ async fn keys_of_others_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn keys_live_on_after_a_password_change_and_end_with_their_user() {
+async fn keys_survive_a_password_change_and_end_with_their_user() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;

@@ -105,7 +105,8 @@ async fn refused_administration_is_recorded() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;
-    let asked = ada.with("user-agent", "tests/2").get("/users/admin/access").await.problem(403, "forbidden");
+    let rejected =
+        ada.with("user-agent", "tests/2").get("/users/admin/access").await.problem(403, "forbidden");
     let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
     assert_eq!(record["action"], "administration", "{record}");
     assert_eq!(record["outcome"], "denied", "{record}");
@@ -116,7 +117,7 @@ async fn refused_administration_is_recorded() {
         record["detail"],
         json!({"code": "forbidden", "method": "GET", "route": "/users/{username}/access"})
     );
-    assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap());
+    assert_eq!(record["request_id"], rejected.headers["x-request-id"].to_str().unwrap());
     assert_eq!(record["user_agent"], "tests/2", "{record}");
     // Requests of anonymous clients leave no record.
     service.anonymous().with_key("twk_nonsense").get("/users").await.problem(401, "unauthenticated");
@@ -137,13 +138,13 @@ async fn refused_changes_of_credentials_are_recorded() {
         ("/users/nobody/api-keys", "user.revoke_api_keys", "nobody"),
         ("/users/ada/api-keys/key_x", "user.revoke_api_keys", "ada"),
     ] {
-        let asked = admin.delete(path).await.problem(404, "not_found");
+        let rejected = admin.delete(path).await.problem(404, "not_found");
         let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
         assert_eq!(record["action"], action, "{path}: {record}");
         assert_eq!(record["outcome"], "failed", "{path}: {record}");
         assert_eq!(record["target"], target, "{path}: {record}");
         assert_eq!(record["detail"]["code"], "not_found", "{path}: {record}");
-        assert_eq!(record["request_id"], asked.headers["x-request-id"].to_str().unwrap());
+        assert_eq!(record["request_id"], rejected.headers["x-request-id"].to_str().unwrap());
     }
     let created = admin.post("/me/api-keys", json!({"name": "x"})).await.expect(201).body;
     let key = service.anonymous().with_key(created["token"].as_str().unwrap());
@@ -181,22 +182,23 @@ async fn requests_for_traces_or_changes_that_cannot_be_read_are_recorded() {
         (&sending_json(&admin), "PUT", "/me/preview", "{}", 400, "preview.begin", "/me/preview"),
     ] {
         let request = client.request(method.parse().unwrap(), path).body(body.to_owned());
-        let asked = Answer::read(format!("{method} {path}"), request).await.expect(status);
+        let rejected = Answer::read(format!("{method} {path}"), request).await.expect(status);
         let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
-        let request_id = asked.headers["x-request-id"].to_str().unwrap();
+        let request_id = rejected.headers["x-request-id"].to_str().unwrap();
         assert_eq!(record["request_id"], request_id, "{method} {path} {status}: {record}");
         assert_eq!((&record["action"], &record["outcome"]), (&json!(action), &json!("failed")), "{record}");
         assert_eq!(record["target"], path.split('?').next().unwrap());
-        let code = &asked.body["code"];
+        let code = &rejected.body["code"];
         assert_eq!(record["detail"], json!({"code": code, "method": method, "route": route}));
         assert_eq!(record["actor"]["username"], "admin");
     }
     // An operation that a use case rejects has one record, that of the use case.
     let policies = json!({"policies": [{"title": "t", "expression": "true"}]});
-    let asked = admin.with("if-match", "\"7\"").put(role, policies).await.problem(412, "precondition_failed");
+    let rejected =
+        admin.with("if-match", "\"7\"").put(role, policies).await.problem(412, "precondition_failed");
     let records = admin.get("/audit?limit=2").await.expect(200).body["records"].clone();
     assert_eq!((&records[0]["action"], &records[0]["outcome"]), (&json!("role.put"), &json!("failed")));
-    let request_id = asked.headers["x-request-id"].to_str().unwrap();
+    let request_id = rejected.headers["x-request-id"].to_str().unwrap();
     assert!(records[0]["request_id"] == request_id && records[1]["request_id"] != request_id, "{records}");
     // No record for invalid requests that read the configuration, concern the caller's own account or come from anonymous
     // clients.

@@ -19,7 +19,7 @@ const SEED: &str = "20261121";
 
 /// Operations on which generated requests cannot succeed: they would have to guess a password. The document itself is
 /// fetched before the run begins.
-const NEVER_DONE: &[&str] = &["POST /login", "POST /me/password", "GET /openapi.json"];
+const NOT_GENERATED: &[&str] = &["POST /login", "POST /me/password", "GET /openapi.json"];
 
 fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_owned())
@@ -49,7 +49,7 @@ async fn generated_requests_get_documented_answers() {
     let proposal = json!({"role": "admin", "policies": [{"title": "all", "expression": "true"}]});
     let mut shared = proposal.clone();
     shared["by"] = json!("SpanAttributes[\"team\"]");
-    let mut once = things_that_can_be_named_once(&service, &admin, &warden).await;
+    let mut once = single_use_objects(&service, &admin, &warden).await;
     once["POST /schema/history/{version}/restore"] = json!([{"version": change}]);
     let known = json!({
         "successes": successes,
@@ -99,7 +99,7 @@ async fn generated_requests_get_documented_answers() {
     // The run kept its authorisation to the end. Otherwise it would only have tested rejections.
     key.get("/users").await.expect(200);
     warden.get("/me").await.expect(200);
-    assert_eq!(never_done(&key, &successes).await, NEVER_DONE);
+    assert_eq!(operations_without_success(&key, &successes).await, NOT_GENERATED);
     assert!(!service.log().contains("ERROR"), "{}", service.log());
 }
 
@@ -114,18 +114,18 @@ fn token_of(client: &Client) -> String {
 }
 
 /// Returns path parameters by operation. With arbitrary ones, all requests would end in 404.
-async fn things_that_can_be_named_once(service: &Service, admin: &Client, warden: &Client) -> Value {
+async fn single_use_objects(service: &Service, admin: &Client, warden: &Client) -> Value {
     let mut once: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     let mut add = |operation, parameters| once.entry(operation).or_default().push(parameters);
     for number in 0..12 {
         // Half of the users are for revoking single sessions and API keys, the others for revoking all at once.
-        let one_by_one = number % 2 == 0;
+        let in_sequence = number % 2 == 0;
         let username = format!("spare-{number}");
         let user = service.user(admin, &username, &[]).await;
         service.sign_in(&username, USER_PASSWORD).await;
         let key = user.post("/me/api-keys", json!({"name": "spare"})).await.expect(201).body;
         let session = ids(&user, "/me/sessions", "sessions").await.remove(0);
-        if one_by_one {
+        if in_sequence {
             add("DELETE /users/{username}/sessions/{id}", json!({"username": username, "id": session}));
             add("DELETE /users/{username}/api-keys/{id}", json!({"username": username, "id": key["id"]}));
             continue;
@@ -171,7 +171,7 @@ async fn session_only(client: &Client) -> Vec<String> {
 }
 
 /// Returns the operations of the document that never succeeded.
-async fn never_done(client: &Client, successes: &Path) -> Vec<String> {
+async fn operations_without_success(client: &Client, successes: &Path) -> Vec<String> {
     let document = client.get("/openapi.json").await.expect(200).body;
     let done = std::fs::read_to_string(successes).unwrap();
     let done: BTreeSet<&str> = done.lines().collect();

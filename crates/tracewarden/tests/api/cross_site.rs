@@ -3,19 +3,19 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::every_operation::{Operation, World, operations, own_data};
+use crate::every_operation::{Fixture, Operation, operations, stored_tables};
 use crate::support::{Answer, Service};
 
 /// Tests every operation that may change something, with a caller who is allowed to.
 #[tokio::test]
 async fn another_site_changes_nothing() {
-    let world = World::make(&[]).await;
+    let fixture = Fixture::make(&[]).await;
     let mut changing = Vec::new();
-    for operation in operations(&world.service).await.into_iter().filter(Operation::changes) {
-        changing.push((world.client(&operation).await, operation));
+    for operation in operations(&fixture.service).await.into_iter().filter(Operation::changes) {
+        changing.push((fixture.client(&operation).await, operation));
     }
     assert!(changing.len() >= 25, "{}", changing.len());
-    let before = own_data(&world.service).await;
+    let before = stored_tables(&fixture.service).await;
     for (name, value) in [
         ("sec-fetch-site", "cross-site"),
         ("sec-fetch-site", "same-site"),
@@ -24,15 +24,15 @@ async fn another_site_changes_nothing() {
         ("origin", "http://127.0.0.1:1"),
     ] {
         for (client, operation) in &changing {
-            world.ask(&client.with(name, value), operation).await.problem(403, "cross_site");
+            fixture.ask(&client.with(name, value), operation).await.problem(403, "cross_site");
         }
         // An invalid API key does not exempt a request from the check.
         let login = changing.iter().find(|(_, operation)| operation.path == "/login").unwrap();
-        let pretending = login.0.with("authorization", "Bearer x").with(name, value);
-        world.ask(&pretending, &login.1).await.problem(403, "cross_site");
-        world.admin.with(name, value).get("/me").await.expect(200);
+        let cross_site_client = login.0.with("authorization", "Bearer x").with(name, value);
+        fixture.ask(&cross_site_client, &login.1).await.problem(403, "cross_site");
+        fixture.admin.with(name, value).get("/me").await.expect(200);
     }
-    assert_eq!(own_data(&world.service).await, before);
+    assert_eq!(stored_tables(&fixture.service).await, before);
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn bodies_that_a_form_can_send_are_refused() {
     let mut without_body = 0;
     for operation in operations(&service).await.into_iter().filter(Operation::changes) {
         without_body += usize::from(!operation.reads_body);
-        let (method, path) = (&operation.method, operation.path_of_nothing());
+        let (method, path) = (&operation.method, operation.path_of_missing_object());
         for (kind, body) in [
             (Some("text/plain"), r#"{"username": "ada"}"#),
             (Some("application/x-www-form-urlencoded"), "a=b"),

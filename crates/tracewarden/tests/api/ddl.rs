@@ -15,7 +15,7 @@ fn ids(advice: &Value) -> Vec<&str> {
 }
 
 /// Returns the output of the command.
-fn printed(service: &Service, arguments: &[&str]) -> String {
+fn run_ddl(service: &Service, arguments: &[&str]) -> String {
     let output = service.command().arg("ddl").args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -64,14 +64,14 @@ async fn suggestions_disappear_when_they_are_in_place_and_answers_stay() {
         assert!(suggestion["reads_now"]["rows"].is_u64() && suggestion["gain"].is_number(), "{suggestion:#}");
     }
     // The command gives the same advice.
-    let told: Value = serde_json::from_str(&printed(&service, &["--format", "json"])).unwrap();
-    assert_eq!(told, advice);
+    let printed_advice: Value = serde_json::from_str(&run_ddl(&service, &["--format", "json"])).unwrap();
+    assert_eq!(printed_advice, advice);
 
     let query = json!({"filter": {"conditions": [{"map": "SpanAttributes", "name": "team", "op": "eq", "value": "blue"}]}});
     let before = ada.post("/traces/query", query.clone()).await.expect(200).body;
     assert_eq!(before["spans"].as_array().unwrap().len(), 3, "{before:#}");
 
-    let sql = printed(&service, &[]);
+    let sql = run_ddl(&service, &[]);
     let statements: Vec<&str> =
         sql.lines().filter(|line| !line.is_empty() && !line.starts_with("-- ")).collect();
     let listed = advice["suggestions"].as_array().unwrap().iter();
@@ -92,7 +92,7 @@ async fn suggestions_disappear_when_they_are_in_place_and_answers_stay() {
     admin.with("if-match", "*").put("/schema/binding", binding).await.expect(200);
     let advice = admin.get("/schema/ddl").await.expect(200).body;
     assert_eq!(ids(&advice), Vec::<&str>::new(), "{advice:#}");
-    assert!(printed(&service, &[]).lines().all(|line| line.starts_with("-- ")));
+    assert!(run_ddl(&service, &[]).lines().all(|line| line.starts_with("-- ")));
 
     let mut after = ada.post("/traces/query", query).await.expect(200).body;
     // Key columns are stored columns, so they appear as columns of their own.
@@ -104,7 +104,7 @@ async fn suggestions_disappear_when_they_are_in_place_and_answers_stay() {
 }
 
 #[tokio::test]
-async fn reading_the_table_is_right_enough() {
+async fn read_access_to_the_table_is_sufficient() {
     const LIMITED: &str = "<clickhouse><profiles><default/><tracewarden/></profiles><quotas><default/></quotas>\
         <users><default><password/><networks><ip>::/0</ip></networks><profile>tracewarden</profile>\
         <quota>default</quota><grants><query>GRANT SELECT ON otel.otel_traces</query></grants></default></users></clickhouse>";

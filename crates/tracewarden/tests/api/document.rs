@@ -29,7 +29,7 @@ async fn the_committed_document_is_current() {
 }
 
 #[tokio::test]
-async fn every_reference_leads_somewhere_and_every_operation_says_who_may_call_it() {
+async fn references_resolve_and_operations_state_their_access() {
     let service = Service::start();
     let document = service.anonymous().get("/openapi.json").await.expect(200).body;
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
@@ -57,7 +57,7 @@ async fn every_reference_leads_somewhere_and_every_operation_says_who_may_call_i
 
 #[test]
 fn answers_that_are_not_in_the_document_are_found() {
-    use crate::support::documented::check;
+    use crate::support::openapi_check::check;
     let found = |asked: &'static str, status| std::panic::catch_unwind(|| check(asked, status)).is_err();
     assert!(!found("DELETE /users/ada", 409) && !found("GET /users?limit=1", 200));
     assert!(found("DELETE /users/ada", 200) && found("GET /users?limit=1", 404) && found("GET /me", 409));

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::every_operation::{WITHOUT_DATABASE, World, operations};
+use crate::every_operation::{Fixture, WITHOUT_DATABASE, operations};
 use crate::support::store::{BLUE, Store, bound_service};
 use crate::support::{Answer, Client, Service};
 
@@ -106,8 +106,8 @@ async fn an_array_does_not_stand_for_an_object() {
                 assert_eq!(answer.first_error()["pointer"], "", "{}", answer.body);
                 let detail = answer.first_error()["detail"].as_str().unwrap();
                 // The parser of model files also reports the line.
-                let said = detail.strip_prefix("line 1, column 1: ").unwrap_or(detail);
-                assert_eq!(said, "invalid type: sequence, expected an object", "{}", answer.asked);
+                let reason = detail.strip_prefix("line 1, column 1: ").unwrap_or(detail);
+                assert_eq!(reason, "invalid type: sequence, expected an object", "{}", answer.request_info);
             }
         }
     }
@@ -230,14 +230,14 @@ async fn a_hanging_clickhouse_times_out() {
 
 #[tokio::test]
 async fn a_lost_application_database_is_reported_and_nothing_is_returned() {
-    let world = World::make(&[]).await;
-    let mut needing = operations(&world.service).await;
+    let fixture = Fixture::make(&[]).await;
+    let mut needing = operations(&fixture.service).await;
     needing.retain(|operation| !WITHOUT_DATABASE.contains(&operation.name().as_str()));
-    let asking = world.asking(needing).await;
-    assert!(asking.len() >= 50, "{}", asking.len());
-    world.service.anonymous().get("/readyz").await.expect(200);
+    let prepared_requests = fixture.prepared_requests(needing).await;
+    assert!(prepared_requests.len() >= 50, "{}", prepared_requests.len());
+    fixture.service.anonymous().get("/readyz").await.expect(200);
     // Each new connection opens the file again, but open connections keep the old one, so overwrite its content.
-    let path = world.service.directory.path().join("tracewarden.db");
+    let path = fixture.service.directory.path().join("tracewarden.db");
     for suffix in ["", "-wal", "-shm"] {
         let file = std::path::PathBuf::from(format!("{}{suffix}", path.display()));
         if let Ok(metadata) = file.metadata() {
@@ -246,15 +246,15 @@ async fn a_lost_application_database_is_reported_and_nothing_is_returned() {
             file.write_all(&vec![0xaa; metadata.len() as usize]).unwrap();
         }
     }
-    for (client, operation) in &asking {
-        let answer = world.ask(client, operation).await;
+    for (client, operation) in &prepared_requests {
+        let answer = fixture.ask(client, operation).await;
         assert!([500, 503].contains(&answer.status), "{}: {}", operation.name(), answer.body);
-        let told = String::from_utf8_lossy(&answer.bytes);
-        for word in ["SQL", "sql", "blue", BLUE] {
-            assert!(!told.contains(word), "{}: {told}", operation.name());
+        let answer_text = String::from_utf8_lossy(&answer.bytes);
+        for forbidden_text in ["SQL", "sql", "blue", BLUE] {
+            assert!(!answer_text.contains(forbidden_text), "{}: {answer_text}", operation.name());
         }
     }
-    world.service.anonymous().get("/healthz").await.expect(200);
+    fixture.service.anonymous().get("/healthz").await.expect(200);
 }
 
 /// Names in a request can be as long as the request, and there can be many of them.
@@ -321,15 +321,15 @@ async fn a_problem_says_whether_to_send_it_again() {
     let retry = |answer: Answer| answer.body["retry"].as_str().unwrap().to_owned();
     assert_eq!(retry(admin.get("/nothing").await.problem(404, "not_found")), "never");
     let wrong = json!({"username": "admin", "password": "wrong"});
-    let stranger = service.anonymous();
+    let client_without_session = service.anonymous();
     assert_eq!(
-        retry(stranger.post("/login", wrong.clone()).await.problem(401, "invalid_credentials")),
+        retry(client_without_session.post("/login", wrong.clone()).await.problem(401, "invalid_credentials")),
         "never"
     );
     // Too many failed attempts are distinct from a busy service.
-    let mut last = stranger.post("/login", wrong.clone()).await;
+    let mut last = client_without_session.post("/login", wrong.clone()).await;
     while last.status == 401 {
-        last = stranger.post("/login", wrong.clone()).await;
+        last = client_without_session.post("/login", wrong.clone()).await;
     }
     let blocked = last.problem(429, "too_many_attempts");
     assert!(blocked.headers.contains_key("retry-after"));
@@ -344,7 +344,7 @@ async fn a_missing_bound_table_is_reported() {
     admin.put("/roles/all", json!({"policies": [{"title": "all", "expression": "true"}]})).await.expect(201);
     let ada = service.user(&admin, "ada", &["all"]).await;
     admin.patch("/users/admin", json!({"roles": ["admin", "all"]})).await.expect(200);
-    for (change, undo, said) in [
+    for (change, undo, reason) in [
         (
             "RENAME TABLE otel.otel_traces TO otel.away",
             "RENAME TABLE otel.away TO otel.otel_traces",
@@ -368,7 +368,7 @@ async fn a_missing_bound_table_is_reported() {
                 let request = if method == Method::POST { request.json(&json!({})) } else { request };
                 let answer = Answer::read(path.clone(), request).await.problem(502, "trace_store_error");
                 let detail = answer.body["detail"].as_str().unwrap();
-                let (advice, table) = (detail.contains("/schema/binding"), detail.contains(said));
+                let (advice, table) = (detail.contains("/schema/binding"), detail.contains(reason));
                 assert_eq!((advice, table), (is_admin, is_admin), "{path}: {detail}");
                 assert_eq!(answer.body["retry"], "never", "{path}");
             }

@@ -9,8 +9,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Column as _, Connection as _, Row as _};
 
-use crate::support::away::OtherWriter;
-use crate::support::refused_records::Refused;
+use crate::support::database_outage::OtherWriter;
+use crate::support::rejected_records::RejectedRecords;
 use crate::support::store::{BLUE, Store, binding, blue_policies, bound_service};
 use crate::support::{ADMIN_PASSWORD, Answer, Client, Service, USER_PASSWORD};
 
@@ -32,7 +32,7 @@ impl Operation {
     }
 
     /// Returns a matching path of resources that do not exist.
-    pub fn path_of_nothing(&self) -> String {
+    pub fn path_of_missing_object(&self) -> String {
         self.path.replace(['{', '}'], "")
     }
 
@@ -125,7 +125,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
 pub const WITHOUT_DATABASE: [&str; 2] = ["GET /healthz", "GET /openapi.json"];
 
 /// A service with traces, users, roles and credentials; each operation has its own target.
-pub struct World {
+pub struct Fixture {
     pub service: Service,
     pub admin: Client,
     /// Another session of the administrator, which no operation ends.
@@ -138,12 +138,12 @@ pub struct World {
     _store: Store,
 }
 
-impl World {
+impl Fixture {
     pub async fn make(environment: &[(&str, &str)]) -> Self {
         let store = Store::start();
         store.insert_two_traces().await;
         let (service, admin) = bound_service(&store, environment).await;
-        let ones = |answer: Value, member: &str| answer[member][0]["id"].as_str().unwrap().to_owned();
+        let first_id = |answer: Value, member: &str| answer[member][0]["id"].as_str().unwrap().to_owned();
         for role in ["blue", "spare"] {
             admin.put(&format!("/roles/{role}"), blue_policies()).await.expect(201);
         }
@@ -174,10 +174,13 @@ impl World {
                 .unwrap()
                 .to_owned(),
         );
-        ids.insert("ida's key", ones(admin.get("/users/ida/api-keys").await.expect(200).body, "api_keys"));
+        ids.insert(
+            "ida's key",
+            first_id(admin.get("/users/ida/api-keys").await.expect(200).body, "api_keys"),
+        );
         ids.insert(
             "ida's session",
-            ones(admin.get("/users/ida/sessions").await.expect(200).body, "sessions"),
+            first_id(admin.get("/users/ida/sessions").await.expect(200).body, "sessions"),
         );
         let watcher = service.sign_in("admin", ADMIN_PASSWORD).await;
         let known = |list: &Value| -> Vec<String> {
@@ -197,7 +200,7 @@ impl World {
     }
 
     /// Returns the path with its parameters, and the body, if there is one.
-    pub fn asked(&self, operation: &Operation) -> (String, Option<Value>) {
+    pub fn request_info(&self, operation: &Operation) -> (String, Option<Value>) {
         let name = operation.name();
         let username = match name.as_str() {
             "DELETE /users/{username}" => "gone",
@@ -278,7 +281,7 @@ impl World {
 
     /// Sends a request that succeeds if this client is authorised.
     pub async fn ask(&self, client: &Client, operation: &Operation) -> Answer {
-        let (path, body) = self.asked(operation);
+        let (path, body) = self.request_info(operation);
         client.send(operation.method.clone(), &path, body).await
     }
 
@@ -291,19 +294,19 @@ impl World {
 
     /// Returns the operations with their clients. It is called while everything works, and begins a preview, so that ending
     /// one can succeed.
-    pub async fn asking(&self, operations: Vec<Operation>) -> Vec<(Client, Operation)> {
+    pub async fn prepared_requests(&self, operations: Vec<Operation>) -> Vec<(Client, Operation)> {
         self.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
-        let mut asking = Vec::new();
+        let mut prepared_requests = Vec::new();
         for operation in operations {
-            asking.push((self.client(&operation).await, operation));
+            prepared_requests.push((self.client(&operation).await, operation));
         }
-        asking
+        prepared_requests
     }
 
     /// Sends all requests at once, since each waits for the application database, and checks that the answers reveal
     /// nothing but its unavailability.
-    pub async fn are_unavailable(&self, asking: &[(Client, Operation)]) {
-        let answers = asking.iter().map(|(client, operation)| async move {
+    pub async fn assert_unavailable(&self, prepared_requests: &[(Client, Operation)]) {
+        let answers = prepared_requests.iter().map(|(client, operation)| async move {
             // Operations that count password attempts write one at a time. The change of a password goes first, since it
             // waits a second time, to record its rejection.
             if operation.path == "/login" {
@@ -313,23 +316,23 @@ impl World {
         });
         for answer in join_all(answers).await {
             let answer = answer.problem(503, "unavailable");
-            let told = String::from_utf8_lossy(&answer.bytes);
-            assert!(!told.contains(BLUE) && !told.contains("blue"), "{}: {told}", answer.asked);
+            let text = String::from_utf8_lossy(&answer.bytes);
+            assert!(!text.contains(BLUE) && !text.contains("blue"), "{}: {text}", answer.request_info);
         }
     }
 
     /// Performs the operations one after the other and checks that they succeed.
-    pub async fn succeed(&self, asking: &[(Client, Operation)]) {
-        for (client, operation) in asking {
+    pub async fn assert_successful(&self, prepared_requests: &[(Client, Operation)]) {
+        for (client, operation) in prepared_requests {
             let answer = self.ask(client, operation).await;
             assert!((200..300).contains(&answer.status), "{}: {}", operation.name(), answer.body);
         }
     }
 
-    /// Returns all stored data: [`own_data`], and the newest audit record.
-    pub async fn kept(&self) -> (BTreeMap<String, Vec<String>>, Value) {
+    /// Returns all stored data: [`stored_tables`], and the newest audit record.
+    pub async fn stored_data(&self) -> (BTreeMap<String, Vec<String>>, Value) {
         let newest = self.watcher.get("/audit?limit=1").await.expect(200).body["records"].clone();
-        (own_data(&self.service).await, newest)
+        (stored_tables(&self.service).await, newest)
     }
 
     /// Returns the actions of the audit records of a request.
@@ -353,11 +356,11 @@ async fn application_database(service: &Service) -> sqlx::AnyConnection {
 /// Returns every row of the audit log as stored, in order.
 async fn audit_rows(database: &mut sqlx::AnyConnection) -> Vec<String> {
     let rows = sqlx::query("SELECT * FROM audit ORDER BY sequence").fetch_all(database).await.unwrap();
-    rows.iter().map(shown).collect()
+    rows.iter().map(column_values).collect()
 }
 
 /// Returns the rows of each table, without audit records and times of use.
-pub async fn own_data(service: &Service) -> BTreeMap<String, Vec<String>> {
+pub async fn stored_tables(service: &Service) -> BTreeMap<String, Vec<String>> {
     let mut connection = application_database(service).await;
     let list = match service.database {
         None => "SELECT name FROM sqlite_master WHERE type = 'table'",
@@ -369,17 +372,17 @@ pub async fn own_data(service: &Service) -> BTreeMap<String, Vec<String>> {
     for (table,) in tables.into_iter().filter(|(table,)| !["audit", "audit_head"].contains(&table.as_str())) {
         let all = AssertSqlSafe(format!("SELECT * FROM {table}"));
         let rows = sqlx::query(all).fetch_all(&mut connection).await.unwrap();
-        let mut rows: Vec<String> = rows.iter().map(shown).collect();
+        let mut rows: Vec<String> = rows.iter().map(column_values).collect();
         rows.sort_unstable();
         data.insert(table, rows);
     }
     data
 }
 
-fn shown(row: &sqlx::any::AnyRow) -> String {
-    let kept =
+fn column_values(row: &sqlx::any::AnyRow) -> String {
+    let stored_data =
         row.columns().iter().filter(|column| !["last_used_at", "last_seen_at"].contains(&column.name()));
-    let values = kept.map(|column| {
+    let values = stored_data.map(|column| {
         let at = column.ordinal();
         let value = row.try_get::<Option<i64>, _>(at).map(|number| format!("{number:?}"));
         let value = value.unwrap_or_else(|_| format!("{:?}", row.get::<Option<String>, _>(at)));
@@ -389,15 +392,15 @@ fn shown(row: &sqlx::any::AnyRow) -> String {
 }
 
 #[tokio::test]
-async fn each_leaves_the_record_that_the_table_names() {
-    let world = World::make(&[]).await;
-    let mut database = application_database(&world.service).await;
+async fn each_operation_writes_its_documented_audit_record() {
+    let fixture = Fixture::make(&[]).await;
+    let mut database = application_database(&fixture.service).await;
     let mut log = audit_rows(&mut database).await;
     assert!(log.len() >= 10, "{log:?}");
-    for operation in operations(&world.service).await {
-        let answer = world.perform(&operation).await;
+    for operation in operations(&fixture.service).await {
+        let answer = fixture.perform(&operation).await;
         let expected: Vec<&str> = record(&operation.name()).into_iter().collect();
-        assert_eq!(world.records(&answer).await, expected, "{}", operation.name());
+        assert_eq!(fixture.records(&answer).await, expected, "{}", operation.name());
         // The log is append-only: a completed record is a new row after the first one, and no existing row changes or
         // disappears.
         let longer = audit_rows(&mut database).await;
@@ -408,10 +411,10 @@ async fn each_leaves_the_record_that_the_table_names() {
 
 #[tokio::test]
 async fn reads_change_nothing() {
-    let world = World::make(&[]).await;
-    let before = own_data(&world.service).await;
+    let fixture = Fixture::make(&[]).await;
+    let before = stored_tables(&fixture.service).await;
     let (mut reads, mut trials) = (0, 0);
-    for operation in operations(&world.service).await {
+    for operation in operations(&fixture.service).await {
         // Read operations with a request body.
         let asks = ["/traces/query", "/policies/", "/schema/plan"]
             .iter()
@@ -419,68 +422,73 @@ async fn reads_change_nothing() {
         if operation.changes() && !asks {
             continue;
         }
-        world.perform(&operation).await;
-        let (path, _) = world.asked(&operation);
+        fixture.perform(&operation).await;
+        let (path, _) = fixture.request_info(&operation);
         if operation.changes() {
             trials += 1;
         } else {
             reads += 1;
-            let headed = world.admin.send(Method::HEAD, &path, None).await;
+            let headed = fixture.admin.send(Method::HEAD, &path, None).await;
             assert!(headed.bytes.is_empty(), "{}", operation.name());
         }
-        assert_eq!(own_data(&world.service).await, before, "{}", operation.name());
+        assert_eq!(stored_tables(&fixture.service).await, before, "{}", operation.name());
     }
     assert!(reads >= 25 && trials >= 5, "{reads} {trials}");
     // To check the check: a state-changing operation is detected.
-    world.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
-    assert_ne!(own_data(&world.service).await, before);
+    fixture.admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
+    assert_ne!(stored_tables(&fixture.service).await, before);
 }
 
 #[tokio::test]
 async fn without_its_record_nothing_is_shown_or_changed() {
-    let world = World::make(&[]).await;
-    let mut recorded = operations(&world.service).await;
+    let fixture = Fixture::make(&[]).await;
+    let mut recorded = operations(&fixture.service).await;
     recorded.retain(|operation| record(&operation.name()).is_some());
-    let asking = world.asking(recorded).await;
+    let prepared_requests = fixture.prepared_requests(recorded).await;
     // An attempt to sign in is counted before its password is checked.
-    let kept = || async {
-        let mut kept = own_data(&world.service).await;
-        assert!(kept.remove("login_throttles").is_some());
-        kept
+    let stored_data = || async {
+        let mut stored_data = stored_tables(&fixture.service).await;
+        assert!(stored_data.remove("login_throttles").is_some());
+        stored_data
     };
-    let before = kept().await;
-    world.service.refuse_records(Refused::All).await;
-    for (client, operation) in &asking {
-        let answer = world.ask(client, operation).await;
+    let before = stored_data().await;
+    fixture.service.reject_records(RejectedRecords::All).await;
+    for (client, operation) in &prepared_requests {
+        let answer = fixture.ask(client, operation).await;
         assert!([500, 503].contains(&answer.status), "{}: {}", operation.name(), answer.body);
-        let told = String::from_utf8_lossy(&answer.bytes);
-        assert!(!told.contains(BLUE) && !told.contains("blue"), "{}: {told}", operation.name());
-        assert_eq!(kept().await, before, "{}", operation.name());
+        let text = String::from_utf8_lossy(&answer.bytes);
+        assert!(!text.contains(BLUE) && !text.contains("blue"), "{}: {text}", operation.name());
+        assert_eq!(stored_data().await, before, "{}", operation.name());
     }
-    assert!(asking.len() >= 30, "{}", asking.len());
-    world.service.accept_records().await;
-    world.succeed(&asking).await;
+    assert!(prepared_requests.len() >= 30, "{}", prepared_requests.len());
+    fixture.service.accept_records().await;
+    fixture.assert_successful(&prepared_requests).await;
 }
 
 /// As if the application database became unavailable between authentication and the operation.
 #[tokio::test]
 async fn while_another_program_writes_nothing_is_shown_or_changed() {
     // The user's limit must allow all requests for traces at the same time.
-    let world = World::make(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "100")]).await;
-    let all = operations(&world.service).await.into_iter();
+    let fixture = Fixture::make(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "100")]).await;
+    let all = operations(&fixture.service).await.into_iter();
     let (recorded, others): (Vec<_>, Vec<_>) = all.partition(|each| record(&each.name()).is_some());
-    let asking = world.asking(recorded).await;
-    assert!(asking.len() >= 30 && others.len() >= 20, "{} {}", asking.len(), others.len());
-    let before = world.kept().await;
-    let writer = OtherWriter::begin(&world.service).await;
+    let prepared_requests = fixture.prepared_requests(recorded).await;
+    assert!(
+        prepared_requests.len() >= 30 && others.len() >= 20,
+        "{} {}",
+        prepared_requests.len(),
+        others.len()
+    );
+    let before = fixture.stored_data().await;
+    let writer = OtherWriter::begin(&fixture.service).await;
     // Reads do not wait for the writer.
     for operation in &others {
-        let answer = world.perform(operation).await;
-        let told = String::from_utf8_lossy(&answer.bytes);
-        assert!(!told.contains(BLUE), "{}: {told}", operation.name());
+        let answer = fixture.perform(operation).await;
+        let text = String::from_utf8_lossy(&answer.bytes);
+        assert!(!text.contains(BLUE), "{}: {text}", operation.name());
     }
-    world.are_unavailable(&asking).await;
+    fixture.assert_unavailable(&prepared_requests).await;
     writer.end().await;
-    assert_eq!(world.kept().await, before);
-    world.succeed(&asking).await;
+    assert_eq!(fixture.stored_data().await, before);
+    fixture.assert_successful(&prepared_requests).await;
 }

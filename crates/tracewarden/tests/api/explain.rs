@@ -9,10 +9,10 @@ use crate::support::{Answer, Client, Service};
 const ABSENT: &str = "99999999999999999999999999999999";
 
 async fn explain(client: &Client, trace: &str, user: Option<&str>) -> Value {
-    asked(client, trace, user).await.expect(200).body
+    send_explain(client, trace, user).await.expect(200).body
 }
 
-async fn asked(client: &Client, trace: &str, user: Option<&str>) -> Answer {
+async fn send_explain(client: &Client, trace: &str, user: Option<&str>) -> Answer {
     let query = user.map(|user| format!("?user={user}")).unwrap_or_default();
     client.get(&format!("/traces/{trace}/explain{query}")).await
 }
@@ -36,7 +36,7 @@ async fn display(admin: &Client) {
 }
 
 /// Returns status, body and headers without the parts that differ in every answer.
-fn bare(answer: &Answer) -> (u16, Value, Vec<String>) {
+fn comparable(answer: &Answer) -> (u16, Value, Vec<String>) {
     let mut body = answer.body.clone();
     body["request_id"] = Value::Null;
     let headers = answer.headers.iter().filter(|(name, _)| *name != "x-request-id" && *name != "date");
@@ -62,15 +62,18 @@ async fn readers_get_only_their_own_reasons() {
     )
     .await;
 
-    let told = explain(&ada, BLUE, None).await;
-    assert_eq!(told["visible"], true);
-    assert_eq!(told["verdict"], "opened");
-    assert_eq!(told["details"], true);
-    assert_eq!(told["spans"], 3);
-    assert_eq!(told["user"]["username"], "ada");
-    assert_eq!(told["user"]["roles"], json!(["blue"]));
-    assert_eq!(told["summary"], "you see this trace: the policy `P0` of the role `blue` grants access");
-    let policies = told["policies"].as_array().unwrap();
+    let explanation = explain(&ada, BLUE, None).await;
+    assert_eq!(explanation["visible"], true);
+    assert_eq!(explanation["verdict"], "opened");
+    assert_eq!(explanation["details"], true);
+    assert_eq!(explanation["spans"], 3);
+    assert_eq!(explanation["user"]["username"], "ada");
+    assert_eq!(explanation["user"]["roles"], json!(["blue"]));
+    assert_eq!(
+        explanation["summary"],
+        "you see this trace: the policy `P0` of the role `blue` grants access"
+    );
+    let policies = explanation["policies"].as_array().unwrap();
     assert_eq!(policies.len(), 3);
     assert_eq!(policies[0]["role"], "blue");
     assert_eq!(policies[0]["title"], "P0");
@@ -78,31 +81,31 @@ async fn readers_get_only_their_own_reasons() {
     assert_eq!(policies[0]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
     assert_eq!(policies[0]["satisfied_by"], 3);
     let start = policies[0]["spans"][0]["start"].clone();
-    assert!(start.as_str().is_some_and(|start| start.ends_with('Z')), "{told}");
+    assert!(start.as_str().is_some_and(|start| start.ends_with('Z')), "{explanation}");
     let span = |id: &str| json!({"span_id": id, "start": start, "name": "GET /", "service": "shop"});
     let all = json!([span("0000000000000000"), span("0000000000000002"), span("0000000000000004")]);
     assert_eq!(policies[0]["spans"], all);
     // The policy grants access to the trace, but its field is for policies only, so the user does not see it.
     assert_eq!(policies[1]["outcome"], "satisfied");
-    assert!(policies[1].get("in_words").is_none(), "{told}");
+    assert!(policies[1].get("in_words").is_none(), "{explanation}");
     // A policy that is not satisfied shows its nearest span: here, neither service nor team match.
     assert_eq!((&policies[2]["outcome"], &policies[2]["satisfied_by"]), (&json!("not_satisfied"), &json!(0)));
     assert_eq!(policies[2]["nearest"]["span_id"], "0000000000000000");
-    assert!(policies[2]["nearest"]["score"].as_f64().unwrap() < 1.0, "{told}");
-    let text = told.to_string();
+    assert!(policies[2]["nearest"]["score"].as_f64().unwrap() < 1.0, "{explanation}");
+    let text = explanation.to_string();
     for hidden in ["secret", "expression", "decided_by", "errors"] {
         assert!(!text.contains(hidden), "{hidden}: {text}");
     }
 
     // A forbidden and an absent trace give the same answer, that of a read.
     role(&admin, "blue", &["SpanAttributes[\"team\"] == \"blue\""]).await;
-    let expected = bare(&ada.get(&format!("/traces/{RED}")).await.problem(404, "trace_not_found"));
+    let expected = comparable(&ada.get(&format!("/traces/{RED}")).await.problem(404, "trace_not_found"));
     for trace in [RED, ABSENT, "0", "no-such-thing"] {
-        assert_eq!(bare(&asked(&ada, trace, None).await), expected, "{trace}");
+        assert_eq!(comparable(&send_explain(&ada, trace, None).await), expected, "{trace}");
     }
     // Only administrators may ask about another user, about themselves by name, or about an unknown user.
     for user in ["ada", "admin", "nobody"] {
-        asked(&ada, BLUE, Some(user)).await.problem(403, "forbidden");
+        send_explain(&ada, BLUE, Some(user)).await.problem(403, "forbidden");
     }
     ada.get(&format!("/traces/{BLUE}/viewers")).await.problem(403, "forbidden");
 
@@ -124,43 +127,43 @@ async fn administrators_get_the_reasons_of_any_user() {
     admin.patch("/users/bob", json!({"attributes": {"team": "blue"}})).await.expect(200);
 
     // The administrator may read neither trace, and sees counts without details of spans.
-    let told = explain(&admin, RED, Some("bob")).await;
+    let explanation = explain(&admin, RED, Some("bob")).await;
     assert_eq!(
-        (&told["visible"], &told["verdict"], &told["details"]),
+        (&explanation["visible"], &explanation["verdict"], &explanation["details"]),
         (&json!(false), &json!("not_satisfied"), &json!(false))
     );
     assert_eq!(
-        told["user"],
+        explanation["user"],
         json!({"username": "bob", "roles": ["own"], "attributes": {"team": "blue"}, "disabled": false})
     );
     assert_eq!(
-        told["summary"],
+        explanation["summary"],
         "`bob` does not see this trace: none of the 2 policies of their roles is satisfied by any of its 3 spans"
     );
-    let policy = &told["policies"][0];
+    let policy = &explanation["policies"][0];
     assert_eq!(
         (&policy["outcome"], &policy["satisfied_by"], &policy["spans"]),
         (&json!("not_satisfied"), &json!(0), &json!([]))
     );
     assert_eq!(policy["expression"], text);
     assert_eq!(policy["in_words"], "ServiceName is \"shop\" and SpanAttributes[\"team\"] is \"blue\"");
-    assert!(policy.get("nearest").is_none() && policy.get("decided_by").is_none(), "{told}");
-    assert_eq!(told["policies"][1]["in_words"], "SpanAttributes[\"secret.label\"] is \"x\"");
+    assert!(policy.get("nearest").is_none() && policy.get("decided_by").is_none(), "{explanation}");
+    assert_eq!(explanation["policies"][1]["in_words"], "SpanAttributes[\"secret.label\"] is \"x\"");
     let seen = explain(&admin, BLUE, Some("BOB")).await;
     assert_eq!((&seen["visible"], &seen["policies"][0]["satisfied_by"]), (&json!(true), &json!(3)));
     assert_eq!(seen["policies"][0]["spans"], json!([]));
     assert!(!seen.to_string().contains("0000000000000000"), "{seen}");
     // The administrator's own access is unchanged: none.
-    asked(&admin, BLUE, None).await.problem(404, "trace_not_found");
-    asked(&admin, ABSENT, Some("bob")).await.problem(404, "trace_not_found");
-    asked(&admin, BLUE, Some("nobody")).await.problem(404, "not_found");
+    send_explain(&admin, BLUE, None).await.problem(404, "trace_not_found");
+    send_explain(&admin, ABSENT, Some("bob")).await.problem(404, "trace_not_found");
+    send_explain(&admin, BLUE, Some("nobody")).await.problem(404, "not_found");
 
     // An administrator who may read the trace also sees which part of the policy decided.
     role(&admin, "all", &["ServiceName == 'shop'"]).await;
     admin.patch("/users/admin", json!({"roles": ["admin", "all"]})).await.expect(200);
-    let told = explain(&admin, RED, Some("bob")).await;
-    assert_eq!((&told["visible"], &told["details"]), (&json!(false), &json!(true)));
-    let policy = &told["policies"][0];
+    let explanation = explain(&admin, RED, Some("bob")).await;
+    assert_eq!((&explanation["visible"], &explanation["details"]), (&json!(false), &json!(true)));
+    let policy = &explanation["policies"][0];
     let nearest = &policy["nearest"];
     assert_eq!(
         (&nearest["span_id"], &nearest["service"], &nearest["name"]),
@@ -174,10 +177,10 @@ async fn administrators_get_the_reasons_of_any_user() {
             "text": "SpanAttributes[\"team\"] == user.attributes.team", "outcome": "false",
             "detail": "`SpanAttributes[\"team\"]` is \"red\", `user.attributes[\"team\"]` is \"blue\""}]})
     );
-    let absent = &told["policies"][1]["decided_by"];
-    assert_eq!(absent["outcome"], "error", "{told}");
-    let told = explain(&admin, BLUE, Some("bob")).await;
-    let policy = &told["policies"][0];
+    let absent = &explanation["policies"][1]["decided_by"];
+    assert_eq!(absent["outcome"], "error", "{explanation}");
+    let explanation = explain(&admin, BLUE, Some("bob")).await;
+    let policy = &explanation["policies"][0];
     assert_eq!(
         (&policy["decided_by"]["span_id"], &policy["decided_by"]["outcome"]),
         (&json!("0000000000000000"), &json!("true"))
@@ -204,22 +207,22 @@ async fn administrators_get_the_reasons_of_any_user() {
     admin.put("/me/preview", json!({"username": "bob"})).await.expect(200);
     let own = explain(&admin, BLUE, None).await;
     assert_eq!((&own["user"]["username"], &own["visible"]), (&json!("bob"), &json!(true)));
-    asked(&admin, RED, None).await.problem(404, "trace_not_found");
+    send_explain(&admin, RED, None).await.problem(404, "trace_not_found");
     assert_eq!(explain(&admin, RED, Some("bob")).await["details"], false);
     admin.delete("/me/preview").await.expect(204);
 
     // A disabled user, and a user without roles.
     admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
-    let told = explain(&admin, BLUE, Some("bob")).await;
+    let explanation = explain(&admin, BLUE, Some("bob")).await;
     assert_eq!(
-        (&told["visible"], &told["verdict"], &told["user"]["disabled"]),
+        (&explanation["visible"], &explanation["verdict"], &explanation["user"]["disabled"]),
         (&json!(false), &json!("disabled"), &json!(true))
     );
-    assert_eq!(told["summary"], "`bob` is disabled and can read no trace");
+    assert_eq!(explanation["summary"], "`bob` is disabled and can read no trace");
     service.user(&admin, "eve", &[]).await;
-    let told = explain(&admin, BLUE, Some("eve")).await;
+    let explanation = explain(&admin, BLUE, Some("eve")).await;
     assert_eq!(
-        (&told["visible"], &told["verdict"], &told["policies"]),
+        (&explanation["visible"], &explanation["verdict"], &explanation["policies"]),
         (&json!(false), &json!("no_policy"), &json!([]))
     );
     drop(service);
@@ -239,31 +242,34 @@ async fn a_broken_policy_is_named_to_administrators_and_refuses_its_users() {
     );
     assert_eq!(changed.execute(&mut database).await.unwrap().rows_affected(), 1);
 
-    let refused = asked(&ada, BLUE, None).await.problem(500, "policy_broken");
+    let refused = send_explain(&ada, BLUE, None).await.problem(500, "policy_broken");
     assert!(!refused.body.to_string().contains("gone"), "{}", refused.body);
     // The administrator has the same broken policy and can still ask for the explanation.
-    asked(&admin, BLUE, None).await.problem(500, "policy_broken");
-    let told = explain(&admin, BLUE, Some("ada")).await;
+    send_explain(&admin, BLUE, None).await.problem(500, "policy_broken");
+    let explanation = explain(&admin, BLUE, Some("ada")).await;
     assert_eq!(
-        (&told["visible"], &told["verdict"], &told["details"]),
+        (&explanation["visible"], &explanation["verdict"], &explanation["details"]),
         (&json!(false), &json!("broken"), &json!(false))
     );
-    assert_eq!(told["policies"][0]["outcome"], "satisfied");
-    let broken = &told["policies"][1];
+    assert_eq!(explanation["policies"][0]["outcome"], "satisfied");
+    let broken = &explanation["policies"][1];
     assert_eq!(broken["outcome"], "broken");
     assert!(
         broken.get("satisfied_by").is_none()
             && broken["errors"][0]["message"].as_str().unwrap().contains("gone"),
-        "{told}"
+        "{explanation}"
     );
-    assert!(told["summary"].as_str().unwrap().contains("the policy `P1` of the role `blue`"), "{told}");
+    assert!(
+        explanation["summary"].as_str().unwrap().contains("the policy `P1` of the role `blue`"),
+        "{explanation}"
+    );
     let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
     assert_eq!(viewers["viewers"], json!([]));
-    let whom = |name: &str| {
+    let broken_policy = |name: &str| {
         json!({"username": name, "role": "blue", "title": "P1",
         "reason": "references a field that is no longer usable in policies"})
     };
-    assert_eq!(viewers["broken"], json!([whom("ada"), whom("admin")]));
+    assert_eq!(viewers["broken"], json!([broken_policy("ada"), broken_policy("admin")]));
 }
 
 #[tokio::test]
@@ -273,15 +279,15 @@ async fn without_discovery_samples_trace_counts_are_hidden() {
     let (service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
     admin.put("/roles/blue", blue_policies()).await.expect(201);
     service.user(&admin, "ada", &["blue"]).await;
-    let expected = bare(&admin.get(&format!("/traces/{ABSENT}")).await.problem(404, "trace_not_found"));
+    let expected = comparable(&admin.get(&format!("/traces/{ABSENT}")).await.problem(404, "trace_not_found"));
     for trace in [BLUE, RED, ABSENT] {
-        assert_eq!(bare(&asked(&admin, trace, Some("ada")).await), expected);
-        assert_eq!(bare(&admin.get(&format!("/traces/{trace}/viewers")).await), expected);
+        assert_eq!(comparable(&send_explain(&admin, trace, Some("ada")).await), expected);
+        assert_eq!(comparable(&admin.get(&format!("/traces/{trace}/viewers")).await), expected);
     }
     // Administrators may ask about traces that they may read themselves.
     admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
     assert_eq!(explain(&admin, BLUE, Some("ada")).await["visible"], true);
-    asked(&admin, RED, Some("ada")).await.problem(404, "trace_not_found");
+    send_explain(&admin, RED, Some("ada")).await.problem(404, "trace_not_found");
     let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
     assert_eq!(viewers["viewers"].as_array().unwrap().len(), 2, "{viewers}");
 }
@@ -297,17 +303,17 @@ async fn a_key_constraint_is_explained_and_its_tools_apply() {
         let made = ada.post("/me/api-keys", body).await.expect(201).body;
         ada.with_key(made["token"].as_str().unwrap())
     };
-    let narrowed = key(json!({"policy": "SpanAttributes[\"team\"] == \"blue\""})).await;
-    let told = explain(&narrowed, BLUE, None).await;
-    assert_eq!(told["key_constraint"]["outcome"], "satisfied");
-    assert_eq!(told["key_constraint"]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
-    assert_eq!(told["key_constraint"]["satisfied_by"], 3);
-    assert_eq!(told["policies"].as_array().unwrap().len(), 1);
-    asked(&narrowed, RED, None).await.problem(404, "trace_not_found");
+    let scoped = key(json!({"policy": "SpanAttributes[\"team\"] == \"blue\""})).await;
+    let explanation = explain(&scoped, BLUE, None).await;
+    assert_eq!(explanation["key_constraint"]["outcome"], "satisfied");
+    assert_eq!(explanation["key_constraint"]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
+    assert_eq!(explanation["key_constraint"]["satisfied_by"], 3);
+    assert_eq!(explanation["policies"].as_array().unwrap().len(), 1);
+    send_explain(&scoped, RED, None).await.problem(404, "trace_not_found");
     assert_eq!(explain(&ada, RED, None).await.get("key_constraint"), None);
 
     let others = key(json!({"tools": ["svc_get_trace"]})).await;
-    asked(&others, BLUE, None).await.problem(403, "forbidden");
+    send_explain(&others, BLUE, None).await.problem(403, "forbidden");
     let this = key(json!({"tools": ["svc_explain_access"]})).await;
     assert_eq!(explain(&this, BLUE, None).await["visible"], true);
     this.get(&format!("/traces/{BLUE}")).await.problem(403, "forbidden");
@@ -317,9 +323,9 @@ async fn a_key_constraint_is_explained_and_its_tools_apply() {
         .await
         .expect(201)
         .body;
-    let narrowed = admin.with_key(made["token"].as_str().unwrap());
-    asked(&narrowed, BLUE, Some("ada")).await.problem(403, "forbidden");
-    narrowed.get(&format!("/traces/{BLUE}/viewers")).await.problem(403, "forbidden");
+    let scoped = admin.with_key(made["token"].as_str().unwrap());
+    send_explain(&scoped, BLUE, Some("ada")).await.problem(403, "forbidden");
+    scoped.get(&format!("/traces/{BLUE}/viewers")).await.problem(403, "forbidden");
 }
 
 #[tokio::test]
@@ -347,19 +353,26 @@ async fn who_can_see_a_trace() {
     user("kim", json!(["own"]), json!({"team": "blue"})).await;
     admin.patch("/users/kim", json!({"disabled": true})).await.expect(200);
 
-    let told = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+    let explanation = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
     let by = |role: &str, title: &str| json!({"role": role, "title": title});
     assert_eq!(
-        told["viewers"],
+        explanation["viewers"],
         json!([
             {"username": "ada", "policies": [by("blue", "Blue")]},
             {"username": "eve", "policies": [by("blue", "Blue"), by("own", "P0"), by("own", "P1")]},
         ])
     );
-    assert_eq!((&told["users"], &told["total_users"]), (&json!(4), &json!(4)), "admin, ada, bob and eve");
-    assert_eq!((&told["spans"], &told["details"], &told["broken"]), (&json!(3), &json!(false), &json!([])));
-    let told = admin.get(&format!("/traces/{RED}/viewers")).await.expect(200).body;
-    let names: Vec<&str> = told["viewers"]
+    assert_eq!(
+        (&explanation["users"], &explanation["total_users"]),
+        (&json!(4), &json!(4)),
+        "admin, ada, bob and eve"
+    );
+    assert_eq!(
+        (&explanation["spans"], &explanation["details"], &explanation["broken"]),
+        (&json!(3), &json!(false), &json!([]))
+    );
+    let explanation = admin.get(&format!("/traces/{RED}/viewers")).await.expect(200).body;
+    let names: Vec<&str> = explanation["viewers"]
         .as_array()
         .unwrap()
         .iter()
@@ -387,14 +400,17 @@ async fn a_pending_password_change_is_explained_as_no_access() {
 
     key.get(&format!("/traces/{BLUE}")).await.problem(403, "password_change_required");
     for user in ["ada", "bob"] {
-        let told = explain(&admin, BLUE, Some(user)).await;
+        let explanation = explain(&admin, BLUE, Some(user)).await;
         assert_eq!(
-            (&told["visible"], &told["verdict"]),
+            (&explanation["visible"], &explanation["verdict"]),
             (&json!(false), &json!("password_change_required")),
-            "{told}"
+            "{explanation}"
         );
-        assert_eq!(told["summary"], format!("`{user}` can read no trace before the password is changed"));
-        assert_eq!(told["policies"][0]["outcome"], "satisfied");
+        assert_eq!(
+            explanation["summary"],
+            format!("`{user}` can read no trace before the password is changed")
+        );
+        assert_eq!(explanation["policies"][0]["outcome"], "satisfied");
     }
     let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
     assert_eq!(viewers["viewers"].as_array().unwrap().len(), 1, "{viewers}");
@@ -418,8 +434,8 @@ async fn a_pending_password_change_is_explained_as_no_access() {
 async fn nothing_is_explained_without_a_trace_source() {
     let service = Service::start();
     let admin = service.admin().await;
-    asked(&admin, BLUE, None).await.problem(409, "not_bound");
-    asked(&admin, BLUE, Some("admin")).await.problem(409, "not_bound");
+    send_explain(&admin, BLUE, None).await.problem(409, "not_bound");
+    send_explain(&admin, BLUE, Some("admin")).await.problem(409, "not_bound");
     admin.get(&format!("/traces/{BLUE}/viewers")).await.problem(409, "not_bound");
 }
 
@@ -445,13 +461,16 @@ async fn a_changed_column_breaks_the_policies_that_use_it() {
     assert_eq!(explain(&admin, BLUE, Some("ada")).await["visible"], true);
     store.run("ALTER TABLE otel.otel_traces DROP COLUMN Team").await;
     store.run("ALTER TABLE otel.otel_traces ADD COLUMN Team Nullable(String) DEFAULT 'blue'").await;
-    let told = explain(&admin, BLUE, Some("ada")).await;
+    let explanation = explain(&admin, BLUE, Some("ada")).await;
     assert_eq!(
-        (&told["visible"], &told["verdict"], &told["policies"][0]["outcome"]),
+        (&explanation["visible"], &explanation["verdict"], &explanation["policies"][0]["outcome"]),
         (&json!(false), &json!("broken"), &json!("broken"))
     );
-    let told = explain(&admin, BLUE, Some("bob")).await;
-    assert_eq!((&told["visible"], &told["policies"][0]["outcome"]), (&json!(true), &json!("satisfied")));
+    let explanation = explain(&admin, BLUE, Some("bob")).await;
+    assert_eq!(
+        (&explanation["visible"], &explanation["policies"][0]["outcome"]),
+        (&json!(true), &json!("satisfied"))
+    );
     let viewers = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
     assert_eq!(viewers["viewers"][0]["username"], "bob");
     let reason = "names a field whose column in ClickHouse has changed; the field has to be marked again";

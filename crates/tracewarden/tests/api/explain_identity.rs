@@ -8,10 +8,10 @@ use crate::support::store::{Store, binding, bound_service};
 const TRACE: &str = "33333333333333333333333333333333";
 
 /// A span of the trace: start, id, service, name and team.
-type Sent = (u64, &'static str, &'static str, &'static str, &'static str);
+type InsertedSpan = (u64, &'static str, &'static str, &'static str, &'static str);
 
 /// Returns the explanation of the trace for an administrator with this policy.
-async fn told(admin: &Client, expression: &str) -> Value {
+async fn explained_policy(admin: &Client, expression: &str) -> Value {
     let policies = json!({"policies": [{"title": "P", "expression": expression}]});
     let answer = admin.put("/roles/reader", policies).await;
     assert!([200, 201].contains(&answer.status), "{}", answer.body);
@@ -20,7 +20,7 @@ async fn told(admin: &Client, expression: &str) -> Value {
     admin.get(&format!("/traces/{TRACE}/explain")).await.expect(200).body["policies"][0].clone()
 }
 
-async fn service(store: &Store, spans: &[Sent]) -> (crate::support::Service, Client) {
+async fn service(store: &Store, spans: &[InsertedSpan]) -> (crate::support::Service, Client) {
     let now = store.ask("SELECT toUnixTimestamp(now()) FORMAT TSV").await;
     let now: u64 = now.trim().parse().unwrap();
     for (second, id, service, name, team) in spans {
@@ -50,13 +50,13 @@ async fn spans_without_ids_are_identified_by_their_content() {
     let store = Store::start();
     let spans = [(0, "", "first", "alpha", "a"), (1, "", "second", "beta", "b")];
     let (_service, admin) = service(&store, &spans).await;
-    let policy = told(&admin, "ServiceName == \"second\"").await;
+    let policy = explained_policy(&admin, "ServiceName == \"second\"").await;
     assert_eq!(policy["satisfied_by"], 1);
     assert_eq!(named(&policy["spans"][0]), ("second", "beta"), "{policy}");
     assert_eq!(policy["decided_by"]["outcome"], "true");
     assert_eq!(policy["decided_by"]["start"], policy["spans"][0]["start"], "{policy}");
 
-    let policy = told(&admin, "true").await;
+    let policy = explained_policy(&admin, "true").await;
     let all: Vec<_> = policy["spans"].as_array().unwrap().iter().map(named).collect();
     assert_eq!(all, [("first", "alpha"), ("second", "beta")], "{policy}");
 }
@@ -65,17 +65,17 @@ async fn spans_without_ids_are_identified_by_their_content() {
 async fn spans_of_one_id_and_time_are_told_apart_by_name() {
     let store = Store::start();
     const ID: &str = "0000000000000001";
-    let mut spans: Vec<Sent> = vec![(0, ID, "s", "first", "a"), (0, ID, "s", "second", "b")];
+    let mut spans: Vec<InsertedSpan> = vec![(0, ID, "s", "first", "a"), (0, ID, "s", "second", "b")];
     // More spans with one id than are read.
     spans.extend(["c0", "c1", "c2", "c3", "c4", "c5"].map(|team| (1, ID, "other", "same", team)));
     let (_service, admin) = service(&store, &spans).await;
-    let policy = told(&admin, "SpanAttributes[\"team\"] == \"b\"").await;
+    let policy = explained_policy(&admin, "SpanAttributes[\"team\"] == \"b\"").await;
     assert_eq!(named(&policy["spans"][0]), ("s", "second"), "{policy}");
     assert_eq!(policy["decided_by"]["outcome"], "true", "{policy}");
 
     // These spans share id, start, name and service: one is listed, all are counted, and one that decides is found.
-    let policy = told(&admin, "ServiceName == \"other\"").await;
+    let policy = explained_policy(&admin, "ServiceName == \"other\"").await;
     assert_eq!((&policy["satisfied_by"], policy["spans"].as_array().unwrap().len()), (&json!(6), 1));
-    let policy = told(&admin, "SpanAttributes[\"team\"] == \"c5\"").await;
+    let policy = explained_policy(&admin, "SpanAttributes[\"team\"] == \"c5\"").await;
     assert_eq!((&policy["satisfied_by"], &policy["decided_by"]["outcome"]), (&json!(1), &json!("true")));
 }

@@ -30,7 +30,7 @@ async fn three_traces(store: &Store) -> (Service, Client, Client) {
     all
 }
 
-fn counted(body: &Value) -> Vec<(String, u64, u64)> {
+fn listed_values(body: &Value) -> Vec<(String, u64, u64)> {
     let of = |count: &Value| {
         let number = |name: &str| count[name].as_u64().unwrap();
         (count["value"].as_str().unwrap().to_owned(), number("traces"), number("spans"))
@@ -52,14 +52,14 @@ async fn values_are_those_of_traces_that_the_caller_may_read() {
     let (service, admin, ada) = three_traces(&store).await;
     let team = values(&ada, &format!("ref={TEAM}")).await;
     // Values come from whole traces: `red` is the team of spans that match no policy.
-    assert_eq!(counted(&team), [count("blue", 2, 4), count("red", 1, 2)], "{team}");
+    assert_eq!(listed_values(&team), [count("blue", 2, 4), count("red", 1, 2)], "{team}");
     assert_eq!(team["ref"], "SpanAttributes[\"team\"]");
     assert_eq!(
         (&team["complete"], &team["sampled_traces"], &team["more"], &team["unlisted"]),
         (&json!(true), &json!(2), &json!(false), &json!(0))
     );
     let services = values(&ada, "ref=ServiceName").await;
-    assert_eq!(counted(&services), [count("shop", 2, 4), count("billing", 1, 2)]);
+    assert_eq!(listed_values(&services), [count("shop", 2, 4), count("billing", 1, 2)]);
 
     // A user with access to other traces sees other values.
     let black =
@@ -72,28 +72,28 @@ async fn values_are_those_of_traces_that_the_caller_may_read() {
         answer["sampled_traces"].as_u64().filter(|traces| [50, 500].contains(traces)).unwrap()
     };
     let seen = sampled(&team);
-    assert_eq!(counted(&team), [count("black", seen, seen)]);
+    assert_eq!(listed_values(&team), [count("black", seen, seen)]);
     assert_eq!(team["complete"], false);
     let both = service.user(&admin, "bob", &["black", "blue"]).await;
     let early = values(&both, &format!("ref={TEAM}&prefix=b&limit=1")).await;
     let seen = sampled(&early);
-    assert_eq!((counted(&early), &early["more"]), (vec![count("black", seen, seen)], &json!(false)));
+    assert_eq!((listed_values(&early), &early["more"]), (vec![count("black", seen, seen)], &json!(false)));
     let blue = values(&both, &format!("ref={TEAM}&prefix=blu")).await;
-    assert_eq!((counted(&blue), &blue["complete"]), (vec![count("blue", 2, 4)], &json!(true)));
+    assert_eq!((listed_values(&blue), &blue["complete"]), (vec![count("blue", 2, 4)], &json!(true)));
 
     // Being an administrator gives no access to values; during a preview, the previewed user's values are shown.
     let nothing = values(&admin, "ref=ServiceName").await;
-    assert_eq!((counted(&nothing), &nothing["complete"]), (vec![], &json!(true)));
+    assert_eq!((listed_values(&nothing), &nothing["complete"]), (vec![], &json!(true)));
     admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
-    assert_eq!(counted(&values(&admin, "ref=ServiceName").await).len(), 2);
+    assert_eq!(listed_values(&values(&admin, "ref=ServiceName").await).len(), 2);
     admin.delete("/me/preview").await.expect(204);
 
     // The policy of an API key reduces the access further.
     let new = json!({"name": "narrow", "policy": "ServiceName == \"billing\""});
     let created = ada.post("/me/api-keys", new).await.expect(201).body;
-    let narrowed = ada.with_key(created["token"].as_str().unwrap());
+    let scoped = ada.with_key(created["token"].as_str().unwrap());
     assert_eq!(
-        counted(&values(&narrowed, "ref=ServiceName").await),
+        listed_values(&values(&scoped, "ref=ServiceName").await),
         [count("billing", 1, 2), count("shop", 1, 1)]
     );
 }
@@ -119,7 +119,7 @@ async fn values_are_recorded_like_a_read() {
     assert!(detail["roles"]["blue"].is_number(), "{detail}");
     // The record contains the request and the number of results, but no values.
     let services = values(&ada, "ref=ServiceName").await;
-    assert!(counted(&services).contains(&count("billing", 1, 2)), "{services}");
+    assert!(listed_values(&services).contains(&count("billing", 1, 2)), "{services}");
     let read = record().await;
     assert_eq!(read["detail"]["field"], "ServiceName", "{read}");
     assert!(!read.to_string().contains("billing"), "{read}");
@@ -168,7 +168,7 @@ async fn values_that_cannot_be_listed_give_a_reason() {
     assert!(!hidden.to_string().contains("secret.label\\"), "{hidden}");
     // A limit above the maximum counts as the maximum.
     let all = values(&ada, "ref=ServiceName&limit=99999999999999999999").await;
-    assert_eq!(counted(&all), [count("shop", 1, 3)]);
+    assert_eq!(listed_values(&all), [count("shop", 1, 3)]);
     let unbound = Service::start();
     unbound.admin().await.get("/filter/values?ref=ServiceName").await.problem(409, "not_bound");
     service.anonymous().get("/filter/values?ref=ServiceName").await.problem(401, "unauthenticated");

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::document::committed;
-use crate::every_operation::{Operation, World, operations};
+use crate::every_operation::{Fixture, Operation, operations};
 use crate::support::{Answer, Client, Service};
 
 const HTTPS: &str = "strict-transport-security: max-age=63072000";
@@ -17,7 +17,7 @@ const HTTPS: &str = "strict-transport-security: max-age=63072000";
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     /// The request.
-    asked: String,
+    request_info: String,
     /// The status, with the code of an error.
     outcome: String,
     /// Headers as `name: value`, with varying values replaced.
@@ -25,16 +25,16 @@ struct Row {
 }
 
 impl Row {
-    fn new(asked: &str, answer: &Answer) -> Self {
+    fn new(request_info: &str, answer: &Answer) -> Self {
         let code = answer.body["code"].as_str().filter(|_| answer.status >= 400);
         let outcome = code.map_or(answer.status.to_string(), |code| format!("{} {code}", answer.status));
         let headers = answer.headers.iter();
-        let headers = headers.filter_map(|(name, value)| shown(name.as_str(), value.to_str().unwrap()));
-        Self { asked: asked.to_owned(), outcome, headers: headers.collect() }
+        let headers = headers.filter_map(|(name, value)| normalized(name.as_str(), value.to_str().unwrap()));
+        Self { request_info: request_info.to_owned(), outcome, headers: headers.collect() }
     }
 }
 
-fn shown(name: &str, value: &str) -> Option<String> {
+fn normalized(name: &str, value: &str) -> Option<String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let value = match name {
         // These headers belong to the connection, not to the answer.
@@ -70,55 +70,64 @@ fn list(headers: &BTreeSet<String>) -> String {
 }
 
 /// Returns a table with a row per answer.
-fn each(rows: &[Row], common: &BTreeSet<String>) -> String {
+fn row_per_answer(rows: &[Row], common: &BTreeSet<String>) -> String {
     let mut text = "| request | response | additional headers |\n|---|---|---|\n".to_owned();
     for row in rows {
-        let further = cell(row.headers.difference(common));
-        text += &format!("| `{}` | {} | {further} |\n", row.asked, row.outcome);
+        let additional = cell(row.headers.difference(common));
+        text += &format!("| `{}` | {} | {additional} |\n", row.request_info, row.outcome);
     }
     text
 }
 
 /// Returns a table with a row per group of equal answers, which is named by a word if there is one for it.
-fn grouped(rows: &[Row], common: &BTreeSet<String>, operations: &[Operation]) -> String {
+fn rows_by_headers(rows: &[Row], common: &BTreeSet<String>, operations: &[Operation]) -> String {
     let mut groups: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
     for row in rows {
-        let further = cell(row.headers.difference(common));
-        groups.entry((&row.outcome, further)).or_default().insert(row.asked.clone());
+        let additional = cell(row.headers.difference(common));
+        groups.entry((&row.outcome, additional)).or_default().insert(row.request_info.clone());
     }
-    let those = |which: fn(&Operation) -> bool| -> BTreeSet<String> {
+    let named_operations = |which: fn(&Operation) -> bool| -> BTreeSet<String> {
         operations.iter().filter(|operation| which(operation)).map(Operation::name).collect()
     };
-    let words = [
-        ("every operation", those(|_| true)),
-        ("every operation that is not public", those(|operation| operation.access != "public")),
-        ("every operation for administrators", those(|operation| operation.access == "administrator")),
-        ("every operation except GET", those(Operation::changes)),
-        ("every operation that reads a body", those(|operation| operation.reads_body)),
+    let group_names = [
+        ("every operation", named_operations(|_| true)),
+        ("every operation that is not public", named_operations(|operation| operation.access != "public")),
+        (
+            "every operation for administrators",
+            named_operations(|operation| operation.access == "administrator"),
+        ),
+        ("every operation except GET", named_operations(Operation::changes)),
+        ("every operation that reads a body", named_operations(|operation| operation.reads_body)),
     ];
     let mut text = "| response | additional headers | for |\n|---|---|---|\n".to_owned();
-    for ((outcome, further), asked) in groups {
-        let word = words.iter().find(|(_, those)| *those == asked);
+    for ((outcome, additional), request_info) in groups {
+        let word = group_names.iter().find(|(_, named_operations)| *named_operations == request_info);
         let to = word.map_or_else(
-            || asked.iter().map(|asked| format!("`{asked}`")).collect::<Vec<_>>().join(", "),
-            |(word, those)| format!("{word} ({})", those.len()),
+            || {
+                request_info
+                    .iter()
+                    .map(|request_info| format!("`{request_info}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            },
+            |(word, named_operations)| format!("{word} ({})", named_operations.len()),
         );
-        text += &format!("| {outcome} | {further} | {to} |\n");
+        text += &format!("| {outcome} | {additional} | {to} |\n");
     }
     text
 }
 
 /// Returns one successful answer of each operation.
-async fn successes(world: &World) -> Vec<Row> {
+async fn successes(fixture: &Fixture) -> Vec<Row> {
     let mut rows = Vec::new();
-    for operation in operations(&world.service).await {
-        rows.push(Row::new(&operation.name(), &world.perform(&operation).await));
+    for operation in operations(&fixture.service).await {
+        rows.push(Row::new(&operation.name(), &fixture.perform(&operation).await));
     }
     rows
 }
 
 /// Returns each operation's answers to invalid requests.
-async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
+async fn refusals(fixture: &Fixture, operations: &[Operation]) -> Vec<Row> {
     let mut rows = Vec::new();
     let methods = |path: &str| -> Vec<&Method> {
         operations
@@ -132,17 +141,17 @@ async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
         Answer::read(format!("{method} {path}"), request).await
     };
     for operation in operations {
-        let (name, path, method) = (operation.name(), operation.path_of_nothing(), &operation.method);
+        let (name, path, method) = (operation.name(), operation.path_of_missing_object(), &operation.method);
         let mut add = |answer: Answer| {
-            assert!(answer.status >= 400, "{}: {}", answer.asked, answer.status);
+            assert!(answer.status >= 400, "{}: {}", answer.request_info, answer.status);
             rows.push(Row::new(&name, &answer));
         };
-        let (admin, anonymous) = (&world.watcher, world.service.anonymous());
+        let (admin, anonymous) = (&fixture.watcher, fixture.service.anonymous());
         if operation.access != "public" {
             add(anonymous.send(method.clone(), &path, None).await);
         }
         if operation.access == "administrator" {
-            add(world.ada.send(method.clone(), &path, None).await);
+            add(fixture.ada.send(method.clone(), &path, None).await);
         }
         add(admin.with("accept", "application/xml").send(method.clone(), &path, None).await);
         if operation.path.contains('{') {
@@ -166,10 +175,10 @@ async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
             let other =
                 [Method::PATCH, Method::PUT].into_iter().find(|other| !served.contains(&other)).unwrap();
             // A CORS preflight request gets the same answer as an unsupported method.
-            let asking = anonymous.with("origin", "https://evil.example");
-            let asking = asking.with("access-control-request-method", method.as_str());
-            let asking = asking.with("access-control-request-headers", "authorization,content-type");
-            for (client, method) in [(admin, other), (&asking, Method::OPTIONS)] {
+            let preflight = anonymous.with("origin", "https://evil.example");
+            let preflight = preflight.with("access-control-request-method", method.as_str());
+            let preflight = preflight.with("access-control-request-headers", "authorization,content-type");
+            for (client, method) in [(admin, other), (&preflight, Method::OPTIONS)] {
                 let answer = client.send(method, &path, None).await.expect(405);
                 rows.push(Row::new(&operation.path, &answer));
             }
@@ -179,11 +188,12 @@ async fn refusals(world: &World, operations: &[Operation]) -> Vec<Row> {
 }
 
 /// Returns alternative forms of the operations' answers, and answers to requests that match no operation.
-async fn others(world: &World, alone: &Service) -> Vec<Row> {
-    let (watcher, anonymous) = (&world.watcher, world.service.anonymous());
+async fn other_answers(fixture: &Fixture, without_clickhouse: &Service) -> Vec<Row> {
+    let (watcher, anonymous) = (&fixture.watcher, fixture.service.anonymous());
     let mut rows = Vec::new();
-    let mut add =
-        |asked: &str, status: u16, answer: Answer| rows.push(Row::new(asked, &answer.expect(status)));
+    let mut add = |request_info: &str, status: u16, answer: Answer| {
+        rows.push(Row::new(request_info, &answer.expect(status)))
+    };
     let lines = watcher.with("accept", "application/x-ndjson");
     add("POST /traces/query, as NDJSON", 200, lines.post("/traces/query", json!({})).await);
     let yaml = watcher.with("accept", "application/yaml");
@@ -203,10 +213,10 @@ async fn others(world: &World, alone: &Service) -> Vec<Row> {
         stale.put("/schema/fields", json!({"fields": []})).await,
     );
     add("PUT /schema/fields, no If-Match", 428, watcher.put("/schema/fields", json!({"fields": []})).await);
-    let admin = alone.admin().await;
+    let admin = without_clickhouse.admin().await;
     add("POST /traces/query, no table bound", 409, admin.post("/traces/query", json!({})).await);
     add("GET /schema/tables, ClickHouse unavailable", 503, admin.get("/schema/tables").await);
-    add("GET /readyz, ClickHouse unavailable", 503, alone.anonymous().get("/readyz").await);
+    add("GET /readyz, ClickHouse unavailable", 503, without_clickhouse.anonymous().get("/readyz").await);
 
     let key = watcher.post("/me/api-keys", json!({"name": "agent"})).await.expect(201).body;
     let agent = anonymous.with_key(key["token"].as_str().unwrap());
@@ -231,15 +241,15 @@ async fn pages(service: &Service) -> Option<Vec<Row>> {
     }
     let client = service.anonymous();
     let mut rows = Vec::new();
-    let mut add = |asked: &str, status: u16, answer: Answer| {
-        rows.push(Row::new(asked, &answer.expect(status)));
+    let mut add = |request_info: &str, status: u16, answer: Answer| {
+        rows.push(Row::new(request_info, &answer.expect(status)));
     };
     let page = client.get("/ui/").await;
     let text = String::from_utf8(page.bytes.clone()).unwrap();
     let script = text.split('"').find(|word| word.starts_with("/ui/assets/")).unwrap();
-    let held = client.with("if-none-match", page.headers["etag"].to_str().unwrap());
+    let cached = client.with("if-none-match", page.headers["etag"].to_str().unwrap());
     add("GET /ui/", 200, page);
-    add("GET /ui/, cached", 304, held.get("/ui/").await);
+    add("GET /ui/, cached", 304, cached.get("/ui/").await);
     add("GET /ui/users/ada", 200, client.get("/ui/users/ada").await);
     add("GET /ui/icon.svg", 200, client.get("/ui/icon.svg").await);
     for encoding in ["identity", "gzip", "br"] {
@@ -250,7 +260,7 @@ async fn pages(service: &Service) -> Option<Vec<Row>> {
 }
 
 /// Returns the redirects to the web application, which the API answers.
-async fn around_pages(service: &Service) -> Vec<Row> {
+async fn redirects(service: &Service) -> Vec<Row> {
     let client = service.anonymous();
     let mut rows = Vec::new();
     for (path, status) in [("/", 308), ("/ui", 308)] {
@@ -260,48 +270,59 @@ async fn around_pages(service: &Service) -> Vec<Row> {
 }
 
 /// Describes the answers over HTTPS: the headers that all have in addition, and the rows that differ otherwise.
-fn over_https(plain: &[Row], https: &[Row]) -> String {
+fn https_differences(plain: &[Row], https: &[Row]) -> String {
     assert_eq!(plain.len(), https.len());
     let mut text = format!("Every response also has `{HTTPS}`.");
-    let mut others = Vec::new();
+    let mut other_answers = Vec::new();
     for (plain, https) in plain.iter().zip(https) {
         let mut expected = plain.headers.clone();
         expected.insert(HTTPS.to_owned());
-        assert_eq!((&plain.asked, &plain.outcome), (&https.asked, &https.outcome));
+        assert_eq!((&plain.request_info, &plain.outcome), (&https.request_info, &https.outcome));
         assert!(https.headers.contains(HTTPS), "{https:?}");
         if https.headers != expected {
-            others.push(format!("| `{}` | {} |\n", https.asked, cell(https.headers.difference(&expected))));
+            other_answers.push(format!(
+                "| `{}` | {} |\n",
+                https.request_info,
+                cell(https.headers.difference(&expected))
+            ));
         }
     }
     text += &format!(
         " All else is the same, except for:\n\n| request | difference |\n|---|---|\n{}",
-        others.concat()
+        other_answers.concat()
     );
     text
 }
 
 /// All answers of one service.
-struct Answers {
+struct AllAnswers {
     operations: Vec<Operation>,
     successes: Vec<Row>,
     refusals: Vec<Row>,
-    others: Vec<Row>,
+    other_answers: Vec<Row>,
     pages: Option<Vec<Row>>,
 }
 
-impl Answers {
-    async fn of(environment: &[(&str, &str)]) -> Self {
-        let (world, alone) = (World::make(environment).await, Service::start_with(environment));
+impl AllAnswers {
+    async fn new(environment: &[(&str, &str)]) -> Self {
+        let (fixture, without_clickhouse) =
+            (Fixture::make(environment).await, Service::start_with(environment));
         // Invalid requests go first: a successful one may remove the resources that they need.
-        let operations = operations(&world.service).await;
-        let refusals = refusals(&world, &operations).await;
-        let mut others = others(&world, &alone).await;
-        others.extend(around_pages(&alone).await);
-        Self { operations, refusals, others, pages: pages(&alone).await, successes: successes(&world).await }
+        let operations = operations(&fixture.service).await;
+        let refusals = refusals(&fixture, &operations).await;
+        let mut other_answers = other_answers(&fixture, &without_clickhouse).await;
+        other_answers.extend(redirects(&without_clickhouse).await);
+        Self {
+            operations,
+            refusals,
+            other_answers,
+            pages: pages(&without_clickhouse).await,
+            successes: successes(&fixture).await,
+        }
     }
 
     fn all(&self) -> Vec<Row> {
-        let api = [&self.successes, &self.refusals, &self.others].into_iter();
+        let api = [&self.successes, &self.refusals, &self.other_answers].into_iter();
         api.chain(&self.pages).flatten().cloned().collect()
     }
 }
@@ -309,8 +330,8 @@ impl Answers {
 #[tokio::test]
 async fn the_committed_headers_are_current() {
     let public = [("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com")];
-    let (plain, https) = tokio::join!(Answers::of(&[]), Answers::of(&public));
-    let of_the_api = [&*plain.successes, &plain.refusals, &plain.others].concat();
+    let (plain, https) = tokio::join!(AllAnswers::new(&[]), AllAnswers::new(&public));
+    let of_the_api = [&*plain.successes, &plain.refusals, &plain.other_answers].concat();
     let everywhere = common(&of_the_api);
     for needed in
         ["content-security-policy: default-src 'none';", "cache-control: no-store", "x-request-id: …"]
@@ -325,21 +346,23 @@ async fn the_committed_headers_are_current() {
         "{}\n### Over https\n\n{}\n### Successes\n\n{}\n### Rejections\n\n{}\n### Other formats, and paths \
          that are not operations\n\n{}",
         list(&everywhere),
-        over_https(&plain.all(), &https.all()),
-        each(&plain.successes, &everywhere),
-        grouped(&plain.refusals, &everywhere, &plain.operations),
-        each(&plain.others, &everywhere),
+        https_differences(&plain.all(), &https.all()),
+        row_per_answer(&plain.successes, &everywhere),
+        rows_by_headers(&plain.refusals, &everywhere, &plain.operations),
+        row_per_answer(&plain.other_answers, &everywhere),
     );
-    let pages = plain.pages.map(|rows| format!("{}\n{}", list(&common(&rows)), each(&rows, &common(&rows))));
+    let pages = plain
+        .pages
+        .map(|rows| format!("{}\n{}", list(&common(&rows)), row_per_answer(&rows, &common(&rows))));
     committed("headers.md", |text| {
-        let text = between(text, "of the API", &api);
+        let text = replace_section(text, "of the API", &api);
         // Without a build of the web application, its part of the document is not checked.
-        pages.map_or(text.clone(), |pages| between(&text, "of pages", &pages))
+        pages.map_or(text.clone(), |pages| replace_section(&text, "of pages", &pages))
     });
 }
 
 /// Returns the text with the part between two markers replaced.
-fn between(text: &str, what: &str, part: &str) -> String {
+fn replace_section(text: &str, what: &str, part: &str) -> String {
     let (begin, end) =
         (format!("<!-- generated: {what} -->\n\n"), format!("\n<!-- end of generated part: {what} -->"));
     let (head, rest) = text.split_once(&begin).unwrap();

@@ -6,17 +6,17 @@ use serde_json::json;
 use crate::support::{Answer, Client, Service};
 
 #[track_caller]
-fn is_secure(answer: &Answer) {
+fn assert_secure_headers(answer: &Answer) {
     let header = |name: &str| answer.headers.get(name).map_or("", |value| value.to_str().unwrap());
     let policy = header("content-security-policy");
-    assert!(policy.contains("default-src 'none'"), "{}: {policy}", answer.asked);
-    assert!(policy.contains("frame-ancestors 'none'"), "{}: {policy}", answer.asked);
-    assert!(policy.contains("base-uri 'none'"), "{}: {policy}", answer.asked);
-    assert!(!policy.contains("unsafe-inline"), "{}: {policy}", answer.asked);
-    assert_eq!(header("x-content-type-options"), "nosniff", "{}", answer.asked);
-    assert_eq!(header("referrer-policy"), "no-referrer", "{}", answer.asked);
-    assert_eq!(header("cache-control"), "no-store", "{}", answer.asked);
-    assert_eq!(header("x-request-id").len(), 32, "{}", answer.asked);
+    assert!(policy.contains("default-src 'none'"), "{}: {policy}", answer.request_info);
+    assert!(policy.contains("frame-ancestors 'none'"), "{}: {policy}", answer.request_info);
+    assert!(policy.contains("base-uri 'none'"), "{}: {policy}", answer.request_info);
+    assert!(!policy.contains("unsafe-inline"), "{}: {policy}", answer.request_info);
+    assert_eq!(header("x-content-type-options"), "nosniff", "{}", answer.request_info);
+    assert_eq!(header("referrer-policy"), "no-referrer", "{}", answer.request_info);
+    assert_eq!(header("cache-control"), "no-store", "{}", answer.request_info);
+    assert_eq!(header("x-request-id").len(), 32, "{}", answer.request_info);
 }
 
 async fn all_kinds_of_answers(admin: &Client, anonymous: &Client) -> Vec<Answer> {
@@ -38,21 +38,21 @@ async fn every_answer_is_secured() {
     let service = Service::start();
     let answers = all_kinds_of_answers(&service.admin().await, &service.anonymous()).await;
     for answer in &answers {
-        is_secure(answer);
-        assert!(!answer.headers.contains_key("strict-transport-security"), "{}", answer.asked);
-        assert!(!answer.headers.contains_key("access-control-allow-origin"), "{}", answer.asked);
+        assert_secure_headers(answer);
+        assert!(!answer.headers.contains_key("strict-transport-security"), "{}", answer.request_info);
+        assert!(!answer.headers.contains_key("access-control-allow-origin"), "{}", answer.request_info);
     }
 }
 
 #[tokio::test]
-async fn over_https_browsers_stay_there() {
+async fn hsts_is_sent_over_https() {
     let service = Service::start_with(&[("TRACEWARDEN_PUBLIC_URL", "https://traces.example.com")]);
     let answer = service.anonymous().get("/healthz").await.expect(200);
     assert!(answer.headers["strict-transport-security"].to_str().unwrap().starts_with("max-age="));
 }
 
 #[tokio::test]
-async fn request_ids_are_ours_and_differ() {
+async fn request_ids_are_generated_and_unique() {
     let service = Service::start();
     let client = service.anonymous().with("x-request-id", "chosen-by-the-client");
     let first = client.get("/healthz").await.expect(200);

@@ -138,8 +138,8 @@ async fn invalid_policies_cannot_be_previewed() {
         .await
         .expect(201)
         .body;
-    let narrowed = admin.with_key(made["token"].as_str().unwrap());
-    narrowed.post("/policies/preview", body.clone()).await.problem(403, "forbidden");
+    let scoped = admin.with_key(made["token"].as_str().unwrap());
+    scoped.post("/policies/preview", body.clone()).await.problem(403, "forbidden");
     let made = admin.post("/me/api-keys", json!({"name": "automation"})).await.expect(201).body;
     let key = admin.with_key(made["token"].as_str().unwrap());
     key.post("/policies/preview", body).await.expect(200);
@@ -296,7 +296,7 @@ async fn advice_does_not_wait_for_previews() {
 }
 
 #[tokio::test]
-async fn a_role_by_itself_stands_or_falls_by_its_own_policies() {
+async fn a_role_in_isolation_depends_only_on_its_own_policies() {
     let store = Store::start();
     store.run("ALTER TABLE otel.otel_traces ADD COLUMN Label String DEFAULT 'open'").await;
     let (service, admin, _ada) = two_teams(&store).await;

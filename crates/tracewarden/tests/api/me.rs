@@ -55,7 +55,7 @@ async fn weak_passwords_are_refused() {
 }
 
 #[tokio::test]
-async fn choosing_a_password_is_not_guessing_one() {
+async fn rejected_new_passwords_do_not_count_as_failed_sign_ins() {
     let service = Service::start();
     let admin = service.admin().await;
     let change = |current: &str, new: &str| json!({"current_password": current, "new_password": new});
@@ -94,7 +94,7 @@ async fn sessions_are_listed_and_ended() {
 }
 
 #[tokio::test]
-async fn sessions_of_others_are_out_of_reach() {
+async fn sessions_of_other_users_are_not_accessible() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;

@@ -47,7 +47,7 @@ async fn last_record(admin: &Client) -> Value {
 }
 
 /// A file with a role and tests of it.
-fn with_tests() -> Value {
+fn model_with_tests() -> Value {
     let field = json!({"map": "SpanAttributes", "name": "team", "type": "string", "column_type": "String",
         "source": "map_key", "filterable": true, "policy": true});
     json!({
@@ -88,11 +88,11 @@ async fn a_fresh_service_has_a_file_and_a_history() {
 }
 
 #[tokio::test]
-async fn a_file_is_applied_and_comes_back_as_it_is() {
+async fn an_applied_file_is_exported_unchanged() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
-    let plan = admin.post("/schema/plan", with_tests()).await.expect(200).body;
+    let plan = admin.post("/schema/plan", model_with_tests()).await.expect(200).body;
     assert_eq!(plan["tests"], json!({"passed": 1, "failed": []}), "{plan}");
     let kinds: Vec<(&str, &str)> = plan["changes"]
         .as_array()
@@ -105,7 +105,8 @@ async fn a_file_is_applied_and_comes_back_as_it_is() {
     assert_eq!(admin.get("/schema").await.expect(200).body["binding"], Value::Null);
 
     let if_match = format!("\"{}\"", plan["version"]);
-    let imported = admin.with("if-match", &if_match).put("/schema/import", with_tests()).await.expect(200);
+    let imported =
+        admin.with("if-match", &if_match).put("/schema/import", model_with_tests()).await.expect(200);
     assert_eq!(imported.body["changes"], plan["changes"]);
     assert_eq!(imported.body["version"], plan["version"].as_u64().unwrap() + 1);
     let tag = imported.headers["etag"].to_str().unwrap().to_owned();
@@ -209,8 +210,8 @@ async fn a_plan_says_what_users_gain_and_lose() {
     let impact = &plan["impact"];
     assert_eq!((&impact["sampled"], &impact["among"]), (&json!(false), &json!("all")), "{plan}");
     let users = impact["users"].as_array().unwrap();
-    let told = (&users[0]["username"], &users[0]["gained"], &users[0]["lost"], &users[0]["unchanged"]);
-    assert_eq!((users.len(), told), (1, (&json!("ada"), &json!(1), &json!(1), &json!(0))), "{plan}");
+    let reported = (&users[0]["username"], &users[0]["gained"], &users[0]["lost"], &users[0]["unchanged"]);
+    assert_eq!((users.len(), reported), (1, (&json!("ada"), &json!(1), &json!(1), &json!(0))), "{plan}");
     // The administrator may see neither trace.
     assert_eq!((&users[0]["gained_ids"], &users[0]["lost_ids"]), (&json!([]), &json!([])), "{plan}");
     let record = last_record(&admin).await;
@@ -266,7 +267,7 @@ async fn policies_compile_under_the_model_that_comes_with_them() {
 }
 
 #[tokio::test]
-async fn changes_are_guarded_by_the_number_of_the_last() {
+async fn changes_require_the_current_version() {
     let service = Service::start();
     let admin = service.admin().await;
     let (mut file, change) = export(&admin).await;
@@ -315,11 +316,11 @@ async fn one_of_several_concurrent_imports_succeeds() {
 }
 
 #[tokio::test]
-async fn tests_of_the_file_keep_a_wrong_one_out() {
+async fn a_file_with_failing_tests_is_rejected() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
-    let mut file = with_tests();
+    let mut file = model_with_tests();
     file["roles"][0]["policies"][1]["expression"] = json!("SpanAttributes[\"team\"] != user.attributes.team");
     let plan = admin.post("/schema/plan", file.clone()).await.expect(200).body;
     let failed = &plan["tests"]["failed"][0];
@@ -354,7 +355,7 @@ async fn tests_of_the_file_keep_a_wrong_one_out() {
         ),
         ("/tests", json!([]), ""),
     ] {
-        let mut file = with_tests();
+        let mut file = model_with_tests();
         *file.pointer_mut(member).unwrap() = value;
         let refused = import(&admin, &file).await.problem(422, "invalid_value");
         assert_eq!(refused.first_error()["pointer"], pointer, "{}", refused.body);
@@ -369,11 +370,11 @@ async fn tests_of_the_file_keep_a_wrong_one_out() {
 
 /// The test writes an invalid policy directly to the database, as another program might. The API would reject it.
 #[tokio::test]
-async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed() {
+async fn an_already_broken_policy_does_not_block_other_changes() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
-    let mut file = with_tests();
+    let mut file = model_with_tests();
     let policy = |title: &str, expression: &str| json!({"title": title, "expression": expression});
     let red = policy("Red", "SpanAttributes[\"team\"] == \"red\"");
     file["roles"]
@@ -443,8 +444,8 @@ async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed()
         .iter()
         .map(|error| error["pointer"].as_str().unwrap())
         .collect();
-    let told = [0, 1].map(|number| format!("/roles/{blue}/policies/{number}/expression"));
-    assert_eq!(pointers, told, "not of the policy that was broken before");
+    let reported = [0, 1].map(|number| format!("/roles/{blue}/policies/{number}/expression"));
+    assert_eq!(pointers, reported, "not of the policy that was broken before");
     // Once the policy is corrected, there is no note left.
     let (mut file, _) = export(&admin).await;
     file["roles"][red_at]["policies"][0] = red;
@@ -453,7 +454,7 @@ async fn a_policy_that_is_broken_already_keeps_nothing_else_from_being_changed()
 
 /// Display columns do not affect which traces a user may read.
 #[tokio::test]
-async fn a_plan_of_another_display_column_says_that_and_still_compares() {
+async fn a_plan_with_a_changed_display_column_still_compares_access() {
     let store = Store::start();
     let (_service, admin, _ada) = two_teams(&store).await;
     let (mut file, _) = export(&admin).await;
@@ -507,7 +508,7 @@ async fn a_plan_of_another_display_column_says_that_and_still_compares() {
 }
 
 #[tokio::test]
-async fn a_file_of_roles_is_applied_while_the_trace_store_is_away() {
+async fn roles_are_imported_while_clickhouse_is_unavailable() {
     let mut store = Store::start();
     let (_service, admin) = bound_service(&store, &[]).await;
     store.kill();

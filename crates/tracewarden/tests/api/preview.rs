@@ -13,7 +13,7 @@ async fn visible(client: &Client) -> Value {
 }
 
 #[tokio::test]
-async fn access_to_traces_follows_the_preview_and_nothing_else_does() {
+async fn only_access_to_traces_follows_the_preview() {
     let store = Store::start();
     let (service, admin, ada) = two_teams(&store).await;
     let own = json!({"policies": [{"title": "Own", "expression": "SpanAttributes[\"team\"] == user.attributes.team"}]});

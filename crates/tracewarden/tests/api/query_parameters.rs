@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use crate::every_operation::{World, operations};
+use crate::every_operation::{Fixture, operations};
 use crate::support::{Answer, Service};
 
 /// Probes and load balancers add their own parameters.
 const ANY_QUERY: [&str; 2] = ["GET /healthz", "GET /readyz"];
 
 #[tokio::test]
-async fn an_unknown_parameter_is_refused_everywhere_and_nothing_is_done() {
-    let world = World::make(&[]).await;
-    let operations = operations(&world.service).await;
-    let document = world.service.anonymous().get("/openapi.json").await.expect(200).body;
-    let before = world.kept().await.0;
+async fn unknown_parameters_are_rejected_without_effect() {
+    let fixture = Fixture::make(&[]).await;
+    let operations = operations(&fixture.service).await;
+    let document = fixture.service.anonymous().get("/openapi.json").await.expect(200).body;
+    let before = fixture.stored_data().await.0;
     let mut repeated = 0;
     for operation in &operations {
         let name = operation.name();
-        let client = world.client(operation).await;
-        let (path, body) = world.asked(operation);
+        let client = fixture.client(operation).await;
+        let (path, body) = fixture.request_info(operation);
         let join = if path.contains('?') { '&' } else { '?' };
         let ask = async |query: &str| -> Answer {
             client.send(operation.method.clone(), &format!("{path}{join}{query}"), body.clone()).await
@@ -45,7 +45,7 @@ async fn an_unknown_parameter_is_refused_everywhere_and_nothing_is_done() {
         }
     }
     assert!(repeated >= 10, "{repeated}");
-    let (mut before, mut after) = (before, world.kept().await.0);
+    let (mut before, mut after) = (before, fixture.stored_data().await.0);
     // Tables that also change because of this test's sessions and the audit records of rejected requests.
     for table in ["sessions", "audit", "users", "throttles", "api_keys"] {
         before.remove(table);

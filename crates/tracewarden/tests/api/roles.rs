@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::Service;
 
 #[tokio::test]
-async fn a_role_is_made_and_replaced() {
+async fn a_role_is_created_and_replaced() {
     let service = Service::start();
     let admin = service.admin().await;
     let policies = json!({"policies": [{"title": "All", "expression": "true", "description": "for now"}]});
@@ -36,7 +36,7 @@ async fn a_role_is_made_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_tag_never_stands_for_a_role_that_its_holder_did_not_see() {
+async fn etags_are_never_reused() {
     let service = Service::start();
     let admin = service.admin().await;
     let policies = json!({"policies": [{"title": "All", "expression": "true"}]});
@@ -58,7 +58,7 @@ async fn a_tag_never_stands_for_a_role_that_its_holder_did_not_see() {
 }
 
 #[tokio::test]
-async fn any_tag_means_a_role_that_exists() {
+async fn if_match_any_requires_an_existing_role() {
     let service = Service::start();
     let admin = service.admin().await;
     let any = admin.with("if-match", "*");
@@ -72,7 +72,7 @@ async fn any_tag_means_a_role_that_exists() {
 }
 
 #[tokio::test]
-async fn a_role_lists_its_members_and_leaves_them() {
+async fn a_role_lists_its_members_and_is_removed_from_them() {
     let service = Service::start();
     let admin = service.admin().await;
     let policies = json!({"policies": [{"title": "All", "expression": "true"}]});

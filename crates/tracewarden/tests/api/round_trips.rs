@@ -23,7 +23,7 @@ const ROUND_TRIPS: [(&str, &str, &str); 8] = [
 ];
 
 /// Operations that accept no document from a read.
-const OTHERS: [&str; 11] = [
+const WITHOUT_ROUND_TRIP: [&str; 11] = [
     "POST /login",
     "POST /logout",
     "POST /me/password",
@@ -47,7 +47,7 @@ fn method(operation: &str) -> Method {
 }
 
 /// Removes members that change on every write.
-fn lasting(mut answer: Value) -> Value {
+fn without_versions(mut answer: Value) -> Value {
     for member in ["revision", "version", "updated_at"] {
         if let Some(members) = answer.as_object_mut() {
             members.remove(member);
@@ -56,7 +56,7 @@ fn lasting(mut answer: Value) -> Value {
     answer
 }
 
-async fn world(store: &Store) -> (Service, Client) {
+async fn fixture(store: &Store) -> (Service, Client) {
     let (service, admin) = bound_service(store, &[]).await;
     admin.put("/roles/Blue", blue_policies()).await.expect(201);
     let ada = json!({"username": "ada", "roles": ["Blue"], "attributes": {"team": "blue", "teams": ["a", "b"], "on": true}});
@@ -70,7 +70,8 @@ async fn world(store: &Store) -> (Service, Client) {
 #[tokio::test]
 async fn every_operation_that_takes_a_document_is_known() {
     let service = Service::start();
-    let known: BTreeSet<&str> = ROUND_TRIPS.iter().map(|(operation, ..)| *operation).chain(OTHERS).collect();
+    let known: BTreeSet<&str> =
+        ROUND_TRIPS.iter().map(|(operation, ..)| *operation).chain(WITHOUT_ROUND_TRIP).collect();
     let changing = operations(&service)
         .await
         .into_iter()
@@ -82,10 +83,10 @@ async fn every_operation_that_takes_a_document_is_known() {
 #[tokio::test]
 async fn responses_can_be_sent_back() {
     let store = Store::start();
-    let (_service, admin) = world(&store).await;
-    for (operation, read, place) in ROUND_TRIPS {
+    let (_service, admin) = fixture(&store).await;
+    for (operation, read, json_pointer) in ROUND_TRIPS {
         let answer = admin.get(&path(read)).await.expect(200);
-        let document = answer.body.pointer(place).unwrap().clone();
+        let document = answer.body.pointer(json_pointer).unwrap().clone();
         assert!(document.is_object(), "{read}: {document}");
         let made = method(operation) == Method::POST;
         if operation == "POST /users" {
@@ -116,8 +117,8 @@ async fn responses_can_be_sent_back() {
             }
         } else {
             let after = admin.get(&path(read)).await.expect(200).body;
-            let after = after.pointer(place).unwrap().clone();
-            assert_eq!(lasting(after), lasting(document.clone()), "{operation}");
+            let after = after.pointer(json_pointer).unwrap().clone();
+            assert_eq!(without_versions(after), without_versions(document.clone()), "{operation}");
         }
         // Unknown members are still rejected.
         let mut unknown = document;
@@ -163,21 +164,24 @@ fn read_only(document: &Value, schema: &Value) -> BTreeSet<String> {
 #[tokio::test]
 async fn read_only_members_are_ignored() {
     let store = Store::start();
-    let (service, admin) = world(&store).await;
+    let (service, admin) = fixture(&store).await;
     let document = service.anonymous().get("/openapi.json").await.expect(200).body;
     let mut marked = 0;
-    for (operation, read, place) in ROUND_TRIPS {
+    for (operation, read, json_pointer) in ROUND_TRIPS {
         let (verb, at) = operation.split_once(' ').unwrap();
         let (_, source) = read.split_once(' ').unwrap();
         let request = &document["paths"][at][verb.to_lowercase()]["requestBody"]["content"]["application/json"]
             ["schema"];
         let ignored = read_only(&document, request);
-        let answered =
+        let response_schema =
             &document["paths"][source]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
-        let list = place.split('/').nth(1).filter(|_| place.ends_with(|last: char| last.is_ascii_digit()));
-        let mut told = read_only(&document, answered);
+        let list = json_pointer
+            .split('/')
+            .nth(1)
+            .filter(|_| json_pointer.ends_with(|last: char| last.is_ascii_digit()));
+        let mut expected = read_only(&document, response_schema);
         if let Some(list) = list {
-            told = told
+            expected = expected
                 .iter()
                 .filter_map(|name| name.strip_prefix(&format!("{list}/")))
                 .map(str::to_owned)
@@ -185,14 +189,14 @@ async fn read_only_members_are_ignored() {
         }
         // A user's id identifies the user in a change; for a new user it is ignored.
         if operation == "POST /users" {
-            told.insert("id".to_owned());
+            expected.insert("id".to_owned());
         }
-        if place != "/binding" {
-            assert_eq!(ignored, told, "{operation}");
+        if json_pointer != "/binding" {
+            assert_eq!(ignored, expected, "{operation}");
         }
         marked += ignored.len();
         // Read-only members are ignored whatever their value.
-        let document = admin.get(&path(read)).await.expect(200).body.pointer(place).unwrap().clone();
+        let document = admin.get(&path(read)).await.expect(200).body.pointer(json_pointer).unwrap().clone();
         for name in &ignored {
             for nonsense in [json!({"a": [1, null]}), json!(null), json!("x")] {
                 let mut sent = document.clone();
@@ -219,9 +223,9 @@ async fn read_only_members_are_ignored() {
 }
 
 #[tokio::test]
-async fn a_document_names_what_it_replaces() {
+async fn a_document_must_name_the_object_that_it_replaces() {
     let store = Store::start();
-    let (_service, admin) = world(&store).await;
+    let (_service, admin) = fixture(&store).await;
     let pointer =
         |answer: crate::support::Answer| answer.first_error()["pointer"].as_str().unwrap().to_owned();
 
@@ -281,6 +285,6 @@ async fn a_document_names_what_it_replaces() {
         assert_eq!(pointer(refused), format!("/{member}"));
     }
     assert_eq!(admin.get("/me").await.expect(200).body["preview"], preview);
-    let kept_out = json!({"username": "eve", "disabled": true});
-    assert_eq!(admin.post("/users", kept_out).await.expect(201).body["disabled"], true);
+    let excluded = json!({"username": "eve", "disabled": true});
+    assert_eq!(admin.post("/users", excluded).await.expect(201).body["disabled"], true);
 }

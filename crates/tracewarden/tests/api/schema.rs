@@ -64,7 +64,7 @@ async fn the_version_guards_against_lost_updates() {
 }
 
 #[tokio::test]
-async fn a_field_that_no_policy_can_name_is_no_policy_input() {
+async fn fields_without_a_policy_name_are_not_usable_in_policies() {
     let store = Store::start();
     let columns = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
         `user` Map(String, String), `in` String, `http-status` String, `Events.Name` String, Fine Map(String, String)";
@@ -102,7 +102,7 @@ async fn a_field_that_no_policy_can_name_is_no_policy_input() {
 }
 
 #[tokio::test]
-async fn any_version_means_a_bound_table() {
+async fn if_match_any_requires_a_bound_table() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
@@ -146,7 +146,7 @@ async fn bindings_and_fields_that_cannot_work_are_refused() {
 }
 
 #[tokio::test]
-async fn fields_in_use_by_a_policy_stay() {
+async fn fields_used_by_a_policy_cannot_be_removed() {
     let store = Store::start();
     let (_service, admin) = bound_service(&store, &[]).await;
     let policies =

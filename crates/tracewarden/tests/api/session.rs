@@ -34,7 +34,7 @@ async fn over_https_the_cookie_is_bound_to_the_host() {
 }
 
 #[tokio::test]
-async fn unknown_wrong_and_disabled_are_one_answer() {
+async fn unknown_wrong_and_disabled_get_the_same_answer() {
     let service = Service::start();
     let admin = service.admin().await;
     service.user(&admin, "ada", &[]).await;

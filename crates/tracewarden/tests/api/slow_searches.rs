@@ -78,9 +78,9 @@ fn request_id(response: &Response) -> String {
 
 /// Returns the answer of a request that ran until its time limit. A query that ClickHouse estimates as too slow has the
 /// same code, but fails earlier.
-async fn stopped(asked: impl Future<Output = Answer>) -> Answer {
+async fn expect_timeout(pending_answer: impl Future<Output = Answer>) -> Answer {
     let begun = Instant::now();
-    let answer = asked.await.problem(504, "query_timeout");
+    let answer = pending_answer.await.problem(504, "query_timeout");
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}: {}", begun.elapsed(), answer.body);
     answer
 }
@@ -91,22 +91,24 @@ async fn a_search_that_takes_too_long_says_what_to_do() {
     insert(&store, 10).await;
     let (mut service, admin, ada) =
         behind_view(&store, ENDLESS, &[("TRACEWARDEN_QUERY_TIMEOUT", "1s")]).await;
-    let problem = stopped(ada.post("/traces/query", json!({}))).await;
+    let problem = expect_timeout(ada.post("/traces/query", json!({}))).await;
     let advice = |body: &Value| body["detail"].as_str().unwrap().to_owned();
-    let told = advice(&problem.body);
+    let message = advice(&problem.body);
     for text in ["24 hours from 20", "narrow the window", "TRACEWARDEN_QUERY_TIMEOUT", "GET /schema/ddl"] {
-        assert!(told.contains(text), "{told}");
+        assert!(message.contains(text), "{message}");
     }
-    assert!(!told.contains("SELECT") && !told.contains("DB::"), "{told}");
+    assert!(!message.contains("SELECT") && !message.contains("DB::"), "{message}");
     let record = last_read(&admin).await;
     assert_eq!((&record["outcome"], &record["detail"]["code"]), (&json!("failed"), &json!("query_timeout")));
     let trace = format!("/traces/{}", "1".repeat(32));
-    let (of_one, of_values) =
-        tokio::join!(stopped(ada.get(&trace)), stopped(ada.get("/filter/values?ref=ServiceName")));
+    let (of_one, of_values) = tokio::join!(
+        expect_timeout(ada.get(&trace)),
+        expect_timeout(ada.get("/filter/values?ref=ServiceName"))
+    );
     assert!(!advice(&of_one.body).contains("24 hours"), "{}", of_one.body);
     assert!(advice(&of_values.body).contains("24 hours"), "{}", of_values.body);
     admin.put("/me/preview", json!({"roles": ["blue"]})).await.expect(200);
-    let to_admin = stopped(admin.post("/traces/query", json!({}))).await;
+    let to_admin = expect_timeout(admin.post("/traces/query", json!({}))).await;
     assert!(!advice(&to_admin.body).contains("an administrator can"), "{}", to_admin.body);
     admin.delete("/me/preview").await.expect(204);
 
@@ -141,7 +143,7 @@ async fn a_search_that_takes_too_long_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn other_limits_are_told_apart() {
+async fn other_limits_are_distinguished() {
     let store = Store::start();
     insert(&store, 10).await;
     // Evaluated before the statement begins, with more memory than allowed.

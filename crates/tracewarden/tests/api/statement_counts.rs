@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection as _};
 
-use crate::every_operation::{World, operations};
+use crate::every_operation::{Fixture, operations};
 use crate::support::Client;
 use crate::support::store::blue_policies;
 
@@ -21,7 +21,7 @@ async fn statements(metrics: &Client) -> u64 {
 }
 
 /// Returns the same number once no background statements are running.
-async fn settled(metrics: &Client) -> u64 {
+async fn wait_until_idle(metrics: &Client) -> u64 {
     let mut seen = statements(metrics).await;
     loop {
         tokio::task::yield_now().await;
@@ -33,20 +33,20 @@ async fn settled(metrics: &Client) -> u64 {
     }
 }
 
-/// Creates a [`World`] with this many additional users, roles, model changes, sessions and API keys.
-async fn world_with(count: usize) -> World {
+/// Creates a [`Fixture`] with this many additional users, roles, model changes, sessions and API keys.
+async fn fixture_with(count: usize) -> Fixture {
     // One user sends all requests.
     let environment = [
         ("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0"),
         ("TRACEWARDEN_MAX_QUERIES_PER_USER", "100"),
         ("TRACEWARDEN_SESSION_IDLE", "30d"),
     ];
-    let world = World::make(&environment).await;
+    let fixture = Fixture::make(&environment).await;
     for number in 0..count {
-        world.admin.put(&format!("/roles/many{number}"), blue_policies()).await.expect(201);
+        fixture.admin.put(&format!("/roles/many{number}"), blue_policies()).await.expect(201);
     }
     sqlx::any::install_default_drivers();
-    let mut database = sqlx::AnyConnection::connect(&world.service.database_url()).await.unwrap();
+    let mut database = sqlx::AnyConnection::connect(&fixture.service.database_url()).await.unwrap();
     let numbers = format!(
         "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < {count})"
     );
@@ -71,13 +71,13 @@ async fn world_with(count: usize) -> World {
         let done = sqlx::query(AssertSqlSafe(statement)).execute(&mut database).await.unwrap();
         assert!(done.rows_affected() >= count as u64, "{copy}");
     }
-    world
+    fixture
 }
 
 /// Returns the number of statements of each operation, and of some further requests.
-async fn counted(count: usize) -> BTreeMap<String, u64> {
-    let world = world_with(count).await;
-    let log = world.service.log();
+async fn count_statements(count: usize) -> BTreeMap<String, u64> {
+    let fixture = fixture_with(count).await;
+    let log = fixture.service.log();
     let metrics = Client::new(log.split_once("metrics on ").unwrap().1.split("/metrics").next().unwrap());
     let mut counts = BTreeMap::new();
     let all_roles: Vec<String> = (0..count).map(|number| format!("many{number}")).collect();
@@ -95,16 +95,16 @@ async fn counted(count: usize) -> BTreeMap<String, u64> {
     ];
     for (method, path, body) in more {
         let before = statements(&metrics).await;
-        let answer = world.admin.send(method.parse().unwrap(), path, body).await;
+        let answer = fixture.admin.send(method.parse().unwrap(), path, body).await;
         assert!((200..300).contains(&answer.status), "{method} {path}: {}", answer.body);
         counts.insert(format!("{method} {path}"), statements(&metrics).await - before);
     }
-    for operation in operations(&world.service).await {
-        let client = world.client(&operation).await;
+    for operation in operations(&fixture.service).await {
+        let client = fixture.client(&operation).await;
         // The last use of a session is recorded in the background, once a minute.
         client.get("/me").await;
-        let before = settled(&metrics).await;
-        let answer = world.ask(&client, &operation).await;
+        let before = wait_until_idle(&metrics).await;
+        let answer = fixture.ask(&client, &operation).await;
         assert!((200..300).contains(&answer.status), "{}: {}", operation.name(), answer.body);
         counts.insert(operation.name(), statements(&metrics).await - before);
     }
@@ -113,7 +113,7 @@ async fn counted(count: usize) -> BTreeMap<String, u64> {
 
 #[tokio::test]
 async fn no_request_sends_more_statements_where_there_are_more_rows() {
-    let (few, many) = (counted(FEW).await, counted(MANY).await);
+    let (few, many) = (count_statements(FEW).await, count_statements(MANY).await);
     assert!(few.len() >= 60, "{few:?}");
     // Fewer are possible: an operation that reaches its time limit does not process the last users.
     let more: Vec<_> = few.iter().filter(|(name, count)| many[*name] > **count).collect();

@@ -101,11 +101,11 @@ async fn answers_that_do_not_finish_in_time_are_aborted() {
     let ada = ada.at(&service);
     let mut response = begin(&ada).await;
     assert!(response.chunk().await.unwrap().is_some());
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     assert!(Command::new("kill").args(["-TERM", &service.id().to_string()]).status().unwrap().success());
     assert!(service.wait().success());
     // The grace period, and the time to write the audit records.
-    let took = told.elapsed();
+    let took = signalled_at.elapsed();
     assert!((Duration::from_secs(1)..Duration::from_secs(15)).contains(&took), "{took:?}");
     assert!(finish(response).await.is_err());
 }

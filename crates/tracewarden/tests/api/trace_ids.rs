@@ -6,7 +6,7 @@ use crate::support::Client;
 use crate::support::store::{Store, two_teams};
 
 const ID: &str = "0af7651916cd43dd8448eb211c80319c";
-const CLOSED: &str = "0bf7651916cd43dd8448eb211c80319c";
+const FORBIDDEN_ID: &str = "0bf7651916cd43dd8448eb211c80319c";
 const SHORT: &str = "00f067aa0ba902b7";
 const UPPER: &str = "AB-1";
 
@@ -50,34 +50,46 @@ fn notations(id: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_notation_of_an_id_names_its_trace() {
+async fn every_notation_of_an_id_finds_its_trace() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     insert(&store, "blue", &[ID, SHORT, UPPER]).await;
-    insert(&store, "red", &[CLOSED]).await;
-    for asked in notations(ID) {
-        assert_eq!(found(&ada, &asked).await.as_deref(), Some(ID), "{asked}");
-        let told = ada.get(&format!("/traces/{asked}/explain")).await.expect(200).body;
-        assert_eq!((&told["trace_id"], &told["spans"]), (&json!(ID), &json!(2)), "{asked}");
-        let told = admin.get(&format!("/traces/{asked}/explain?user=ada")).await.expect(200).body;
-        assert_eq!((&told["trace_id"], &told["visible"]), (&json!(ID), &json!(true)), "{asked}");
-        let told = admin.get(&format!("/traces/{asked}/viewers")).await.expect(200).body;
-        assert_eq!((&told["trace_id"], &told["spans"]), (&json!(ID), &json!(2)), "{asked}");
-        assert_eq!(told["viewers"][0]["username"], "ada", "{asked}");
+    insert(&store, "red", &[FORBIDDEN_ID]).await;
+    for notation in notations(ID) {
+        assert_eq!(found(&ada, &notation).await.as_deref(), Some(ID), "{notation}");
+        let explanation = ada.get(&format!("/traces/{notation}/explain")).await.expect(200).body;
+        assert_eq!((&explanation["trace_id"], &explanation["spans"]), (&json!(ID), &json!(2)), "{notation}");
+        let explanation = admin.get(&format!("/traces/{notation}/explain?user=ada")).await.expect(200).body;
+        assert_eq!(
+            (&explanation["trace_id"], &explanation["visible"]),
+            (&json!(ID), &json!(true)),
+            "{notation}"
+        );
+        let explanation = admin.get(&format!("/traces/{notation}/viewers")).await.expect(200).body;
+        assert_eq!((&explanation["trace_id"], &explanation["spans"]), (&json!(ID), &json!(2)), "{notation}");
+        assert_eq!(explanation["viewers"][0]["username"], "ada", "{notation}");
     }
     // 64-bit ids, converted to 128 bits and back.
-    for asked in [format!("{SHORT:0>32}"), SHORT[2..].to_owned(), SHORT.to_uppercase()] {
-        assert_eq!(found(&ada, &asked).await.as_deref(), Some(SHORT), "{asked}");
+    for notation in [format!("{SHORT:0>32}"), SHORT[2..].to_owned(), SHORT.to_uppercase()] {
+        assert_eq!(found(&ada, &notation).await.as_deref(), Some(SHORT), "{notation}");
     }
     // An id that is not a number has no other notation; a trace without access stays inaccessible in every notation.
-    for asked in ["AB-1", "ab1", "ab-1"] {
-        assert_eq!(found(&ada, asked).await.as_deref(), (asked == "AB-1").then_some(UPPER), "{asked}");
+    for notation in ["AB-1", "ab1", "ab-1"] {
+        assert_eq!(
+            found(&ada, notation).await.as_deref(),
+            (notation == "AB-1").then_some(UPPER),
+            "{notation}"
+        );
     }
-    for asked in notations(CLOSED) {
-        assert_eq!(found(&ada, &asked).await, None, "{asked}");
-        ada.get(&format!("/traces/{asked}/explain")).await.problem(404, "trace_not_found");
-        let told = admin.get(&format!("/traces/{asked}/explain?user=ada")).await.expect(200).body;
-        assert_eq!((&told["trace_id"], &told["visible"]), (&json!(CLOSED), &json!(false)), "{asked}");
+    for notation in notations(FORBIDDEN_ID) {
+        assert_eq!(found(&ada, &notation).await, None, "{notation}");
+        ada.get(&format!("/traces/{notation}/explain")).await.problem(404, "trace_not_found");
+        let explanation = admin.get(&format!("/traces/{notation}/explain?user=ada")).await.expect(200).body;
+        assert_eq!(
+            (&explanation["trace_id"], &explanation["visible"]),
+            (&json!(FORBIDDEN_ID), &json!(false)),
+            "{notation}"
+        );
     }
 }
 
@@ -99,8 +111,8 @@ async fn an_exact_visible_trace_wins() {
     assert_eq!(found(&ada, &upper).await.as_deref(), Some(ID));
     assert_eq!(found(&ada, ID).await.as_deref(), Some(ID));
     // An administrator, who may ask about any trace, gets exactly the one named.
-    let told = admin.get(&format!("/traces/{upper}/viewers")).await.expect(200).body;
-    assert_eq!((&told["trace_id"], &told["viewers"]), (&json!(upper), &json!([])));
+    let explanation = admin.get(&format!("/traces/{upper}/viewers")).await.expect(200).body;
+    assert_eq!((&explanation["trace_id"], &explanation["viewers"]), (&json!(upper), &json!([])));
 }
 
 #[tokio::test]
@@ -108,13 +120,13 @@ async fn the_record_names_the_requested_and_the_found_id() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     insert(&store, "blue", &[ID]).await;
-    insert(&store, "red", &[CLOSED]).await;
-    let (asked, closed) = (ID.to_uppercase(), CLOSED.to_uppercase());
-    for id in [&asked, ID, &closed] {
+    insert(&store, "red", &[FORBIDDEN_ID]).await;
+    let (notation, forbidden) = (ID.to_uppercase(), FORBIDDEN_ID.to_uppercase());
+    for id in [&notation, ID, &forbidden] {
         ada.get(&format!("/traces/{id}")).await;
     }
     let records = admin.get("/audit?action=traces.get").await.expect(200).body["records"].clone();
-    let said: Vec<(&Value, &Value, &Value)> = records
+    let targets: Vec<(&Value, &Value, &Value)> = records
         .as_array()
         .unwrap()
         .iter()
@@ -122,11 +134,11 @@ async fn the_record_names_the_requested_and_the_found_id() {
         .collect();
     let none = &Value::Null;
     assert_eq!(
-        said,
+        targets,
         [
-            (&json!(closed), &json!("not_found"), none),
+            (&json!(forbidden), &json!("not_found"), none),
             (&json!(ID), &json!("success"), none),
-            (&json!(asked), &json!("success"), &json!(ID)),
+            (&json!(notation), &json!("success"), &json!(ID)),
         ]
     );
 }

@@ -32,7 +32,7 @@ async fn a_page_has_schema_spans_and_cursor() {
 }
 
 #[tokio::test]
-async fn the_same_page_comes_as_lines() {
+async fn the_same_page_is_available_as_ndjson() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let lines = ada.with("accept", "application/x-ndjson");
@@ -49,7 +49,7 @@ async fn the_same_page_comes_as_lines() {
 }
 
 #[tokio::test]
-async fn other_views_are_short() {
+async fn the_ids_and_summary_views_omit_spans() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let ids = ada.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
@@ -85,7 +85,7 @@ async fn compressed_pages_are_the_same_pages() {
 }
 
 #[tokio::test]
-async fn absent_and_forbidden_are_one_answer() {
+async fn absent_and_forbidden_get_the_same_answer() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     assert_eq!(

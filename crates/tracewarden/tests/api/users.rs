@@ -43,7 +43,7 @@ async fn names_that_look_the_same_are_refused() {
     let admin = service.admin().await;
     admin.post("/users", json!({"username": "zo\u{EB}"})).await.expect(201);
     admin.post("/users", json!({"username": "ZO\u{CB}"})).await.problem(409, "conflict");
-    for (name, told) in [
+    for (name, expected) in [
         ("zoe\u{308}", "normal form C"),
         ("zo\u{AD}e", "U+00AD"),
         ("\u{3164}", "U+3164"),
@@ -57,7 +57,7 @@ async fn names_that_look_the_same_are_refused() {
         let answer = admin.post("/users", json!({"username": name})).await.problem(422, "invalid_value");
         let error = answer.first_error();
         assert_eq!(error["pointer"], "/username", "{name:?}");
-        assert!(error["detail"].as_str().unwrap().contains(told), "{name:?}: {error}");
+        assert!(error["detail"].as_str().unwrap().contains(expected), "{name:?}: {error}");
     }
     let users = admin.get("/users").await.expect(200).body["users"].as_array().unwrap().len();
     assert_eq!(users, 2);
@@ -76,7 +76,7 @@ async fn an_unknown_role_is_refused() {
 }
 
 #[tokio::test]
-async fn changes_hold_at_the_next_request() {
+async fn changes_take_effect_at_the_next_request() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;
@@ -187,7 +187,7 @@ async fn sessions_and_keys_of_a_user_are_listed_and_ended() {
 }
 
 #[tokio::test]
-async fn access_is_what_applies_now() {
+async fn access_lists_the_current_policies() {
     let service = Service::start();
     let admin = service.admin().await;
     let policies = json!({"policies": [{"title": "All", "expression": "true"}]});

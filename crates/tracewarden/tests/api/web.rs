@@ -27,7 +27,7 @@ fn script(page: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn the_root_leads_to_the_application() {
+async fn the_root_redirects_to_the_application() {
     let service = Service::start();
     for path in ["/", "/ui"] {
         let answer = service.anonymous().get(path).await.expect(308);
@@ -36,7 +36,7 @@ async fn the_root_leads_to_the_application() {
 }
 
 #[tokio::test]
-async fn addresses_within_the_application_are_the_page() {
+async fn paths_of_the_application_return_its_page() {
     let service = Service::start();
     let browser = service.anonymous().with("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
     for path in
@@ -100,12 +100,13 @@ async fn files_are_sent_as_they_are_stored() {
     tags.sort_unstable();
     tags.dedup();
     assert_eq!(tags.len(), 3);
-    let held = anonymous.with("if-none-match", header(&page, "etag")).get("/ui/traces").await.expect(304);
-    assert!(held.bytes.is_empty());
+    let not_modified =
+        anonymous.with("if-none-match", header(&page, "etag")).get("/ui/traces").await.expect(304);
+    assert!(not_modified.bytes.is_empty());
 }
 
 #[tokio::test]
-async fn the_application_is_read_and_nothing_else() {
+async fn only_reads_of_the_application_are_allowed() {
     let service = Service::start();
     let anonymous = service.anonymous();
     for path in ["/", "/ui", "/ui/", "/ui/traces"] {

@@ -11,7 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod away;
+mod database_outage;
 
 #[path = "../api/access.rs"]
 mod access;
@@ -33,14 +33,14 @@ mod every_operation;
 mod headers;
 #[path = "../api/me.rs"]
 mod me;
-#[path = "../api/narrowed_keys.rs"]
-mod narrowed_keys;
 #[path = "../api/preview.rs"]
 mod preview;
 #[path = "../api/roles.rs"]
 mod roles;
 #[path = "../api/round_trips.rs"]
 mod round_trips;
+#[path = "../api/scoped_keys.rs"]
+mod scoped_keys;
 #[path = "../api/session.rs"]
 mod session;
 #[path = "../api/users.rs"]

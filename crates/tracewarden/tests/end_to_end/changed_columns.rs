@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::Client;
 use crate::support::store::Store;
 
-async fn seen(client: &Client) -> String {
+async fn visible_traces(client: &Client) -> String {
     let found = client.post("/traces/query", json!({"view": "ids"})).await.expect(200).body;
     let mut ids: Vec<&str> =
         found["trace_ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
@@ -32,7 +32,7 @@ async fn mark_again(admin: &Client) -> String {
 }
 
 #[tokio::test]
-async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
+async fn a_column_with_a_changed_type_is_read_correctly_or_denies_access() {
     let store = Store::start();
     store
         .run(
@@ -72,7 +72,7 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
     let label = service.user(&admin, "label", &["label"]).await;
     let folded = service.user(&admin, "folded", &["folded"]).await;
     admin.patch("/users/folded", json!({"attributes": {"none": []}})).await.expect(200);
-    assert_eq!(seen(&folded).await, "abc");
+    assert_eq!(visible_traces(&folded).await, "abc");
     let key = service.user(&admin, "key", &["key"]).await;
     let other = service.user(&admin, "other", &["other"]).await;
     let alter = async |change: &str| {
@@ -88,7 +88,7 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         "Enum16('open' = 1, 'secret' = 2, '' = 3, 'new' = 400)",
     ] {
         alter(&format!("MODIFY COLUMN Label {now}")).await;
-        assert_eq!(seen(&label).await, "ac", "{now}");
+        assert_eq!(visible_traces(&label).await, "ac", "{now}");
         label.get("/traces/a").await.expect(200);
         label.get("/traces/b").await.problem(404, "trace_not_found");
     }
@@ -98,7 +98,7 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         .await;
     admin.put("/roles/label", role("!(Label in ['secret', 'secret too'])")).await.expect(200);
     store.run("INSERT INTO otel.changing (Timestamp, TraceId, SpanId, Label) VALUES (now64(9) - 60, 'd', '4', 'secret too')").await;
-    assert_eq!(seen(&label).await, "ac");
+    assert_eq!(visible_traces(&label).await, "ac");
     store.run("ALTER TABLE otel.changing DELETE WHERE TraceId = 'd' SETTINGS mutations_sync = 2").await;
     alter("MODIFY COLUMN Label String").await;
     mark_again(&admin).await;
@@ -117,7 +117,7 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         alter(change).await;
         if now.is_empty() {
             // A column that is never NULL is compatible with a nullable field.
-            assert_eq!(seen(&label).await, after.unwrap(), "{change}");
+            assert_eq!(visible_traces(&label).await, after.unwrap(), "{change}");
             mark_again(&admin).await;
             continue;
         }
@@ -128,31 +128,35 @@ async fn a_column_of_another_type_is_read_as_it_is_or_denies() {
         let denied = label.post("/traces/query", json!({})).await.problem(409, "schema_changed");
         // The field is only usable in policies, so only administrators see its name.
         assert!(!denied.body.to_string().contains("Label"), "{}", denied.body);
-        let told = admin.post("/traces/query", json!({})).await.problem(409, "schema_changed");
-        assert_eq!(told.first_error()["detail"], format!("mark `Label` again: it is now {now}"), "{change}");
+        let problem = admin.post("/traces/query", json!({})).await.problem(409, "schema_changed");
+        assert_eq!(
+            problem.first_error()["detail"],
+            format!("mark `Label` again: it is now {now}"),
+            "{change}"
+        );
         // Users without the field in their policies are not affected.
-        assert_eq!(seen(&other).await, "abc", "{change}");
+        assert_eq!(visible_traces(&other).await, "abc", "{change}");
         if let Some(after) = after {
             mark_again(&admin).await;
-            assert_eq!(seen(&label).await, after, "{change}");
+            assert_eq!(visible_traces(&label).await, after, "{change}");
         }
     }
 
-    assert_eq!(seen(&key).await, "ac");
+    assert_eq!(visible_traces(&key).await, "ac");
     alter("MODIFY COLUMN Labels Map(LowCardinality(String), Nullable(String))").await;
     store.run("INSERT INTO otel.changing (Timestamp, TraceId, SpanId, Labels) VALUES (now64(9) - 60, 'e', '5', {'k': NULL})").await;
-    assert_eq!(seen(&key).await, "ac", "a NULL is absent, and absent is an error");
+    assert_eq!(visible_traces(&key).await, "ac", "a NULL is absent, and absent is an error");
     store.run("ALTER TABLE otel.changing DELETE WHERE TraceId = 'e' SETTINGS mutations_sync = 2").await;
     alter("DROP COLUMN Labels").await;
     alter("ADD COLUMN Labels Map(String, Bool)").await;
-    let told = key.post("/traces/query", json!({})).await.problem(409, "schema_changed");
+    let problem = key.post("/traces/query", json!({})).await.problem(409, "schema_changed");
     assert!(
-        told.first_error()["detail"]
+        problem.first_error()["detail"]
             .as_str()
             .unwrap()
             .starts_with("mark `Labels[\"k\"]` again: it is now Bool"),
         "{}",
-        told.body
+        problem.body
     );
     let filter = json!({"filter": {"conditions": [{"map": "Labels", "name": "k", "op": "not_exists"}]}});
     for view in ["ids", "summary", "spans"] {

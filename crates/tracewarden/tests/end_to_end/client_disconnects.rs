@@ -16,16 +16,16 @@ const SOON: Duration = Duration::from_secs(2);
 
 /// Returns the number of the service's statements that ClickHouse runs.
 async fn running(store: &Store) -> u64 {
-    of_running(store, "count()").await.parse().unwrap()
+    aggregate_running(store, "count()").await.parse().unwrap()
 }
 
 /// Returns the running time of the service's oldest statement in ClickHouse; zero if there is none.
 pub async fn longest_running(store: &Store) -> Duration {
-    Duration::from_secs_f64(of_running(store, "max(elapsed)").await.parse().unwrap())
+    Duration::from_secs_f64(aggregate_running(store, "max(elapsed)").await.parse().unwrap())
 }
 
 /// Returns an aggregate over the service's statements that ClickHouse runs.
-async fn of_running(store: &Store, aggregate: &str) -> String {
+async fn aggregate_running(store: &Store, aggregate: &str) -> String {
     let [_, (_, password)] = store.settings();
     let ask = format!(
         "SELECT {aggregate} FROM system.processes WHERE query_id LIKE 'tracewarden-%' \

@@ -93,7 +93,7 @@ fn mark((map, name): (Option<&str>, &str), logical: Option<&str>, policy: bool) 
 }
 
 /// Gives the user's role this policy only, and describes how the visible traces differ from the expected ones.
-async fn wrongly_opened(
+async fn access_mismatch(
     admin: &Client,
     (name, user): (&str, &Client),
     expression: &str,
@@ -106,17 +106,17 @@ async fn wrongly_opened(
     }
     let found = traces(user, json!([])).await;
     // A fetch by id must agree. Fetches of inaccessible traces are delayed on purpose.
-    let (opened, closed) =
+    let (visible_id, hidden_id) =
         ("abcd".chars().find(|id| expected.contains(*id)), "abcd".chars().find(|id| !expected.contains(*id)));
     let fetch = async |id: Option<char>| match id {
         Some(id) => Some(user.get(&format!("/traces/{id}")).await.status),
         None => None,
     };
-    let fetched = tokio::join!(fetch(opened), fetch(closed));
-    let right = found == expected
+    let fetched = tokio::join!(fetch(visible_id), fetch(hidden_id));
+    let is_expected = found == expected
         && fetched.0.is_none_or(|status| status == 200)
         && fetched.1.is_none_or(|status| status == 404);
-    (!right).then(|| format!("{expression}: {found:?} instead of {expected:?}, by id {fetched:?}"))
+    (!is_expected).then(|| format!("{expression}: {found:?} instead of {expected:?}, by id {fetched:?}"))
 }
 
 #[tokio::test]
@@ -125,11 +125,11 @@ async fn policies_and_filters_mean_the_same_on_columns_of_every_type() {
     let service = store.service();
     let admin = service.admin().await;
     let cases = cases();
-    let marks = cases.iter().map(|case| mark(case.field, case.logical, case.becomes != "number"));
+    let marks = cases.iter().map(|case| mark(case.field, case.logical, case.resulting_type != "number"));
     let marks = marks.chain([mark((None, "TraceId"), None, true)]).collect();
     let model = every_type(&store, &admin, marks).await;
     for (case, marked) in cases.iter().zip(model["fields"].as_array().unwrap()) {
-        assert_eq!(marked["type"], case.becomes, "{marked}");
+        assert_eq!(marked["type"], case.resulting_type, "{marked}");
     }
 
     let all = json!({"policies": [{"title": "All", "expression": "TraceId != ''"}]});
@@ -162,7 +162,7 @@ async fn policies_and_filters_mean_the_same_on_columns_of_every_type() {
         let user = service.user(&admin, name, &[name]).await;
         let mut wrong = Vec::new();
         for (expression, expected) in all.iter().skip(at).step_by(4) {
-            wrong.extend(wrongly_opened(&admin, (name, &user), expression, expected).await);
+            wrong.extend(access_mismatch(&admin, (name, &user), expression, expected).await);
         }
         wrong
     });

@@ -7,11 +7,11 @@ use futures::future::join_all;
 use tracewarden_testkit::chaos_proxy::Fault;
 use tracewarden_testkit::progress::Progress;
 
-use crate::questions::{Scene, Seen};
+use crate::test_requests::{AnswerOutcome, Fixture};
 
 /// The request that is cut most often, and the factor between its cuts and those of other requests.
-const EVERYWHERE: &str = "a page";
-const SPARSER: u64 = 20;
+const DENSEST_REQUEST: &str = "a page";
+const SPARSE_FACTOR: u64 = 20;
 
 /// Number of concurrent lanes of a long run, each with its own ClickHouse server: most of the time is spent waiting for
 /// disks.
@@ -23,30 +23,30 @@ const LANES: usize = 6;
 async fn cuts_are_detected_at_every_position() {
     let step: Option<u64> = std::env::var("TRACEWARDEN_TEST_CUT_STEP").ok().map(|step| step.parse().unwrap());
     let lanes = if step.is_some() { LANES } else { 1 };
-    let all: usize = join_all((0..lanes).map(|lane| cut_off(step, lane, lanes))).await.iter().sum();
+    let all: usize = join_all((0..lanes).map(|lane| cut_answers(step, lane, lanes))).await.iter().sum();
     println!("{all} cuts in all");
 }
 
 /// Makes the cuts of one lane and returns their number.
-async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
+async fn cut_answers(step: Option<u64>, lane: usize, lanes: usize) -> usize {
     // Some 100 KB, so that the answer arrives in several chunks. ClickHouse computes each answer once; the proxy then
     // repeats it.
-    let scene = Scene::start_remembering("repeat('x', 1100)").await;
-    let (proxy, mut all) = (&scene.proxy, 0);
-    for (question, whole) in scene.questions().await {
-        let name = question.name;
+    let fixture = Fixture::start_with_repeated_answers("repeat('x', 1100)").await;
+    let (proxy, mut all) = (&fixture.proxy, 0);
+    for (test_request, whole) in fixture.test_requests().await {
+        let name = test_request.name;
         proxy.set(Fault::None);
-        assert_eq!(question.ask().await, whole, "{name}");
+        assert_eq!(test_request.ask().await, whole, "{name}");
         let total = proxy.forwarded_bytes();
-        let (many, apart) = if question.is_streamed { (16, 2) } else { (6, 6) };
-        let step = step.map(|step| if name == EVERYWHERE { step } else { SPARSER * step });
+        let (many, apart) = if test_request.is_streamed { (16, 2) } else { (6, 6) };
+        let step = step.map(|step| if name == DENSEST_REQUEST { step } else { SPARSE_FACTOR * step });
         let between = step.unwrap_or(total / many).max(1);
         let mut cuts: Vec<u64> = (0..total).step_by(usize::try_from(between).unwrap()).collect();
         cuts.extend((1..25.min(total)).step_by(apart).map(|back| total - back));
-        let mut place = 0;
+        let mut position = 0;
         cuts.retain(|_| {
-            place += 1;
-            place % lanes == lane
+            position += 1;
+            position % lanes == lane
         });
         let (mut refused, mut broken, many) = (0, 0, cuts.len());
         all += many;
@@ -56,34 +56,37 @@ async fn cut_off(step: Option<u64>, lane: usize, lanes: usize) -> usize {
             progress.at(at);
             // In a long run, the endpoint must not be marked unhealthy after every cut.
             proxy.set(if lanes > 1 { Fault::CutResponsesAfter(cut) } else { Fault::CutAfter(cut) });
-            match question.ask().await {
+            match test_request.ask().await {
                 // A cut within the last bytes may have no effect: answers differ by a few bytes in their headers, and a
                 // client may not need the final newline. Data that the service has cached is not requested again.
-                seen @ Seen::Whole(_) => assert!(
-                    seen == whole && (cut + 64 > total || !proxy.has_held_back()),
-                    "{name}: cut after {cut} of {total} bytes gave {seen:?} instead of {whole:?}"
+                outcome @ AnswerOutcome::Complete(_) => assert!(
+                    outcome == whole && (cut + 64 > total || !proxy.has_held_back()),
+                    "{name}: cut after {cut} of {total} bytes gave {outcome:?} instead of {whole:?}"
                 ),
-                Seen::Refused(status) => {
+                AnswerOutcome::ErrorStatus(status) => {
                     assert!((500..600).contains(&status), "{name}: {status}");
                     refused += 1;
                 }
-                Seen::ToolError => refused += 1,
-                Seen::Broken => broken += 1,
+                AnswerOutcome::ToolError => refused += 1,
+                AnswerOutcome::Aborted => broken += 1,
             }
         }
         let took = begun.elapsed();
         println!("{name}: {total} bytes, {many} cuts in {took:.1?}: {refused} refused, {broken} aborted");
-        assert!(refused > 0 || question.may_begin_early(), "{name}");
-        assert_eq!(broken > 0, question.is_streamed, "{name}: {broken} of {many} answers were aborted");
+        assert!(refused > 0 || test_request.may_begin_early(), "{name}");
+        assert_eq!(broken > 0, test_request.is_streamed, "{name}: {broken} of {many} answers were aborted");
         proxy.set(Fault::None);
-        assert_eq!(question.ask_when_back().await, whole, "{name}");
+        assert_eq!(test_request.ask_until_healthy().await, whole, "{name}");
         proxy.set(Fault::Drip(Duration::from_micros(1)));
-        assert_eq!(question.ask().await, whole, "{name}, dripping");
+        assert_eq!(test_request.ask().await, whole, "{name}, dripping");
         proxy.set(Fault::Refuse);
-        let refused = question.ask().await;
+        let refused = test_request.ask().await;
         // The search waits until the endpoint is available again.
-        let begun = question.may_begin_early() && refused == Seen::Broken;
-        assert!(matches!(refused, Seen::Refused(503) | Seen::ToolError) || begun, "{name}: {refused:?}");
+        let begun = test_request.may_begin_early() && refused == AnswerOutcome::Aborted;
+        assert!(
+            matches!(refused, AnswerOutcome::ErrorStatus(503) | AnswerOutcome::ToolError) || begun,
+            "{name}: {refused:?}"
+        );
     }
     assert!(proxy.repeated() >= all, "{} answers were repeated for {all} cuts", proxy.repeated());
     all

@@ -3,15 +3,15 @@
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{BodyEnd, Fault, ResponseRewrite, TAG};
 
-use crate::questions::Scene;
+use crate::test_requests::Fixture;
 
 /// Format of servers before 25.11: plain text after the rows, since the status has already been sent.
-const AS_IT_IS: &str = "Code: 241. DB::Exception: Memory limit (for query) exceeded: would use 9.31 GiB (attempt to allocate \
+const PLAIN_EXCEPTION: &str = "Code: 241. DB::Exception: Memory limit (for query) exceeded: would use 9.31 GiB (attempt to allocate \
     chunk of 4194304 bytes), maximum: 9.31 GiB. (MEMORY_LIMIT_EXCEEDED) (version 24.3.2.23 (official build))\n";
 
 /// Format of later servers: a block with the tag from the response header. The number is the length of the message with its
 /// newline.
-const IN_A_BLOCK: &str = "\r\n__exception__\r\nabcdefghijklmnop\r\n\
+const TAGGED_EXCEPTION: &str = "\r\n__exception__\r\nabcdefghijklmnop\r\n\
     Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED) (version 26.1.1.1)\n\
     92 abcdefghijklmnop\r\n__exception__\r\n";
 
@@ -23,56 +23,58 @@ async fn exceptions_are_not_mistaken_for_the_end() {
         (7, BodyEnd::Truncated),
         (40, BodyEnd::Complete),
     ];
-    assert!(IN_A_BLOCK.contains(&format!("92 {TAG}\r\n")));
-    let scene = Scene::start("repeat('x', 1000)", &[]).await;
+    assert!(TAGGED_EXCEPTION.contains(&format!("92 {TAG}\r\n")));
+    let fixture = Fixture::start("repeat('x', 1000)", &[]).await;
     let mut splits = SPLITS.iter().cycle();
-    for (question, whole) in scene.questions().await {
-        let name = question.name;
-        scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
-        assert_eq!(question.ask().await, whole, "{name}");
-        let bodies = scene.proxy.bodies();
-        let mut told = 0;
+    for (test_request, whole) in fixture.test_requests().await {
+        let name = test_request.name;
+        fixture.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
+        assert_eq!(test_request.ask().await, whole, "{name}");
+        let bodies = fixture.proxy.bodies();
+        let mut detected = 0;
         for (from, body) in bodies.iter().enumerate() {
             let first_line = body.iter().position(|byte| *byte == b'\n').map_or(1, |end| end + 1);
-            let places = [0, first_line, body.len() / 2, body.len() - 1, body.len()];
-            for (at, keep) in places.into_iter().enumerate() {
+            let positions = [0, first_line, body.len() / 2, body.len() - 1, body.len()];
+            for (at, keep) in positions.into_iter().enumerate() {
                 // Each position is tested with both formats, in different answers.
-                let suffix = if (at + from).is_multiple_of(2) { AS_IT_IS } else { IN_A_BLOCK };
+                let suffix = if (at + from).is_multiple_of(2) { PLAIN_EXCEPTION } else { TAGGED_EXCEPTION };
                 let (chunk_size, end) = *splits.next().unwrap();
                 let rewriting = ResponseRewrite { from, keep, suffix, chunk_size, end };
-                told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
+                detected +=
+                    usize::from(fixture.ask_with_rewritten_answer(&test_request, whole, rewriting).await);
             }
         }
         // After the last answer, which contains the spans if there are any, with different chunk sizes.
-        let pieces = if question.is_streamed { 1..=8 } else { 1..=1 };
+        let pieces = if test_request.is_streamed { 1..=8 } else { 1..=1 };
         for chunk_size in pieces {
-            for suffix in [AS_IT_IS, AS_IT_IS.trim_end(), IN_A_BLOCK] {
+            for suffix in [PLAIN_EXCEPTION, PLAIN_EXCEPTION.trim_end(), TAGGED_EXCEPTION] {
                 let (from, keep, end) = (bodies.len() - 1, usize::MAX, BodyEnd::Complete);
                 let rewriting = ResponseRewrite { from, keep, suffix, chunk_size, end };
-                told += usize::from(scene.ask_rewritten(&question, whole, rewriting).await);
+                detected +=
+                    usize::from(fixture.ask_with_rewritten_answer(&test_request, whole, rewriting).await);
             }
         }
-        println!("{name}: {} answers, {told} exceptions", bodies.len());
-        assert!(told > 4, "{name}");
+        println!("{name}: {} answers, {detected} exceptions", bodies.len());
+        assert!(detected > 4, "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_span_that_looks_like_one_is_a_span() {
+async fn span_data_that_resembles_an_exception_is_returned() {
     // Line breaks, the tag of this very answer, and text that would end a JSON string, array and document.
-    let text = format!("\"]}}\r\n{IN_A_BLOCK}\n{AS_IT_IS}\n");
+    let text = format!("\"]}}\r\n{TAGGED_EXCEPTION}\n{PLAIN_EXCEPTION}\n");
     let literal = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\r', "\\r").replace('\n', "\\n");
-    let scene = Scene::start(&format!("'{literal}'"), &[]).await;
-    let questions = scene.questions().await;
-    scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
-    for (question, whole) in &questions {
-        assert_eq!(question.ask().await, *whole, "{}", question.name);
+    let fixture = Fixture::start(&format!("'{literal}'"), &[]).await;
+    let test_requests = fixture.test_requests().await;
+    fixture.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
+    for (test_request, whole) in &test_requests {
+        assert_eq!(test_request.ask().await, *whole, "{}", test_request.name);
     }
-    let page = scene.ada.post("/traces/query", json!({})).await.expect(200).body;
+    let page = fixture.ada.post("/traces/query", json!({})).await.expect(200).body;
     let spans = page["spans"].as_array().unwrap();
     assert_eq!(spans.len(), 60);
     assert!(spans.iter().all(|span| span["SpanName"] == text), "{}", spans[0]);
-    let lines = scene.ada.with("accept", "application/x-ndjson");
+    let lines = fixture.ada.with("accept", "application/x-ndjson");
     let lines = String::from_utf8(lines.post("/traces/query", json!({})).await.expect(200).bytes).unwrap();
     let spans = lines.lines().filter(|line| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();

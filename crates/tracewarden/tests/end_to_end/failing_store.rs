@@ -59,7 +59,7 @@ async fn an_exception_after_the_first_byte_aborts_the_page() {
         assert!(answer.bytes().await.is_err(), "{accept}: the page must be aborted");
     }
     let records = admin.get("/audit?action=traces.query&limit=2").await.expect(200).body;
-    let outcomes = [0_usize, 1].map(|place| &records["records"][place]["outcome"]);
+    let outcomes = [0_usize, 1].map(|index| &records["records"][index]["outcome"]);
     assert_eq!(outcomes, ["failed", "failed"], "{records}");
 }
 
@@ -71,9 +71,9 @@ async fn a_slow_query_ends_at_its_limit() {
     let (_service, admin, ada) = service_behind(&proxy, &store, &[("TRACEWARDEN_QUERY_TIMEOUT", "3s")]).await;
     bind(&admin, "slow").await;
     let path = format!("/traces/{}", "1".repeat(32));
-    for asked in ["search", "trace"] {
+    for operation in ["search", "trace"] {
         let ask = async {
-            match asked {
+            match operation {
                 "search" => ada.post("/traces/query", json!({})).await,
                 _ => ada.get(&path).await,
             }
@@ -93,11 +93,11 @@ async fn a_slow_query_ends_at_its_limit() {
         };
         wait_for(&store, 0, Duration::from_secs(3)).await;
         // Three seconds of time limit and one for cancelling. The answer may take longer, for a busy machine.
-        println!("{asked}: answered after {took:?}; the longest statement ran for {longest:?}");
+        println!("{operation}: answered after {took:?}; the longest statement ran for {longest:?}");
         assert!(
             longest > Duration::from_millis(500) && longest < Duration::from_secs(4),
-            "{asked}: {longest:?}"
+            "{operation}: {longest:?}"
         );
-        assert!(took < Duration::from_millis(5_500), "{asked}: {took:?}");
+        assert!(took < Duration::from_millis(5_500), "{operation}: {took:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tracewarden_testkit::chaos_proxy::{BodyEnd, Fault, ResponseRewrite};
 
-use crate::questions::{Question, Scene, Seen};
+use crate::test_requests::{AnswerOutcome, Fixture, TestRequest};
 
 /// `query_timeout` for tests that wait for it.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -19,29 +19,29 @@ const NAME: &str = "repeat('x', 1000)";
 
 #[tokio::test]
 async fn resets_are_detected_at_every_position() {
-    let scene = Scene::start(NAME, &[]).await;
-    for (question, whole) in scene.questions().await {
-        let name = question.name;
-        scene.proxy.set(Fault::None);
-        question.ask_when_back().await;
-        scene.proxy.set(Fault::None);
-        assert_eq!(question.ask().await, whole, "{name}");
-        let total = scene.proxy.forwarded_bytes();
-        let many: u64 = if question.is_streamed { 12 } else { 6 };
-        let mut places: Vec<u64> = (0..many).map(|part| total * part / many).collect();
-        places.extend([1, total - 100]);
-        let (mut resets, many) = (0, places.len());
-        for place in places {
+    let fixture = Fixture::start(NAME, &[]).await;
+    for (test_request, whole) in fixture.test_requests().await {
+        let name = test_request.name;
+        fixture.proxy.set(Fault::None);
+        test_request.ask_until_healthy().await;
+        fixture.proxy.set(Fault::None);
+        assert_eq!(test_request.ask().await, whole, "{name}");
+        let total = fixture.proxy.forwarded_bytes();
+        let many: u64 = if test_request.is_streamed { 12 } else { 6 };
+        let mut positions: Vec<u64> = (0..many).map(|part| total * part / many).collect();
+        positions.extend([1, total - 100]);
+        let (mut resets, many) = (0, positions.len());
+        for position in positions {
             // An unhealthy endpoint would fail the request without a reset.
-            scene.proxy.set(Fault::None);
-            assert_eq!(question.ask_when_back().await, whole, "{name}");
-            scene.proxy.set(Fault::ResetAfter(place));
-            let seen = question.ask().await;
+            fixture.proxy.set(Fault::None);
+            assert_eq!(test_request.ask_until_healthy().await, whole, "{name}");
+            fixture.proxy.set(Fault::ResetAfter(position));
+            let outcome = test_request.ask().await;
             // Cached data is not requested again, so the position of the reset may not be reached.
-            let untouched = seen == whole && !scene.proxy.has_held_back();
+            let untouched = outcome == whole && !fixture.proxy.has_held_back();
             assert!(
-                seen.is_failure() || untouched,
-                "{name}: reset after {place} of {total} bytes gave {seen:?}"
+                outcome.is_failure() || untouched,
+                "{name}: reset after {position} of {total} bytes gave {outcome:?}"
             );
             resets += usize::from(!untouched);
         }
@@ -52,78 +52,81 @@ async fn resets_are_detected_at_every_position() {
 
 #[tokio::test]
 async fn closing_the_connection_does_not_end_an_answer() {
-    let scene = Scene::start(NAME, &[]).await;
-    for (question, whole) in scene.questions().await {
-        let name = question.name;
-        scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
-        assert_eq!(question.ask().await, whole, "{name}");
+    let fixture = Fixture::start(NAME, &[]).await;
+    for (test_request, whole) in fixture.test_requests().await {
+        let name = test_request.name;
+        fixture.proxy.set(Fault::Rewrite(ResponseRewrite::whole(BodyEnd::Complete)));
+        assert_eq!(test_request.ask().await, whole, "{name}");
         // The same bytes, but ended by closing the connection.
         for end in [BodyEnd::ConnectionClose, BodyEnd::IdentityThenClose] {
-            scene.proxy.set(Fault::Rewrite(ResponseRewrite::whole(end)));
-            let seen = question.ask().await;
-            let begun = question.may_begin_early() && seen == Seen::Broken;
+            fixture.proxy.set(Fault::Rewrite(ResponseRewrite::whole(end)));
+            let outcome = test_request.ask().await;
+            let begun = test_request.may_begin_early() && outcome == AnswerOutcome::Aborted;
             assert!(
-                matches!(seen, Seen::Refused(502) | Seen::ToolError) || begun,
-                "{name}, {end:?}: {seen:?}"
+                matches!(outcome, AnswerOutcome::ErrorStatus(502) | AnswerOutcome::ToolError) || begun,
+                "{name}, {end:?}: {outcome:?}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn a_late_answer_is_the_answer_and_one_too_late_a_failure_in_time() {
+async fn late_answers_are_returned_and_missing_answers_time_out() {
     const LATE: Duration = Duration::from_millis(300);
-    let mut scene = Scene::start(NAME, &[]).await;
+    let mut fixture = Fixture::start(NAME, &[]).await;
     let mut middles = Vec::new();
-    for (question, whole) in scene.questions().await {
-        let name = question.name;
-        scene.proxy.set(Fault::None);
-        question.ask().await;
-        let middle = scene.proxy.forwarded_bytes() / 2;
+    for (test_request, whole) in fixture.test_requests().await {
+        let name = test_request.name;
+        fixture.proxy.set(Fault::None);
+        test_request.ask().await;
+        let middle = fixture.proxy.forwarded_bytes() / 2;
         middles.push(middle);
-        for place in [0, middle] {
-            scene.proxy.set(Fault::PauseAfter(place, LATE));
+        for position in [0, middle] {
+            fixture.proxy.set(Fault::PauseAfter(position, LATE));
             let begun = Instant::now();
-            assert_eq!(question.ask().await, whole, "{name}: late after {place} bytes");
+            assert_eq!(test_request.ask().await, whole, "{name}: late after {position} bytes");
             assert!(
-                begun.elapsed() >= LATE || scene.proxy.forwarded_bytes() <= place,
+                begun.elapsed() >= LATE || fixture.proxy.forwarded_bytes() <= position,
                 "{name}: {:?}",
                 begun.elapsed()
             );
         }
     }
-    let questions = scene.restart_with(&[("TRACEWARDEN_QUERY_TIMEOUT", "3s")]);
+    let test_requests = fixture.restart_with(&[("TRACEWARDEN_QUERY_TIMEOUT", "3s")]);
     // Silence from the first byte on, for all requests at once.
-    scene.proxy.set(Fault::Silence);
-    join_all(questions.iter().map(fails_in_time)).await;
+    fixture.proxy.set(Fault::Silence);
+    join_all(test_requests.iter().map(assert_times_out)).await;
     let (pages, others): (Vec<_>, Vec<_>) =
-        questions.iter().zip(middles).partition(|(question, _)| question.is_streamed);
-    for (question, middle) in pages.into_iter().chain(others.into_iter().take(1)) {
+        test_requests.iter().zip(middles).partition(|(test_request, _)| test_request.is_streamed);
+    for (test_request, middle) in pages.into_iter().chain(others.into_iter().take(1)) {
         let total = u32::try_from(2 * middle).unwrap();
         // Fill the cache first.
-        scene.proxy.set(Fault::None);
-        question.ask_when_back().await;
-        scene.proxy.set(Fault::SilenceAfter(middle));
-        fails_in_time(question).await;
-        scene.proxy.set(Fault::PauseAfter(0, 10 * LIMIT));
-        fails_in_time(question).await;
+        fixture.proxy.set(Fault::None);
+        test_request.ask_until_healthy().await;
+        fixture.proxy.set(Fault::SilenceAfter(middle));
+        assert_times_out(test_request).await;
+        fixture.proxy.set(Fault::PauseAfter(0, 10 * LIMIT));
+        assert_times_out(test_request).await;
         // Bytes keep arriving, but not all in time. Most of a page is the one answer with its spans. Other results may
         // consist of several answers of similar length; their response headers alone, some 600 bytes, take longer than the
         // limit.
-        let pause = if question.is_streamed { 10 * LIMIT / total } else { LIMIT / 200 };
-        scene.proxy.set(Fault::Drip(pause));
-        fails_in_time(question).await;
+        let pause = if test_request.is_streamed { 10 * LIMIT / total } else { LIMIT / 200 };
+        fixture.proxy.set(Fault::Drip(pause));
+        assert_times_out(test_request).await;
     }
 }
 
-async fn fails_in_time(question: &Question) {
+async fn assert_times_out(test_request: &TestRequest) {
     let begun = Instant::now();
-    let seen = question.ask().await;
+    let outcome = test_request.ask().await;
     let took = begun.elapsed();
     assert!(
-        matches!(seen, Seen::Refused(504) | Seen::ToolError | Seen::Broken),
-        "{}: {seen:?}",
-        question.name
+        matches!(
+            outcome,
+            AnswerOutcome::ErrorStatus(504) | AnswerOutcome::ToolError | AnswerOutcome::Aborted
+        ),
+        "{}: {outcome:?}",
+        test_request.name
     );
-    assert!((LIMIT..IN_TIME).contains(&took), "{}: {took:?}", question.name);
+    assert!((LIMIT..IN_TIME).contains(&took), "{}: {took:?}", test_request.name);
 }

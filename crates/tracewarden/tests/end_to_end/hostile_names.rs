@@ -184,9 +184,9 @@ async fn names_and_values_are_never_sql() {
         ] {
             assert_eq!(ids(&ada, condition.clone()).await, only, "{condition}");
         }
-        let begin_so = TEXTS.iter().filter(|other| other.starts_with(text)).count();
+        let expected_matches = TEXTS.iter().filter(|other| other.starts_with(text)).count();
         let found = ids(&ada, json!({"name": SERVICE, "op": "prefix", "value": text})).await;
-        assert_eq!(found.as_array().unwrap().len(), begin_so, "{text:?}: {found}");
+        assert_eq!(found.as_array().unwrap().len(), expected_matches, "{text:?}: {found}");
         let schema = ada.get("/filter/schema").await.expect(200).body;
         let fields = schema["fields"].as_array().unwrap();
         let field = fields.iter().find(|field| field["map"] == MAP && field["name"] == text).unwrap();

@@ -10,7 +10,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod adopted_columns;
 mod broken_policies;
 mod changed_columns;
 mod client_disconnects;
@@ -21,9 +20,10 @@ mod failing_store;
 mod faults;
 mod hostile_names;
 mod instrumented_program;
+mod key_columns;
 mod large_pages;
 mod many_values;
 mod marking;
 mod other_tables;
-mod questions;
+mod test_requests;
 mod two_stores;

@@ -57,15 +57,15 @@ async fn exactly_the_fields_of_discovery_can_be_marked() {
     for logical in [None, Some("string"), Some("string_array"), Some("boolean"), Some("number")] {
         let (mut marks, mut good, mut bad) = (Vec::new(), Vec::new(), Vec::new());
         for (at, (field, possible)) in parts.iter().enumerate() {
-            let becomes = logical.or(possible.first().copied()).unwrap_or("string");
+            let resulting_type = logical.or(possible.first().copied()).unwrap_or("string");
             let mut mark = field.clone();
             mark["filterable"] = json!(true);
-            mark["policy"] = json!(becomes != "number");
+            mark["policy"] = json!(resulting_type != "number");
             if let Some(logical) = logical {
                 mark["type"] = json!(logical);
             }
-            if possible.contains(&becomes) {
-                good.push((mark.clone(), becomes));
+            if possible.contains(&resulting_type) {
+                good.push((mark.clone(), resulting_type));
             } else {
                 bad.push(format!("/fields/{at}/"));
             }
@@ -73,20 +73,20 @@ async fn exactly_the_fields_of_discovery_can_be_marked() {
         }
         let answer = admin.put("/schema/fields", json!({"fields": marks})).await.expect(422);
         let errors = answer.body["errors"].as_array().unwrap();
-        for (error, place) in errors.iter().zip(&bad) {
+        for (error, pointer) in errors.iter().zip(&bad) {
             assert!(
-                error["pointer"].as_str().unwrap().starts_with(place),
-                "{logical:?}: {error} instead of {place}"
+                error["pointer"].as_str().unwrap().starts_with(pointer),
+                "{logical:?}: {error} instead of {pointer}"
             );
             let detail = error["detail"].as_str().unwrap();
-            let says = ["type", "declared", "could be a part"];
-            assert!(says.iter().any(|word| detail.contains(word)), "{error}");
+            let accepted_reasons = ["type", "declared", "could be a part"];
+            assert!(accepted_reasons.iter().any(|word| detail.contains(word)), "{error}");
         }
         assert_eq!(errors.len(), bad.len(), "{logical:?}");
         let marks: Vec<_> = good.iter().map(|(mark, _)| mark).collect();
         let answer = admin.put("/schema/fields", json!({"fields": marks})).await.expect(200);
-        for (marked, (mark, becomes)) in answer.body["fields"].as_array().unwrap().iter().zip(&good) {
-            assert_eq!(marked["type"], *becomes, "{mark}");
+        for (marked, (mark, resulting_type)) in answer.body["fields"].as_array().unwrap().iter().zip(&good) {
+            assert_eq!(marked["type"], *resulting_type, "{mark}");
         }
         offered += good.len();
         refused += bad.len();

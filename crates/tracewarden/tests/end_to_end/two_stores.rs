@@ -16,18 +16,18 @@ const ROUNDS: u64 = 80;
 /// Content of a replica. The lagging one also lacks traces: a page selected on one replica and read from the other would
 /// have the traces of the one and the spans of the other.
 #[derive(Clone, Copy)]
-struct Held {
+struct ReplicaContent {
     name: &'static str,
     traces: usize,
     /// Spans per trace.
     spans: usize,
 }
 
-const AHEAD: Held = Held { name: "ahead", traces: 40, spans: 5 };
-const BEHIND: Held = Held { name: "behind", traces: 30, spans: 3 };
+const AHEAD: ReplicaContent = ReplicaContent { name: "ahead", traces: 40, spans: 5 };
+const BEHIND: ReplicaContent = ReplicaContent { name: "behind", traces: 30, spans: 3 };
 
 /// Starts a replica whose spans contain its name.
-async fn store(Held { name, traces, spans }: Held) -> Store {
+async fn store(ReplicaContent { name, traces, spans }: ReplicaContent) -> Store {
     let store = Store::start();
     store
         .run(&format!(
@@ -57,12 +57,12 @@ fn origin(page: &Value) -> &'static str {
     let text = |span: &Value, pointer: &str| span.pointer(pointer).unwrap().as_str().unwrap().to_owned();
     let stores: BTreeSet<String> = all.iter().map(|span| text(span, "/SpanAttributes/store")).collect();
     assert_eq!(stores.len(), 1, "{stores:?}");
-    let held = [AHEAD, BEHIND].into_iter().find(|held| stores.contains(held.name)).unwrap();
+    let content = [AHEAD, BEHIND].into_iter().find(|content| stores.contains(content.name)).unwrap();
     let mut traces: BTreeMap<String, usize> = BTreeMap::new();
     all.iter().for_each(|span| *traces.entry(text(span, "/TraceId")).or_default() += 1);
-    assert_eq!(traces.len(), held.traces, "{}", held.name);
-    assert!(traces.values().all(|count| *count == held.spans), "{}: {traces:?}", held.name);
-    held.name
+    assert_eq!(traces.len(), content.traces, "{}", content.name);
+    assert!(traces.values().all(|count| *count == content.spans), "{}: {traces:?}", content.name);
+    content.name
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "../replicas/chance.rs"]
-mod chance;
+#[path = "../replicas/random.rs"]
+mod random;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -26,9 +26,9 @@ use tracewarden_model::ambient::EntropyError;
 use tracewarden_service::{Settings, hash_password_phc};
 use tracewarden_testkit::postgres;
 
-const TRIES: usize = 200;
+const ATTEMPTS: usize = 200;
 /// Number of attempts if a sign-in costs several hashes.
-const FEWER_TRIES: usize = 120;
+const FEWER_ATTEMPTS: usize = 120;
 
 /// After this number of answers, this process computes a hash itself.
 const BETWEEN_HASHES: usize = 16;
@@ -59,14 +59,14 @@ async fn measure<const N: usize>(
     tries: usize,
     kinds: [(&str, &str, &str); N],
 ) {
-    let seed = chance::seed();
-    let mut chance = chance::source(seed, 0);
+    let seed = random::seed();
+    let mut random = random::source(seed, 0);
     // One attempt of each kind per round, in random order, so that temporary slowness of the machine affects all kinds
     // alike.
     let order: Vec<usize> = (0..tries)
         .flat_map(|_| {
             let mut kinds = std::array::from_fn::<_, N, _>(|kind| kind);
-            kinds.shuffle(&mut chance);
+            kinds.shuffle(&mut random);
             kinds
         })
         .collect();
@@ -95,9 +95,9 @@ async fn measure<const N: usize>(
         answer.body["request_id"] = Value::Null;
         let mut headers: Vec<&str> = answer.headers.keys().map(reqwest::header::HeaderName::as_str).collect();
         headers.sort_unstable();
-        let said = json!({"body": answer.body, "headers": headers});
-        if !bodies.contains(&said) {
-            bodies.push(said);
+        let content = json!({"body": answer.body, "headers": headers});
+        if !bodies.contains(&content) {
+            bodies.push(content);
         }
     }
     assert_eq!(bodies.len(), 1, "{bodies:#?}");
@@ -148,7 +148,7 @@ async fn refusals_take_the_same_time() {
             service.user(&admin, username, &[]).await;
         }
         admin.patch("/users/bob", json!({"disabled": true})).await.expect(200);
-        measure(&service, name, TRIES, KINDS).await;
+        measure(&service, name, ATTEMPTS, KINDS).await;
         // The cost of a hash does not depend on the database.
         if name == "PostgreSQL" {
             continue;
@@ -159,7 +159,7 @@ async fn refusals_take_the_same_time() {
             make_hash_cost(&service, username, cost).await;
         }
         service.restart_with(&[]);
-        measure(&service, name, FEWER_TRIES, OTHER_KINDS).await;
+        measure(&service, name, FEWER_ATTEMPTS, OTHER_KINDS).await;
     }
 }
 

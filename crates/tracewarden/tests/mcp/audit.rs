@@ -4,10 +4,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Value, json};
 
-use crate::narrowed_keys::calls;
 use crate::rpc::{call, key, send};
+use crate::scoped_keys::calls;
 use crate::support::Client;
-use crate::support::refused_records::Refused;
+use crate::support::rejected_records::RejectedRecords;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
 /// Returns the records of tool calls, oldest first.
@@ -77,24 +77,24 @@ async fn without_its_record_no_tool_answers() {
     let agent = key(&ada, json!({})).await;
     let before = records(&admin).await.len();
     let (mut begun, mut left) = (0, Vec::new());
-    for refused in [Refused::All, Refused::Completions] {
-        service.refuse_records(refused).await;
+    for refused in [RejectedRecords::All, RejectedRecords::Completions] {
+        service.reject_records(refused).await;
         for (tool, arguments) in calls(BLUE) {
             // This tool reads no traces and leaves a single record, which needs no completion.
-            if tool == "svc_filter_schema" && matches!(refused, Refused::Completions) {
+            if tool == "svc_filter_schema" && matches!(refused, RejectedRecords::Completions) {
                 continue;
             }
             let answer = send(&agent, "tools/call", json!({"name": tool, "arguments": arguments})).await;
-            let told = String::from_utf8_lossy(&answer.bytes);
+            let revealed = String::from_utf8_lossy(&answer.bytes);
             let failed = answer.status >= 500 || answer.body["result"]["isError"] == true;
-            assert!(failed, "{refused:?} {tool}: {told}");
-            assert!(!told.contains("blue") && !told.contains(BLUE), "{refused:?} {tool}: {told}");
+            assert!(failed, "{refused:?} {tool}: {revealed}");
+            assert!(!revealed.contains("blue") && !revealed.contains(BLUE), "{refused:?} {tool}: {revealed}");
             // A comparison does not begin the second trace before the first read has ended.
-            begun += usize::from(matches!(refused, Refused::Completions));
+            begun += usize::from(matches!(refused, RejectedRecords::Completions));
         }
         // Read the records before completions are accepted again: an aborted answer records its end in the background,
         // possibly after that.
-        if matches!(refused, Refused::Completions) {
+        if matches!(refused, RejectedRecords::Completions) {
             left = records(&admin).await.split_off(before);
         }
         service.accept_records().await;
@@ -123,10 +123,10 @@ async fn traces_are_compared_one_after_the_other() {
     let refused = call(&agent, "svc_compare_traces", compared(RED)).await.failure("trace_not_found");
     assert!(refused.contains("second_trace_id"), "{refused}");
     let found = records(&admin).await;
-    let told: Vec<_> = found.iter().map(|record| (&record["target"], &record["outcome"])).collect();
+    let revealed: Vec<_> = found.iter().map(|record| (&record["target"], &record["outcome"])).collect();
     let (blue, red, success, not_found) = (json!(BLUE), json!(RED), json!("success"), json!("not_found"));
     let expected = [(&blue, &success), (&blue, &success), (&blue, &success), (&red, &not_found)];
-    assert_eq!(told, expected, "{found:#?}");
+    assert_eq!(revealed, expected, "{found:#?}");
 }
 
 /// An argument that only the trace itself shows to be invalid is rejected after a recorded read.
@@ -156,14 +156,14 @@ async fn a_cursor_beyond_the_end_gives_an_empty_recorded_page() {
         let mut list = DefaultHasher::new();
         (BLUE, at, None::<usize>, None::<String>, 3_u64).hash(&mut list);
         let list = format!("{:08x}", list.finish() as u32);
-        for place in [usize::MAX, usize::MAX - 1, 1 << 40, 1_000] {
+        for position in [usize::MAX, usize::MAX - 1, 1 << 40, 1_000] {
             let before = records(&admin).await.len();
-            let arguments = json!({"trace_id": BLUE, "view": view, "cursor": format!("{place}@{list}")});
+            let arguments = json!({"trace_id": BLUE, "view": view, "cursor": format!("{position}@{list}")});
             let answer = call(&agent, "svc_get_trace", arguments).await.expect();
-            assert_eq!(answer.body["returned"], 0, "{view}, {place}: {}", answer.text);
+            assert_eq!(answer.body["returned"], 0, "{view}, {position}: {}", answer.text);
             let found = records(&admin).await;
             assert_eq!(found.len(), before + 1, "{view}");
-            assert_eq!(found.last().unwrap()["outcome"], "success", "{view}, {place}: {found:#?}");
+            assert_eq!(found.last().unwrap()["outcome"], "success", "{view}, {position}: {found:#?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::support::store::{Store, binding, two_teams};
 const ID: &str = "0000000000000000000000000000000d";
 
 #[tokio::test]
-async fn a_duration_below_zero_counts_as_none_everywhere() {
+async fn negative_durations_count_as_missing_everywhere() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     // The span ends 191,305 ns before it begins; exporters store this in an unsigned column.
@@ -25,11 +25,11 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
     admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
 
     let page = ada.post("/traces/query", json!({"view": "summary"})).await.expect(200).body;
-    let said = |at: usize| {
+    let duration_and_validity = |at: usize| {
         (page["traces"][at]["duration_nanos"].clone(), page["traces"][at]["duration_invalid"].clone())
     };
-    assert_eq!(said(0), (json!(5_000_000), json!(true)));
-    assert_eq!(said(1), (json!(1_000), json!(false)));
+    assert_eq!(duration_and_validity(0), (json!(5_000_000), json!(true)));
+    assert_eq!(duration_and_validity(1), (json!(1_000), json!(false)));
     // The column itself, and conditions on it, are unchanged.
     let spans = ada.get(&format!("/traces/{ID}")).await.expect(200);
     assert!(String::from_utf8_lossy(&spans.bytes).contains("\"Duration\":18446744073709360311"));
@@ -54,7 +54,7 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
         "{}",
         answer.body
     );
-    let marked = |answer: &crate::rpc::Called, name: &str| {
+    let marked = |answer: &crate::rpc::ToolResult, name: &str| {
         let list = answer.body[name].as_array().unwrap();
         list.iter().filter(|entry| entry["duration_invalid"] == true).count()
     };
@@ -66,8 +66,8 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
     assert_eq!(marked(&answer, "spans"), 1, "{}", answer.body);
     assert_eq!(answer.body["spans"][1]["Duration"], "18446744073709360311", "{}", answer.body);
     for per in ["span", "trace"] {
-        let asked = json!({"measure": "duration", "group_by": ["ServiceName"], "per": per});
-        let answer = call(&agent, "svc_trace_stats", asked).await.expect();
+        let query = json!({"measure": "duration", "group_by": ["ServiceName"], "per": per});
+        let answer = call(&agent, "svc_trace_stats", query).await.expect();
         let groups = answer.body["groups"].as_array().unwrap();
         let api = groups.iter().find(|group| group.to_string().contains("api")).unwrap();
         assert!(api["p99_ms"].as_f64().unwrap() <= 5.0, "{}", answer.body);
@@ -78,7 +78,7 @@ async fn a_duration_below_zero_counts_as_none_everywhere() {
 }
 
 #[tokio::test]
-async fn one_definition_of_an_invalid_duration_holds_everywhere() {
+async fn invalid_durations_are_treated_the_same_everywhere() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     // A float column, in addition to the integer one.
@@ -104,8 +104,8 @@ async fn one_definition_of_an_invalid_duration_holds_everywhere() {
     for (at, took) in stored.iter().enumerate() {
         let expected = if at < invalid { json!(true) } else { json!(null) };
         let id = format!("{at:f>32}");
-        let asked = json!({"trace_id": id, "span_ids": [format!("{at:f>16}")]});
-        let answer = call(&agent, "svc_get_spans", asked.clone()).await.expect();
+        let query = json!({"trace_id": id, "span_ids": [format!("{at:f>16}")]});
+        let answer = call(&agent, "svc_get_spans", query.clone()).await.expect();
         assert_eq!(answer.body["spans"][0]["duration_invalid"], expected, "{took}: {}", answer.body);
         assert_eq!(answer.text.contains("duration_invalid"), at < invalid, "{took}: {}", answer.text);
         for view in ["full", "outline"] {
@@ -121,7 +121,7 @@ async fn one_definition_of_an_invalid_duration_holds_everywhere() {
             );
         }
         // There is no statement on a column that is not returned.
-        let mut named = asked;
+        let mut named = query;
         named["columns"] = json!(["ServiceName"]);
         let answer = call(&agent, "svc_get_spans", named).await.expect();
         assert_eq!(answer.body["spans"][0]["duration_invalid"], json!(null), "{took}: {}", answer.body);

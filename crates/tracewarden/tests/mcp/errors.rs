@@ -8,9 +8,9 @@ use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
 /// Makes a call and checks that its error has this code and contains these texts.
-async fn check(agent: &Client, tool: &str, arguments: Value, code: &str, said: &[&str]) {
+async fn check(agent: &Client, tool: &str, arguments: Value, code: &str, expected_parts: &[&str]) {
     let text = call(agent, tool, arguments.clone()).await.failure(code);
-    for part in said {
+    for part in expected_parts {
         assert!(text.contains(part), "{tool} {arguments}: {part} is not in: {text}");
     }
     assert!(text.len() < 1_000, "{text}");
@@ -28,10 +28,10 @@ async fn mistakes_are_answered_with_corrections() {
     let agent = &agent;
     // Fields.
     let misspelt = json!({"ref": "Servicename", "op": "eq", "value": "shop"});
-    let said =
+    let expected_parts =
         ["conditions[1].ref: no field `Servicename`; did you mean `ServiceName`?", "svc_filter_schema lists"];
-    check(agent, "svc_query_traces", condition(misspelt.clone()), "unknown_field", &said).await;
-    check(agent, "svc_trace_stats", condition(misspelt), "unknown_field", &said).await;
+    check(agent, "svc_query_traces", condition(misspelt.clone()), "unknown_field", &expected_parts).await;
+    check(agent, "svc_trace_stats", condition(misspelt), "unknown_field", &expected_parts).await;
     let key_of_map = json!({"map": "SpanAttributes", "name": "taem", "op": "eq", "value": "x"});
     check(
         agent,
@@ -42,14 +42,16 @@ async fn mistakes_are_answered_with_corrections() {
     )
     .await;
     let without_map = json!({"name": "team", "op": "eq", "value": "x"});
-    let said = ["conditions[1].name: no column `team`; write {\"ref\":\"SpanAttributes[\\\"team\\\"]\"}"];
-    check(agent, "svc_query_traces", condition(without_map), "unknown_field", &said).await;
-    let said = ["group_by[0]: no field `Servicename`; did you mean `ServiceName`?"];
-    check(agent, "svc_trace_stats", json!({"group_by": ["Servicename"]}), "unknown_field", &said).await;
-    let said = ["ref: no field `Team`", "svc_filter_schema lists"];
-    check(agent, "svc_field_values", json!({"ref": "Team"}), "unknown_field", &said).await;
-    let said = ["ref: `Duration` is of type number", "between"];
-    check(agent, "svc_field_values", json!({"ref": "Duration"}), "value_type", &said).await;
+    let expected_parts =
+        ["conditions[1].name: no column `team`; write {\"ref\":\"SpanAttributes[\\\"team\\\"]\"}"];
+    check(agent, "svc_query_traces", condition(without_map), "unknown_field", &expected_parts).await;
+    let expected_parts = ["group_by[0]: no field `Servicename`; did you mean `ServiceName`?"];
+    check(agent, "svc_trace_stats", json!({"group_by": ["Servicename"]}), "unknown_field", &expected_parts)
+        .await;
+    let expected_parts = ["ref: no field `Team`", "svc_filter_schema lists"];
+    check(agent, "svc_field_values", json!({"ref": "Team"}), "unknown_field", &expected_parts).await;
+    let expected_parts = ["ref: `Duration` is of type number", "between"];
+    check(agent, "svc_field_values", json!({"ref": "Duration"}), "value_type", &expected_parts).await;
     // A field that is only usable in policies does not exist for other users.
     let secret = json!({"map": "SpanAttributes", "name": "secret.label", "op": "exists"});
     check(
@@ -184,7 +186,7 @@ async fn mistakes_are_answered_with_corrections() {
 
 /// Alternative forms that models send instead of a number, a list or no value.
 #[tokio::test]
-async fn arguments_in_another_form_are_read() {
+async fn alternative_argument_forms_are_accepted() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -245,7 +247,7 @@ async fn an_empty_answer_says_why_it_may_be_empty() {
 }
 
 /// A tool, and a function that makes its arguments for a trace id.
-type Way<'a> = (&'a str, &'a dyn Fn(&str) -> Value);
+type TraceTool<'a> = (&'a str, &'a dyn Fn(&str) -> Value);
 
 /// Tests every tool that takes a trace id with a forbidden trace, an absent one and invalid ids.
 #[tokio::test]
@@ -260,7 +262,7 @@ async fn forbidden_and_absent_traces_get_the_same_answer() {
     let one = |id: &str| json!({"trace_id": id});
     // The other trace comes first or second, and is visible or not.
     let two = |first: &str, second: &str| json!({"first_trace_id": first, "second_trace_id": second});
-    let ways: [Way<'_>; 10] = [
+    let trace_tools: [TraceTool<'_>; 10] = [
         ("svc_get_trace", &one),
         ("svc_get_trace", &|id| json!({"trace_id": id, "view": "errors"})),
         ("svc_critical_path", &one),
@@ -273,7 +275,7 @@ async fn forbidden_and_absent_traces_get_the_same_answer() {
         ("svc_compare_traces", &|id| two(id, RED)),
         ("svc_compare_traces", &|id| two(&absent, id)),
     ];
-    for (tool, arguments) in ways {
+    for (tool, arguments) in trace_tools {
         let mut answers = Vec::new();
         // A comparison counts as two queries, and a user has ten.
         for some in ids.chunks(4) {
@@ -292,7 +294,12 @@ async fn forbidden_and_absent_traces_get_the_same_answer() {
             .unwrap()
             .keys()
             .any(|name| name.ends_with("trace_id"));
-        assert_eq!(ways.iter().any(|(way, _)| tool["name"] == *way), takes_one, "{}", tool["name"]);
+        assert_eq!(
+            trace_tools.iter().any(|(tool_name, _)| tool["name"] == *tool_name),
+            takes_one,
+            "{}",
+            tool["name"]
+        );
     }
 }
 

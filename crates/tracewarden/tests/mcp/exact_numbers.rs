@@ -8,7 +8,7 @@ use crate::support::store::{Store, two_teams};
 use crate::support::{Answer, Client};
 
 #[tokio::test]
-async fn every_digit_of_an_operand_counts() {
+async fn operands_keep_all_digits() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     // A double represents neither exactly: both would become 1700010800.9011612.
@@ -102,7 +102,7 @@ async fn a_number_that_no_column_can_hold_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn an_answer_bears_the_id_of_its_request() {
+async fn an_answer_has_the_id_of_its_request() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;

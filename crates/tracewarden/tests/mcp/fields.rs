@@ -14,12 +14,12 @@ async fn fields_are_those_of_the_rest_api_member_by_member() {
     for (owner, is_admin) in [(admin, true), (ada, false)] {
         let agent = key(&owner, json!({})).await;
         let rest = agent.get("/filter/schema").await.expect(200).body;
-        let told = call(&agent, "svc_filter_schema", json!({"max_tokens": 20_000})).await.expect();
-        assert_eq!(told.body["truncated"], false);
+        let result = call(&agent, "svc_filter_schema", json!({"max_tokens": 20_000})).await.expect();
+        assert_eq!(result.body["truncated"], false);
         for (name, value) in rest.as_object().unwrap() {
-            assert_eq!(&told.body[name], value, "{name}");
+            assert_eq!(&result.body[name], value, "{name}");
         }
-        for field in list(&told.body, "fields") {
+        for field in list(&result.body, "fields") {
             let is_told = |name: &str| field.get(name).is_some();
             assert_eq!((is_told("filterable"), is_told("policy")), (is_admin, is_admin), "{field}");
             for name in ["map", "name", "ref", "type"] {
@@ -28,7 +28,7 @@ async fn fields_are_those_of_the_rest_api_member_by_member() {
             described += 1;
         }
         // The text contains them, too.
-        let text = told.text;
+        let text = result.text;
         for limit in rest["limits"].as_object().unwrap().values() {
             assert!(text.contains(&limit.to_string()), "{text}");
         }
@@ -49,11 +49,11 @@ async fn omitted_fields_are_reported() {
         .collect();
     admin.with("if-match", &version).put("/schema/fields", json!({ "fields": fields })).await.expect(200);
     let agent = key(&admin, json!({})).await;
-    let told = call(&agent, "svc_filter_schema", json!({})).await.expect();
-    let returned = told.body["returned"].as_u64().unwrap();
-    assert_eq!((&told.body["truncated"], &told.body["total"]), (&json!(true), &json!(201)));
+    let result = call(&agent, "svc_filter_schema", json!({})).await.expect();
+    let returned = result.body["returned"].as_u64().unwrap();
+    assert_eq!((&result.body["truncated"], &result.body["total"]), (&json!(true), &json!(201)));
     assert!(returned > 10 && returned < 201, "{returned}");
-    assert!(told.text.contains(&format!("{returned} of 201 fields; use `containing`")), "{}", told.text);
-    let larger = suggested(&told.body, "svc_filter_schema").next().unwrap();
+    assert!(result.text.contains(&format!("{returned} of 201 fields; use `containing`")), "{}", result.text);
+    let larger = suggested(&result.body, "svc_filter_schema").next().unwrap();
     assert_eq!(larger, &json!({"max_tokens": 20_000}));
 }

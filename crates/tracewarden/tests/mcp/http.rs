@@ -9,7 +9,7 @@ use crate::support::{Answer, Client, Service};
 
 const INITIALIZE: &str = "initialize";
 
-fn introduction(name: &str) -> Value {
+fn initialize_message(name: &str) -> Value {
     json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": name, "version": "7"}})
 }
 
@@ -161,33 +161,33 @@ async fn json_is_returned_with_and_without_a_trailing_slash() {
 async fn only_revisions_without_batches_are_announced() {
     let service = Service::start();
     let agent = key(&service.admin().await, json!({})).await;
-    for (asked, given) in [
+    for (requested, negotiated) in [
         ("2025-03-26", "2025-11-25"),
         ("2024-11-05", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
     ] {
-        let sent = json!({"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}});
+        let sent = json!({"protocolVersion": requested, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": INITIALIZE, "params": sent});
         let answer = agent.post("/mcp", message).await.expect(200);
-        assert_eq!(answer.body["result"]["protocolVersion"], given, "{asked}: {}", answer.body);
+        assert_eq!(answer.body["result"]["protocolVersion"], negotiated, "{requested}: {}", answer.body);
     }
 }
 
 /// Returns the instructions without the current time.
-fn timeless(instructions: &str) -> (&str, &str) {
+fn without_date(instructions: &str) -> (&str, &str) {
     let (before, now) = instructions.split_once("It is now ").unwrap();
     (before, now.split_once('\n').unwrap().1)
 }
 
 #[tokio::test]
-async fn every_request_stands_alone() {
+async fn requests_are_stateless() {
     let service = Service::start();
     let admin = service.admin().await;
     let agent = key(&admin, json!({})).await;
     // Requests without `initialize`, and with a session id that another replica issued.
     let first = send(&agent, "tools/list", json!({})).await.expect(200);
-    let introduced = send(&agent, INITIALIZE, introduction("a")).await.expect(200);
+    let introduced = send(&agent, INITIALIZE, initialize_message("a")).await.expect(200);
     let result = &introduced.body["result"];
     assert_eq!(result["protocolVersion"], "2025-11-25");
     assert_eq!(result["serverInfo"]["name"], "tracewarden");
@@ -212,12 +212,15 @@ async fn every_request_stands_alone() {
         .with("mcp-method", "server/discover");
     let discover = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}});
     let discovered = newest.post("/mcp", discover).await.expect(200);
-    assert_eq!(timeless(discovered.body["result"]["instructions"].as_str().unwrap()), timeless(instructions));
+    assert_eq!(
+        without_date(discovered.body["result"]["instructions"].as_str().unwrap()),
+        without_date(instructions)
+    );
     assert!(!discovered.headers.contains_key("mcp-session-id"));
 }
 
 #[tokio::test]
-async fn answers_carry_the_headers_of_all_answers() {
+async fn answers_have_the_common_headers() {
     let store = Store::start();
     let (_service, _admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;

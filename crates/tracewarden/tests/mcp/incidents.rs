@@ -21,13 +21,13 @@ const TOKENS: usize = 4_000;
 struct Agent {
     client: Client,
     /// For each call, the number of tokens of the answer and of its text.
-    taken: Vec<(usize, usize)>,
+    tokens_per_call: Vec<(usize, usize)>,
 }
 
 impl Agent {
     async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = call(&self.client, tool, arguments).await.expect();
-        self.taken.push((tokens(&answer.result), tokens(&answer.text)));
+        self.tokens_per_call.push((tokens(&answer.result), tokens(&answer.text)));
         answer.body
     }
 
@@ -40,7 +40,7 @@ impl Agent {
     }
 
     /// Goes from no knowledge to complete spans.
-    async fn find(&mut self) -> Value {
+    async fn investigate(&mut self) -> Value {
         let schema = self.call("svc_filter_schema", json!({"max_tokens": 1_000})).await;
         let numbers = self.follow(&schema, "svc_trace_stats", json!({"limit": 2, "max_tokens": 1_500})).await;
         let traces =
@@ -52,11 +52,11 @@ impl Agent {
 }
 
 /// Whether a string anywhere in a value contains this text.
-fn says(value: &Value, wanted: &str) -> bool {
+fn contains_text(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text.contains(wanted),
-        Value::Array(list) => list.iter().any(|value| says(value, wanted)),
-        Value::Object(members) => members.values().any(|value| says(value, wanted)),
+        Value::Array(list) => list.iter().any(|value| contains_text(value, wanted)),
+        Value::Object(members) => members.values().any(|value| contains_text(value, wanted)),
         _ => false,
     }
 }
@@ -99,12 +99,12 @@ async fn service(store: &Store) -> (Service, Client, Client) {
     (service, admin, client)
 }
 
-fn found(answer: &Value, cause: &Cause) -> bool {
+fn names_cause(answer: &Value, cause: &Cause) -> bool {
     let trace = text(answer, "trace_id");
     list(answer, "spans").iter().any(|span| {
         let id = text(span, "SpanId");
         cause.spans.iter().any(|known| (known.0.as_str(), known.1.as_str()) == (trace, id))
-            && says(span, &cause.message)
+            && contains_text(span, &cause.message)
     })
 }
 
@@ -120,10 +120,11 @@ async fn suggested_calls_lead_to_the_cause() {
         let now = store.ask("SELECT toUnixTimestamp64Nano(now64(9))").await.trim().parse().unwrap();
         let incident = Incident::new(seed, now);
         prepare(&store, &admin, &incident).await;
-        let mut agent = Agent { client: client.clone(), taken: Vec::new() };
-        let answer = agent.find().await;
-        let (all, texts) = agent.taken.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let each: Vec<usize> = agent.taken.iter().map(|one| one.0).collect();
+        let mut agent = Agent { client: client.clone(), tokens_per_call: Vec::new() };
+        let answer = agent.investigate().await;
+        let (all, texts) =
+            agent.tokens_per_call.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let each: Vec<usize> = agent.tokens_per_call.iter().map(|one| one.0).collect();
         let Incident { cause, failed, requests, .. } = &incident;
         println!(
             "seed {seed}: {} calls, {all} tokens {each:?}, of them text {texts}; {failed} of {requests} requests failed for {} in {}: {}",
@@ -132,7 +133,7 @@ async fn suggested_calls_lead_to_the_cause() {
             cause.service,
             cause.message
         );
-        assert!(found(&answer, cause), "seed {seed}: {} is not in {answer}", cause.message);
+        assert!(names_cause(&answer, cause), "seed {seed}: {} is not in {answer}", cause.message);
         assert!(each.len() <= CALLS, "seed {seed}: {} calls", each.len());
         assert!(all <= TOKENS, "seed {seed}: {all} tokens");
         most = most.max(all);

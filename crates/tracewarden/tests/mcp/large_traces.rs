@@ -1,8 +1,8 @@
 //! Large, deep and hostile traces: answers stay within the requested size, suggest next calls, and paging covers
 //! everything.
 
-mod checked;
-mod made;
+mod checks;
+mod fixtures;
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ async fn reader(store: &Store) -> (Service, Client) {
     let attribute =
         |name: &str| json!({"map": "SpanAttributes", "name": name, "filterable": true, "policy": true});
     let fields = json!({"fields": [column("ServiceName"), column("SpanName"), column("StatusCode"), attribute("app.note"),
-        attribute(&made::hostile_key())]});
+        attribute(&fixtures::hostile_key())]});
     let version = answer.headers["etag"].to_str().unwrap();
     admin.with("if-match", version).put("/schema/fields", fields).await.expect(200);
     let all = json!({"policies": [{"title": "All", "expression": "SpanName != \"nothing is named this\""}]});
@@ -55,22 +55,22 @@ async fn span_ids(store: &Store, trace: &Trace) -> Vec<String> {
 /// Runs all checks; `outlines` are page sizes, `full` the arguments for reading all spans, if that is tested. Returns the
 /// tools that showed text of hostile spans.
 async fn check(store: &Store, trace: Trace, outlines: &[u64], full: Option<Value>) -> BTreeSet<String> {
-    let other = made::other(store).await;
+    let other = fixtures::other(store).await;
     let (_service, client) = reader(store).await;
     let span_ids = span_ids(store, &trace).await;
     for max_tokens in outlines {
-        checked::outline_is_whole(&client, &trace, *max_tokens).await;
+        checks::check_outline(&client, &trace, *max_tokens).await;
     }
     if let Some(arguments) = full {
-        checked::every_span_is_given(&client, &trace, &span_ids, arguments).await;
+        checks::check_all_spans_listed(&client, &trace, &span_ids, arguments).await;
     }
-    checked::every_answer(&client, &trace, &other, &span_ids).await
+    checks::check_every_answer(&client, &trace, &other, &span_ids).await
 }
 
 #[tokio::test]
 async fn ten_thousand_spans_of_the_shop() {
     let store = Store::start();
-    let trace = made::reindex(&store).await;
+    let trace = fixtures::reindex(&store).await;
     let full = json!({"columns": ["SpanName"], "max_tokens": 20_000});
     check(&store, trace, &[1_000, 3_000], Some(full)).await;
 }
@@ -78,7 +78,7 @@ async fn ten_thousand_spans_of_the_shop() {
 #[tokio::test]
 async fn ten_thousand_names() {
     let store = Store::start();
-    let trace = made::unique_names(&store).await;
+    let trace = fixtures::unique_names(&store).await;
     // The shop's trace has as many spans, so reading all of them is tested there.
     check(&store, trace, &[20_000], None).await;
 }
@@ -86,7 +86,7 @@ async fn ten_thousand_names() {
 #[tokio::test]
 async fn a_chain_of_five_thousand() {
     let store = Store::start();
-    let trace = made::chain(&store).await;
+    let trace = fixtures::chain(&store).await;
     let full = json!({"columns": ["SpanName"], "max_tokens": 20_000});
     check(&store, trace, &[20_000], Some(full)).await;
 }
@@ -94,8 +94,8 @@ async fn a_chain_of_five_thousand() {
 #[tokio::test]
 async fn hostile_texts_stay_marked_as_data() {
     let store = Store::start();
-    let trace = made::hostile(&store).await;
-    let told = check(&store, trace, &[6_000], Some(json!({"max_tokens": 10_000}))).await;
+    let trace = fixtures::hostile(&store).await;
+    let marked_tools = check(&store, trace, &[6_000], Some(json!({"max_tokens": 10_000}))).await;
     // The tool for fields shows no spans.
     let expected = [
         "svc_compare_traces",
@@ -111,5 +111,5 @@ async fn hostile_texts_stay_marked_as_data() {
         "svc_query_traces",
         "svc_trace_stats",
     ];
-    assert!(told.iter().eq(expected), "{told:?}");
+    assert!(marked_tools.iter().eq(expected), "{marked_tools:?}");
 }

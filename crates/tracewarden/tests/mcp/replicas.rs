@@ -15,7 +15,7 @@ const TRACES: u64 = 9;
 const SPANS: u64 = 12;
 
 #[tokio::test]
-async fn pages_go_on_at_another_replica() {
+async fn pages_continue_at_another_replica() {
     let store = Store::start();
     store
         .run(&format!(
@@ -45,7 +45,7 @@ async fn pages_go_on_at_another_replica() {
     assert_eq!(lists[0].body, lists[1].body);
 
     // Pages of a search.
-    let traces = through(
+    let traces = all_pages_alternating(
         &replicas,
         "svc_query_traces",
         json!({"limit": 2, "last": "1h"}),
@@ -58,7 +58,7 @@ async fn pages_go_on_at_another_replica() {
     assert_eq!((traces.len() as u64, ids.len() as u64), (TRACES, TRACES));
     // Pages of a trace.
     let full = json!({"trace_id": traces[0]["trace_id"], "view": "full", "max_tokens": 1_200});
-    let spans = through(&replicas, "svc_get_trace", full, "spans", "go on").await;
+    let spans = all_pages_alternating(&replicas, "svc_get_trace", full, "spans", "go on").await;
     assert_eq!(spans.len() as u64, SPANS);
     // The second replica knows the client's name that the first received.
     let arguments = json!({"containing": "team"});
@@ -72,10 +72,16 @@ async fn pages_go_on_at_another_replica() {
 }
 
 /// Returns all items of a list, with each page from the other replica.
-async fn through(replicas: &[Client; 2], tool: &str, arguments: Value, list: &str, to: &str) -> Vec<Value> {
+async fn all_pages_alternating(
+    replicas: &[Client; 2],
+    tool: &str,
+    arguments: Value,
+    list: &str,
+    to: &str,
+) -> Vec<Value> {
     let (mut all, mut arguments) = (Vec::new(), arguments);
-    for turn in 0.. {
-        let body = call(&replicas[turn % 2], tool, arguments).await.expect().body;
+    for page_number in 0.. {
+        let body = call(&replicas[page_number % 2], tool, arguments).await.expect().body;
         let page = body[list].as_array().unwrap();
         assert!(!page.is_empty(), "{body}");
         all.extend(page.clone());
@@ -83,7 +89,7 @@ async fn through(replicas: &[Client; 2], tool: &str, arguments: Value, list: &st
         match next {
             Some(next) => arguments = next["arguments"].clone(),
             None => {
-                assert!(turn > 0, "one replica returned all pages: {body}");
+                assert!(page_number > 0, "one replica returned all pages: {body}");
                 return all;
             }
         }

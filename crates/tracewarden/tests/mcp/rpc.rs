@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Client};
 
 /// Adds the headers of every request.
-fn headed(client: &Client) -> Client {
+fn with_mcp_headers(client: &Client) -> Client {
     client
         .with("accept", "application/json, text/event-stream")
         .with("content-type", "application/json")
@@ -16,12 +16,12 @@ fn headed(client: &Client) -> Client {
 /// Sends a message.
 pub async fn send(client: &Client, method: &str, params: Value) -> Answer {
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    headed(client).send(Method::POST, "/mcp", Some(message)).await
+    with_mcp_headers(client).send(Method::POST, "/mcp", Some(message)).await
 }
 
 /// A tool's answer.
 #[derive(Debug)]
-pub struct Called {
+pub struct ToolResult {
     /// Whether the call failed.
     pub failed: bool,
     /// The text content.
@@ -32,7 +32,7 @@ pub struct Called {
     pub result: String,
 }
 
-impl Called {
+impl ToolResult {
     /// Returns the answer, which must not be an error.
     #[track_caller]
     pub fn expect(self) -> Self {
@@ -50,12 +50,12 @@ impl Called {
 }
 
 /// Calls a tool.
-pub async fn call(client: &Client, tool: &str, arguments: Value) -> Called {
+pub async fn call(client: &Client, tool: &str, arguments: Value) -> ToolResult {
     let answer =
         send(client, "tools/call", json!({ "name": tool, "arguments": arguments })).await.expect(200);
     let result = &answer.body["result"];
     assert!(result.is_object(), "{tool} {arguments}: {}", answer.body);
-    Called {
+    ToolResult {
         failed: result["isError"] == true,
         text: result["content"][0]["text"].as_str().unwrap().to_owned(),
         body: result["structuredContent"].clone(),
@@ -64,14 +64,14 @@ pub async fn call(client: &Client, tool: &str, arguments: Value) -> Called {
 }
 
 /// Creates an API key for this owner and returns a client that uses it.
-pub async fn key(owner: &Client, narrowing: Value) -> Client {
-    owner.with_key(&token(owner, narrowing).await)
+pub async fn key(owner: &Client, constraint: Value) -> Client {
+    owner.with_key(&token(owner, constraint).await)
 }
 
 /// Creates an API key for this owner.
-pub async fn token(owner: &Client, narrowing: Value) -> String {
+pub async fn token(owner: &Client, constraint: Value) -> String {
     let mut new = json!({ "name": "agent" });
-    new.as_object_mut().unwrap().extend(narrowing.as_object().unwrap().clone());
+    new.as_object_mut().unwrap().extend(constraint.as_object().unwrap().clone());
     let created = owner.post("/me/api-keys", new).await.expect(201).body;
     created["token"].as_str().unwrap().to_owned()
 }

@@ -3,22 +3,22 @@
 use serde_json::{Value, json};
 
 use crate::clients::{Revision, Sdk, python, typescript};
-use crate::narrowed_keys::calls;
 use crate::rpc::{call, token};
+use crate::scoped_keys::calls;
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 
 /// Members that depend on the time of the call.
-const MOVING: [&str; 3] = ["window", "searched_around", "next"];
+const TIME_DEPENDENT: [&str; 3] = ["window", "searched_around", "next"];
 
 /// Removes members that depend on the time, and converts numbers to JavaScript's form, where 0.0 is 0.
-fn timeless(structured: Value) -> Value {
+fn without_time_dependent(structured: Value) -> Value {
     match structured {
         Value::Number(number) => json!(number.as_f64()),
-        Value::Array(list) => list.into_iter().map(timeless).collect(),
+        Value::Array(list) => list.into_iter().map(without_time_dependent).collect(),
         Value::Object(members) => {
-            let kept = members.into_iter().filter(|(name, _)| !MOVING.contains(&name.as_str()));
-            Value::Object(kept.map(|(name, value)| (name, timeless(value))).collect())
+            let kept = members.into_iter().filter(|(name, _)| !TIME_DEPENDENT.contains(&name.as_str()));
+            Value::Object(kept.map(|(name, value)| (name, without_time_dependent(value))).collect())
         }
         other => other,
     }
@@ -33,7 +33,11 @@ async fn every_tool_is_listed_and_called_by_both_sdks_in_both_revisions() {
     let url = format!("{}/mcp", service.base);
     let mut expected = Vec::new();
     for (tool, arguments) in calls(BLUE) {
-        expected.push((tool, arguments.clone(), timeless(call(&agent, tool, arguments).await.expect().body)));
+        expected.push((
+            tool,
+            arguments.clone(),
+            without_time_dependent(call(&agent, tool, arguments).await.expect().body),
+        ));
     }
     let mut wanted: Vec<Value> =
         expected.iter().map(|(tool, arguments, _)| json!({"name": tool, "arguments": arguments})).collect();
@@ -43,11 +47,11 @@ async fn every_tool_is_listed_and_called_by_both_sdks_in_both_revisions() {
     for revision in Revision::ALL {
         for sdk in Sdk::ALL {
             let (url, key, wanted) = (url.clone(), key.clone(), wanted.clone());
-            let asked = tokio::task::spawn_blocking(move || match sdk {
+            let pending_document = tokio::task::spawn_blocking(move || match sdk {
                 Sdk::Python => python(revision, &url, &key, &wanted),
                 Sdk::TypeScript => typescript(revision, &url, &key, &wanted),
             });
-            let document = asked.await.unwrap();
+            let document = pending_document.await.unwrap();
             println!("{} at {}", document["sdk"], document["protocol"]);
             assert_eq!(document["server"]["name"], "tracewarden");
             assert!(document["instructions"].as_str().unwrap().contains("svc_trace_stats"));
@@ -63,7 +67,7 @@ async fn every_tool_is_listed_and_called_by_both_sdks_in_both_revisions() {
             for ((tool, _, structured), result) in expected.iter().zip(results) {
                 assert_ne!(result["isError"], true, "{sdk:?} {revision:?} {tool}: {result}");
                 assert_eq!(
-                    timeless(result["structured"].clone()),
+                    without_time_dependent(result["structured"].clone()),
                     *structured,
                     "{sdk:?} {revision:?} {tool}"
                 );
@@ -98,8 +102,9 @@ async fn sdks_report_a_revoked_key() {
     for revision in Revision::ALL {
         for sdk in Sdk::ALL {
             let (url, key) = (url.clone(), key.clone());
-            let asked = tokio::task::spawn_blocking(move || sdk.ask(revision, &url, &key, &json!([])));
-            let error = asked.await.unwrap().unwrap_err();
+            let pending_document =
+                tokio::task::spawn_blocking(move || sdk.ask(revision, &url, &key, &json!([])));
+            let error = pending_document.await.unwrap().unwrap_err();
             assert_eq!(error["status"], 401, "{sdk:?} {revision:?}: {error}");
         }
     }

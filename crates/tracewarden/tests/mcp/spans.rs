@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::answers::list;
-use crate::rpc::{Called, call, key};
+use crate::rpc::{ToolResult, call, key};
 use crate::support::store::{Store, binding};
 use crate::support::{Client, Service};
 
@@ -52,11 +52,11 @@ async fn numbers_have_all_their_digits() {
         ("cost", "12345678901234.5678"),
         ("row", "1875924584784080993"),
     ];
-    let check = |told: &Called| {
-        let span = &list(&told.body, "spans")[0];
+    let check = |result: &ToolResult| {
+        let span = &list(&result.body, "spans")[0];
         for (name, digits) in as_text {
             assert_eq!(span[name], digits, "{span}");
-            assert!(told.text.contains(&format!("|   {name}: {digits}\n")), "{}", told.text);
+            assert!(result.text.contains(&format!("|   {name}: {digits}\n")), "{}", result.text);
         }
         assert_eq!(span["small"], -9_007_199_254_740_991_i64);
         assert_eq!(span["ratio"].to_string(), "0.1234567890123456");
@@ -66,7 +66,7 @@ async fn numbers_have_all_their_digits() {
 }
 
 #[tokio::test]
-async fn a_span_without_an_id_has_no_children_and_one_without_a_name_is_called_so() {
+async fn spans_without_an_id_or_a_name() {
     let store = Store::start();
     let (_service, client) = reader(&store, "").await;
     store
@@ -102,7 +102,7 @@ async fn a_span_without_an_id_has_no_children_and_one_without_a_name_is_called_s
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn one_large_span_keeps_no_call_busy() {
+async fn a_large_span_does_not_delay_calls() {
     let store = Store::start();
     let (_service, client) = reader(&store, "").await;
     let spans = [
@@ -147,17 +147,17 @@ async fn one_large_span_keeps_no_call_busy() {
         );
         for (tool, arguments) in calls {
             let begun = Instant::now();
-            let told = call(&client, tool, arguments.clone()).await.expect();
+            let result = call(&client, tool, arguments.clone()).await.expect();
             let took = begun.elapsed();
             println!("  {tool} {} {took:?}", arguments["view"]);
             assert!(took < SOON, "{tool} {arguments}: {took:?}");
             if tool == "svc_get_spans" {
                 assert_eq!(
-                    (&told.body["returned"], &told.body["cut"]),
+                    (&result.body["returned"], &result.body["cut"]),
                     (&json!(1), &json!(true)),
                     "{arguments}"
                 );
-                assert_eq!(told.body["spans"][0]["SpanName"], "chat", "{arguments}");
+                assert_eq!(result.body["spans"][0]["SpanName"], "chat", "{arguments}");
             }
         }
     }
@@ -192,11 +192,11 @@ async fn empty_values_are_visible_in_text() {
     assert!(outline.text.contains("2 services: (no name), s"), "{}", outline.text);
     assert!(outline.text.contains("s: \"(no name)\" [0000000000000003]"), "{}", outline.text);
     for view in ["slowest", "full"] {
-        let told = call(&client, "svc_get_trace", trace(json!({"view": view}))).await.expect();
+        let result = call(&client, "svc_get_trace", trace(json!({"view": view}))).await.expect();
         assert!(
-            told.text.contains("\"(no name)\"") && told.text.contains(" (no name)"),
+            result.text.contains("\"(no name)\"") && result.text.contains(" (no name)"),
             "{view}: {}",
-            told.text
+            result.text
         );
     }
 }

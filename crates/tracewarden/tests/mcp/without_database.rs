@@ -7,13 +7,13 @@ use futures::future::join_all;
 use serde_json::json;
 use tracewarden_testkit::postgres;
 
-use crate::narrowed_keys::calls;
 use crate::rpc::{call, key, send};
-use crate::support::away::OtherWriter;
+use crate::scoped_keys::calls;
+use crate::support::database_outage::OtherWriter;
 use crate::support::store::{self, BLUE, Store, blue_policies};
 use crate::support::{Client, Service};
 
-const ALL_AT_ONCE: (&str, &str) = ("TRACEWARDEN_MAX_QUERIES_PER_USER", "100");
+const QUERY_LIMIT: (&str, &str) = ("TRACEWARDEN_MAX_QUERIES_PER_USER", "100");
 
 /// Returns an agent with access to the trace `BLUE`.
 async fn agent(store: &Store, service: &Service) -> Client {
@@ -25,43 +25,43 @@ async fn agent(store: &Store, service: &Service) -> Client {
     key(&ada, json!({})).await
 }
 
-async fn all_answer(agent: &Client) {
+async fn assert_all_answer(agent: &Client) {
     for (tool, arguments) in calls(BLUE) {
         call(agent, tool, arguments).await.expect();
     }
 }
 
 /// The caller can be authenticated, but no record can be written.
-async fn none_answers_while_another_program_writes(service: &Service, agent: &Client) {
+async fn assert_unavailable_while_another_program_writes(service: &Service, agent: &Client) {
     // Use the API key once before, since recording its first use would also wait for the database.
-    all_answer(agent).await;
+    assert_all_answer(agent).await;
     let writer = OtherWriter::begin(service).await;
     let called = calls(BLUE).into_iter().map(|(tool, arguments)| call(agent, tool, arguments));
     for called in join_all(called).await {
-        let told = called.failure("unavailable");
-        assert!(!told.contains("blue") && !told.contains(BLUE), "{told}");
+        let message = called.failure("unavailable");
+        assert!(!message.contains("blue") && !message.contains(BLUE), "{message}");
     }
     writer.end().await;
-    all_answer(agent).await;
+    assert_all_answer(agent).await;
 }
 
 #[tokio::test]
 async fn no_tool_answers_on_sqlite() {
     let store = Store::start();
-    let service = store.service_with(&[ALL_AT_ONCE]);
+    let service = store.service_with(&[QUERY_LIMIT]);
     let agent = agent(&store, &service).await;
-    none_answers_while_another_program_writes(&service, &agent).await;
+    assert_unavailable_while_another_program_writes(&service, &agent).await;
 }
 
 #[tokio::test]
 async fn no_tool_answers_on_postgresql() {
     let store = Store::start();
-    let settings = [&store.settings()[..], &[ALL_AT_ONCE]].concat();
+    let settings = [&store.settings()[..], &[QUERY_LIMIT]].concat();
     let service = Service::start_on(&Arc::new(postgres::database().unwrap()), &settings);
     let agent = agent(&store, &service).await;
-    none_answers_while_another_program_writes(&service, &agent).await;
+    assert_unavailable_while_another_program_writes(&service, &agent).await;
     // The caller cannot be authenticated either.
-    service.shut_out();
+    service.reject_connections();
     let called = calls(BLUE).into_iter().map(|(tool, arguments)| {
         let params = json!({"name": tool, "arguments": arguments});
         send(&agent, "tools/call", params)
@@ -70,7 +70,7 @@ async fn no_tool_answers_on_postgresql() {
         answer.problem(503, "unavailable");
     }
     send(&agent, "tools/list", json!({})).await.problem(503, "unavailable");
-    service.let_in();
-    service.comes_back().await;
-    all_answer(&agent).await;
+    service.accept_connections();
+    service.wait_until_ready().await;
+    assert_all_answer(&agent).await;
 }

@@ -89,7 +89,7 @@ async fn removals_show(mut service: Service) {
     let newest =
         admin.at(&service).get("/audit?action=audit.prune&limit=1").await.expect(200).body["records"][0]
             .clone();
-    let told = format!(
+    let newest_removal = format!(
         "{} ({}): {} from before {}, through {}",
         newest["id"].as_str().unwrap(),
         newest["at"].as_str().unwrap(),
@@ -100,13 +100,13 @@ async fn removals_show(mut service: Service) {
     let (status, printed) = verify(&service, &[]);
     assert_eq!(status, Some(0), "{printed}");
     assert!(
-        printed.contains(&format!("of the records report a removal, the newest is {told}\n")),
+        printed.contains(&format!("of the records report a removal, the newest is {newest_removal}\n")),
         "{printed}"
     );
     let late = head(&printed);
     // The removal may be legitimate; it is printed for operators who know how old the records were.
     let (status, printed) = verify(&service, &["--head", &early, "--head", &late]);
-    let since = format!("noted head 2: older records were removed since, see {told}\n");
+    let since = format!("noted head 2: older records were removed since, see {newest_removal}\n");
     assert!(printed.contains(&since) && matches!(status, Some(0 | 2)), "{status:?} {printed}");
     let (number, _) = late.split_once(':').unwrap();
     assert!(printed.contains(&format!("noted head {number}: fits\n")), "{printed}");

@@ -41,7 +41,7 @@ fn has(findings: &[String], level: &str, text: &str) {
 }
 
 #[track_caller]
-fn worst(findings: &[String], level: &str) {
+fn expect_worst_level(findings: &[String], level: &str) {
     let of = |level: &str| findings.iter().filter(|line| line.starts_with(level)).count();
     let expected = match level {
         "ok" => of("warning") + of("error") == 0,
@@ -58,7 +58,7 @@ async fn checks_the_clickhouse_user() {
 
     // The default user of the test server has all privileges.
     let (success, findings) = check(&service, &[], &[]);
-    worst(&findings, "warning");
+    expect_worst_level(&findings, "warning");
     assert!(success);
     for (level, text) in [
         ("ok", "accepts `default`"),
@@ -81,7 +81,7 @@ async fn checks_the_clickhouse_user() {
     has(&findings, "warning", "sees the queries of other users");
     let others: Vec<String> =
         findings.into_iter().filter(|finding| !finding.contains("sees the queries of other users")).collect();
-    worst(&others, "ok");
+    expect_worst_level(&others, "ok");
     assert!(success && !check(&service, &limited, &["--strict"]).0);
     let findings = others;
     has(&findings, "ok", "can change nothing");
@@ -283,11 +283,11 @@ async fn checks_the_initial_password_file() {
         let (success, findings) = check(&service, &[fresh, unhashed], &[]);
         assert!(success, "{findings:?}");
         has(&findings, "ok", ".initial-password`");
-        for (place, why) in
+        for (location, why) in
             [("/missing/password", "No such file"), (taken.to_str().unwrap(), "no earlier start created")]
         {
-            let place = ("TRACEWARDEN_INITIAL_PASSWORD_FILE", place);
-            let (success, findings) = check(&service, &[fresh, unhashed, place], &[]);
+            let location = ("TRACEWARDEN_INITIAL_PASSWORD_FILE", location);
+            let (success, findings) = check(&service, &[fresh, unhashed, location], &[]);
             assert!(!success);
             has(&findings, "error", why);
             has(&findings, "error", "give another path as `initial_password_file`");
@@ -303,12 +303,12 @@ async fn checks_the_initial_password_file() {
 
 /// Missing privileges are reported with the statement that grants them, and the statement does grant them.
 #[tokio::test]
-async fn rights_on_postgresql() {
+async fn privileges_on_postgresql() {
     let database = Arc::new(postgres::database().unwrap());
     let role = format!("Rights-{}", std::process::id());
     let server = database.url();
-    let (_, place) = server.split_once('@').unwrap();
-    let url = format!("postgres://{role}:secret@{place}");
+    let (_, location) = server.split_once('@').unwrap();
+    let url = format!("postgres://{role}:secret@{location}");
     database.run(&[&format!("CREATE ROLE \"{role}\" LOGIN PASSWORD 'secret'")]).unwrap();
     let service = Service::start_with(&[]);
     let given = |findings: &[String]| {
@@ -322,7 +322,7 @@ async fn rights_on_postgresql() {
     let look = || check(&service, &[("TRACEWARDEN_DATABASE_URL", &url)], &[]);
 
     // A role that may not connect gets no other finding.
-    let name = place.rsplit('/').next().unwrap();
+    let name = location.rsplit('/').next().unwrap();
     database.run(&[&format!("REVOKE CONNECT ON DATABASE \"{name}\" FROM PUBLIC")]).unwrap();
     let (success, findings) = look();
     assert!(!success);
@@ -418,7 +418,7 @@ async fn clickhouse_understands_the_statements_for_its_user() {
 }
 
 #[tokio::test]
-async fn postgresql_takes_the_statements_for_its_role() {
+async fn postgresql_accepts_the_statements_for_its_role() {
     let database = Arc::new(postgres::database().unwrap());
     let name = format!("operations_{}", std::process::id());
     let examples = examples("The application database").into_iter().map(|example| -> Vec<String> {

@@ -18,7 +18,7 @@ async fn connect(service: &Service) -> TcpStream {
 }
 
 /// Returns the processor time of the service in seconds.
-fn worked(service: &Service) -> f64 {
+fn ready(service: &Service) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", service.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
@@ -26,7 +26,7 @@ fn worked(service: &Service) -> f64 {
 }
 
 #[tokio::test]
-async fn without_file_descriptors_it_waits_and_says_so_once() {
+async fn without_file_descriptors_the_service_waits_and_logs_once() {
     let service = Service::start_with(&[("TRACEWARDEN_METRICS_LISTEN", "127.0.0.1:0")]);
     service.anonymous().get("/healthz").await.expect(200);
     scrape(&service).await;
@@ -41,14 +41,14 @@ async fn without_file_descriptors_it_waits_and_says_so_once() {
     for _ in 0..40 {
         clients.push(connect(&service).await);
     }
-    let before = worked(&service);
+    let before = ready(&service);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let busy = worked(&service) - before;
+    let busy = ready(&service) - before;
     assert!(busy < 1.0, "{busy} s of 3 s");
     drop(clients);
     service.anonymous().get("/healthz").await.expect(200);
-    let said = service.log().matches("cannot accept connections").count();
-    assert_eq!(said, 1, "{}", service.log());
+    let warnings = service.log().matches("cannot accept connections").count();
+    assert_eq!(warnings, 1, "{}", service.log());
     let failures = value(&scrape(&service).await, "tracewarden_http_accept_failures_total");
     assert!(failures > 1.0, "{failures}");
 }
@@ -61,8 +61,8 @@ async fn connections_are_bounded_as_configured() {
     for _ in 0..30 {
         clients.push(connect(&service).await);
     }
-    let asked = service.anonymous();
-    let waiting = tokio::spawn(async move { asked.get("/healthz").await });
+    let queued_client = service.anonymous();
+    let waiting = tokio::spawn(async move { queued_client.get("/healthz").await });
     let full = |text: &String| value(text, "tracewarden_http_connections_full_total") >= 1.0;
     let text = until(async || scrape(&service).await, full).await;
     assert_eq!(value(&text, "tracewarden_http_connections"), 10.0, "{text}");
@@ -146,8 +146,8 @@ async fn large_bodies_are_bounded_together() {
         let path = ["/traces/query", "/mcp"][at % 2];
         let mut client = begin(&tokens[at / 8], path, "expect: 100-continue\r\n\r\n").await;
         let mut answer = [0_u8; GO_ON.len()];
-        let told = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut answer)).await;
-        told.unwrap_or_else(|_| panic!("{path}: no `100 Continue`")).unwrap();
+        let outcome = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut answer)).await;
+        outcome.unwrap_or_else(|_| panic!("{path}: no `100 Continue`")).unwrap();
         assert_eq!(answer, GO_ON, "{path}: {}", String::from_utf8_lossy(&answer));
         client.write_all(b"{").await.unwrap();
         taking.push(client);
@@ -155,8 +155,8 @@ async fn large_bodies_are_bounded_together() {
         if at == 7 {
             for path in ["/traces/query", "/mcp"] {
                 let (_, answer) = answered(begin(&tokens[0], path, "\r\n{").await, path).await;
-                let told = answer.contains("too many of your large requests");
-                assert!(answer.starts_with("HTTP/1.1 503 ") && told, "{path}: {answer}");
+                let outcome = answer.contains("too many of your large requests");
+                assert!(answer.starts_with("HTTP/1.1 503 ") && outcome, "{path}: {answer}");
             }
         }
     }

@@ -15,7 +15,7 @@ fn lines(log: &str) -> Vec<Value> {
 }
 
 /// Returns the log lines about the answer to a request.
-fn answered<'a>(lines: &'a [Value], request_id: &str) -> Vec<&'a Value> {
+fn answer_line<'a>(lines: &'a [Value], request_id: &str) -> Vec<&'a Value> {
     let of = |line: &&Value| line["span"]["request_id"] == request_id && line["message"] == "answered";
     lines.iter().filter(of).collect()
 }
@@ -26,15 +26,18 @@ fn the_search_for_secrets_finds_them() {
     secrets::keep("planted-9f2c71");
     secrets::keep_setting("TRACEWARDEN_CLICKHOUSE_PASSWORD", "planted-03ab55");
     secrets::keep_setting("TRACEWARDEN_DATABASE_URL", "postgres://u:planted-77d1e0@127.0.0.1:1/d");
-    secrets::none_in("nothing", b"planted-9f2c7 planted-03ab5 planted-77d1e");
+    secrets::assert_no_secrets("nothing", b"planted-9f2c7 planted-03ab5 planted-77d1e");
     for planted in ["planted-9f2c71", "planted-03ab55", "planted-77d1e0"] {
-        let held = format!("a line\n {planted}\n");
+        let planted_log = format!("a line\n {planted}\n");
         assert!(
-            std::panic::catch_unwind(|| secrets::none_in("a log", held.as_bytes())).is_err(),
+            std::panic::catch_unwind(|| secrets::assert_no_secrets("a log", planted_log.as_bytes())).is_err(),
             "{planted}"
         );
     }
-    assert!(std::panic::catch_unwind(|| secrets::not_even_hashes_in("a log", b"$argon2id$v=19")).is_err());
+    assert!(
+        std::panic::catch_unwind(|| secrets::assert_no_secrets_or_hashes("a log", b"$argon2id$v=19"))
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -53,7 +56,7 @@ async fn each_request_leaves_one_line_and_no_secret() {
     let id = ada.get("/me").await.expect(200).body["id"].as_str().unwrap().to_owned();
 
     let trace = "1".repeat(32);
-    let mut asked = Vec::new();
+    let mut sent_requests = Vec::new();
     let path = format!("/traces/{trace}");
     for (client, method, path, route, status, user) in [
         (&by_key, Method::POST, "/traces/query", "/traces/query", 200, Some(&id)),
@@ -65,11 +68,11 @@ async fn each_request_leaves_one_line_and_no_secret() {
         let body = (method == Method::POST).then(|| json!({}));
         let answer = client.send(method.clone(), path, body).await.expect(status);
         let request = answer.headers["x-request-id"].to_str().unwrap().to_owned();
-        asked.push((request, method, route, status, user));
+        sent_requests.push((request, method, route, status, user));
     }
     let parsed = lines(&service.log());
-    for (request, method, route, status, user) in &asked {
-        let of_request = answered(&parsed, request);
+    for (request, method, route, status, user) in &sent_requests {
+        let of_request = answer_line(&parsed, request);
         assert_eq!(of_request.len(), 1, "{route}: {of_request:?}");
         let line = of_request[0];
         assert_eq!(line["method"], method.as_str());
@@ -144,7 +147,7 @@ async fn a_start_on_postgresql_says_nothing_of_tables_that_are_there() {
 }
 
 #[tokio::test]
-async fn text_lines_say_the_same() {
+async fn text_logs_have_the_same_content() {
     let service = Service::start();
     let answer = service.admin().await.get("/me?token=hunter2").await.problem(400, "invalid_request");
     let request = answer.headers["x-request-id"].to_str().unwrap();
@@ -177,9 +180,9 @@ async fn the_database_password_is_not_logged() {
     // The URL `postgres://USER:PASSWORD@…` with the right and with a wrong password.
     let database = Arc::new(postgres::database().unwrap());
     let url = database.url();
-    let (user, place) = url.split_once('@').unwrap();
+    let (user, server) = url.split_once('@').unwrap();
     let (user, password) = user.rsplit_once(':').unwrap();
-    let error = attempt(&format!("{user}:hunter2@{place}"));
+    let error = attempt(&format!("{user}:hunter2@{server}"));
     assert!(error.contains("password authentication failed"), "{error}");
     let service = Service::start_on(&database, &[("TRACEWARDEN_LOG", "trace")]);
     service.admin().await.get("/users").await.expect(200);

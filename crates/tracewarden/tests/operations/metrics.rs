@@ -94,8 +94,8 @@ async fn events_are_counted_without_request_data() {
     by_key.get(&format!("/traces/{}", "2".repeat(32))).await.problem(404, "trace_not_found");
     let wrong = json!({"username": "canaryname", "password": "canarypassword"});
     service.anonymous().post("/login", wrong).await.problem(401, "invalid_credentials");
-    let stranger = service.anonymous().with_key("twk_canarytoken");
-    stranger.get("/me?q=canaryquery").await.problem(401, "unauthenticated");
+    let unknown_key = service.anonymous().with_key("twk_canarytoken");
+    unknown_key.get("/me?q=canaryquery").await.problem(401, "unauthenticated");
     let forged = ada.with("sec-fetch-site", "cross-site").post("/logout", json!({})).await;
     forged.problem(403, "cross_site");
     ada.get("/canarypath").await.expect(404);

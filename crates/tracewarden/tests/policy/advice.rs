@@ -5,7 +5,7 @@ use tracewarden_policy::{Diagnostic, FieldValue, Outcome, Span, check, evaluate}
 use tracewarden_testkit::policies::Generator;
 
 /// Returns the text that a warning concerns.
-fn part<'a>(expression: &'a str, warning: &Diagnostic) -> &'a str {
+fn marked_text<'a>(expression: &'a str, warning: &Diagnostic) -> &'a str {
     let line: usize = expression.split_inclusive('\n').take(warning.line as usize - 1).map(str::len).sum();
     let bytes = |text: &str, chars: u32| text.chars().take(chars as usize).map(char::len_utf8).sum::<usize>();
     let start = line + bytes(&expression[line..], warning.column - 1);
@@ -30,8 +30,8 @@ fn warnings_agree_with_evaluation() {
         let (expression, callers) = (generator.expression(), [generator.caller(), generator.caller()]);
         let Ok(checked) = check(&expression, &model) else { continue };
         for warning in checked.warnings() {
-            let (message, part) = (warning.message.as_str(), part(&expression, warning));
-            let about = format!("{part}\n{expression}\n{warning:?}, seed {seed}");
+            let (message, marked_text) = (warning.message.as_str(), marked_text(&expression, warning));
+            let about = format!("{marked_text}\n{expression}\n{warning:?}, seed {seed}");
             match warning.code {
                 "constant" if message.contains("or to none") => {
                     for caller in &callers {
@@ -40,30 +40,32 @@ fn warnings_agree_with_evaluation() {
                     }
                 }
                 "constant" => {
-                    for (said, opened) in [("access to no trace", false), ("access to every trace", true)] {
-                        if message.contains(said) {
+                    for (claim, opened) in [("access to no trace", false), ("access to every trace", true)] {
+                        if message.contains(claim) {
                             let found = outcomes(&expression, &callers, &spans).unwrap();
                             assert!(found.iter().all(|of| (*of == Outcome::True) == opened), "{about}");
                             whole += 1;
                         }
                     }
-                    let Some(found) = outcomes(part, &callers, &spans) else { continue };
-                    let unlike = if message.contains("never true") { Outcome::True } else { Outcome::False };
+                    let Some(found) = outcomes(marked_text, &callers, &spans) else { continue };
+                    let contradicting =
+                        if message.contains("never true") { Outcome::True } else { Outcome::False };
                     assert!(!message.contains("never true") || !message.contains("always"), "{about}");
-                    assert!(message.starts_with("this policy") || !found.contains(&unlike), "{about}");
+                    assert!(message.starts_with("this policy") || !found.contains(&contradicting), "{about}");
                     let always = message.contains("always true");
                     assert!(!always || found.iter().all(|of| *of == Outcome::True), "{about}");
                     constant += 1;
                 }
                 "negated_absent_key" => {
-                    let Some(found) = outcomes(part, &callers, &spans) else { continue };
+                    let Some(found) = outcomes(marked_text, &callers, &spans) else { continue };
                     let field = message.split('`').nth(1).unwrap();
-                    let offers: Vec<&str> = warning.hint.iter().flat_map(|hint| hint.split('`')).collect();
+                    let suggested_results: Vec<&str> =
+                        warning.hint.iter().flat_map(|hint| hint.split('`')).collect();
                     let missing: Vec<bool> = if message.contains("is NULL") {
                         spans.iter().map(|span| span[field] == FieldValue::Null).collect()
                     } else {
                         // The suggested policy checks by itself whether the key is present.
-                        let start = offers[1].trim_start_matches('(');
+                        let start = suggested_results[1].trim_start_matches('(');
                         let Some((presence, _)) =
                             start.strip_prefix("!(").and_then(|rest| rest.split_once(") || "))
                         else {
@@ -73,7 +75,7 @@ fn warnings_agree_with_evaluation() {
                         present.iter().map(|of| *of == Outcome::False).collect()
                     };
                     for (of, missing) in found.iter().zip(missing.iter().cycle()) {
-                        let alone = !message.contains("these") || !part.contains("||");
+                        let alone = !message.contains("these") || !marked_text.contains("||");
                         assert!(!missing || !alone || *of != Outcome::True, "{about}");
                     }
                     absent += 1;

@@ -8,7 +8,7 @@ use tracewarden_policy::{Decision, Outcome, check, evaluate, explain};
 use tracewarden_testkit::policies::Generator;
 
 /// Returns the text that a decision concerns.
-fn part<'a>(expression: &'a str, decision: &Decision) -> &'a str {
+fn marked_text<'a>(expression: &'a str, decision: &Decision) -> &'a str {
     let line: usize = expression.split_inclusive('\n').take(decision.line as usize - 1).map(str::len).sum();
     let rest = &expression[line..];
     let bytes = |text: &str, chars: u32| text.chars().take(chars as usize).map(char::len_utf8).sum::<usize>();
@@ -49,12 +49,14 @@ fn decisions_agree_with_evaluation() {
             assert!(!verdict.decided_by.is_empty(), "{about}");
             for decision in &verdict.decided_by {
                 // A part that is an expression by itself has the reported outcome.
-                let part = part(&expression, decision);
+                let marked_text = marked_text(&expression, decision);
                 let expected = kind(&decision.outcome);
-                let own = parts.entry(part).or_insert_with(|| evaluate(part, &model, &caller, &spans).ok());
+                let own = parts
+                    .entry(marked_text)
+                    .or_insert_with(|| evaluate(marked_text, &model, &caller, &spans).ok());
                 match own {
                     Some(own) => {
-                        assert_eq!(kind(&own[at]), expected, "{part}\n{about}");
+                        assert_eq!(kind(&own[at]), expected, "{marked_text}\n{about}");
                         alone += 1;
                     }
                     // The part is a value that is not a condition, or uses the variable of an enclosing macro.

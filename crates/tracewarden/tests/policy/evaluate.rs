@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::{MODEL, Place, Ran};
+use crate::{CommandOutput, MODEL, Workspace};
 
 const ADA: &str = "{username: ada, roles: [dev], attributes: {team: payments, lead: true, tenants: [acme]}}";
 
-fn evaluate(expression: &str, spans: &str, more: &[&str]) -> Ran {
-    let place = Place::new(&[
+fn evaluate(expression: &str, spans: &str, more: &[&str]) -> CommandOutput {
+    let workspace = Workspace::new(&[
         ("model.yaml", MODEL),
         ("ada.yaml", ADA),
         ("spans.json", spans),
@@ -15,7 +15,7 @@ fn evaluate(expression: &str, spans: &str, more: &[&str]) -> Ran {
     ]);
     let arguments =
         ["evaluate", "--model", "model.yaml", "--user", "ada.yaml", "--spans", "spans.json", "policy.cel"];
-    place.run(&[&arguments, more].concat())
+    workspace.run(&[&arguments, more].concat())
 }
 
 #[test]
@@ -50,13 +50,13 @@ error: on span 2
 fn json_output_equals_the_answer_of_the_api() {
     let ran = evaluate("!(Nick == \"x\")", "[{\"Nick\": \"x\"}, {\"Nick\": null}]", &["--format", "json"]);
     let answer: Value = serde_json::from_str(&ran.output).unwrap();
-    let place = json!({"line": 1, "column": 3, "length": 11});
+    let workspace = json!({"line": 1, "column": 3, "length": 11});
     let decision = &answer["results"][0]["decided_by"][0];
     assert_eq!(answer["results"][0]["outcome"], "false");
     assert_eq!(decision["outcome"], "true");
     assert_eq!(decision["detail"], "`Nick` is \"x\"");
     for member in ["line", "column", "length"] {
-        assert_eq!(decision[member], place[member]);
+        assert_eq!(decision[member], workspace[member]);
     }
     assert_eq!(answer["results"][1]["detail"], "`Nick` is NULL on this span");
 }
@@ -86,14 +86,14 @@ fn evaluation_errors_have_a_position() {
         ran.errors,
         "tracewarden: spans.json:1:3: `server` is not one of the names of the enumeration; did you mean `Server`?\n"
     );
-    let place = Place::new(&[("model.yaml", MODEL), ("user.yaml", "username: ada\nrole: [dev]\n")]);
+    let workspace = Workspace::new(&[("model.yaml", MODEL), ("user.yaml", "username: ada\nrole: [dev]\n")]);
     let arguments =
         ["evaluate", "--model", "model.yaml", "--user", "user.yaml", "--spans", "-", "--expression", "true"];
-    let ran = place.run_with(&arguments, "[]");
+    let ran = workspace.run_with(&arguments, "[]");
     assert_eq!(ran.status, 2);
     assert_eq!(ran.errors, "tracewarden: user.yaml:2:1: unknown member `role`; did you mean `roles`?\n");
     let both = ["evaluate", "--model", "model.yaml", "--user", "-", "--spans", "-", "--expression", "true"];
-    assert!(place.run(&both).errors.contains("only one file"));
+    assert!(workspace.run(&both).errors.contains("only one file"));
 }
 
 #[test]

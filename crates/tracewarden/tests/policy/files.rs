@@ -4,16 +4,16 @@ use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use crate::{MODEL, Place};
+use crate::{MODEL, Workspace};
 
 fn refused(name: &str, text: &str) -> String {
-    let ran = Place::new(&[(name, text)]).run(&["check", "--model", name, "--expression", "true"]);
+    let ran = Workspace::new(&[(name, text)]).run(&["check", "--model", name, "--expression", "true"]);
     assert_eq!((ran.status, ran.output.as_str()), (2, ""), "{text:?}: {ran:?}");
     ran.errors
 }
 
 #[test]
-fn a_document_that_can_be_read_in_two_ways_is_not_read() {
+fn ambiguous_documents_are_rejected() {
     for (text, message) in [
         (
             "fields: &all [{name: a}]\n",
@@ -42,7 +42,7 @@ fn a_document_that_can_be_read_in_two_ways_is_not_read() {
 #[test]
 fn names_are_sanitized_for_the_terminal() {
     let text = "fields: []\nroles:\n  - name: \"\\e[2J\\u202e\"\n    policies: [{title: \"\\e[31m\", expression: 'nope'}]\n";
-    let ran = Place::new(&[("roles.yaml", text)]).run(&["check", "roles.yaml"]);
+    let ran = Workspace::new(&[("roles.yaml", text)]).run(&["check", "roles.yaml"]);
     assert_eq!(ran.status, 1);
     assert!(!ran.output.contains(['\u{1b}', '\u{202e}']), "{:?}", ran.output);
 }
@@ -64,18 +64,18 @@ fn values_are_sanitized_for_the_terminal() {
         "--expression",
         expression,
     ];
-    let ran = Place::new(&files).run(&arguments);
+    let ran = Workspace::new(&files).run(&arguments);
     assert!(ran.output.contains("M[\"k\\u202e\"]` is absent"), "{ran:?}");
     assert!(!ran.output.contains(['\u{1b}', '\u{202e}', '\u{200b}']), "{:?}", ran.output);
     let expression = expression.replace(" || M[\"k\\u202e\"] == \"z\"", "");
-    let ran = Place::new(&files).run(&[&arguments[..8], &[&expression]].concat());
+    let ran = Workspace::new(&files).run(&[&arguments[..8], &[&expression]].concat());
     assert!(ran.output.contains("`ServiceName` is \"a\\u202eb\\u001b[2J\""), "{ran:?}");
     assert!(!ran.output.contains(['\u{1b}', '\u{202e}', '\u{200b}']), "{:?}", ran.output);
 }
 
 #[test]
 fn expressions_that_yaml_misreads_get_advice() {
-    let told = "put an expression in single quotes, or on the lines after `|`\n";
+    let expected_text = "put an expression in single quotes, or on the lines after `|`\n";
     for (expression, message) in [
         ("!(ServiceName == \"a\")", "5:21: tags are not supported: "),
         ("\"x\" in user.roles", "5:25: not YAML: invalid trailing content after double-quoted scalar; "),
@@ -87,19 +87,19 @@ fn expressions_that_yaml_misreads_get_advice() {
         let policies = |text: &str| {
             format!("roles:\n  - name: r\n    policies:\n      - title: t\n        expression: {text}\n")
         };
-        let place = Place::new(&[
+        let workspace = Workspace::new(&[
             ("model.yaml", MODEL),
             ("plain.yaml", &policies(expression)),
             ("quoted.yaml", &policies(&format!("'{expression}'"))),
             ("lines.yaml", &policies(&format!("|\n          {expression}"))),
         ]);
-        let ran = place.run(&["check", "--model", "model.yaml", "plain.yaml"]);
+        let ran = workspace.run(&["check", "--model", "model.yaml", "plain.yaml"]);
         assert_eq!(
             (ran.status, ran.errors),
-            (2, format!("tracewarden: plain.yaml:{message}{told}")),
+            (2, format!("tracewarden: plain.yaml:{message}{expected_text}")),
             "{expression}"
         );
-        assert_eq!(place.run(&["check", "--model", "model.yaml", "quoted.yaml", "lines.yaml"]).status, 0);
+        assert_eq!(workspace.run(&["check", "--model", "model.yaml", "quoted.yaml", "lines.yaml"]).status, 0);
     }
 }
 
@@ -111,11 +111,11 @@ fn a_comment_cannot_hide_the_rest_of_an_expression() {
             "{MODEL}policies:\n  - title: t\n    expression: {sign}ServiceName == \"a\" // ours\n      && Nick == \"b\"\n"
         )
     };
-    let check = |text: &str| Place::new(&[("a.yaml", text)]).run(&["check", "a.yaml"]);
+    let check = |text: &str| Workspace::new(&[("a.yaml", text)]).run(&["check", "a.yaml"]);
     for sign in ["", ">\n      "] {
         let ran = check(&text(sign));
-        let told = "tracewarden: a.yaml:13:5: YAML joins the lines of this expression";
-        assert!(ran.status == 2 && ran.errors.starts_with(told), "{ran:?}");
+        let expected_text = "tracewarden: a.yaml:13:5: YAML joins the lines of this expression";
+        assert!(ran.status == 2 && ran.errors.starts_with(expected_text), "{ran:?}");
     }
     let ran = check(&text("|\n      "));
     assert_eq!(
@@ -126,7 +126,7 @@ fn a_comment_cannot_hide_the_rest_of_an_expression() {
 
 #[test]
 fn the_standard_input_is_read_once() {
-    let place = Place::new(&[("model.yaml", MODEL), ("u.yaml", "{username: a}"), ("a.cel", "true")]);
+    let workspace = Workspace::new(&[("model.yaml", MODEL), ("u.yaml", "{username: a}"), ("a.cel", "true")]);
     for arguments in [
         &["check", "--model", "-", "-"][..],
         &["check", "--model", "model.yaml", "--user", "-", "-"],
@@ -136,28 +136,28 @@ fn the_standard_input_is_read_once() {
         &["test", "--model", "-", "-"],
         &["evaluate", "--model", "-", "--user", "u.yaml", "--spans", "-", "a.cel"],
     ] {
-        let ran = place.run_with(arguments, MODEL);
-        let told = "tracewarden: only one file can be read from the standard input\n";
-        assert_eq!((ran.status, ran.errors.as_str()), (2, told), "{arguments:?}");
+        let ran = workspace.run_with(arguments, MODEL);
+        let expected_text = "tracewarden: only one file can be read from the standard input\n";
+        assert_eq!((ran.status, ran.errors.as_str()), (2, expected_text), "{arguments:?}");
     }
-    assert_eq!(place.run_with(&["check", "--model", "-", "a.cel"], MODEL).status, 0);
+    assert_eq!(workspace.run_with(&["check", "--model", "-", "a.cel"], MODEL).status, 0);
     // `-` in a file names a file.
-    let place =
-        Place::new(&[("r.yaml", "model: '-'\npolicies: [{title: a, expression: 'Nick == \"a\"'}]\n")]);
-    let ran = place.run_with(&["check", "r.yaml"], MODEL);
+    let workspace =
+        Workspace::new(&[("r.yaml", "model: '-'\npolicies: [{title: a, expression: 'Nick == \"a\"'}]\n")]);
+    let ran = workspace.run_with(&["check", "r.yaml"], MODEL);
     assert!(ran.status == 2 && ran.errors.contains("./-: cannot be read"), "{ran:?}");
 }
 
 #[test]
 fn a_byte_order_mark_is_not_part_of_a_policy() {
-    let place = Place::new(&[("model.yaml", MODEL), ("a.cel", "\u{feff}Nick == \"a\"")]);
-    let ran = place.run(&["check", "--model", "model.yaml", "a.cel"]);
+    let workspace = Workspace::new(&[("model.yaml", MODEL), ("a.cel", "\u{feff}Nick == \"a\"")]);
+    let ran = workspace.run(&["check", "--model", "model.yaml", "a.cel"]);
     assert_eq!((ran.status, ran.output.as_str()), (0, "a.cel: valid, reads Nick\n"), "{ran:?}");
 }
 
 /// A lost report would look like an empty one.
 #[test]
-fn results_that_cannot_be_written_are_no_success() {
+fn unwritable_output_is_a_failure() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("model.yaml"), MODEL).unwrap();
     let run = |output: Stdio, errors: Stdio| {

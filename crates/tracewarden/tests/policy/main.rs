@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A directory with files, in which the program runs.
-pub struct Place {
+pub struct Workspace {
     directory: tempfile::TempDir,
 }
 
 /// Exit status and output of the program.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Exit status.
     pub status: i32,
     /// Standard output.
@@ -34,31 +34,31 @@ pub struct Ran {
     pub errors: String,
 }
 
-impl Place {
+impl Workspace {
     /// Creates a directory with these files.
     pub fn new(files: &[(&str, &str)]) -> Self {
-        let place = Self { directory: tempfile::tempdir().unwrap() };
+        let workspace = Self { directory: tempfile::tempdir().unwrap() };
         for (name, text) in files {
-            let path = place.directory.path().join(name);
+            let path = workspace.directory.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        place
+        workspace
     }
 
     /// Runs `tracewarden policy …`.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.run_with(arguments, "")
     }
 
     /// The same with a text on the standard input.
-    pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> CommandOutput {
         run_in(self.directory.path(), arguments, input)
     }
 }
 
 /// The same in a given directory.
-pub fn run_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
+pub fn run_in(directory: &Path, arguments: &[&str], input: &str) -> CommandOutput {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tracewarden"))
         .arg("policy")
         .args(arguments)
@@ -71,7 +71,7 @@ pub fn run_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
     // A program that rejects its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
-    Ran {
+    CommandOutput {
         status: output.status.code().unwrap(),
         output: String::from_utf8(output.stdout).unwrap(),
         errors: String::from_utf8(output.stderr).unwrap(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{MODEL, Place, Ran, documentation, run_in};
+use crate::{CommandOutput, MODEL, Workspace, documentation, run_in};
 
 /// Returns a file in which every test passes, for tests that change one part of it.
 fn suite() -> String {
@@ -35,10 +35,10 @@ tests:
 }
 
 #[track_caller]
-fn changed(from: &str, to: &str) -> Ran {
+fn changed(from: &str, to: &str) -> CommandOutput {
     let text = suite();
     assert!(text.contains(from), "{from}");
-    Place::new(&[("cases.yaml", &text.replacen(from, to, 1))]).run(&["test", "cases.yaml"])
+    Workspace::new(&[("cases.yaml", &text.replacen(from, to, 1))]).run(&["test", "cases.yaml"])
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_documented_example_passes() {
 
 #[test]
 fn expected_results_pass() {
-    let ran = Place::new(&[("cases.yaml", &suite())]).run(&["test", "cases.yaml"]);
+    let ran = Workspace::new(&[("cases.yaml", &suite())]).run(&["test", "cases.yaml"]);
     assert_eq!((ran.status, ran.errors.as_str()), (0, ""));
     assert_eq!(
         ran.output,
@@ -103,7 +103,7 @@ fn an_unexpectedly_hidden_trace_fails_with_the_reason() {
 }
 
 #[test]
-fn an_error_is_not_false() {
+fn an_evaluation_error_is_not_false() {
     let ran = changed("Own service: error", "Own service: false");
     assert_eq!(ran.status, 1);
     let expected = "policy `dev/Own service` on span 1: expected false, got error";
@@ -122,8 +122,8 @@ fn roles_of_other_users_grant_nothing() {
 fn users_without_policies_are_reported() {
     let ran = changed("visible: false", "visible: true");
     assert_eq!(ran.status, 1);
-    let told = "the trace, for `ben`: expected visible, got hidden\n\n         `ben` has no roles, and so no policy\n";
-    assert!(ran.output.contains(told), "{}", ran.output);
+    let expected_text = "the trace, for `ben`: expected visible, got hidden\n\n         `ben` has no roles, and so no policy\n";
+    assert!(ran.output.contains(expected_text), "{}", ran.output);
     let ran = changed("attributes: {team: payments}", "attributes: {}").output;
     assert!(!ran.contains("no policy"), "{ran}");
     let ran = changed("roles: [dev]", "roles: [admin]").output;
@@ -140,7 +140,7 @@ fn policies_of_a_role_may_have_one_title() {
         "{MODEL}roles: [{{name: r, policies: [{{title: A, expression: 'Nick == \"a\"'}}, {{title: A, expression: 'Nick == \
          \"b\"'}}]}}]\nusers: [{{username: u, roles: [r]}}]\ntests: [{{name: b, user: u, spans: [{{Nick: b}}], visible: true}}]\n"
     );
-    let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+    let ran = Workspace::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
     assert_eq!(ran.status, 0, "{ran:?}");
 }
 
@@ -156,7 +156,7 @@ fn decisions_are_shown_with_their_line_of_the_file() {
 #[test]
 fn results_are_available_as_json() {
     let text = suite().replacen("visible: true", "visible: false", 1);
-    let ran = Place::new(&[("a.yaml", &text), ("b.yaml", &suite())])
+    let ran = Workspace::new(&[("a.yaml", &text), ("b.yaml", &suite())])
         .run(&["test", "--format", "json", "a.yaml", "b.yaml"]);
     assert_eq!(ran.status, 1);
     let results: Value = serde_json::from_str(&ran.output).unwrap();
@@ -169,12 +169,12 @@ fn results_are_available_as_json() {
 #[test]
 fn the_model_may_be_another_file() {
     let without = suite().replacen(MODEL, "model: ../model.yaml\n", 1);
-    let place = Place::new(&[("model.yaml", MODEL), ("tests/cases.yaml", &without)]);
-    let ran = place.run(&["test", "tests/cases.yaml"]);
+    let workspace = Workspace::new(&[("model.yaml", MODEL), ("tests/cases.yaml", &without)]);
+    let ran = workspace.run(&["test", "tests/cases.yaml"]);
     assert_eq!(ran.status, 0, "{ran:?}");
-    let place = Place::new(&[("model.yaml", MODEL), ("cases.yaml", &without)]);
-    assert_eq!(place.run(&["test", "--model", "model.yaml", "cases.yaml"]).status, 0);
-    let ran = place.run(&["test", "cases.yaml"]);
+    let workspace = Workspace::new(&[("model.yaml", MODEL), ("cases.yaml", &without)]);
+    assert_eq!(workspace.run(&["test", "--model", "model.yaml", "cases.yaml"]).status, 0);
+    let ran = workspace.run(&["test", "cases.yaml"]);
     assert!(ran.status == 2 && ran.errors.contains("../model.yaml: cannot be read"), "{ran:?}");
 }
 
@@ -215,7 +215,7 @@ fn tests_that_cannot_be_run_do_not_pass() {
     troubled("name: no roles", "name: own service", ":32:6: `own service` appears twice");
     troubled("username: ben", "username: ada", "`ada` appears twice");
     troubled("tests:\n", "test: []\ntests:\n", "unknown member `test`; did you mean `tests`?");
-    for (test, place) in [
+    for (test, workspace) in [
         ("trace: t", ":12:20"),
         ("spans: [], visible: false", ":14:30"),
         ("spans: [], policies: {Loose: true}", ":14:30"),
@@ -224,12 +224,15 @@ fn tests_that_cannot_be_run_do_not_pass() {
             "{MODEL}policies: [{{title: Loose, expression: 'true'}}]\ntraces: [{{name: t, spans: []}}]\nusers: [{{username: \
              eve}}]\ntests: [{{name: a, user: eve, {test}}}]\n"
         );
-        let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
-        let told = format!("cases.yaml{place}: a trace needs at least one span");
-        assert!(ran.status == 2 && ran.output.is_empty() && ran.errors.contains(&told), "{told}: {ran:?}");
+        let ran = Workspace::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+        let expected_text = format!("cases.yaml{workspace}: a trace needs at least one span");
+        assert!(
+            ran.status == 2 && ran.output.is_empty() && ran.errors.contains(&expected_text),
+            "{expected_text}: {ran:?}"
+        );
     }
     let empty = format!("{MODEL}tests: []\n");
-    let ran = Place::new(&[("cases.yaml", &empty)]).run(&["test", "cases.yaml"]);
+    let ran = Workspace::new(&[("cases.yaml", &empty)]).run(&["test", "cases.yaml"]);
     assert!(ran.status == 2 && ran.errors.contains("there are no `tests`"), "{ran:?}");
 }
 
@@ -241,19 +244,19 @@ fn a_policy_that_the_service_could_not_apply_grants_nothing() {
     let text = suite()
         .replacen("team: payments", &format!("team: payments, many: [{}]", many.join(", ")), 1)
         .replacen("ServiceName == user.attributes.team", expression, 1);
-    let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+    let ran = Workspace::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.output.contains("got refused: policy `dev/Own service` is too large"), "{}", ran.output);
 }
 
 #[test]
 fn the_example_of_the_help_passes() {
-    let place = Place::new(&[]);
-    let help = place.run(&["test", "--help"]).output;
+    let workspace = Workspace::new(&[]);
+    let help = workspace.run(&["test", "--help"]).output;
     let (_, rest) = help.split_once("\nA file:\n").unwrap();
     let (example, _) = rest.split_once("\nExit status").unwrap();
     let text: String =
         example.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect();
-    let ran = Place::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
+    let ran = Workspace::new(&[("cases.yaml", &text)]).run(&["test", "cases.yaml"]);
     assert!(ran.status == 0 && ran.output.ends_with("1 test passed, 0 failed\n"), "{ran:?}\n{text}");
 }

@@ -51,7 +51,7 @@ fn findings(service: &Service) -> String {
 }
 
 #[tokio::test]
-async fn a_trace_is_whole_whatever_replica_or_shard_is_away() {
+async fn traces_are_complete_whichever_replica_or_shard_is_down() {
     let cluster = cluster(|_, _| "<readonly>2</readonly>");
     let first = cluster.server(0, 0);
     let (service, _, ada) = serve(&first.url, &[]).await;
@@ -92,8 +92,8 @@ async fn limits_of_another_shard_never_shorten_an_answer() {
     let (admin, ada) = (admin.at(&service), ada.at(&service));
     let refused = ada.post("/traces/query", page(200)).await.expect(502);
     assert!(!refused.body["detail"].as_str().unwrap().contains("read_overflow_mode"), "{refused:?}");
-    let told = admin.post("/traces/query", page(200)).await.expect(502);
-    let detail = told.body["detail"].as_str().unwrap();
+    let error = admin.post("/traces/query", page(200)).await.expect(502);
+    let detail = error.body["detail"].as_str().unwrap();
     assert!(detail.contains("has `read_overflow_mode` = \"break\" where \"throw\" is sent"), "{detail}");
     assert!(detail.contains(&format!(":{}", cluster.server(1, 1).tcp_port())), "{detail}");
     let unready = service.anonymous().get("/readyz").await.expect(503);
@@ -108,10 +108,10 @@ async fn limits_of_another_shard_never_shorten_an_answer() {
     );
 
     // A limit that causes an error is no reason to reject the cluster.
-    let throwing = CLAMPING.replace("<read_overflow_mode>break", "<read_overflow_mode>throw");
+    let without_throw = CLAMPING.replace("<read_overflow_mode>break", "<read_overflow_mode>throw");
     for server in &cluster.servers()[2..] {
         server.stop(Stop::Graceful);
-        server.configure(&Options::default().user(READER, &throwing)).unwrap();
+        server.configure(&Options::default().user(READER, &without_throw)).unwrap();
         server.resume().unwrap();
     }
     service.restart_with(&[]);

@@ -39,7 +39,7 @@ async fn limit_and_offset_of_a_profile_change_nothing() {
 
 /// An exhausted quota is not the fault of a query.
 #[tokio::test]
-async fn an_exhausted_quota_is_answered_with_its_end() {
+async fn an_exhausted_quota_is_reported_with_its_end() {
     let server = server("<readonly>2</readonly>", 1_000);
     // A user without another quota.
     let create = format!("CREATE USER quoted IDENTIFIED BY '{PASSWORD}' SETTINGS readonly = 2");
@@ -67,8 +67,8 @@ async fn an_exhausted_quota_is_answered_with_its_end() {
     assert!(seconds.abs_diff(left) <= 2, "{seconds} {left}");
     let detail = away.body["detail"].as_str().unwrap();
     assert!(!detail.contains("narrow") && !detail.contains("201"), "{detail}");
-    let told = admin.post("/traces/query", page(5)).await.expect(503);
-    let detail = told.body["detail"].as_str().unwrap();
+    let error = admin.post("/traces/query", page(5)).await.expect(503);
+    let detail = error.body["detail"].as_str().unwrap();
     assert!(detail.contains("ClickHouse 25.8.2.1 answered with code 201 (QUOTA_EXCEEDED)"), "{detail}");
     let not_ready = service.anonymous().get("/readyz").await.expect(503);
     assert!(not_ready.body["detail"].as_str().unwrap().contains("quota"), "{}", not_ready.body);
@@ -78,7 +78,7 @@ async fn an_exhausted_quota_is_answered_with_its_end() {
 
 /// The server runs three statements at a time: further ones are queued.
 #[tokio::test]
-async fn searches_wait_for_a_place() {
+async fn searches_wait_for_a_query_slot() {
     let profile =
         "<readonly>2</readonly><max_concurrent_queries_for_user>3</max_concurrent_queries_for_user>";
     let server = server(profile, 20_000);
@@ -113,9 +113,9 @@ async fn a_refused_setting_and_a_wrong_password_are_logged_once() {
     assert_eq!(unready.body["detail"], "ClickHouse rejects the sign-in of the service's user");
     // Administrators see details of a ClickHouse error, other users do not.
     let admin = service.admin().await;
-    let told = admin.get("/schema/tables").await;
-    assert_eq!(told.status, 502, "{told:?}");
-    let detail = told.body["detail"].as_str().unwrap();
+    let error = admin.get("/schema/tables").await;
+    assert_eq!(error.status, 502, "{error:?}");
+    let detail = error.body["detail"].as_str().unwrap();
     assert!(
         detail.contains("answered with code 516 (AUTHENTICATION_FAILED)") && detail.contains("25.8"),
         "{detail}"
@@ -123,7 +123,7 @@ async fn a_refused_setting_and_a_wrong_password_are_logged_once() {
 }
 
 #[tokio::test]
-async fn tls_at_a_port_without_it_is_named() {
+async fn tls_at_a_plaintext_port_is_reported() {
     let server = server("<readonly>2</readonly>", 100);
     let (service, admin, ada) = serve(&server.url, &[]).await;
     drop((admin, ada));
@@ -142,7 +142,7 @@ async fn tls_at_a_port_without_it_is_named() {
 
 /// ClickHouse uses the `http_send_timeout` of its profile `default`, whatever settings a statement has.
 #[tokio::test]
-async fn a_slow_reader_is_no_failure_of_the_store() {
+async fn a_slow_reader_does_not_mark_the_server_unhealthy() {
     use futures::StreamExt as _;
     let defaults = "<http_send_timeout>1</http_send_timeout>".to_owned();
     let server = server_with(&Options { defaults, ..options("<readonly>2</readonly>") }, 100);
@@ -168,8 +168,8 @@ async fn a_slow_reader_is_no_failure_of_the_store() {
 }
 
 #[tokio::test]
-async fn the_third_endpoint_is_asked_when_two_are_full() {
-    const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Exception-Code: 202\r\nContent-Length: 9\r\n\
+async fn the_third_endpoint_is_used_when_two_are_overloaded() {
+    const OVERLOADED: &str = "HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Exception-Code: 202\r\nContent-Length: 9\r\n\
         Connection: close\r\n\r\ntoo many\n";
     let server = server("<readonly>2</readonly>", 1_000);
     let address = server.url.trim_start_matches("http://").parse().unwrap();
@@ -178,7 +178,7 @@ async fn the_third_endpoint_is_asked_when_two_are_full() {
         let mut urls: Vec<String> = full.iter().map(ChaosProxy::url).collect();
         urls.push(server.url.clone());
         let (_service, _, ada) = serve(&urls.join(","), &[]).await;
-        full.iter().for_each(|proxy| proxy.set(Fault::Answer(FULL)));
+        full.iter().for_each(|proxy| proxy.set(Fault::Answer(OVERLOADED)));
         assert_eq!(counted(&ada.post("/traces/query", page(5)).await.expect(200).body), (5, 500));
     }
 }

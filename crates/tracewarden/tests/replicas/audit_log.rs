@@ -8,27 +8,27 @@ use crate::support::Service;
 
 /// Returns all records, oldest first, after verifying the whole chain.
 pub async fn verified(service: &Service) -> Vec<AuditRecord> {
-    verified_at(service).await.1
+    verified_records_with_time(service).await.1
 }
 
 /// The same, with a time just after the snapshot of the records. On a busy machine, opening and reading both may take a
 /// while.
-pub async fn verified_at(service: &Service) -> (Instant, Vec<AuditRecord>) {
+pub async fn verified_records_with_time(service: &Service) -> (Instant, Vec<AuditRecord>) {
     let db = AppDb::open(&service.database_url(), Timestamp::from_micros(0)).await.unwrap();
     let mut tx = db.begin_read().await.unwrap();
     // The first statement takes the snapshot.
     tx.audit_head().await.unwrap();
-    let looked = Instant::now();
+    let snapshot_time = Instant::now();
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
     let mut records = tx.audit_records(&AuditFilter::default(), u32::MAX).await.unwrap();
     records.reverse();
     drop(tx);
     db.close().await;
-    (looked, records)
+    (snapshot_time, records)
 }
 
 /// Returns the sequence number of a request's record.
-pub fn place(records: &[AuditRecord], request_id: &str, action: &str) -> u64 {
+pub fn sequence_of(records: &[AuditRecord], request_id: &str, action: &str) -> u64 {
     let mut found =
         records.iter().filter(|record| record.request_id == request_id && record.action == action);
     let record = found.next().unwrap_or_else(|| panic!("no record `{action}` of the request {request_id}"));
@@ -37,9 +37,9 @@ pub fn place(records: &[AuditRecord], request_id: &str, action: &str) -> u64 {
 }
 
 /// Checks that the operator's command also finds the log intact.
-pub fn verified_by_command(service: &Service) {
+pub fn verify_by_command(service: &Service) {
     let output = service.command().args(["audit", "verify"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}{complained}", output.status);
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    let error_text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {output_text}{error_text}", output.status);
 }

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use crate::audit_log;
 use crate::fleet::{add_user, new_key, read_traces};
-use crate::support::refused_records::Refused;
+use crate::support::rejected_records::RejectedRecords;
 use crate::support::store::{BLUE, Store, bind, blue_policies};
 use crate::support::{Client, Service, USER_PASSWORD};
 
 /// Prepares a service on either kind of database, with a reader who sees three spans.
-async fn scene(store: &Store, service: &Service) -> (Client, Client) {
+async fn fixture(store: &Store, service: &Service) -> (Client, Client) {
     store.insert_two_traces().await;
     let admin = service.admin().await;
     bind(&admin).await;
@@ -22,7 +22,7 @@ async fn scene(store: &Store, service: &Service) -> (Client, Client) {
 }
 
 /// The beginning of an operation cannot be recorded.
-async fn nothing_is_shown_or_changed(admin: &Client, key: &Client) {
+async fn assert_nothing_shown_or_changed(admin: &Client, key: &Client) {
     for answer in [
         read_traces(key).await,
         key.post("/traces/query", json!({"view": "ids"})).await,
@@ -32,8 +32,8 @@ async fn nothing_is_shown_or_changed(admin: &Client, key: &Client) {
         admin.patch("/users/ada", json!({"roles": []})).await,
         admin.post("/me/api-keys", json!({"name": "unrecorded"})).await,
     ] {
-        assert!(answer.status >= 500, "{}: {}", answer.asked, answer.status);
-        assert!(!String::from_utf8_lossy(&answer.bytes).contains(BLUE), "{}", answer.asked);
+        assert!(answer.status >= 500, "{}: {}", answer.request_info, answer.status);
+        assert!(!String::from_utf8_lossy(&answer.bytes).contains(BLUE), "{}", answer.request_info);
         let status = answer.status;
         let code = answer.body["code"].as_str().unwrap().to_owned();
         answer.problem(status, &code);
@@ -45,7 +45,7 @@ async fn nothing_is_shown_or_changed(admin: &Client, key: &Client) {
 }
 
 /// The end of a read cannot be recorded: the page is visibly incomplete.
-async fn no_page_is_whole(key: &Client) {
+async fn assert_no_complete_page(key: &Client) {
     let sent = key.request(reqwest::Method::POST, "/traces/query").json(&json!({})).send().await;
     // A short page may be aborted before its head has been sent.
     if let Ok(response) = sent {
@@ -58,11 +58,11 @@ async fn no_page_is_whole(key: &Client) {
 }
 
 async fn a_full_disk(service: &Service, admin: &Client, key: &Client) {
-    service.refuse_records(Refused::Completions).await;
-    no_page_is_whole(key).await;
+    service.reject_records(RejectedRecords::Completions).await;
+    assert_no_complete_page(key).await;
     service.accept_records().await;
-    service.refuse_records(Refused::All).await;
-    nothing_is_shown_or_changed(admin, key).await;
+    service.reject_records(RejectedRecords::All).await;
+    assert_nothing_shown_or_changed(admin, key).await;
     service.accept_records().await;
     read_traces(key).await.expect(200);
 }
@@ -72,10 +72,10 @@ async fn without_the_right_to_write_it_on_postgresql() {
     let store = Store::start();
     let database = std::sync::Arc::new(tracewarden_testkit::postgres::database().unwrap());
     let service = Service::start_on(&database, &store.settings());
-    let (admin, key) = scene(&store, &service).await;
+    let (admin, key) = fixture(&store, &service).await;
 
     database.run(&["REVOKE INSERT ON audit FROM tracewarden"]).unwrap();
-    nothing_is_shown_or_changed(&admin, &key).await;
+    assert_nothing_shown_or_changed(&admin, &key).await;
     database.run(&["GRANT INSERT ON audit TO tracewarden"]).unwrap();
     read_traces(&key).await.expect(200);
 
@@ -87,7 +87,7 @@ async fn without_the_right_to_write_it_on_postgresql() {
 async fn without_space_for_it_on_sqlite() {
     let store = Store::start();
     let service = Service::start_with(&store.settings());
-    let (admin, key) = scene(&store, &service).await;
+    let (admin, key) = fixture(&store, &service).await;
     a_full_disk(&service, &admin, &key).await;
     audit_log::verified(&service).await;
 }

@@ -14,7 +14,7 @@ const BLUE_SPANS: usize = 3;
 
 /// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meets {
+enum ReadResult {
     /// The spans of the blue trace.
     Spans,
     /// An answer without spans.
@@ -25,20 +25,20 @@ enum Meets {
     PasswordChange,
 }
 
-async fn meets(client: &Client) -> Meets {
+async fn read_result(client: &Client) -> ReadResult {
     let answer = read_traces(client).await;
     let shown = spans(&answer);
     match (answer.status, shown) {
-        (200, BLUE_SPANS) => Meets::Spans,
-        (200, 0) => Meets::Nothing,
-        (401, 0) => Meets::Unauthenticated,
-        (403, 0) if answer.body["code"] == "password_change_required" => Meets::PasswordChange,
+        (200, BLUE_SPANS) => ReadResult::Spans,
+        (200, 0) => ReadResult::Nothing,
+        (401, 0) => ReadResult::Unauthenticated,
+        (403, 0) if answer.body["code"] == "password_change_required" => ReadResult::PasswordChange,
         _ => panic!("{}: {}", answer.status, answer.body),
     }
 }
 
 /// The clients for a change, and the objects that it concerns.
-struct Scene {
+struct Fixture {
     /// The administrator, on the first replica.
     admin: Client,
     /// A user with the role `blue`, on the first replica.
@@ -51,35 +51,35 @@ struct Scene {
     name: String,
 }
 
-type Done<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+type ChangeFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// A change, and the results for the user's session, API key and other session after it; before it, all see spans.
-struct Row {
+struct AccessChange {
     name: &'static str,
-    change: for<'a> fn(&'a Scene) -> Done<'a>,
-    session: Meets,
-    key: Meets,
-    other: Meets,
+    change: for<'a> fn(&'a Fixture) -> ChangeFuture<'a>,
+    session: ReadResult,
+    key: ReadResult,
+    other: ReadResult,
 }
 
-macro_rules! row {
-    ($name:literal, [$session:ident, $key:ident, $other:ident], |$scene:ident| $change:expr) => {
-        Row {
+macro_rules! access_change {
+    ($name:literal, [$session:ident, $key:ident, $other:ident], |$fixture:ident| $change:expr) => {
+        AccessChange {
             name: $name,
-            change: |$scene| {
+            change: |$fixture| {
                 Box::pin(async move {
                     $change;
                 })
             },
-            session: Meets::$session,
-            key: Meets::$key,
-            other: Meets::$other,
+            session: ReadResult::$session,
+            key: ReadResult::$key,
+            other: ReadResult::$other,
         }
     };
 }
 
-fn user(scene: &Scene, rest: &str) -> String {
-    format!("/users/{}{rest}", scene.name)
+fn user(fixture: &Fixture, rest: &str) -> String {
+    format!("/users/{}{rest}", fixture.name)
 }
 
 fn policies(expression: &str) -> Value {
@@ -87,89 +87,85 @@ fn policies(expression: &str) -> Value {
 }
 
 /// Users in this table have the role `team`, which grants access to the traces of `user.attributes.team`; theirs is `blue`.
-fn table() -> Vec<Row> {
+fn table() -> Vec<AccessChange> {
     vec![
-        row!("role changed", [Nothing, Nothing, Nothing], |scene| scene
+        access_change!("role changed", [Nothing, Nothing, Nothing], |fixture| fixture
             .admin
             .put("/roles/team", policies("false"))
             .await
             .expect(200)),
-        row!("role deleted", [Nothing, Nothing, Nothing], |scene| scene
+        access_change!("role deleted", [Nothing, Nothing, Nothing], |fixture| fixture
             .admin
             .delete("/roles/team")
             .await
             .expect(204)),
-        row!("role deleted and made again", [Nothing, Nothing, Nothing], |scene| {
-            scene.admin.delete("/roles/team").await.expect(204);
+        access_change!("role deleted and made again", [Nothing, Nothing, Nothing], |fixture| {
+            fixture.admin.delete("/roles/team").await.expect(204);
             // Deleting the role removed its assignments.
-            scene.admin.put("/roles/team", policies("true")).await.expect(201)
+            fixture.admin.put("/roles/team", policies("true")).await.expect(201)
         }),
-        row!("user's roles changed", [Nothing, Nothing, Nothing], |scene| scene
+        access_change!("user's roles changed", [Nothing, Nothing, Nothing], |fixture| fixture
             .admin
-            .patch(&user(scene, ""), json!({"roles": []}))
+            .patch(&user(fixture, ""), json!({"roles": []}))
             .await
             .expect(200)),
-        row!("user's attributes changed", [Nothing, Nothing, Nothing], |scene| scene
+        access_change!("user's attributes changed", [Nothing, Nothing, Nothing], |fixture| fixture
             .admin
-            .patch(&user(scene, ""), json!({"attributes": {"team": "nobody's"}}))
+            .patch(&user(fixture, ""), json!({"attributes": {"team": "nobody's"}}))
             .await
             .expect(200)),
-        row!("user disabled", [Unauthenticated, Unauthenticated, Unauthenticated], |scene| scene
-            .admin
-            .patch(&user(scene, ""), json!({"disabled": true}))
-            .await
-            .expect(200)),
-        row!("user deleted", [Unauthenticated, Unauthenticated, Unauthenticated], |scene| scene
-            .admin
-            .delete(&user(scene, ""))
-            .await
-            .expect(204)),
-        row!("key revoked by its owner", [Spans, Unauthenticated, Spans], |scene| scene
+        access_change!("user disabled", [Unauthenticated, Unauthenticated, Unauthenticated], |fixture| {
+            fixture.admin.patch(&user(fixture, ""), json!({"disabled": true})).await.expect(200)
+        }),
+        access_change!("user deleted", [Unauthenticated, Unauthenticated, Unauthenticated], |fixture| {
+            fixture.admin.delete(&user(fixture, "")).await.expect(204)
+        }),
+        access_change!("key revoked by its owner", [Spans, Unauthenticated, Spans], |fixture| fixture
             .session
-            .delete(&format!("/me/api-keys/{}", scene.key_id))
+            .delete(&format!("/me/api-keys/{}", fixture.key_id))
             .await
             .expect(204)),
-        row!("key revoked by an administrator", [Spans, Unauthenticated, Spans], |scene| scene
+        access_change!("key revoked by an administrator", [Spans, Unauthenticated, Spans], |fixture| fixture
             .admin
-            .delete(&user(scene, &format!("/api-keys/{}", scene.key_id)))
+            .delete(&user(fixture, &format!("/api-keys/{}", fixture.key_id)))
             .await
             .expect(204)),
-        row!("all keys revoked", [Spans, Unauthenticated, Spans], |scene| scene
+        access_change!("all keys revoked", [Spans, Unauthenticated, Spans], |fixture| fixture
             .admin
-            .delete(&user(scene, "/api-keys"))
+            .delete(&user(fixture, "/api-keys"))
             .await
             .expect(204)),
-        row!("session ended by its owner", [Unauthenticated, Spans, Spans], |scene| scene
+        access_change!("session ended by its owner", [Unauthenticated, Spans, Spans], |fixture| fixture
             .other
-            .delete(&format!("/me/sessions/{}", scene.session_id))
+            .delete(&format!("/me/sessions/{}", fixture.session_id))
             .await
             .expect(204)),
-        row!("session ended by an administrator", [Unauthenticated, Spans, Spans], |scene| scene
+        access_change!("session ended by an administrator", [Unauthenticated, Spans, Spans], |fixture| {
+            fixture
+                .admin
+                .delete(&user(fixture, &format!("/sessions/{}", fixture.session_id)))
+                .await
+                .expect(204)
+        }),
+        access_change!("all sessions ended", [Unauthenticated, Spans, Unauthenticated], |fixture| fixture
             .admin
-            .delete(&user(scene, &format!("/sessions/{}", scene.session_id)))
+            .delete(&user(fixture, "/sessions"))
             .await
             .expect(204)),
-        row!("all sessions ended", [Unauthenticated, Spans, Unauthenticated], |scene| scene
-            .admin
-            .delete(&user(scene, "/sessions"))
-            .await
-            .expect(204)),
-        row!("logout", [Unauthenticated, Spans, Spans], |scene| scene
+        access_change!("logout", [Unauthenticated, Spans, Spans], |fixture| fixture
             .session
             .send(Method::POST, "/logout", None)
             .await
             .expect(204)),
-        row!("password changed", [Spans, Spans, Unauthenticated], |scene| {
+        access_change!("password changed", [Spans, Spans, Unauthenticated], |fixture| {
             let change = json!({"current_password": USER_PASSWORD, "new_password": "another long sentence"});
-            scene.session.post("/me/password", change).await.expect(204)
+            fixture.session.post("/me/password", change).await.expect(204)
         }),
-        row!("password rotated", [Unauthenticated, PasswordChange, Unauthenticated], |scene| scene
-            .admin
-            .send(Method::POST, &user(scene, "/password"), None)
-            .await
-            .expect(200)),
-        row!("access model changed", [Nothing, Nothing, Nothing], |scene| bind(
-            &scene.admin,
+        access_change!("password rotated", [Unauthenticated, PasswordChange, Unauthenticated], |fixture| {
+            fixture.admin.send(Method::POST, &user(fixture, "/password"), None).await.expect(200)
+        }),
+        access_change!("access model changed", [Nothing, Nothing, Nothing], |fixture| bind(
+            &fixture.admin,
             "otel_traces_empty"
         )
         .await),
@@ -193,42 +189,47 @@ async fn restore(admin: &Client) {
     assert!(matches!(answer.status, 200 | 201), "{}", answer.body);
 }
 
-async fn scene(fleet: &Fleet, admin: &Client, name: String) -> Scene {
+async fn fixture(fleet: &Fleet, admin: &Client, name: String) -> Fixture {
     restore(admin).await;
     add_user(fleet.a(), admin, &name, &["team"], json!({"team": "blue"})).await;
     let session = fleet.a().sign_in(&name, USER_PASSWORD).await;
     let other = fleet.a().sign_in(&name, USER_PASSWORD).await;
     let (key_id, key) = new_key(&session).await;
     let session_id = session_id(&session).await;
-    Scene { admin: admin.clone(), session, session_id, key, key_id, other, name }
+    Fixture { admin: admin.clone(), session, session_id, key, key_id, other, name }
 }
 
-async fn check(scene: &Scene, service: &Service, row: &Row, replica: &str) {
+async fn check(fixture: &Fixture, service: &Service, access_change: &AccessChange, replica: &str) {
     for (what, client, expected) in [
-        ("session", &scene.session, row.session),
-        ("key", &scene.key, row.key),
-        ("other session", &scene.other, row.other),
+        ("session", &fixture.session, access_change.session),
+        ("key", &fixture.key, access_change.key),
+        ("other session", &fixture.other, access_change.other),
     ] {
-        let met = meets(&client.at(service)).await;
-        assert_eq!(met, expected, "{}: the {what} at replica {replica}", row.name);
+        let result = read_result(&client.at(service)).await;
+        assert_eq!(result, expected, "{}: the {what} at replica {replica}", access_change.name);
     }
 }
 
 #[tokio::test]
-async fn changes_hold_at_the_next_request_of_every_replica() {
+async fn changes_take_effect_at_the_next_request_of_every_replica() {
     let store = Store::start();
     store.run("CREATE TABLE otel.otel_traces_empty AS otel.otel_traces").await;
     let (fleet, admin) = Fleet::reading(&store, &[]).await;
-    for (number, row) in table().into_iter().enumerate() {
-        let scene = scene(&fleet, &admin, format!("user{number}")).await;
+    for (number, access_change) in table().into_iter().enumerate() {
+        let fixture = fixture(&fleet, &admin, format!("user{number}")).await;
         for service in [fleet.b(), fleet.a()] {
-            for client in [&scene.session, &scene.key, &scene.other] {
-                assert_eq!(meets(&client.at(service)).await, Meets::Spans, "before: {}", row.name);
+            for client in [&fixture.session, &fixture.key, &fixture.other] {
+                assert_eq!(
+                    read_result(&client.at(service)).await,
+                    ReadResult::Spans,
+                    "before: {}",
+                    access_change.name
+                );
             }
         }
-        (row.change)(&scene).await;
-        check(&scene, fleet.b(), &row, "B").await;
-        check(&scene, fleet.a(), &row, "A").await;
+        (access_change.change)(&fixture).await;
+        check(&fixture, fleet.b(), &access_change, "B").await;
+        check(&fixture, fleet.a(), &access_change, "A").await;
     }
 }
 
@@ -239,9 +240,9 @@ async fn grants_apply_at_the_next_request_of_every_replica() {
     add_user(fleet.a(), &admin, "ada", &[], json!({})).await;
     let ada = fleet.a().sign_in("ada", USER_PASSWORD).await;
     let at_b = ada.at(fleet.b());
-    assert_eq!(meets(&at_b).await, Meets::Nothing);
+    assert_eq!(read_result(&at_b).await, ReadResult::Nothing);
     admin.patch("/users/ada", json!({"roles": ["blue"]})).await.expect(200);
-    assert_eq!(meets(&at_b).await, Meets::Spans);
+    assert_eq!(read_result(&at_b).await, ReadResult::Spans);
     // The same for administration.
     at_b.get("/users").await.problem(403, "forbidden");
     admin.patch("/users/ada", json!({"roles": ["blue", "admin"]})).await.expect(200);
@@ -250,44 +251,44 @@ async fn grants_apply_at_the_next_request_of_every_replica() {
     at_b.get("/users").await.problem(403, "forbidden");
     // A session from one replica is valid on the other, and so is its end.
     let other = fleet.b().sign_in("ada", USER_PASSWORD).await;
-    assert_eq!(meets(&other.at(fleet.a())).await, Meets::Spans);
+    assert_eq!(read_result(&other.at(fleet.a())).await, ReadResult::Spans);
     other.send(Method::POST, "/logout", None).await.expect(204);
-    assert_eq!(meets(&other.at(fleet.a())).await, Meets::Unauthenticated);
+    assert_eq!(read_result(&other.at(fleet.a())).await, ReadResult::Unauthenticated);
 }
 
 #[tokio::test]
-async fn a_preview_holds_at_the_next_request_of_every_replica() {
+async fn a_preview_takes_effect_at_the_next_request_of_every_replica() {
     let store = Store::start();
     let (fleet, admin) = Fleet::reading(&store, &[]).await;
     let both = [admin.clone(), admin.at(fleet.b())];
     let preview = json!({"roles": ["blue"]});
     for (number, client) in both.iter().enumerate() {
         let next = &both[1 - number];
-        assert_eq!(meets(next).await, Meets::Nothing);
+        assert_eq!(read_result(next).await, ReadResult::Nothing);
         client.put("/me/preview", preview.clone()).await.expect(200);
-        assert_eq!(meets(next).await, Meets::Spans);
+        assert_eq!(read_result(next).await, ReadResult::Spans);
         assert_eq!(next.get("/me").await.expect(200).body["preview"]["roles"], json!(["blue"]));
         client.delete("/me/preview").await.expect(204);
-        assert_eq!(meets(next).await, Meets::Nothing);
+        assert_eq!(read_result(next).await, ReadResult::Nothing);
         assert_eq!(next.get("/me").await.expect(200).body["preview"], Value::Null);
     }
     // A preview of a user follows changes to that user.
     add_user(fleet.a(), &admin, "ada", &["blue"], json!({})).await;
     admin.put("/me/preview", json!({"username": "ada"})).await.expect(200);
-    for (change, met) in [
-        (json!({"roles": ["blue"]}), Meets::Spans),
-        (json!({"roles": []}), Meets::Nothing),
-        (json!({"roles": ["blue"]}), Meets::Spans),
-        (json!({"disabled": true}), Meets::Nothing),
-        (json!({"disabled": false}), Meets::Spans),
+    for (change, result) in [
+        (json!({"roles": ["blue"]}), ReadResult::Spans),
+        (json!({"roles": []}), ReadResult::Nothing),
+        (json!({"roles": ["blue"]}), ReadResult::Spans),
+        (json!({"disabled": true}), ReadResult::Nothing),
+        (json!({"disabled": false}), ReadResult::Spans),
     ] {
         admin.patch("/users/ada", change.clone()).await.expect(200);
         for client in [&both[1], &both[0]] {
-            assert_eq!(meets(client).await, met, "{change}");
+            assert_eq!(read_result(client).await, result, "{change}");
         }
     }
     admin.delete("/users/ada").await.expect(204);
-    assert_eq!(meets(&both[1]).await, Meets::Nothing);
+    assert_eq!(read_result(&both[1]).await, ReadResult::Nothing);
     let shown = json!({"roles": [], "attributes": {}, "username": "ada"});
     assert_eq!(both[1].get("/me").await.expect(200).body["preview"], shown);
     // Losing the role `admin` ends the preview at once; regaining the role does not restore it.
@@ -295,12 +296,12 @@ async fn a_preview_holds_at_the_next_request_of_every_replica() {
     let second = fleet.a().sign_in("second", USER_PASSWORD).await;
     admin.put("/me/preview", preview).await.expect(200);
     for client in &both {
-        assert_eq!(meets(client).await, Meets::Spans);
+        assert_eq!(read_result(client).await, ReadResult::Spans);
     }
     for roles in [json!([]), json!(["admin"])] {
         second.patch("/users/admin", json!({"roles": roles})).await.expect(200);
         for client in [&both[1], &both[0]] {
-            assert_eq!(meets(client).await, Meets::Nothing, "{roles}");
+            assert_eq!(read_result(client).await, ReadResult::Nothing, "{roles}");
         }
     }
     assert_eq!(both[1].get("/me").await.expect(200).body["preview"], Value::Null);

@@ -70,7 +70,7 @@ async fn failed_sign_ins_are_counted_together() {
 }
 
 #[tokio::test]
-async fn a_key_is_noted_as_used_at_most_once_a_minute() {
+async fn key_use_is_recorded_at_most_once_a_minute() {
     let fleet = Fleet::start(2, &[]);
     let admin = fleet.a().admin().await;
     let (id, key) = crate::fleet::new_key(&admin).await;

@@ -13,20 +13,20 @@ use crate::fleet::{add_user, read_traces, spans};
 use crate::support::store::{self, BLUE, Store, blue_policies};
 use crate::support::{Answer, Client, Service, USER_PASSWORD};
 
-struct Scene {
+struct Fixture {
     service: Service,
     proxy: CommitProxy,
     _store: Store,
 }
 
-impl Scene {
+impl Fixture {
     async fn set() -> (Self, Client) {
         let store = Store::start();
         store.insert_two_traces().await;
         let database = Arc::new(postgres::database().unwrap());
         let proxy = CommitProxy::start(&database).unwrap();
-        let through = [("TRACEWARDEN_DATABASE_URL", proxy.url())];
-        let service = Service::start_on(&database, &[&store.settings()[..], &through].concat());
+        let proxy_setting = [("TRACEWARDEN_DATABASE_URL", proxy.url())];
+        let service = Service::start_on(&database, &[&store.settings()[..], &proxy_setting].concat());
         let admin = service.admin().await;
         store::bind(&admin).await;
         admin.put("/roles/blue", blue_policies()).await.expect(201);
@@ -61,8 +61,8 @@ impl Scene {
 const BOTH: [(LostMessage, bool); 2] = [(LostMessage::Commit, false), (LostMessage::Answer, true)];
 
 #[tokio::test]
-async fn a_change_that_was_made_is_not_denied() {
-    let (scene, admin) = Scene::set().await;
+async fn a_committed_change_is_not_reported_as_failed() {
+    let (fixture, admin) = Fixture::set().await;
     for (lost, made) in BOTH {
         let role = format!("/roles/new-{made}");
         let user = format!("user-{made}");
@@ -73,10 +73,10 @@ async fn a_change_that_was_made_is_not_denied() {
             (Method::POST, "/me/api-keys", json!({"name": key})),
             (Method::PATCH, "/users/ada", json!({"attributes": {"made": made}})),
         ] {
-            let asked = format!("{} {}, {lost:?}", request.0, request.1);
-            let (_, outcomes) = scene.ask(&admin, request, lost).await;
+            let context = format!("{} {}, {lost:?}", request.0, request.1);
+            let (_, outcomes) = fixture.ask(&admin, request, lost).await;
             let expected: &[&str] = if made { &["success"] } else { &[] };
-            assert_eq!(outcomes, expected, "{asked}");
+            assert_eq!(outcomes, expected, "{context}");
         }
         let there = if made { 200 } else { 404 };
         admin.get(&role).await.expect(there);
@@ -89,22 +89,22 @@ async fn a_change_that_was_made_is_not_denied() {
         if made {
             let path = format!("/users/{user}/password");
             let rotated = admin.send(Method::POST, &path, None).await.expect(200).body;
-            scene.service.sign_in(&user, rotated["initial_password"].as_str().unwrap()).await;
+            fixture.service.sign_in(&user, rotated["initial_password"].as_str().unwrap()).await;
         }
     }
 }
 
 #[tokio::test]
 async fn nothing_is_granted_or_shown() {
-    let (scene, _) = Scene::set().await;
-    let ada = scene.service.sign_in("ada", USER_PASSWORD).await;
+    let (fixture, _) = Fixture::set().await;
+    let ada = fixture.service.sign_in("ada", USER_PASSWORD).await;
     assert!(spans(&read_traces(&ada).await) > 0);
     let trace = format!("/traces/{BLUE}");
     for (lost, made) in BOTH {
         let login = json!({"username": "ada", "password": USER_PASSWORD});
         let before = ada.get("/me/sessions").await.expect(200).body["sessions"].as_array().unwrap().len();
         let (_, outcomes) =
-            scene.ask(&scene.service.anonymous(), (Method::POST, "/login", login), lost).await;
+            fixture.ask(&fixture.service.anonymous(), (Method::POST, "/login", login), lost).await;
         let expected: &[&str] = if made { &["success"] } else { &[] };
         assert_eq!(outcomes, expected, "a sign-in, {lost:?}");
         // No client has this session's token; the user sees the session and can end it.
@@ -112,11 +112,11 @@ async fn nothing_is_granted_or_shown() {
         assert_eq!(after, before + usize::from(made));
 
         for request in [(Method::POST, "/traces/query", json!({})), (Method::GET, &*trace, Value::Null)] {
-            let asked = format!("{} {}, {lost:?}", request.0, request.1);
-            let (answer, outcomes) = scene.ask(&ada, request, lost).await;
-            assert!(!String::from_utf8_lossy(&answer.bytes).contains(BLUE), "{asked}");
+            let context = format!("{} {}, {lost:?}", request.0, request.1);
+            let (answer, outcomes) = fixture.ask(&ada, request, lost).await;
+            assert!(!String::from_utf8_lossy(&answer.bytes).contains(BLUE), "{context}");
             let expected: &[&str] = if made { &["unknown"] } else { &[] };
-            assert_eq!(outcomes, expected, "{asked}");
+            assert_eq!(outcomes, expected, "{context}");
         }
     }
     assert!(spans(&read_traces(&ada).await) > 0);

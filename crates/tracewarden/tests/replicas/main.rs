@@ -12,7 +12,6 @@ mod support;
 
 mod audit_log;
 mod audit_writes;
-mod chance;
 mod effects;
 mod first_start;
 mod fleet;
@@ -20,4 +19,5 @@ mod kill;
 mod lost_commits;
 mod outage;
 mod races;
+mod random;
 mod retention;

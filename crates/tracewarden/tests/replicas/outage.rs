@@ -12,12 +12,12 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tracewarden_testkit::postgres::{Server, Stop};
 use tracewarden_testkit::wait::until;
 
-use crate::audit_log::{self, place};
+use crate::audit_log::{self, sequence_of};
 use crate::fleet::{Fleet, add_user, new_key, read_traces, spans};
 use crate::support::store::{self, Store, blue_policies};
 use crate::support::{Client, Service, USER_PASSWORD};
 
-const BACK_WITHIN: Duration = Duration::from_secs(2);
+const MAX_RECOVERY_TIME: Duration = Duration::from_secs(2);
 
 const UP: u8 = 0;
 const DOWN: u8 = 1;
@@ -25,16 +25,16 @@ const OVER: u8 = 2;
 
 /// Results of a busy client.
 #[derive(Default)]
-struct Met {
+struct ClientResults {
     /// Requests whose answers showed spans and were complete.
     shown: Vec<String>,
     /// Number of 503 answers to requests that began during the outage.
-    away: usize,
+    unavailable: usize,
 }
 
 /// Reads until the test is over. During the outage, every answer must be a 503.
-async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>) -> Met {
-    let mut met = Met::default();
+async fn stay_busy(client: Client, stage: Arc<AtomicU8>, unavailable: Arc<AtomicUsize>) -> ClientResults {
+    let mut results = ClientResults::default();
     loop {
         let before = stage.load(Ordering::SeqCst);
         let body = json!({"columns": ["ServiceName"]});
@@ -48,7 +48,7 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>)
                 let page: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
                 assert_eq!(page["spans"].as_array().unwrap().len(), 3, "{page}");
                 assert!(before != DOWN || after != DOWN, "a page without the database: {page}");
-                met.shown.push(request);
+                results.shown.push(request);
             }
             // Aborted: the record of its end could not be written.
             (200, Err(_)) => {
@@ -58,21 +58,21 @@ async fn stay_busy(client: Client, stage: Arc<AtomicU8>, away: Arc<AtomicUsize>)
                 let problem: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
                 assert_eq!(problem["code"], "unavailable", "{problem}");
                 if before == DOWN && after == DOWN {
-                    met.away += 1;
-                    away.fetch_add(1, Ordering::SeqCst);
+                    results.unavailable += 1;
+                    unavailable.fetch_add(1, Ordering::SeqCst);
                 }
             }
             (status, body) => panic!("{status}: {body:?}"),
         }
         if after == OVER {
-            return met;
+            return results;
         }
     }
 }
 
 /// Checks that operations that need the database are unavailable, and others work. The requests run concurrently, since
 /// each first waits a little for the database.
-async fn is_away(service: &Service, client: &Client, admin: &Client) {
+async fn assert_unavailable(service: &Service, client: &Client, admin: &Client) {
     let (client, admin, anonymous) = (client.at(service), admin.at(service), service.anonymous());
     let trace = format!("/traces/{}", store::BLUE);
     let (explanation, values) =
@@ -107,7 +107,7 @@ async fn is_away(service: &Service, client: &Client, admin: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once() {
+async fn without_its_database_the_service_shows_nothing_and_recovers_at_once() {
     let store = Store::start();
     store.insert_two_traces().await;
     let mut server = Server::start().unwrap();
@@ -121,12 +121,14 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
     let (_, key) = new_key(&ada).await;
 
     let stage = Arc::new(AtomicU8::new(UP));
-    let away = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
+    let unavailable = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
     let busy: Vec<_> = fleet
         .replicas
         .iter()
-        .zip(&away)
-        .map(|(service, away)| tokio::spawn(stay_busy(key.at(service), Arc::clone(&stage), Arc::clone(away))))
+        .zip(&unavailable)
+        .map(|(service, unavailable)| {
+            tokio::spawn(stay_busy(key.at(service), Arc::clone(&stage), Arc::clone(unavailable)))
+        })
         .collect();
     let mut slowest = Duration::ZERO;
     for how in [Stop::Fast, Stop::Immediate, Stop::Fast] {
@@ -137,12 +139,13 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         })
         .await
         .unwrap();
-        let told = away.each_ref().map(|count| count.load(Ordering::SeqCst));
+        let counts_before = unavailable.each_ref().map(|count| count.load(Ordering::SeqCst));
         stage.store(DOWN, Ordering::SeqCst);
-        join_all(fleet.replicas.iter().map(|service| is_away(service, &key, &admin))).await;
+        join_all(fleet.replicas.iter().map(|service| assert_unavailable(service, &key, &admin))).await;
         // Wait until each busy client has begun a request during this outage and received its error.
-        let now = async || away.each_ref().map(|count| count.load(Ordering::SeqCst));
-        until(now, |now| now.iter().zip(told).all(|(now, told)| *now > told)).await;
+        let now = async || unavailable.each_ref().map(|count| count.load(Ordering::SeqCst));
+        until(now, |now| now.iter().zip(counts_before).all(|(now, counts_before)| *now > counts_before))
+            .await;
         stage.store(UP, Ordering::SeqCst);
         server = tokio::task::spawn_blocking(move || {
             server.resume().unwrap();
@@ -158,7 +161,7 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
                     break;
                 }
                 answer.problem(503, "unavailable");
-                assert!(back.elapsed() < BACK_WITHIN * 5, "no answer after {:?}", back.elapsed());
+                assert!(back.elapsed() < MAX_RECOVERY_TIME * 5, "no answer after {:?}", back.elapsed());
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             service.anonymous().get("/readyz").await.expect(200);
@@ -168,18 +171,18 @@ async fn without_its_database_the_service_shows_nothing_and_comes_back_at_once()
         slowest = slowest.max(took);
     }
     stage.store(OVER, Ordering::SeqCst);
-    assert!(slowest < BACK_WITHIN, "{slowest:?}");
-    let met = join_all(busy).await;
+    assert!(slowest < MAX_RECOVERY_TIME, "{slowest:?}");
+    let results = join_all(busy).await;
     let records = audit_log::verified(fleet.a()).await;
-    for met in met.into_iter().map(Result::unwrap) {
-        println!("{} pages, {} answers during the outage", met.shown.len(), met.away);
-        assert!(!met.shown.is_empty() && met.away > 0);
-        for request in &met.shown {
-            let record = &records[index(&records, place(&records, request, "traces.query"))];
+    for results in results.into_iter().map(Result::unwrap) {
+        println!("{} pages, {} answers during the outage", results.shown.len(), results.unavailable);
+        assert!(!results.shown.is_empty() && results.unavailable > 0);
+        for request in &results.shown {
+            let record = &records[index(&records, sequence_of(&records, request, "traces.query"))];
             assert_eq!(record.outcome, "success", "{record:?}");
         }
     }
-    audit_log::verified_by_command(fleet.a());
+    audit_log::verify_by_command(fleet.a());
     drop(fleet);
     drop(server);
 }
@@ -209,10 +212,10 @@ async fn a_file_that_another_program_has_locked_shows_nothing_until_it_is_free()
     other.execute("ROLLBACK").await.unwrap();
     let back = Instant::now();
     while read_traces(&key).await.status != 200 {
-        assert!(back.elapsed() < BACK_WITHIN, "the service does not recover");
+        assert!(back.elapsed() < MAX_RECOVERY_TIME, "the service does not recover");
     }
     // The answer itself may have taken longer.
-    assert!(back.elapsed() < BACK_WITHIN, "the service recovered after {:?}", back.elapsed());
+    assert!(back.elapsed() < MAX_RECOVERY_TIME, "the service recovered after {:?}", back.elapsed());
     admin.put("/roles/red", blue_policies()).await.expect(201);
     audit_log::verified(&service).await;
 }

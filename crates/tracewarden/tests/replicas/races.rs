@@ -1,7 +1,7 @@
 //! Revocations raced against reads: no request that begins after a revocation was acknowledged by any replica shows a span
 //! on any replica, by any kind of read; and no read that showed spans is recorded in the audit log after the revocation.
 
-mod ways;
+mod read_operations;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use tracewarden_model::Timestamp;
 use tracewarden_testkit::progress::Progress;
 
 use crate::audit_log;
-use crate::chance;
 use crate::fleet::{Fleet, add_user, count, new_key, new_key_until, other_admin, session_id};
+use crate::random;
 use crate::support::store::Store;
 use crate::support::{Answer, Client, Service, USER_PASSWORD};
-use ways::Way;
+use read_operations::ReadOperation;
 
 const WORKERS: usize = 3;
 
@@ -37,8 +37,8 @@ enum Kind {
     KeyByAdministrator,
     KeyExpires,
     AllKeys,
-    RoleTaken,
-    RoleNarrowed,
+    RoleUnassigned,
+    RolePoliciesChanged,
     RoleDeleted,
     AttributeChanged,
     PreviewEnded,
@@ -75,8 +75,8 @@ impl Kind {
             0..=4 => Self::KeyByOwner,
             5..=8 => Self::KeyByAdministrator,
             9..=11 => Self::AllKeys,
-            12 => Self::RoleTaken,
-            13 => Self::RoleNarrowed,
+            12 => Self::RoleUnassigned,
+            13 => Self::RolePoliciesChanged,
             14 => Self::RoleDeleted,
             15 => Self::AttributeChanged,
             16 => Self::PreviewEnded,
@@ -86,12 +86,12 @@ impl Kind {
     }
 
     /// Whether it changes the access of all readers.
-    fn is_of_all(self) -> bool {
+    fn affects_all_readers(self) -> bool {
         matches!(self, Self::BindingChanged | Self::ModelImported | Self::ModelRestored)
     }
 
     /// Whether the reader uses an API key instead of a session.
-    fn is_of_a_key(self) -> bool {
+    fn uses_api_key(self) -> bool {
         !matches!(
             self,
             Self::PreviewEnded
@@ -115,7 +115,7 @@ struct Worker {
 }
 
 /// Lifetime of an expiring API key: as long as one read may take on a busy machine.
-const LIFE_NANOS: i64 = 3_000_000_000;
+const KEY_LIFETIME_NANOS: i64 = 3_000_000_000;
 
 /// Returns the time in nanoseconds since 1970; the replicas use the same clock.
 fn now() -> i64 {
@@ -127,13 +127,13 @@ async fn sleep_until(nanos: i64) {
 }
 
 /// Stages of a race.
-const GOING: u8 = 0;
+const BEFORE_REVOCATION: u8 = 0;
 const SENT: u8 = 1;
 const ACKNOWLEDGED: u8 = 2;
 
 /// Results of the readers of one race.
 #[derive(Default)]
-struct Met {
+struct ReadResults {
     /// Number of answers with spans to requests that began before the revocation was sent.
     before: usize,
     /// Number of answers with spans to requests that began after the revocation was sent and before it was acknowledged.
@@ -142,24 +142,26 @@ struct Met {
     /// Number of answers without spans to requests that began after the acknowledgement.
     refused: usize,
     /// Answers with spans to such requests; there must be none.
-    stale: Vec<String>,
+    shown_after_acknowledgement: Vec<String>,
     /// Requests that showed spans.
     shown: Vec<String>,
     /// For each kind of read, how often it was rejected after the acknowledgement.
-    ways: BTreeMap<Way, usize>,
+    read_operations: BTreeMap<ReadOperation, usize>,
 }
 
-impl Met {
-    fn add(&mut self, begun: u8, way: Way, answer: &Answer) {
+impl ReadResults {
+    fn add(&mut self, begun: u8, operation: ReadOperation, answer: &Answer) {
         let request = answer.headers["x-request-id"].to_str().unwrap().to_owned();
-        let shown = way.shows(answer);
+        let shown = operation.shows_trace(answer);
         match (shown, begun) {
-            (true, ACKNOWLEDGED) => self.stale.push(format!("{way:?}: {request}")),
+            (true, ACKNOWLEDGED) => {
+                self.shown_after_acknowledgement.push(format!("{operation:?}: {request}"))
+            }
             (true, SENT) => self.during += 1,
             (true, _) => self.before += 1,
             (false, ACKNOWLEDGED) => {
                 self.refused += 1;
-                *self.ways.entry(way).or_default() += 1;
+                *self.read_operations.entry(operation).or_default() += 1;
             }
             (false, _) => {}
         }
@@ -168,23 +170,28 @@ impl Met {
         }
     }
 
-    fn absorb(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.before += other.before;
         self.during += other.during;
         self.refused += other.refused;
-        self.stale.extend(other.stale);
+        self.shown_after_acknowledgement.extend(other.shown_after_acknowledgement);
         self.shown.extend(other.shown);
-        for (way, refused) in other.ways {
-            *self.ways.entry(way).or_default() += refused;
+        for (operation, refused) in other.read_operations {
+            *self.read_operations.entry(operation).or_default() += refused;
         }
     }
 }
 
 /// Reads once, after a delay.
-async fn read_after(delay: Duration, way: Way, client: Client, stage: Arc<AtomicU8>) -> (u8, Way, Answer) {
+async fn read_after(
+    delay: Duration,
+    operation: ReadOperation,
+    client: Client,
+    stage: Arc<AtomicU8>,
+) -> (u8, ReadOperation, Answer) {
     tokio::time::sleep(delay).await;
     let begun = stage.load(Ordering::SeqCst);
-    (begun, way, way.read(&client).await)
+    (begun, operation, operation.read(&client).await)
 }
 
 fn policies(expression: &str) -> Value {
@@ -215,14 +222,14 @@ impl Worker {
     }
 
     /// Runs one race; returns the results and the id of the revoking request.
-    async fn race(&mut self, kind: Kind, chance: &mut ChaCha8Rng) -> (Met, String) {
+    async fn race(&mut self, kind: Kind, random: &mut ChaCha8Rng) -> (ReadResults, String) {
         let others = Arc::clone(&self.others);
-        let (_alone, _beside) = if kind.is_of_all() {
+        let (_exclusive, _shared) = if kind.affects_all_readers() {
             (Some(others.write().await), None)
         } else {
             (None, Some(others.read().await))
         };
-        let expires = (kind == Kind::KeyExpires).then(|| Timestamp::from_nanos(now() + LIFE_NANOS));
+        let expires = (kind == Kind::KeyExpires).then(|| Timestamp::from_nanos(now() + KEY_LIFETIME_NANOS));
         let (key_id, key) = match expires {
             None => new_key(&self.owner).await,
             Some(at) => new_key_until(&self.owner, &at.to_string()).await,
@@ -234,55 +241,58 @@ impl Worker {
                 self.admin.put("/me/preview", preview).await.expect(200);
                 self.admin.clone()
             }
-            _ if kind.is_of_a_key() => key,
+            _ if kind.uses_api_key() => key,
             _ => self.another_session().await,
         };
         // The object that the revoking request names.
-        let named = match kind {
+        let object_id = match kind {
             Kind::SessionByOwner | Kind::SessionByAdministrator => session_id(&client).await,
-            Kind::ModelRestored => self.state_without_the_right().await,
+            Kind::ModelRestored => self.model_version_without_access().await,
             _ => key_id,
         };
         let at = |replica: usize| client.at(&self.fleet.replicas[replica]);
-        let mut met = Met::default();
-        let way = Way::any(chance, kind.is_of_a_key());
-        met.add(GOING, way, &way.read(&at(chance.random_range(0..2))).await);
-        assert_eq!(met.before, 1, "{kind:?}: no spans before the revocation");
+        let mut results = ReadResults::default();
+        let operation = ReadOperation::any(random, kind.uses_api_key());
+        results.add(BEFORE_REVOCATION, operation, &operation.read(&at(random.random_range(0..2))).await);
+        assert_eq!(results.before, 1, "{kind:?}: no spans before the revocation");
         if let Some(at) = expires {
             sleep_until(at.as_nanos() - 2_000 * i64::try_from(SPREAD_MICROS).unwrap()).await;
         }
-        let stage = Arc::new(AtomicU8::new(GOING));
-        let any = |chance: &mut ChaCha8Rng| Duration::from_micros(chance.random_range(0..SPREAD_MICROS));
+        let stage = Arc::new(AtomicU8::new(BEFORE_REVOCATION));
+        let any = |random: &mut ChaCha8Rng| Duration::from_micros(random.random_range(0..SPREAD_MICROS));
         let readers: Vec<_> = (0..2)
             .map(|replica| {
-                let way = Way::any(chance, kind.is_of_a_key());
-                tokio::spawn(read_after(any(chance), way, at(replica), Arc::clone(&stage)))
+                let operation = ReadOperation::any(random, kind.uses_api_key());
+                tokio::spawn(read_after(any(random), operation, at(replica), Arc::clone(&stage)))
             })
             .collect();
         // A change is faster than a read: with a longer delay, it falls among all steps of the read.
-        tokio::time::sleep(any(chance) * 2).await;
+        tokio::time::sleep(any(random) * 2).await;
         stage.store(SENT, Ordering::SeqCst);
-        let replica = &self.fleet.replicas[chance.random_range(0..2)];
+        let replica = &self.fleet.replicas[random.random_range(0..2)];
         if let Some(at) = expires {
             sleep_until(at.as_nanos()).await;
         }
-        let answer = self.revoke(kind, replica, &client, &named).await;
+        let answer = self.revoke(kind, replica, &client, &object_id).await;
         assert!(matches!(answer.status, 200 | 204), "{kind:?}: {}: {}", answer.status, answer.body);
         stage.store(ACKNOWLEDGED, Ordering::SeqCst);
         // One request on each replica begins right now.
-        let at_once = [0, 1].map(|replica| (Way::any(chance, kind.is_of_a_key()), at(replica)));
-        let answers = join_all(at_once.iter().map(|(way, client)| way.read(client))).await;
-        at_once.iter().zip(&answers).for_each(|((way, _), answer)| met.add(ACKNOWLEDGED, *way, answer));
+        let at_once = [0, 1].map(|replica| (ReadOperation::any(random, kind.uses_api_key()), at(replica)));
+        let answers = join_all(at_once.iter().map(|(operation, client)| operation.read(client))).await;
+        at_once
+            .iter()
+            .zip(&answers)
+            .for_each(|((operation, _), answer)| results.add(ACKNOWLEDGED, *operation, answer));
         for reader in readers {
-            let (begun, way, answer) = reader.await.unwrap();
-            met.add(begun, way, &answer);
+            let (begun, operation, answer) = reader.await.unwrap();
+            results.add(begun, operation, &answer);
         }
         self.restore(kind, &answer).await;
-        (met, answer.headers["x-request-id"].to_str().unwrap().to_owned())
+        (results, answer.headers["x-request-id"].to_str().unwrap().to_owned())
     }
 
     /// Revokes the access and restores it; returns the version of the model between the two.
-    async fn state_without_the_right(&self) -> String {
+    async fn model_version_without_access(&self) -> String {
         self.admin.put(&self.role(), policies("false")).await.expect(200);
         let file = self.admin.get("/schema/export").await.expect(200);
         self.put_role().await;
@@ -297,23 +307,23 @@ impl Worker {
         tagged.put("/schema/binding", binding).await
     }
 
-    async fn revoke(&self, kind: Kind, replica: &Service, client: &Client, named: &str) -> Answer {
+    async fn revoke(&self, kind: Kind, replica: &Service, client: &Client, object_id: &str) -> Answer {
         let (admin, owner) = (self.admin.at(replica), self.owner.at(replica));
         match kind {
-            Kind::KeyByOwner => owner.delete(&format!("/me/api-keys/{named}")).await,
-            Kind::KeyByAdministrator => admin.delete(&self.user(&format!("/api-keys/{named}"))).await,
+            Kind::KeyByOwner => owner.delete(&format!("/me/api-keys/{object_id}")).await,
+            Kind::KeyByAdministrator => admin.delete(&self.user(&format!("/api-keys/{object_id}"))).await,
             // The API key has expired.
             Kind::KeyExpires => admin.get("/me").await,
             Kind::AllKeys => admin.delete(&self.user("/api-keys")).await,
-            Kind::RoleTaken => admin.patch(&self.user(""), json!({"roles": []})).await,
-            Kind::RoleNarrowed => admin.put(&self.role(), policies("false")).await,
+            Kind::RoleUnassigned => admin.patch(&self.user(""), json!({"roles": []})).await,
+            Kind::RolePoliciesChanged => admin.put(&self.role(), policies("false")).await,
             Kind::RoleDeleted => admin.delete(&self.role()).await,
             Kind::AttributeChanged => {
                 admin.patch(&self.user(""), json!({"attributes": {"team": "none"}})).await
             }
             Kind::PreviewEnded => admin.delete("/me/preview").await,
-            Kind::SessionByOwner => owner.delete(&format!("/me/sessions/{named}")).await,
-            Kind::SessionByAdministrator => admin.delete(&self.user(&format!("/sessions/{named}"))).await,
+            Kind::SessionByOwner => owner.delete(&format!("/me/sessions/{object_id}")).await,
+            Kind::SessionByAdministrator => admin.delete(&self.user(&format!("/sessions/{object_id}"))).await,
             Kind::AllSessions => admin.delete(&self.user("/sessions")).await,
             Kind::Logout => client.at(replica).send(Method::POST, "/logout", None).await,
             Kind::Disabled => admin.patch(&self.user(""), json!({"disabled": true})).await,
@@ -332,7 +342,7 @@ impl Worker {
                 admin.with("if-match", "*").put("/schema/import", file).await
             }
             Kind::ModelRestored => {
-                let restore = format!("/schema/history/{named}/restore");
+                let restore = format!("/schema/history/{object_id}/restore");
                 admin.with("if-match", "*").send(Method::POST, &restore, None).await
             }
         }
@@ -342,10 +352,10 @@ impl Worker {
     async fn restore(&mut self, kind: Kind, revoked: &Answer) {
         let role = format!("team{}", self.number);
         match kind {
-            Kind::RoleTaken => {
+            Kind::RoleUnassigned => {
                 self.admin.patch(&self.user(""), json!({"roles": [role]})).await.expect(200);
             }
-            Kind::RoleNarrowed | Kind::ModelRestored => self.put_role().await,
+            Kind::RolePoliciesChanged | Kind::ModelRestored => self.put_role().await,
             Kind::RoleDeleted | Kind::ModelImported => {
                 self.put_role().await;
                 self.admin.patch(&self.user(""), json!({"roles": [role]})).await.expect(200);
@@ -388,7 +398,7 @@ impl Worker {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
     let races = count("TRACEWARDEN_TEST_RACES", 400);
-    let seed = chance::seed();
+    let seed = random::seed();
     let store = Store::start();
     let (fleet, admin) = Fleet::reading(&store, &[]).await;
     store.run("CREATE TABLE otel.otel_traces_empty AS otel.otel_traces").await;
@@ -408,43 +418,46 @@ async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
         worker.put_role().await;
         worker.add_user().await;
         let (next, progress) = (Arc::clone(&next), Arc::clone(&progress));
-        let mut chance = chance::source(seed, number as u64);
+        let mut random = random::source(seed, number as u64);
         workers.push(tokio::spawn(async move {
-            let mut met = Met::default();
+            let mut results = ReadResults::default();
             let mut revocations = Vec::new();
             loop {
                 let race = next.fetch_add(1, Ordering::SeqCst);
                 if race >= races {
-                    return (met, revocations);
+                    return (results, revocations);
                 }
                 progress.at(race);
-                let (mut one, revocation) = worker.race(Kind::of(race), &mut chance).await;
+                let (mut one, revocation) = worker.race(Kind::of(race), &mut random).await;
                 revocations.push((Kind::of(race), revocation, std::mem::take(&mut one.shown)));
-                met.absorb(one);
+                results.merge(one);
             }
         }));
     }
-    let mut met = Met::default();
+    let mut results = ReadResults::default();
     let mut revocations = Vec::new();
     for worker in workers {
         let (one, some) = worker.await.unwrap();
-        met.absorb(one);
+        results.merge(one);
         revocations.extend(some);
     }
     println!(
         "{} races in {:.0} s; with spans: {} before, {} during the revocation; without: {} after; stale: {}",
         revocations.len(),
         begun.elapsed().as_secs_f64(),
-        met.before,
-        met.during,
-        met.refused,
-        met.stale.len()
+        results.before,
+        results.during,
+        results.refused,
+        results.shown_after_acknowledgement.len()
     );
-    println!("refused after it: {:?}", met.ways);
+    println!("refused after it: {:?}", results.read_operations);
     assert_eq!(revocations.len(), races);
-    assert!(met.stale.is_empty(), "{:?}", met.stale);
-    assert!(met.refused >= races * 2, "{}", met.refused);
-    assert!(races < 100 || met.during > 0, "no request ran during a revocation, so the races test nothing");
+    assert!(results.shown_after_acknowledgement.is_empty(), "{:?}", results.shown_after_acknowledgement);
+    assert!(results.refused >= races * 2, "{}", results.refused);
+    assert!(
+        races < 100 || results.during > 0,
+        "no request ran during a revocation, so the races test nothing"
+    );
     check_log(&fleet, &revocations).await;
 }
 

@@ -19,9 +19,9 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tracewarden_testkit::postgres::{self, Database};
 
-pub mod away;
-pub mod documented;
-pub mod refused_records;
+pub mod database_outage;
+pub mod openapi_check;
+pub mod rejected_records;
 pub mod secrets;
 pub mod store;
 pub mod terminal;
@@ -36,20 +36,20 @@ pub const USER_PASSWORD: &str = "a rather long sentence";
 const DATABASE_URL: &str = "TRACEWARDEN_DATABASE_URL";
 
 /// Number of services of this process on each database of a server, by the address of its `Arc`.
-static ON_SERVERS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+static SERVICES_BY_DATABASE: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-fn begun_on(database: &Arc<Database>) {
-    let mut all = ON_SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+fn count_service(database: &Arc<Database>) {
+    let mut all = SERVICES_BY_DATABASE.lock().unwrap_or_else(PoisonError::into_inner);
     *all.entry(Arc::as_ptr(database).addr()).or_default() += 1;
 }
 
 /// Whether no other service uses the database any more.
-fn ended_on(database: &Arc<Database>) -> bool {
-    let mut all = ON_SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = Arc::as_ptr(database).addr();
-    let left = all.remove(&place).unwrap_or_default().saturating_sub(1);
+fn is_last_service(database: &Arc<Database>) -> bool {
+    let mut all = SERVICES_BY_DATABASE.lock().unwrap_or_else(PoisonError::into_inner);
+    let address = Arc::as_ptr(database).addr();
+    let left = all.remove(&address).unwrap_or_default().saturating_sub(1);
     if left > 0 {
-        all.insert(place, left);
+        all.insert(address, left);
     }
     left == 0
 }
@@ -104,7 +104,7 @@ impl Service {
         }
         all.iter().for_each(|(name, value)| secrets::keep_setting(name, value));
         let (child, base) = launch(directory.path(), &all);
-        database.iter().for_each(begun_on);
+        database.iter().for_each(count_service);
         Self { child, base, directory, environment: all, database }
     }
 
@@ -203,19 +203,19 @@ impl Drop for Service {
         let arguments = std::fs::read(format!("/proc/{}/cmdline", self.child.id())).unwrap_or_default();
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let ended_on = self.database.as_ref().filter(|database| ended_on(database));
+        let is_last_service = self.database.as_ref().filter(|database| is_last_service(database));
         if std::thread::panicking() {
             eprintln!("--- log of the service ---\n{}", self.log());
             return;
         }
-        secrets::not_even_hashes_in("its arguments", &arguments);
+        secrets::assert_no_secrets_or_hashes("its arguments", &arguments);
         let log = std::fs::read(self.directory.path().join("log")).unwrap();
-        secrets::not_even_hashes_in("the log", &log);
+        secrets::assert_no_secrets_or_hashes("the log", &log);
         if let Some(file) = self.file() {
-            secrets::none_in_file(&file);
+            secrets::assert_no_secrets_in_file(&file);
         }
-        if let Some(database) = ended_on {
-            secrets::none_in_database(database);
+        if let Some(database) = is_last_service {
+            secrets::assert_no_secrets_in_database(database);
         }
     }
 }
@@ -287,7 +287,7 @@ pub struct Client {
 #[derive(Debug)]
 pub struct Answer {
     /// Method and path of the request, for messages.
-    pub asked: String,
+    pub request_info: String,
     /// Status.
     pub status: u16,
     /// Headers.
@@ -382,20 +382,20 @@ impl Client {
 
 impl Answer {
     /// Sends the request and reads the whole answer.
-    pub async fn read(asked: String, request: reqwest::RequestBuilder) -> Self {
+    pub async fn read(request_info: String, request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        documented::check(&asked, status);
+        openapi_check::check(&request_info, status);
         let bytes = response.bytes().await.unwrap().to_vec();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        secrets::answered(&asked, &headers, &bytes, &body);
-        Self { asked, status, headers, bytes, body }
+        secrets::check_answer(&request_info, &headers, &bytes, &body);
+        Self { request_info, status, headers, bytes, body }
     }
 
     /// Returns the answer, which must have this status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
-        assert_eq!(self.status, status, "{}: {}", self.asked, String::from_utf8_lossy(&self.bytes));
+        assert_eq!(self.status, status, "{}: {}", self.request_info, String::from_utf8_lossy(&self.bytes));
         self
     }
 
@@ -403,16 +403,16 @@ impl Answer {
     #[track_caller]
     pub fn problem(self, status: u16, code: &str) -> Self {
         let answer = self.expect(status);
-        assert_eq!(answer.body["code"], code, "{}: {}", answer.asked, answer.body);
+        assert_eq!(answer.body["code"], code, "{}: {}", answer.request_info, answer.body);
         assert_eq!(answer.body["status"], status);
         assert_eq!(answer.headers["content-type"], "application/problem+json");
         for member in ["type", "title", "detail", "request_id"] {
-            assert!(answer.body[member].is_string(), "{}: {}", answer.asked, answer.body);
+            assert!(answer.body[member].is_string(), "{}: {}", answer.request_info, answer.body);
         }
         assert_eq!(answer.headers["x-request-id"].to_str().unwrap(), answer.body["request_id"]);
         let retry = answer.body["retry"].as_str().unwrap();
-        assert!(["never", "safe", "unknown"].contains(&retry), "{}: {}", answer.asked, answer.body);
-        assert!(answer.bytes.len() <= 160 * 1024, "{}: {} bytes", answer.asked, answer.bytes.len());
+        assert!(["never", "safe", "unknown"].contains(&retry), "{}: {}", answer.request_info, answer.body);
+        assert!(answer.bytes.len() <= 160 * 1024, "{}: {} bytes", answer.request_info, answer.bytes.len());
         answer
     }
 
@@ -420,7 +420,7 @@ impl Answer {
     #[track_caller]
     pub fn first_error(&self) -> &Value {
         let error = &self.body["errors"][0];
-        assert!(error.is_object(), "{}: {}", self.asked, self.body);
+        assert!(error.is_object(), "{}: {}", self.request_info, self.body);
         error
     }
 }

@@ -21,9 +21,9 @@ pub fn keep(secret: &str) {
 
 /// Adds the password in a setting's value or URL.
 pub fn keep_setting(name: &str, value: &str) {
-    let of_address =
+    let password_in_url =
         |value: &str| Some(value.split_once("://")?.1.split_once('@')?.0.split_once(':')?.1.to_owned());
-    let password = if name.ends_with("_PASSWORD") { Some(value.to_owned()) } else { of_address(value) };
+    let password = if name.ends_with("_PASSWORD") { Some(value.to_owned()) } else { password_in_url(value) };
     // A shorter one, as for a test database, occurs in texts by chance.
     if let Some(password) = password.filter(|password| password.len() >= 8) {
         keep(&password);
@@ -38,38 +38,38 @@ pub fn keep_passwords(body: &Value) {
 
 /// Searches content of the application database, which may contain hashes.
 #[track_caller]
-pub fn none_in(place: &str, bytes: &[u8]) {
+pub fn assert_no_secrets(source: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let secrets = SECRETS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let found = secrets.iter().find(|secret| text.contains(*secret));
-    assert!(found.is_none(), "{place} contains the secret {found:?}");
+    assert!(found.is_none(), "{source} contains the secret {found:?}");
 }
 
 /// Searches content that operators or callers see.
 #[track_caller]
-pub fn not_even_hashes_in(place: &str, bytes: &[u8]) {
-    none_in(place, bytes);
-    assert!(!String::from_utf8_lossy(bytes).contains(HASH), "{place} contains the hash of a password");
+pub fn assert_no_secrets_or_hashes(source: &str, bytes: &[u8]) {
+    assert_no_secrets(source, bytes);
+    assert!(!String::from_utf8_lossy(bytes).contains(HASH), "{source} contains the hash of a password");
 }
 
 /// Searches a database file.
 #[track_caller]
-pub fn none_in_file(file: &Path) {
+pub fn assert_no_secrets_in_file(file: &Path) {
     let whole = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    none_in("the database", &whole);
+    assert_no_secrets("the database", &whole);
     // These files need not exist.
-    for beside in ["-wal", "-journal"] {
-        let path = format!("{}{beside}", file.display());
-        none_in(&path, &std::fs::read(&path).unwrap_or_default());
+    for suffix in ["-wal", "-journal"] {
+        let path = format!("{}{suffix}", file.display());
+        assert_no_secrets(&path, &std::fs::read(&path).unwrap_or_default());
     }
 }
 
 /// Searches every table, if the server still runs.
-pub fn none_in_database(database: &Database) {
+pub fn assert_no_secrets_in_database(database: &Database) {
     let all = "SELECT query_to_xml(format('SELECT * FROM %I', tablename), true, false, '') FROM pg_tables \
                WHERE schemaname = 'public'";
     match database.run(&[all]) {
-        Ok(rows) => none_in("the database", rows.as_bytes()),
+        Ok(rows) => assert_no_secrets("the database", rows.as_bytes()),
         Err(error) => {
             assert!(error.contains("connection to server"), "the database cannot be searched: {error}")
         }
@@ -78,8 +78,8 @@ pub fn none_in_database(database: &Database) {
 
 /// Searches an answer, and then adds the secrets that it returns.
 #[track_caller]
-pub fn answered(asked: &str, headers: &HeaderMap, bytes: &[u8], body: &Value) {
-    not_even_hashes_in(&format!("the answer to {asked}"), bytes);
+pub fn check_answer(request_info: &str, headers: &HeaderMap, bytes: &[u8], body: &Value) {
+    assert_no_secrets_or_hashes(&format!("the answer to {request_info}"), bytes);
     for name in ["token", "initial_password"] {
         if let Some(secret) = body.get(name).and_then(Value::as_str) {
             keep(secret);

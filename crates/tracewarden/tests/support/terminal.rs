@@ -10,13 +10,13 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// A program on a terminal; killed when dropped.
-pub struct OnTerminal {
+pub struct TerminalProgram {
     child: Child,
     terminal: File,
     shown: String,
 }
 
-impl OnTerminal {
+impl TerminalProgram {
     /// Starts the program on a terminal with input.
     pub fn start(command: Command) -> Self {
         Self::begin(command, true)
@@ -27,13 +27,13 @@ impl OnTerminal {
         Self::begin(command, false)
     }
 
-    fn begin(mut command: Command, typed_at: bool) -> Self {
+    fn begin(mut command: Command, has_input: bool) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap();
         let end = || -> OwnedFd { open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap() };
-        command.stdin(if typed_at { Stdio::from(end()) } else { Stdio::null() });
+        command.stdin(if has_input { Stdio::from(end()) } else { Stdio::null() });
         command.stdout(Stdio::from(end())).stderr(Stdio::from(end()));
         let child = command.env("TERM", "xterm").spawn().unwrap();
         Self { child, terminal: File::from(terminal), shown: String::new() }
@@ -72,7 +72,7 @@ impl OnTerminal {
     }
 }
 
-impl Drop for OnTerminal {
+impl Drop for TerminalProgram {
     fn drop(&mut self) {
         // A program that has ended cannot be killed.
         let _ = self.child.kill();

@@ -8,8 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "../replicas/chance.rs"]
-mod chance;
+#[path = "../replicas/random.rs"]
+mod random;
 #[path = "../support/mod.rs"]
 mod support;
 

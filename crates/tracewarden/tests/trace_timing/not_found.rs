@@ -13,7 +13,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use tracewarden_testkit::progress::Progress;
 
-use crate::chance;
+use crate::random;
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, blue_policies, bound_service};
 
@@ -25,7 +25,7 @@ const MANY_LANES: usize = 8;
 const LONG_RUN: usize = 1_000;
 
 /// Answers that took longer were not sent at the first possible time.
-const FIRST: Duration = Duration::from_millis(200);
+const FIRST_RESPONSE_TIME: Duration = Duration::from_millis(200);
 
 /// Probability of a false alarm per comparison.
 const ALPHA: f64 = 1e-7;
@@ -55,37 +55,37 @@ fn distance(one: &[Duration], other: &[Duration]) -> f64 {
 }
 
 /// Returns the distance that two samples of this size from one distribution exceed with probability [`ALPHA`].
-fn bound(many: usize) -> f64 {
-    (-(ALPHA / 2.0).ln() / 2.0).sqrt() * (2.0 / many as f64).sqrt()
+fn bound(group_count: usize) -> f64 {
+    (-(ALPHA / 2.0).ln() / 2.0).sqrt() * (2.0 / group_count as f64).sqrt()
 }
 
 /// Measurements for each kind.
-struct Measured {
+struct Measurements {
     /// Sorted times, from the groups that were answered at the first time.
     times: Vec<Vec<Duration>>,
     /// Number of answers sent later.
     later: Vec<usize>,
     /// Number of requests.
-    asked: usize,
+    groups_sent: usize,
 }
 
 /// Sends requests until this number of groups was answered at the first time, or twice as many were sent.
 ///
 /// Groups with a later answer are left out: if the machine or ClickHouse is that slow, the kinds are distinguishable by the
 /// time slot in which they are answered. This limitation is documented in `docs/security.md`.
-async fn measured(way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) -> Measured {
+async fn measure(build_request: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) -> Measurements {
     let (begun, in_time) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
     let progress = &Progress::of(groups, "of each kind");
     let lanes = if groups >= LONG_RUN / 2 { MANY_LANES } else { LANES };
     let lanes = (0..lanes).map(|lane| async move {
-        let mut chance = chance::source(seed, lane as u64);
+        let mut random = random::source(seed, lane as u64);
         let mut order: Vec<usize> = (0..KINDS.len()).collect();
         let mut all = Vec::new();
         while in_time.load(Ordering::SeqCst) < groups && begun.fetch_add(1, Ordering::SeqCst) < 2 * groups {
-            order.shuffle(&mut chance);
+            order.shuffle(&mut random);
             let mut group = Vec::new();
             for kind in &order {
-                let request = way(KINDS[*kind].1);
+                let request = build_request(KINDS[*kind].1);
                 let begun = Instant::now();
                 let body = request.send().await.unwrap().bytes().await.unwrap();
                 let took = begun.elapsed();
@@ -100,39 +100,40 @@ async fn measured(way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64
     let all: Vec<Vec<(usize, Duration)>> = join_all(lanes).await.into_iter().flatten().collect();
     let mut times = vec![Vec::new(); KINDS.len()];
     let mut later = vec![0; KINDS.len()];
-    let asked = all.len();
+    let groups_sent = all.len();
     for group in all {
         let is_in_time = is_in_time(&group);
         for (kind, took) in group {
-            later[kind] += usize::from(took >= FIRST);
+            later[kind] += usize::from(took >= FIRST_RESPONSE_TIME);
             if is_in_time {
                 times[kind].push(took);
             }
         }
     }
     times.iter_mut().for_each(|times| times.sort_unstable());
-    Measured { times, later, asked }
+    Measurements { times, later, groups_sent }
 }
 
 /// Whether all answers of a group were sent at the first time.
 fn is_in_time(group: &[(usize, Duration)]) -> bool {
-    group.iter().all(|(_, took)| *took < FIRST)
+    group.iter().all(|(_, took)| *took < FIRST_RESPONSE_TIME)
 }
 
 /// Returns the largest distance of any two kinds, with their names.
-fn furthest(apart: impl Fn(usize, usize) -> f64) -> (f64, String) {
+fn largest_distance(distance_between: impl Fn(usize, usize) -> f64) -> (f64, String) {
     let pairs = (0..KINDS.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
-    let distances =
-        pairs.map(|(one, other)| (apart(one, other), format!("{} and {}", KINDS[one].0, KINDS[other].0)));
+    let distances = pairs.map(|(one, other)| {
+        (distance_between(one, other), format!("{} and {}", KINDS[one].0, KINDS[other].0))
+    });
     distances.fold((0.0, String::new()), |most, next| if next.0 > most.0 { next } else { most })
 }
 
-async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) {
-    let Measured { times, later, asked } = measured(way, groups, seed).await;
-    let many = times[0].len();
+async fn check(name: &str, build_request: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) {
+    let Measurements { times, later, groups_sent } = measure(build_request, groups, seed).await;
+    let group_count = times[0].len();
     for (((kind, _), times), later) in KINDS.iter().zip(&times).zip(&later) {
         let at = |part: usize| {
-            times.get(many.saturating_sub(1) * part / 100).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+            times.get(group_count.saturating_sub(1) * part / 100).map_or(0.0, |time| time.as_secs_f64() * 1e3)
         };
         println!(
             "{name}: {kind}: 1 % {:.2} ms, median {:.2} ms, 99 % {:.2} ms; {later} late",
@@ -142,15 +143,22 @@ async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, 
         );
     }
     // If one kind took longer by itself, no group would be left to compare.
-    assert!(many >= groups, "{name}: only {many} of {asked} were in time; is the machine too slow?");
+    assert!(
+        group_count >= groups,
+        "{name}: only {group_count} of {groups_sent} were in time; is the machine too slow?"
+    );
     // The difference of these shares is the distance at one point, for all answers.
-    let share = |kind: usize| later[kind] as f64 / asked as f64;
-    let answers = furthest(|one, other| distance(&times[one], &times[other]));
-    let lateness = furthest(|one, other| (share(one) - share(other)).abs());
-    for (what, (advantage, of), many) in [("in time", answers, many), ("late", lateness, asked)] {
-        let bound = bound(many);
-        println!("{name}, {what}: {many} of each; furthest apart: {of}, by {advantage:.4}, bound {bound:.4}");
-        assert!(bound <= HIGHEST_BOUND, "{name}: {many} of each are too few: bound {bound}");
+    let share = |kind: usize| later[kind] as f64 / groups_sent as f64;
+    let answers = largest_distance(|one, other| distance(&times[one], &times[other]));
+    let lateness = largest_distance(|one, other| (share(one) - share(other)).abs());
+    for (what, (advantage, of), group_count) in
+        [("in time", answers, group_count), ("late", lateness, groups_sent)]
+    {
+        let bound = bound(group_count);
+        println!(
+            "{name}, {what}: {group_count} of each; furthest apart: {of}, by {advantage:.4}, bound {bound:.4}"
+        );
+        assert!(bound <= HIGHEST_BOUND, "{name}: {group_count} of each are too few: bound {bound}");
         assert!(advantage <= bound, "{name}, {what}: {of} can be distinguished: {advantage}");
     }
 }
@@ -159,8 +167,9 @@ async fn check(name: &str, way: &dyn Fn(&str) -> RequestBuilder, groups: usize, 
 /// by all tools.
 #[tokio::test]
 async fn forbidden_absent_and_impossible_take_the_same_time() {
-    let many = std::env::var("TRACEWARDEN_TEST_TRACE_TIMINGS").map_or(100, |many| many.parse().unwrap());
-    let seed = chance::seed();
+    let group_count = std::env::var("TRACEWARDEN_TEST_TRACE_TIMINGS")
+        .map_or(100, |group_count| group_count.parse().unwrap());
+    let seed = random::seed();
     let store = Store::start();
     store.insert_two_traces().await;
     store
@@ -184,24 +193,24 @@ async fn forbidden_absent_and_impossible_take_the_same_time() {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         agent.request(Method::POST, "/mcp").json(&message)
     };
-    check("fetch", &|id| ada.request(Method::GET, &format!("/traces/{id}")), many, seed).await;
+    check("fetch", &|id| ada.request(Method::GET, &format!("/traces/{id}")), group_count, seed).await;
     let explanation = |id: &str| ada.request(Method::GET, &format!("/traces/{id}/explain"));
-    check("explanation", &explanation, many.div_ceil(2), seed).await;
+    check("explanation", &explanation, group_count.div_ceil(2), seed).await;
     let one = |id: &str| tool(&agent, "svc_get_trace", json!({"trace_id": id}));
-    check("an agent's trace", &one, many.div_ceil(2), seed).await;
+    check("an agent's trace", &one, group_count.div_ceil(2), seed).await;
     let two =
         |id: &str| tool(&agent, "svc_compare_traces", json!({"first_trace_id": id, "second_trace_id": BLUE}));
-    check("an agent's comparison", &two, many.div_ceil(2), seed).await;
-    if many < LONG_RUN {
+    check("an agent's comparison", &two, group_count.div_ceil(2), seed).await;
+    if group_count < LONG_RUN {
         return;
     }
     let spans =
         |id: &str| tool(&agent, "svc_get_spans", json!({"trace_id": id, "span_ids": ["0000000000000001"]}));
-    check("an agent's spans", &spans, many.div_ceil(2), seed).await;
+    check("an agent's spans", &spans, group_count.div_ceil(2), seed).await;
     let path = |id: &str| tool(&agent, "svc_critical_path", json!({"trace_id": id}));
-    check("an agent's critical path", &path, many.div_ceil(2), seed).await;
+    check("an agent's critical path", &path, group_count.div_ceil(2), seed).await;
     let access = |id: &str| tool(&agent, "svc_explain_access", json!({"trace_id": id}));
-    check("an agent's explanation", &access, many.div_ceil(2), seed).await;
+    check("an agent's explanation", &access, group_count.div_ceil(2), seed).await;
 }
 
 #[test]

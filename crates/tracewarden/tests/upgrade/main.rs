@@ -11,7 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod ask;
+mod checks;
 mod database;
 mod write;
 
@@ -26,12 +26,12 @@ use crate::support::program;
 const KEEP: &str = "TRACEWARDEN_TEST_KEEP_DATABASE";
 
 /// Returns the directory with a folder per version, which contains a database of either kind and the facts about it.
-fn kept() -> PathBuf {
+fn keep_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrade")
 }
 
 fn versions() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(kept()).unwrap().map(|entry| entry.unwrap().path());
+    let entries = std::fs::read_dir(keep_directory()).unwrap().map(|entry| entry.unwrap().path());
     let mut versions: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
     versions.sort_unstable();
     assert!(!versions.is_empty());
@@ -48,39 +48,39 @@ fn every_released_version_has_its_databases() {
     for version in released.chain(["0.1.0"]) {
         for kind in [Kind::Sqlite, Kind::PostgreSql] {
             for file in [kind.data(), kind.facts()] {
-                let path = kept().join(version).join(file);
+                let path = keep_directory().join(version).join(file);
                 assert!(path.exists(), "{}: run `cargo xtask keep-database`", path.display());
             }
         }
     }
 }
 
-async fn serves_as_before(kind: Kind) {
+async fn serve_as_before(kind: Kind) {
     for version in versions() {
         println!("{}", version.display());
         let facts = std::fs::read_to_string(version.join(kind.facts())).unwrap();
         let copy = Copy::of(kind, &version.join(kind.data())).await;
-        ask::everything(&copy, &serde_json::from_str(&facts).unwrap()).await;
+        checks::check_all(&copy, &serde_json::from_str(&facts).unwrap()).await;
     }
 }
 
 #[tokio::test]
 async fn databases_of_released_versions_serve_on_sqlite() {
-    serves_as_before(Kind::Sqlite).await;
+    serve_as_before(Kind::Sqlite).await;
 }
 
 #[tokio::test]
 async fn databases_of_released_versions_serve_on_postgresql() {
-    serves_as_before(Kind::PostgreSql).await;
+    serve_as_before(Kind::PostgreSql).await;
 }
 
 /// Checks the database of this version with the checks that later versions will make.
-async fn is_written_whole(kind: Kind) {
+async fn generated_databases_are_complete(kind: Kind) {
     let written = tempfile::tempdir().unwrap();
     let data = written.path().join(kind.data());
     let facts = write::database(kind, &data).await;
     if std::env::var_os(KEEP).is_some() {
-        let version = kept().join(env!("CARGO_PKG_VERSION"));
+        let version = keep_directory().join(env!("CARGO_PKG_VERSION"));
         std::fs::create_dir_all(&version).unwrap();
         // A released database must not be replaced by one that the current program writes.
         assert!(!version.join(kind.data()).exists(), "`{}` is there already", version.display());
@@ -88,21 +88,21 @@ async fn is_written_whole(kind: Kind) {
         let text = serde_json::to_string_pretty(&facts).unwrap() + "\n";
         std::fs::write(version.join(kind.facts()), text).unwrap();
     }
-    ask::everything(&Copy::of(kind, &data).await, &facts).await;
+    checks::check_all(&Copy::of(kind, &data).await, &facts).await;
 }
 
 #[tokio::test]
 async fn databases_of_this_version_are_complete_on_sqlite() {
-    is_written_whole(Kind::Sqlite).await;
+    generated_databases_are_complete(Kind::Sqlite).await;
 }
 
 #[tokio::test]
 async fn databases_of_this_version_are_complete_on_postgresql() {
-    is_written_whole(Kind::PostgreSql).await;
+    generated_databases_are_complete(Kind::PostgreSql).await;
 }
 
 /// A database whose migrations are not the first ones of this program is left unchanged.
-async fn other_steps_are_refused(kind: Kind) {
+async fn unknown_migrations_are_refused(kind: Kind) {
     for version in versions() {
         for (change, words) in [
             (
@@ -126,20 +126,23 @@ async fn other_steps_are_refused(kind: Kind) {
                 command.env("TRACEWARDEN_LISTEN", "127.0.0.1:0");
                 command.env("TRACEWARDEN_CLICKHOUSE_URL", "http://127.0.0.1:9");
                 let output = command.env("TRACEWARDEN_DATABASE_URL", copy.url()).output().unwrap();
-                let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-                assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
-                assert!(said.contains(words) && !said.contains("listening"), "{arguments:?}: {said}");
+                let output_text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+                assert_eq!(output.status.code(), Some(status), "{arguments:?}: {output_text}");
+                assert!(
+                    output_text.contains(words) && !output_text.contains("listening"),
+                    "{arguments:?}: {output_text}"
+                );
             }
         }
     }
 }
 
 #[tokio::test]
-async fn other_steps_are_refused_on_sqlite() {
-    other_steps_are_refused(Kind::Sqlite).await;
+async fn unknown_migrations_are_refused_on_sqlite() {
+    unknown_migrations_are_refused(Kind::Sqlite).await;
 }
 
 #[tokio::test]
-async fn other_steps_are_refused_on_postgresql() {
-    other_steps_are_refused(Kind::PostgreSql).await;
+async fn unknown_migrations_are_refused_on_postgresql() {
+    unknown_migrations_are_refused(Kind::PostgreSql).await;
 }

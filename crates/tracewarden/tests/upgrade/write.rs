@@ -68,9 +68,8 @@ pub async fn database(kind: Kind, data: &Path) -> Value {
 
     let key = async |client: &Client, new: Value| client.post("/me/api-keys", new).await.expect(201).body;
     let whole = key(&ada, json!({"name": "whole", "expires_at": "2262-01-01T00:00:00Z"})).await;
-    let narrowed =
-        json!({"name": "narrowed", "policy": "ServiceName == \"shop\"", "tools": ["svc_get_trace"]});
-    let narrowed = key(&ada, narrowed).await;
+    let scoped = json!({"name": "narrowed", "policy": "ServiceName == \"shop\"", "tools": ["svc_get_trace"]});
+    let scoped = key(&ada, scoped).await;
     let revoked = key(&ada, json!({"name": "revoked"})).await;
     ada.delete(&format!("/me/api-keys/{}", text(&revoked["id"]))).await.expect(204);
 
@@ -109,7 +108,7 @@ pub async fn database(kind: Kind, data: &Path) -> Value {
         "admin": {"username": "admin", "password": ADMIN_PASSWORD, "cookie": admin.cookie()},
         "previewing": {"cookie": previewing.cookie()},
         "ada": {"username": "ada", "password": USER_PASSWORD, "cookie": ada.cookie(), "key": whole["token"],
-            "narrowed": narrowed["token"], "revoked": revoked["token"]},
+            "narrowed": scoped["token"], "revoked": revoked["token"]},
         "disabled": {"username": "bob", "password": USER_PASSWORD},
         "pending": {"username": "eve", "password": pending["initial_password"]},
         "head": head,

@@ -139,12 +139,12 @@ impl Term {
     fn condition(self, size: Size, number: u64) -> Condition {
         // The factors are coprime to these counts, and to most of those that grow with the data.
         let (user, session) = ((number * 7_919 + 13) % size.users, (number * 6_007 + 5) % size.sessions);
-        let name = |kind: &str, which: u64| json!(format!("{kind}-{which}"));
+        let name = |kind: &str, number_of_value: u64| json!(format!("{kind}-{number_of_value}"));
         let (map, field, operator, value) = match self {
             Service => (None, "ServiceName", "eq", name("service", number * 11 % SERVICES)),
             Operation => {
-                let which = number * 7 % (SERVICES * OPERATIONS);
-                let (service, operation) = (which % SERVICES, which / SERVICES);
+                let number_of_value = number * 7 % (SERVICES * OPERATIONS);
+                let (service, operation) = (number_of_value % SERVICES, number_of_value / SERVICES);
                 let verb = ["GET", "POST", "SELECT", "publish"].into_iter().cycle().nth(operation as usize);
                 let name = format!("{} /{service}/{operation}", verb.unwrap_or_default());
                 (None, "SpanName", "eq", json!(name))
@@ -156,13 +156,13 @@ impl Term {
             Status500 => (Some("SpanAttributes"), "http.status_code", "eq", json!("500")),
             Region => (Some("ResourceAttributes"), "cloud.region", "eq", name("region", number % REGIONS)),
             Feature => {
-                let which = (number * 5 + number / (REGIONS * FEATURES)) % FEATURES;
-                (Some("SpanAttributes"), "app.feature", "eq", name("feature", which))
+                let number_of_value = (number * 5 + number / (REGIONS * FEATURES)) % FEATURES;
+                (Some("SpanAttributes"), "app.feature", "eq", name("feature", number_of_value))
             }
             Session => (Some("SpanAttributes"), "session.id", "eq", name("session", session)),
             Order => {
-                let which = session * ORDERS + number % ORDERS;
-                (Some("SpanAttributes"), "order.id", "eq", name("order", which))
+                let number_of_value = session * ORDERS + number % ORDERS;
+                (Some("SpanAttributes"), "order.id", "eq", name("order", number_of_value))
             }
         };
         Condition { term: self, map, field, operator, value }
@@ -226,10 +226,10 @@ mod tests {
     fn values_differ_from_round_to_round() {
         let size = Size::of(1_000_000);
         for cell in &CELLS {
-            let asked: Vec<_> = (0..8).map(|number| cell.conditions(size, number)).collect();
+            let rounds: Vec<_> = (0..8).map(|number| cell.conditions(size, number)).collect();
             let fixed = cell.terms.iter().all(|term| matches!(term, Status500 | Error));
-            for (number, one) in asked.iter().enumerate().filter(|_| !fixed) {
-                assert!(!asked[..number].contains(one), "{}: {one:?}", cell.name);
+            for (number, one) in rounds.iter().enumerate().filter(|_| !fixed) {
+                assert!(!rounds[..number].contains(one), "{}: {one:?}", cell.name);
             }
         }
     }

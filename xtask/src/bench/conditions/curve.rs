@@ -1,16 +1,16 @@
 //! Search time against the number of spans.
 
-use super::by_hand::ONE_PASS;
+use super::handwritten::ONE_PASS;
 use super::measure::Measured;
-use crate::bench::trace_store::Kind;
-use crate::bench::turns::Figures;
+use crate::bench::clickhouse::ClickHouseKind;
+use crate::bench::interleaved::Figures;
 
 /// Number of spans in the smallest data set. Each further data set has twice as many spans.
 const SMALLEST: u64 = 10_000;
 
 /// Measurements of one cell on one kind of ClickHouse.
 pub struct Curve {
-    pub store: Kind,
+    pub store: ClickHouseKind,
     pub cell: &'static str,
     /// Measurements, ordered by size.
     pub points: Vec<Point>,
@@ -40,7 +40,7 @@ pub fn curves(measured: &[Measured]) -> Vec<Curve> {
         let point = Point {
             spans: one.data.spans,
             service: one.service,
-            one_pass: one.by_hand.get(ONE_PASS).copied().unwrap_or_default(),
+            one_pass: one.handwritten.get(ONE_PASS).copied().unwrap_or_default(),
             statements: one.statements,
         };
         match curves.iter_mut().find(|curve| curve.store == store && curve.cell == cell) {
@@ -81,6 +81,6 @@ mod tests {
             statements: 1,
         };
         let points = vec![point(1, 10.0), point(2, 15.0), point(4, 45.0), point(8, 50.0)];
-        assert_eq!(Curve { store: Kind::Engine, cell: "", points }.growth(), 3.0);
+        assert_eq!(Curve { store: ClickHouseKind::Engine, cell: "", points }.growth(), 3.0);
     }
 }

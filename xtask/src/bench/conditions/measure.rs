@@ -1,20 +1,20 @@
 //! Measures one cell: a page through the service and by three hand-written statements, in turn. The values differ in each round;
 //! all four must return the same answer.
 
-use std::cell::Cell as Shared;
+use std::cell::Cell as SharedCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::by_hand::{ONE_PASS, SHAPES, Search, Window, bounds};
 use super::cells::{Access, Cell, Condition};
 use super::data::{TABLE, quoted};
-use super::stage::{DataSet, Stage};
+use super::environment::{DataSet, Environment};
+use super::handwritten::{ONE_PASS, SHAPES, Search, Window, bounds};
+use crate::bench::interleaved::{self, Effort, Figures, SETTINGS, Sample, Variant};
 use crate::bench::log::Log;
 use crate::bench::rows;
 use crate::bench::store::{Reply, Store};
-use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
 
 /// Content of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -50,7 +50,7 @@ pub struct Measured {
     /// Number of traces or spans on the page of the first round.
     pub found: usize,
     /// Figures of the hand-written statements, in the order of [`SHAPES`].
-    pub by_hand: Vec<Figures>,
+    pub handwritten: Vec<Figures>,
     pub service: Figures,
     /// Maximum number of statements that the service sent for a page.
     pub statements: u64,
@@ -58,11 +58,11 @@ pub struct Measured {
 
 /// A data set with the service and the ClickHouse instance that serve it.
 pub struct Bench<'a> {
-    pub stage: &'a Stage,
+    pub environment: &'a Environment,
     pub log: &'a Log,
     pub effort: Effort,
     /// Number of searches so far. Each search uses values that no earlier search used.
-    pub asked: Shared<u64>,
+    pub next_condition: SharedCell<u64>,
 }
 
 /// An answer: trace ids, or `trace id/span id` of each row.
@@ -70,57 +70,57 @@ type Answer = Vec<String>;
 
 impl Measured {
     /// Time of the fastest hand-written statement in milliseconds.
-    pub fn hand(&self) -> f64 {
-        self.by_hand.iter().map(|figures| figures.milliseconds).fold(f64::NAN, f64::min)
+    pub fn fastest_handwritten(&self) -> f64 {
+        self.handwritten.iter().map(|figures| figures.milliseconds).fold(f64::NAN, f64::min)
     }
 
     /// Time of the service divided by the time of the fastest hand-written statement.
     pub fn ratio(&self) -> f64 {
-        self.service.milliseconds / self.hand()
+        self.service.milliseconds / self.fastest_handwritten()
     }
 
     /// Number of rows that the grouped single pass reads.
     pub fn rows_of_one_pass(&self) -> u64 {
-        self.by_hand.get(ONE_PASS).map_or(0, |figures| figures.rows)
+        self.handwritten.get(ONE_PASS).map_or(0, |figures| figures.rows)
     }
 }
 
 impl Bench<'_> {
     pub fn measure(&self, page: Page) -> Result<Measured> {
-        let first = self.asked.get();
-        self.asked.set(first + self.effort.rounds as u64 + 1);
-        let conditions = |round: usize| page.cell.conditions(self.stage.size, first + round as u64);
-        let most_statements = Shared::new(0);
+        let first = self.next_condition.get();
+        self.next_condition.set(first + self.effort.rounds as u64 + 1);
+        let conditions = |round: usize| page.cell.conditions(self.environment.size, first + round as u64);
+        let most_statements = SharedCell::new(0);
         // Amount by which reading the counters increases them.
         let own = {
-            let before = self.stage.store.counters()?;
-            self.stage.store.counters()?.since(before)
+            let before = self.environment.store.counters()?;
+            self.environment.store.counters()?.since(before)
         };
-        let mut contestants: Vec<Contestant<'_, Answer>> = SHAPES
+        let mut variants: Vec<Variant<'_, Answer>> = SHAPES
             .into_iter()
             .map(|shape| {
-                Contestant::of_round(shape, move |round| {
-                    let sample = self.by_hand(shape, page, &conditions(round))?;
+                Variant::with_round(shape, move |round| {
+                    let sample = self.handwritten(shape, page, &conditions(round))?;
                     self.log(page, shape, round, &sample, None)?;
                     Ok(sample)
                 })
             })
             .collect();
-        contestants.push(Contestant::of_round("the service", |round| {
-            let before = self.stage.store.counters()?;
+        variants.push(Variant::with_round("the service", |round| {
+            let before = self.environment.store.counters()?;
             let (answer, elapsed) = self.through_service(page, &conditions(round))?;
-            let spent = self.stage.store.counters()?.since(before).since(own);
+            let spent = self.environment.store.counters()?.since(before).since(own);
             most_statements.set(spent.statements.max(most_statements.get()));
             let sample = Sample { answer, elapsed, rows: spent.rows, bytes: spent.bytes };
             self.log(page, "service", round, &sample, Some(spent.statements))?;
             Ok(sample)
         }));
-        let (answer, mut by_hand) = turns::agree(&mut contestants, self.effort)
+        let (answer, mut handwritten) = interleaved::measure_agreeing(&mut variants, self.effort)
             .with_context(|| format!("{}: {}", page.access.caller.name, page.cell.name))?;
-        drop(contestants);
-        let service = by_hand.pop().unwrap_or_default();
+        drop(variants);
+        let service = handwritten.pop().unwrap_or_default();
         let (found, statements) = (answer.map_or(0, |answer| answer.len()), most_statements.get());
-        Ok(Measured { data: self.stage.data, page, found, by_hand, service, statements })
+        Ok(Measured { data: self.environment.data, page, found, handwritten, service, statements })
     }
 
     fn through_service(&self, page: Page, conditions: &[Condition]) -> Result<(Answer, Duration)> {
@@ -133,15 +133,15 @@ impl Bench<'_> {
         let body = json!({
             "from": from, "to": to, "limit": page.limit, "view": view, "filter": {"conditions": conditions},
         });
-        let answered = self.stage.service.query(&page.access.caller, &body)?;
+        let page_reply = self.environment.service.query(&page.access.caller, &body)?;
         let answer = match page.view {
-            View::Ids => answered.trace_ids()?,
-            View::Whole => rows_of_page(&answered.document()?)?,
+            View::Ids => page_reply.trace_ids()?,
+            View::Whole => rows_of_page(&page_reply.document()?)?,
         };
-        Ok((answer, answered.reply.elapsed))
+        Ok((answer, page_reply.reply.elapsed))
     }
 
-    fn by_hand(&self, shape: &str, page: Page, conditions: &[Condition]) -> Result<Sample<Answer>> {
+    fn handwritten(&self, shape: &str, page: Page, conditions: &[Condition]) -> Result<Sample<Answer>> {
         let search = Search {
             window: Window::whole(),
             conditions: conditions.iter().map(Condition::sql).collect(),
@@ -149,14 +149,14 @@ impl Bench<'_> {
             policy: page.access.sql,
             limit: page.limit,
         };
-        let reply = self.stage.store.ask(&search.statement(shape), SETTINGS)?;
+        let reply = self.environment.store.ask(&search.statement(shape), SETTINGS)?;
         let (rows, bytes) = reply.read()?;
         let ids = reply.lines()?;
         let sample = Sample { answer: ids, elapsed: reply.elapsed, rows, bytes };
         if page.view == View::Ids || sample.answer.is_empty() {
             return Ok(sample);
         }
-        let (answer, reply) = rows_by_hand(&self.stage.store, &sample.answer)?;
+        let (answer, reply) = rows_by_hand(&self.environment.store, &sample.answer)?;
         let (rows, bytes) = reply.read()?;
         Ok(Sample {
             answer,
@@ -169,15 +169,15 @@ impl Bench<'_> {
     fn log(
         &self,
         page: Page,
-        contestant: &str,
+        variant: &str,
         round: usize,
         sample: &Sample<Answer>,
         statements: Option<u64>,
     ) -> Result<()> {
-        let DataSet { store, spans, merged } = self.stage.data;
+        let DataSet { store, spans, merged } = self.environment.data;
         self.log.write(&json!({
             "store": store.name(), "spans": spans, "merged": merged, "caller": page.access.caller.name,
-            "cell": page.cell.name, "limit": page.limit, "view": page.view.name(), "contestant": contestant,
+            "cell": page.cell.name, "limit": page.limit, "view": page.view.name(), "contestant": variant,
             "round": round, "milliseconds": sample.elapsed.as_secs_f64() * 1e3, "rows": sample.rows,
             "bytes": sample.bytes, "statements": statements, "found": sample.answer.len(),
         }))

@@ -1,29 +1,29 @@
 //! `cargo xtask bench conditions`: searches with one to four conditions through the service, compared with hand-written
 //! statements.
 
-pub mod by_hand;
 pub mod cells;
 mod curve;
 pub mod data;
+pub mod environment;
+pub mod handwritten;
 pub mod measure;
 mod report;
-pub mod stage;
 
 pub use report::{CURVE_TITLE, TITLE};
 
-use std::cell::Cell as Shared;
+use std::cell::Cell as SharedCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use super::Section;
+use super::clickhouse::ClickHouseKind;
+use super::interleaved::{Effort, Failures};
 use super::log::Log;
-use super::trace_store::Kind;
-use super::turns::{Effort, Failures};
 use cells::{Access, CALLERS, CELLS, CURVE, Cell};
+use environment::Plan;
 use measure::{Bench, Measured, Page, View};
-use stage::Plan;
 
 /// Minimum number of rounds for results that are written to the document.
 const FEWEST_ROUNDS: usize = 7;
@@ -40,7 +40,7 @@ pub struct Options {
     spans: Vec<u64>,
     /// Kinds of ClickHouse to measure, separated by commas. Default: both.
     #[arg(long, value_enum, value_name = "STORE", value_delimiter = ',')]
-    store: Vec<Kind>,
+    store: Vec<ClickHouseKind>,
     /// Number of traces of a page; several values are separated by commas.
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [20])]
     limit: Vec<u64>,
@@ -116,13 +116,13 @@ impl Options {
         for text in &self.cells {
             let names = || all.clone().map(name).collect::<Vec<_>>().join("; ");
             ensure!(
-                all.clone().any(|cell| is_meant(cell, text)),
+                all.clone().any(|cell| matches_name(cell, text)),
                 "there is no cell `{text}`; the cells are: {}",
                 names()
             );
         }
         let wanted =
-            |cell: &(_, _)| self.cells.is_empty() || self.cells.iter().any(|text| is_meant(*cell, text));
+            |cell: &(_, _)| self.cells.is_empty() || self.cells.iter().any(|text| matches_name(*cell, text));
         let pages = self.view.iter().flat_map(|view| self.limit.iter().map(move |limit| (*view, *limit)));
         let pages = pages.flat_map(|(view, limit)| {
             all.clone().filter(wanted).map(move |(access, cell)| Page { cell, access, limit, view })
@@ -140,7 +140,7 @@ fn name((access, cell): (&Access, Cell)) -> String {
 }
 
 /// Whether `text`, which is `caller/conditions` or a part of either, selects this cell.
-fn is_meant((access, cell): (&Access, Cell), text: &str) -> bool {
+fn matches_name((access, cell): (&Access, Cell), text: &str) -> bool {
     let (caller, conditions) = text.split_once('/').unwrap_or((text, ""));
     let has = |name: &str, part: &str| name.to_lowercase().contains(&part.trim().to_lowercase());
     has(access.caller.name, caller) && has(cell.name, conditions)
@@ -157,8 +157,9 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         programs: &programs,
     };
     let (failures, mut measured) = (Failures::default(), Vec::<Measured>::new());
-    let versions = plan.run(|stage| {
-        let bench = Bench { stage, log: &log, effort: options.effort(), asked: Shared::new(0) };
+    let versions = plan.run(|environment| {
+        let bench =
+            Bench { environment, log: &log, effort: options.effort(), next_condition: SharedCell::new(0) };
         for page in &pages {
             let Some(one) = failures.tolerate(bench.measure(*page))? else { continue };
             eprintln!("{}", report::line(&one));

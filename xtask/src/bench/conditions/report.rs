@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::by_hand::SHAPES;
 use super::curve::Curve;
+use super::environment::DataSet;
+use super::handwritten::SHAPES;
 use super::measure::{Measured, View};
-use super::stage::DataSet;
 use crate::bench::Section;
-use crate::bench::bars::{self, Bar};
+use crate::bench::interleaved::geometric_mean;
 use crate::bench::numbers::{grouped, time};
-use crate::bench::turns::geometric_mean;
+use crate::bench::targets::{self, Target};
 
 pub const TITLE: &str = "Searches with several conditions";
 pub const CURVE_TITLE: &str = "Time against rows";
@@ -28,7 +28,8 @@ fn mean_asked(spans: u64) -> f64 {
 
 /// Formats one page as a progress line.
 pub fn line(measured: &Measured) -> String {
-    let by_hand: Vec<String> = measured.by_hand.iter().map(|figures| time(figures.milliseconds)).collect();
+    let handwritten: Vec<String> =
+        measured.handwritten.iter().map(|figures| time(figures.milliseconds)).collect();
     let page = &measured.page;
     format!(
         "{} {}, {}: {} · {}: by hand {} ms, service {} ms (slowest {}) in {} statements: {:.2} times",
@@ -37,7 +38,7 @@ pub fn line(measured: &Measured) -> String {
         measured.data.name(),
         page.access.caller.name,
         page.cell.name,
-        by_hand.join(" / "),
+        handwritten.join(" / "),
         time(measured.service.milliseconds),
         time(measured.service.slowest),
         measured.statements,
@@ -47,7 +48,7 @@ pub fn line(measured: &Measured) -> String {
 
 /// Returns the section of the benchmark document.
 pub fn section(measured: &[Measured], versions: &[String], rounds: usize) -> Section {
-    let bars = bars(measured);
+    let targets = targets(measured);
     let mut text = format!(
         "## {TITLE}\n\nTraces of 3 to 20 spans over 72 hours in the layout that version 0.165.1 of the \
          OpenTelemetry exporter creates, on {}.\nEach round searches for other values, after one that fills \
@@ -60,7 +61,7 @@ pub fn section(measured: &[Measured], versions: &[String], rounds: usize) -> Sec
          for one page.\n\n",
         versions.join(" and ")
     );
-    let _ = writeln!(text, "{}", bars::table(&bars));
+    let _ = writeln!(text, "{}", targets::table(&targets));
     let mut done: Vec<(DataSet, View, u64)> = Vec::new();
     for one in measured {
         let group = (one.data, one.page.view, one.page.limit);
@@ -80,7 +81,7 @@ pub fn section(measured: &[Measured], versions: &[String], rounds: usize) -> Sec
             table(measured.iter().filter(|other| (other.data, other.page.view, other.page.limit) == group))
         );
     }
-    Section { title: TITLE, text, bars }
+    Section { title: TITLE, text, targets }
 }
 
 fn table<'a>(measured: impl Iterator<Item = &'a Measured>) -> String {
@@ -91,13 +92,13 @@ fn table<'a>(measured: impl Iterator<Item = &'a Measured>) -> String {
     );
     for one in measured {
         let shape = |milliseconds: f64| {
-            if milliseconds == one.hand() {
+            if milliseconds == one.fastest_handwritten() {
                 format!("**{}**", time(milliseconds))
             } else {
                 time(milliseconds)
             }
         };
-        let shapes: Vec<String> = one.by_hand.iter().map(|figures| shape(figures.milliseconds)).collect();
+        let shapes: Vec<String> = one.handwritten.iter().map(|figures| shape(figures.milliseconds)).collect();
         let _ = writeln!(
             out,
             "| {} · {} | {} | {} | {} | {} | {:.2} | {} | {} | {} |",
@@ -116,8 +117,8 @@ fn table<'a>(measured: impl Iterator<Item = &'a Measured>) -> String {
     out
 }
 
-fn bars(measured: &[Measured]) -> Vec<Bar> {
-    let mut bars = Vec::new();
+fn targets(measured: &[Measured]) -> Vec<Target> {
+    let mut targets = Vec::new();
     let mut done: Vec<DataSet> = Vec::new();
     for DataSet { store, spans, merged } in measured.iter().map(|one| one.data) {
         let data = DataSet { store, spans, merged };
@@ -125,81 +126,81 @@ fn bars(measured: &[Measured]) -> Vec<Bar> {
             continue;
         }
         done.push(data);
-        let these: Vec<&Measured> = measured.iter().filter(|one| one.data == data).collect();
-        bars.extend(bars_of(&data.name(), data, &these));
+        let selected: Vec<&Measured> = measured.iter().filter(|one| one.data == data).collect();
+        targets.extend(bars_of(&data.name(), data, &selected));
     }
-    bars
+    targets
 }
 
-fn bars_of(name: &str, data: DataSet, these: &[&Measured]) -> Vec<Bar> {
-    let worst = |of: &dyn Fn(&Measured) -> f64| these.iter().map(|one| of(one)).fold(f64::NAN, f64::max);
-    let several = these.iter().filter(|one| one.page.cell.terms.len() > 1);
-    let mut bars = vec![
-        Bar::at_most(
+fn bars_of(name: &str, data: DataSet, selected: &[&Measured]) -> Vec<Target> {
+    let worst = |of: &dyn Fn(&Measured) -> f64| selected.iter().map(|one| of(one)).fold(f64::NAN, f64::max);
+    let several = selected.iter().filter(|one| one.page.cell.terms.len() > 1);
+    let mut targets = vec![
+        Target::at_most(
             &format!("{name}: worst cell, of 1.2 times by hand plus 30 ms"),
             1.0,
-            worst(&|one| one.service.milliseconds / (1.2 * one.hand() + GRACE)),
+            worst(&|one| one.service.milliseconds / (1.2 * one.fastest_handwritten() + GRACE)),
         ),
-        Bar::at_most(
+        Target::at_most(
             &format!("{name}: several conditions, times by hand, geometric mean"),
             mean_asked(data.spans),
             geometric_mean(several.map(|one| one.ratio())),
         ),
-        Bar::at_most(
+        Target::at_most(
             &format!("{name}: slowest answer, of 2 times by hand plus 30 ms"),
             1.0,
-            worst(&|one| one.service.slowest / (2.0 * one.hand() + GRACE)),
+            worst(&|one| one.service.slowest / (2.0 * one.fastest_handwritten() + GRACE)),
         ),
-        Bar::at_most(&format!("{name}: statements of a page"), 8.0, worst(&|one| one.statements as f64)),
-        Bar::at_most(
+        Target::at_most(&format!("{name}: statements of a page"), 8.0, worst(&|one| one.statements as f64)),
+        Target::at_most(
             &format!("{name}: rows of a page, times those of one pass"),
             2.0,
             worst(&|one| one.service.rows as f64 / one.rows_of_one_pass().max(1) as f64),
         ),
     ];
     if data.spans < 2_500_000 {
-        bars.extend(
+        targets.extend(
             [("service, tenant", 1.3), ("service, user", 2.0)]
                 .into_iter()
-                .filter_map(|(cell, asked)| whole_pages(name, these, cell, asked)),
+                .filter_map(|(cell, required)| whole_pages(name, selected, cell, required)),
         );
     }
-    bars
+    targets
 }
 
 /// Compares whole pages of 20 traces with the hand-written statement that returns only their ids, if both were measured.
-fn whole_pages(name: &str, these: &[&Measured], cell: &str, asked: f64) -> Option<Bar> {
+fn whole_pages(name: &str, selected: &[&Measured], cell: &str, required: f64) -> Option<Target> {
     let of = |view: View| {
         let wanted = move |one: &&&Measured| {
             one.page.view == view && one.page.limit == 20 && one.page.cell.name == cell
         };
-        these.iter().filter(wanted)
+        selected.iter().filter(wanted)
     };
     let ratios: Vec<f64> = of(View::Whole)
         .filter_map(|whole| {
             let same = |ids: &&&Measured| ids.page.access.caller.name == whole.page.access.caller.name;
-            Some(whole.service.milliseconds / of(View::Ids).find(same)?.hand())
+            Some(whole.service.milliseconds / of(View::Ids).find(same)?.fastest_handwritten())
         })
         .collect();
     let worst = ratios.iter().copied().reduce(f64::max)?;
-    Some(Bar::at_most(&format!("{name}: whole page of {cell}, times its ids by hand"), asked, worst))
+    Some(Target::at_most(&format!("{name}: whole page of {cell}, times its ids by hand"), required, worst))
 }
 
 /// Returns the section about search time against the number of spans.
 pub fn curve_section(curves: &[Curve], versions: &[String], rounds: usize) -> Section {
-    let bars: Vec<Bar> = curves
+    let targets: Vec<Target> = curves
         .iter()
         .map(|curve| {
             let what =
                 format!("{}, {}: costliest doubling of the spans, times", curve.store.name(), curve.cell);
-            Bar::at_most(&what, 2.3, curve.growth())
+            Target::at_most(&what, 2.3, curve.growth())
         })
         .collect();
     let mut text = format!(
         "## {CURVE_TITLE}\n\nThe same searches, team policy, first page of 20 ids, on {}; medians of \
          {rounds} rounds, parts merged. \"One pass\" is the statement by hand.\n\n{}",
         versions.join(" and "),
-        bars::table(&bars)
+        targets::table(&targets)
     );
     for curve in curves {
         let _ = write!(
@@ -220,5 +221,5 @@ pub fn curve_section(curves: &[Curve], versions: &[String], rounds: usize) -> Se
             );
         }
     }
-    Section { title: CURVE_TITLE, text, bars }
+    Section { title: CURVE_TITLE, text, targets }
 }

@@ -1,15 +1,15 @@
 //! Measures policies combined with conditions: pages through the service, and the first page by three shapes of hand-written
 //! statements, in turn. All must return the same answer.
 
-use std::cell::Cell as Shared;
+use std::cell::Cell as SharedCell;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::questions::{Cell, Layout, SHAPES};
-use crate::bench::service::{Page, Prepared};
+use super::queries::{Cell, Layout, SHAPES};
+use crate::bench::interleaved::{self, Effort, Figures, SETTINGS, Sample, Variant};
+use crate::bench::service::{BenchService, Page};
 use crate::bench::store::{Counters, Store};
-use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
 use crate::stack::api::rfc_3339;
 
 /// Traces per page.
@@ -34,20 +34,20 @@ pub struct Measured {
 
 impl Measured {
     /// Returns the name and figures of the fastest statement shape.
-    pub fn by_hand(&self) -> (&'static str, Figures) {
+    pub fn handwritten(&self) -> (&'static str, Figures) {
         let all = SHAPES.into_iter().zip(self.shapes.iter().copied());
         all.min_by(|(_, one), (_, other)| one.milliseconds.total_cmp(&other.milliseconds)).unwrap_or_default()
     }
 
     /// Time of the fastest shape divided by the time of the service.
     pub fn gain(&self) -> f64 {
-        self.by_hand().1.milliseconds / self.service.milliseconds.max(1e-6)
+        self.handwritten().1.milliseconds / self.service.milliseconds.max(1e-6)
     }
 }
 
 /// Requests a page of a cell over the layout's window, as `view`. Without a cursor, it is the first page.
 pub fn page(
-    service: &Prepared,
+    service: &BenchService,
     cell: Cell,
     layout: &Layout<'_>,
     view: &str,
@@ -60,19 +60,19 @@ pub fn page(
     if let (Some(cursor), Some(body)) = (cursor, body.as_object_mut()) {
         body.insert("cursor".to_owned(), json!(cursor));
     }
-    service.query(&cell.asker.caller, &body)
+    service.query(&cell.search_caller.caller, &body)
 }
 
 /// Measures one cell. Page 20 is measured only on request, because reaching it takes long.
 pub fn measure(
-    service: &Prepared,
+    service: &BenchService,
     store: &Store,
     layout: &Layout<'_>,
     cell: Cell,
     effort: Effort,
     later: bool,
 ) -> Result<Measured> {
-    let statements = Shared::new(0);
+    let statements = SharedCell::new(0);
     // Amount by which reading the counters increases them.
     let own = {
         let before = store.counters()?;
@@ -85,11 +85,12 @@ pub fn measure(
         statements.set(sent);
         Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows, bytes })
     };
-    let by_hand = |shape| Contestant::by_hand(shape, store, cell.by_hand(shape, layout, PAGE), |ids| ids);
-    let mut contestants: Vec<Contestant<'_, Vec<String>>> = SHAPES.into_iter().map(by_hand).collect();
-    contestants.push(Contestant::new("the service", || ask(None)));
-    let (answer, mut figures) = turns::agree(&mut contestants, effort)?;
-    drop(contestants);
+    let handwritten =
+        |shape| Variant::handwritten(shape, store, cell.handwritten(shape, layout, PAGE), |ids| ids);
+    let mut variants: Vec<Variant<'_, Vec<String>>> = SHAPES.into_iter().map(handwritten).collect();
+    variants.push(Variant::new("the service", || ask(None)));
+    let (answer, mut figures) = interleaved::measure_agreeing(&mut variants, effort)?;
+    drop(variants);
     let (found, sent) = (answer.map_or(0, |ids| ids.len()), statements.get());
     let of_service = figures.pop().unwrap_or_default();
 
@@ -100,8 +101,8 @@ pub fn measure(
     let later = match later {
         None => None,
         Some(cursor) => {
-            let mut later = [Contestant::new("page 20", || ask(Some(&cursor)))];
-            turns::measure(&mut later, effort)?.1.pop()
+            let mut later = [Variant::new("page 20", || ask(Some(&cursor)))];
+            interleaved::measure(&mut later, effort)?.1.pop()
         }
     };
     Ok(Measured { cell, found, shapes: figures, service: of_service, later, statements: sent })
@@ -109,7 +110,7 @@ pub fn measure(
 
 /// Pages forward to the later page and compares every id on the way. Returns `None` if there are fewer pages.
 fn cursor_of_later_page(
-    service: &Prepared,
+    service: &BenchService,
     store: &Store,
     layout: &Layout<'_>,
     cell: Cell,
@@ -124,7 +125,7 @@ fn cursor_of_later_page(
         }
     }
     let before = PAGE * (LATER_PAGE as u64 - 1);
-    let expected = store.ask(&cell.by_hand("pre", layout, before), SETTINGS)?.lines()?;
+    let expected = store.ask(&cell.handwritten("pre", layout, before), SETTINGS)?.lines()?;
     ensure!(ids == expected, "{}: the pages before page {LATER_PAGE} hold other traces", cell.name());
     Ok(cursor)
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::questions::users;
+use super::queries::users;
 use crate::bench::store::Store;
 use crate::cache::{self, Lock};
 use crate::stack::interrupt;
@@ -49,14 +49,14 @@ impl Table {
 }
 
 /// Directory of a data set of this size. It is locked until this value is dropped.
-pub struct Place {
+pub struct DataDirectory {
     directory: PathBuf,
     spans: u64,
     complete: bool,
     _lock: Lock,
 }
 
-impl Place {
+impl DataDirectory {
     /// Prepares the given directory, or one in the user's cache directory. A different data set there is regenerated if it is
     /// incomplete or if `fresh` is set; otherwise it is an error.
     pub fn prepare(directory: Option<&Path>, spans: u64, fresh: bool) -> Result<Self> {
@@ -73,21 +73,23 @@ impl Place {
             directory.display()
         );
         let lock = Lock::acquire(&directory)?;
-        let held = held(&directory);
-        let complete = !fresh && held == Some(description(spans, true));
-        if let Some(held) = held.filter(|held| !complete && held.get("complete") == Some(&json!(true))) {
+        let stored = stored(&directory);
+        let complete = !fresh && stored == Some(description(spans, true));
+        if let Some(stored) =
+            stored.filter(|stored| !complete && stored.get("complete") == Some(&json!(true)))
+        {
             ensure!(
-                fresh || held.get("spans") == Some(&json!(spans)),
-                "`{}` holds another data set: {held}; choose another directory with --data, or recreate it \
+                fresh || stored.get("spans") == Some(&json!(spans)),
+                "`{}` holds another data set: {stored}; choose another directory with --data, or recreate it \
                  with --fresh",
                 directory.display()
             );
         }
-        let place = Self { directory, spans, complete, _lock: lock };
+        let data_directory = Self { directory, spans, complete, _lock: lock };
         if !complete {
-            place.clear()?;
+            data_directory.clear()?;
         }
-        Ok(place)
+        Ok(data_directory)
     }
 
     /// Directory of the ClickHouse data.
@@ -146,7 +148,7 @@ fn description(spans: u64, complete: bool) -> Value {
     json!({"version": VERSION, "spans": spans, "complete": complete})
 }
 
-fn held(directory: &Path) -> Option<Value> {
+fn stored(directory: &Path) -> Option<Value> {
     serde_json::from_str(&fs::read_to_string(directory.join(DESCRIPTION)).ok()?).ok()
 }
 
@@ -183,8 +185,8 @@ fn fill(store: &Store, table: Table, spans: u64) -> Result<()> {
     eprintln!("{}: {spans} spans are in; merging them into one part a day", table.name);
     store.run(&format!("OPTIMIZE TABLE {} FINAL", table.quoted()))?;
     store.run(&format!("OPTIMIZE TABLE `{DATABASE}`.`{}_trace_id_ts` FINAL", table.name))?;
-    let held = store.run(&format!("SELECT count() FROM {}", table.quoted()))?;
-    ensure!(held.trim() == spans.to_string(), "{} holds {} spans, not {spans}", table.name, held.trim());
+    let stored = store.run(&format!("SELECT count() FROM {}", table.quoted()))?;
+    ensure!(stored.trim() == spans.to_string(), "{} holds {} spans, not {spans}", table.name, stored.trim());
     Ok(())
 }
 
@@ -241,7 +243,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("store")).unwrap();
         for fresh in [false, true] {
-            let error = Place::prepare(Some(directory.path()), 1_000, fresh).err().unwrap().to_string();
+            let error =
+                DataDirectory::prepare(Some(directory.path()), 1_000, fresh).err().unwrap().to_string();
             assert!(error.contains("did not create"), "{error}");
         }
         assert!(directory.path().join("store").exists());
@@ -251,24 +254,24 @@ mod tests {
     fn a_finished_data_set_is_kept_and_an_unfinished_one_made_anew() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("store").join("part");
-        let place = Place::prepare(Some(directory.path()), 1_000, false).unwrap();
+        let data_directory = DataDirectory::prepare(Some(directory.path()), 1_000, false).unwrap();
         let write = || {
             fs::create_dir_all(directory.path().join("store")).unwrap();
             fs::write(&file, "spans").unwrap();
         };
         write();
-        drop(place);
-        let place = Place::prepare(Some(directory.path()), 1_000, false).unwrap();
-        assert!(!file.exists() && !place.complete);
+        drop(data_directory);
+        let data_directory = DataDirectory::prepare(Some(directory.path()), 1_000, false).unwrap();
+        assert!(!file.exists() && !data_directory.complete);
         write();
-        place.describe(true).unwrap();
-        drop(place);
-        let place = Place::prepare(Some(directory.path()), 1_000, false).unwrap();
-        assert!(file.exists() && place.complete);
-        drop(place);
-        let error = Place::prepare(Some(directory.path()), 2_000, false).err().unwrap().to_string();
+        data_directory.describe(true).unwrap();
+        drop(data_directory);
+        let data_directory = DataDirectory::prepare(Some(directory.path()), 1_000, false).unwrap();
+        assert!(file.exists() && data_directory.complete);
+        drop(data_directory);
+        let error = DataDirectory::prepare(Some(directory.path()), 2_000, false).err().unwrap().to_string();
         assert!(error.contains("another data set") && file.exists(), "{error}");
-        let place = Place::prepare(Some(directory.path()), 2_000, true).unwrap();
-        assert!(!file.exists() && !place.complete);
+        let data_directory = DataDirectory::prepare(Some(directory.path()), 2_000, true).unwrap();
+        assert!(!file.exists() && !data_directory.complete);
     }
 }

@@ -4,7 +4,7 @@ mod cells;
 mod data;
 mod pages;
 mod previews;
-mod questions;
+mod queries;
 mod report;
 mod suggestions;
 
@@ -15,16 +15,16 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::Section;
-use super::service::{Prepared, Source};
+use super::interleaved::{Effort, Failures};
+use super::service::{BenchService, Source};
 use super::store::Store;
-use super::turns::{Effort, Failures};
 use crate::engine;
 use crate::stack::LocalStore;
 use crate::stack::interrupt::Interrupted;
 use cells::Measured;
-use data::{DATABASE, DAY_TABLE, Place, SPANS_A_TRACE, Table, WEEK_TABLE};
+use data::{DATABASE, DAY_TABLE, DataDirectory, SPANS_A_TRACE, Table, WEEK_TABLE};
 use pages::Whole;
-use questions::{ASKERS, Cell, Layout, Range, fields};
+use queries::{Cell, Layout, Range, SEARCH_CALLERS, fields};
 use report::Results;
 
 /// Memory limit for all concurrent queries of the local store. Hand-written statements that group a day need more than its
@@ -106,12 +106,12 @@ impl Options {
     /// Whether to measure this part. With `--cell` alone, only [`Part::Cells`] is measured. Parts that write are skipped on an
     /// external ClickHouse.
     fn wants(&self, part: Part) -> bool {
-        let asked = if self.part.is_empty() {
+        let is_selected = if self.part.is_empty() {
             self.cell.is_empty() || part == Part::Cells
         } else {
             self.part.contains(&part)
         };
-        asked && (self.store.is_none() || !matches!(part, Part::Suggestions | Part::Windows))
+        is_selected && (self.store.is_none() || !matches!(part, Part::Suggestions | Part::Windows))
     }
 
     fn effort(&self) -> Effort {
@@ -122,26 +122,26 @@ impl Options {
         for text in &self.cell {
             let known = || Cell::all().map(Cell::name).collect::<Vec<_>>().join("; ");
             ensure!(
-                Cell::all().any(|cell| cell.is_meant_by(text)),
+                Cell::all().any(|cell| cell.matches_name(text)),
                 "there is no cell `{text}`; the cells are: {}",
                 known()
             );
         }
         let wanted =
-            |cell: &Cell| self.cell.is_empty() || self.cell.iter().any(|text| cell.is_meant_by(text));
+            |cell: &Cell| self.cell.is_empty() || self.cell.iter().any(|text| cell.matches_name(text));
         Ok(Cell::all().filter(wanted).collect())
     }
 }
 
 /// The running programs, in the order in which they must stop.
 struct Bench {
-    service: Prepared,
+    service: BenchService,
     /// `None` with an external ClickHouse.
     local_store: Option<LocalStore>,
     store: Store,
     traces: u64,
     engine: String,
-    _place: Option<Place>,
+    _data_directory: Option<DataDirectory>,
     directory: TempDir,
 }
 
@@ -154,12 +154,12 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     // If a program has exited, that error explains the failure better.
     let results = bench.check().and(outcome).inspect_err(|error| bench.keep_logs(error))?;
     bench.stop()?;
-    let (text, bars) = results.markdown();
+    let (text, targets) = results.markdown();
     if options.is_partial() {
         println!("{}", text.trim_end());
         return Ok(None);
     }
-    Ok(Some(Section { title: "Searching", text, bars }))
+    Ok(Some(Section { title: "Searching", text, targets }))
 }
 
 /// Measures previews of role changes, with the same data.
@@ -173,45 +173,46 @@ pub fn previews(options: &Options) -> Result<Section> {
     let measured = bench.check().and(outcome).inspect_err(|error| bench.keep_logs(error))?;
     let memory = bench.service.peak_memory()?;
     bench.stop()?;
-    let (text, bars) = previews::markdown(bench.traces * SPANS_A_TRACE, &bench.engine, &measured, memory);
-    Ok(Section { title: "Previews", text, bars })
+    let (text, targets) = previews::markdown(bench.traces * SPANS_A_TRACE, &bench.engine, &measured, memory);
+    Ok(Section { title: "Previews", text, targets })
 }
 
 impl Bench {
     fn start(options: &Options, programs: &Path) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
-        let (place, local_store, url, password) = match &options.store {
+        let (data_directory, local_store, url, password) = match &options.store {
             Some(url) => (None, None, url.clone(), String::new()),
             None => {
-                let mut place = Place::prepare(options.data.as_deref(), options.spans, options.fresh)?;
+                let mut data_directory =
+                    DataDirectory::prepare(options.data.as_deref(), options.spans, options.fresh)?;
                 let engine = engine::ensure()?;
                 let running = LocalStore::start(
                     programs,
                     &engine,
-                    &place.store(),
+                    &data_directory.store(),
                     directory.path(),
                     Some(STORE_MEMORY),
                 )?;
                 let (url, password) = (running.url.clone(), running.password.clone());
                 let store = Store::new(&url, &password);
-                place.fill(&store)?;
+                data_directory.fill(&store)?;
                 // An earlier run may have been interrupted while the suggestions were applied.
-                suggestions::take_away(&store, DAY_TABLE)?;
-                (Some(place), Some(running), url, password)
+                suggestions::remove_suggestions(&store, DAY_TABLE)?;
+                (Some(data_directory), Some(running), url, password)
             }
         };
         let store = Store::new(&url, &password);
         let spans: u64 = store.run(&format!("SELECT count() FROM {}", DAY_TABLE.quoted()))?.trim().parse()?;
         let engine = store.run("SELECT version()")?.trim().to_owned();
-        let service = Prepared::start(
+        let service = BenchService::start(
             programs,
             directory.path(),
             (&url, &password),
             Source { database: DATABASE, table: DAY_TABLE.name, fields: &fields(&[]) },
-            ASKERS.iter().map(|asker| &asker.caller),
+            SEARCH_CALLERS.iter().map(|search_caller| &search_caller.caller),
         )?;
         let traces = spans.div_ceil(SPANS_A_TRACE);
-        Ok(Self { service, local_store, store, traces, engine, _place: place, directory })
+        Ok(Self { service, local_store, store, traces, engine, _data_directory: data_directory, directory })
     }
 
     /// Binds another table to the service.
@@ -251,7 +252,7 @@ impl Bench {
             results.whole = self.whole(cells, &layout, effort)?;
         }
         if options.wants(Part::Pages) {
-            results.walk = Some(pages::walk(&self.service, &self.store, &layout, effort)?);
+            results.pagination = Some(pages::pagination(&self.service, &self.store, &layout, effort)?);
         }
         if options.wants(Part::Windows) {
             self.bind(WEEK_TABLE)?;
@@ -264,7 +265,7 @@ impl Bench {
             results.cells_with_columns = self.cells(cells, &layout, options)?;
             results.whole_with_columns = self.whole(cells, &layout, effort)?;
             results.applied = Some(applied);
-            suggestions::take_away(&self.store, DAY_TABLE)?;
+            suggestions::remove_suggestions(&self.store, DAY_TABLE)?;
         }
         Ok(results)
     }

@@ -8,23 +8,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::cells::{PAGE, page};
 use super::data::Table;
-use super::questions::{Cell, Layout, Range};
+use super::queries::{Cell, Layout, Range};
+use crate::bench::interleaved::{self, Effort, Figures, SETTINGS, Sample, Variant};
 use crate::bench::rows;
-use crate::bench::service::Prepared;
+use crate::bench::service::BenchService;
 use crate::bench::store::Store;
-use crate::bench::turns::{self, Contestant, Effort, Figures, SETTINGS, Sample};
 
 /// Number of pages to read in sequence, and the page numbers that are measured.
-pub const WALK: usize = 1_000;
-const TIMED: [usize; 4] = [1, 20, 500, WALK];
+pub const PAGE_COUNT: usize = 1_000;
+const TIMED: [usize; 4] = [1, 20, 500, PAGE_COUNT];
 /// Time limit for reading all pages. Beyond it, a page is too slow to be usable.
-const WALK_LIMIT: Duration = Duration::from_secs(1_800);
+const PAGINATION_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// Window lengths in seconds. Each window ends at the end of the data.
 const WINDOWS: [(&str, u64); 3] = [("1 hour", 3_600), ("24 hours", 86_400), ("7 days", 604_800)];
 
 /// Result of paging through the results.
-pub struct Walk {
+pub struct Pagination {
     pub pages: usize,
     pub traces: usize,
     pub elapsed: Duration,
@@ -32,7 +32,7 @@ pub struct Walk {
     pub timed: Vec<(usize, Figures)>,
 }
 
-impl Walk {
+impl Pagination {
     /// Time of page `number` divided by the time of the first page, or NaN if the page was not reached.
     pub fn growth(&self, number: usize) -> f64 {
         let of = |number| {
@@ -49,10 +49,15 @@ pub fn dense() -> Result<Cell> {
 }
 
 /// Pages through the results of the dense cell. Every trace must appear exactly once, in the order of the hand-written statement.
-pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effort) -> Result<Walk> {
+pub fn pagination(
+    service: &BenchService,
+    store: &Store,
+    layout: &Layout<'_>,
+    effort: Effort,
+) -> Result<Pagination> {
     let cell = dense()?;
     let ask = |cursor: Option<&str>| page(service, cell, layout, "ids", cursor);
-    let bar = ProgressBar::new(WALK as u64);
+    let bar = ProgressBar::new(PAGE_COUNT as u64);
     bar.set_style(ProgressStyle::with_template("walking {wide_bar} page {human_pos}, {eta} remain")?);
     let begun = Instant::now();
     let (mut ids, mut cursors) = (Vec::new(), vec![None::<String>]);
@@ -61,13 +66,15 @@ pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effo
         ids.extend(page.trace_ids()?);
         bar.inc(1);
         match page.next_cursor()? {
-            Some(next) if begun.elapsed() < WALK_LIMIT && cursors.len() < WALK => cursors.push(Some(next)),
+            Some(next) if begun.elapsed() < PAGINATION_TIMEOUT && cursors.len() < PAGE_COUNT => {
+                cursors.push(Some(next))
+            }
             _ => break,
         }
     }
     let (pages, elapsed) = (cursors.len(), begun.elapsed());
     bar.finish_and_clear();
-    let expected = store.ask(&cell.by_hand("pre", layout, PAGE * pages as u64), SETTINGS)?.lines()?;
+    let expected = store.ask(&cell.handwritten("pre", layout, PAGE * pages as u64), SETTINGS)?.lines()?;
     let distinct = ids.iter().collect::<HashSet<_>>().len();
     ensure!(
         distinct == ids.len(),
@@ -77,18 +84,18 @@ pub fn walk(service: &Prepared, store: &Store, layout: &Layout<'_>, effort: Effo
     );
     ensure!(ids == expected, "a walk through {pages} pages found other traces than the statement by hand");
 
-    let mut contestants = Vec::new();
+    let mut variants = Vec::new();
     for number in TIMED {
         if let Some(cursor) = cursors.get(number - 1) {
-            contestants.push(Contestant::new(format!("page {number}"), move || {
+            variants.push(Variant::new(format!("page {number}"), move || {
                 let page = ask(cursor.as_deref())?;
                 Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
             }));
         }
     }
-    let (_, figures) = turns::measure(&mut contestants, effort)?;
-    drop(contestants);
-    Ok(Walk { pages, traces: ids.len(), elapsed, timed: TIMED.into_iter().zip(figures).collect() })
+    let (_, figures) = interleaved::measure(&mut variants, effort)?;
+    drop(variants);
+    Ok(Pagination { pages, traces: ids.len(), elapsed, timed: TIMED.into_iter().zip(figures).collect() })
 }
 
 /// Measurements of a first page with whole spans, and of its parts.
@@ -112,7 +119,7 @@ impl Whole {
 
 /// Measures the first page of a cell with all columns. Returns `None` if the page is empty.
 pub fn whole(
-    service: &Prepared,
+    service: &BenchService,
     store: &Store,
     layout: &Layout<'_>,
     cell: Cell,
@@ -134,24 +141,24 @@ pub fn whole(
         Ok(Sample { answer, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
     };
     let statement = rows::statement(store, layout.table, &ids, "")?;
-    let mut contestants = vec![
-        Contestant::new("the page", || through("spans")),
-        Contestant::new("its ids", || through("ids")),
-        Contestant::new("its spans by hand", || {
+    let mut variants = vec![
+        Variant::new("the page", || through("spans")),
+        Variant::new("its ids", || through("ids")),
+        Variant::new("its spans by hand", || {
             let reply = store.ask(&statement, "enable_http_compression=0&use_query_cache=0")?;
             let answer = rows::occurrences(&reply.body, b"\"SpanId\":");
             Ok(Sample { answer, elapsed: reply.elapsed, rows: 0, bytes: 0 })
         }),
     ];
-    let (_, figures) = turns::agree(&mut contestants, effort)?;
-    drop(contestants);
+    let (_, figures) = interleaved::measure_agreeing(&mut variants, effort)?;
+    drop(variants);
     let [page, selection, reading] = figures.as_slice() else { bail!("figures are missing") };
     Ok(Some(Whole { cell, spans, page: *page, selection: *selection, reading: *reading }))
 }
 
 /// Measures the first page for each window, by window name.
 pub fn windows(
-    service: &Prepared,
+    service: &BenchService,
     store: &Store,
     table: Table,
     traces: u64,
@@ -160,17 +167,17 @@ pub fn windows(
     let (cell, quoted) = (dense()?, table.quoted());
     let layout =
         |seconds| Layout { table: &quoted, range: Range::last_seconds(seconds), traces, columns: &[] };
-    let mut contestants = Vec::new();
+    let mut variants = Vec::new();
     for (name, seconds) in WINDOWS {
-        contestants.push(Contestant::new(name, move || {
+        variants.push(Variant::new(name, move || {
             let page = page(service, cell, &layout(seconds), "ids", None)?;
             Ok(Sample { answer: page.trace_ids()?, elapsed: page.reply.elapsed, rows: 0, bytes: 0 })
         }));
     }
     // All windows end at the same time, so that their newest traces are the same.
-    let (answer, figures) = turns::agree(&mut contestants, effort)?;
-    drop(contestants);
-    let expected = store.ask(&cell.by_hand("pre", &layout(3_600), PAGE), SETTINGS)?.lines()?;
+    let (answer, figures) = interleaved::measure_agreeing(&mut variants, effort)?;
+    drop(variants);
+    let expected = store.ask(&cell.handwritten("pre", &layout(3_600), PAGE), SETTINGS)?.lines()?;
     ensure!(answer == Some(expected), "the statement by hand finds other traces in the window");
     Ok(WINDOWS.into_iter().map(|(name, _)| name).zip(figures).collect())
 }

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::questions::{ASKERS, Layout};
-use crate::bench::bars::Bar;
+use super::queries::{Layout, SEARCH_CALLERS};
+use crate::bench::interleaved::{self, Effort, Figures, Sample, Variant};
 use crate::bench::numbers::grouped;
-use crate::bench::turns::{self, Contestant, Effort, Figures, Sample};
+use crate::bench::targets::Target;
 use crate::stack::api::rfc_3339;
 
 /// A change of a role, with the old and the new policy as SQL.
@@ -85,7 +85,7 @@ pub fn measure(bench: &Bench, layout: &Layout<'_>, effort: Effort) -> Result<Vec
     let mut measured = Vec::new();
     for change in &CHANGES {
         ensure!(
-            ASKERS.iter().any(|asker| asker.has_role(change.role)),
+            SEARCH_CALLERS.iter().any(|search_caller| search_caller.has_role(change.role)),
             "no user has the role `{}`",
             change.role
         );
@@ -93,7 +93,7 @@ pub fn measure(bench: &Bench, layout: &Layout<'_>, effort: Effort) -> Result<Vec
             "role": change.role, "policies": [{"title": change.name, "expression": change.expression}],
             "from": rfc_3339(layout.range.from), "to": rfc_3339(layout.range.to), "seconds": 60,
         });
-        let preview = Contestant::new("the preview", || {
+        let preview = Variant::new("the preview", || {
             let begun = std::time::Instant::now();
             let answer = bench.service.administrator.call("POST", "/policies/preview", Some(&body))?;
             let elapsed = begun.elapsed();
@@ -104,12 +104,12 @@ pub fn measure(bench: &Bench, layout: &Layout<'_>, effort: Effort) -> Result<Vec
             let read = |name: &str| number(&answer, &format!("/cost/{name}"));
             Ok(Sample { answer: counts(&answer)?, elapsed, rows: read("rows")?, bytes: read("bytes")? })
         });
-        let pass = Contestant::by_hand("one pass", &bench.store, change.pass(layout), |lines| {
+        let pass = Variant::handwritten("one pass", &bench.store, change.pass(layout), |lines| {
             let line = lines.into_iter().next().unwrap_or_default();
             let mut found = line.split('\t').map(|count| count.parse().unwrap_or(u64::MAX));
             Counts([(); 3].map(|()| found.next().unwrap_or(u64::MAX)))
         });
-        let (answer, figures) = turns::agree(&mut [pass, preview], effort)?;
+        let (answer, figures) = interleaved::measure_agreeing(&mut [pass, preview], effort)?;
         let [pass, preview] = figures.as_slice() else { anyhow::bail!("a contestant is missing") };
         let counts = answer.context("no contestant answered")?;
         let previewed = Previewed { change: change.name, counts, pass: *pass, preview: *preview };
@@ -137,9 +137,14 @@ impl Previewed {
 }
 
 /// Returns the section of the document and its targets.
-pub fn markdown(spans: u64, engine: &str, measured: &[Previewed], service_memory: u64) -> (String, Vec<Bar>) {
+pub fn markdown(
+    spans: u64,
+    engine: &str,
+    measured: &[Previewed],
+    service_memory: u64,
+) -> (String, Vec<Target>) {
     let worst = measured.iter().map(Previewed::passes).fold(f64::NAN, f64::max);
-    let bars = vec![Bar::at_most("preview of a change, times one pass by hand, worst", 3.0, worst)];
+    let targets = vec![Target::at_most("preview of a change, times one pass by hand, worst", 3.0, worst)];
     let mut out = format!(
         "## Previews\n\n`POST /policies/preview` over one day of {} spans, ClickHouse {engine}, exact, with \
          collateral access and the cost of a search,\ncompared with one pass by hand that groups the window \
@@ -147,7 +152,7 @@ pub fn markdown(spans: u64, engine: &str, measured: &[Previewed], service_memory
          round that fills caches.\n\n",
         grouped(spans)
     );
-    out.push_str(&crate::bench::bars::table(&bars));
+    out.push_str(&crate::bench::targets::table(&targets));
     out.push_str(
         "\n| change of a role | gained | lost | unchanged | one pass, ms | preview, ms | times | rows read | MB read |\n\
          |---|---|---|---|---|---|---|---|---|\n",
@@ -174,5 +179,5 @@ pub fn markdown(spans: u64, engine: &str, measured: &[Previewed], service_memory
          process used at most {} MB.",
         service_memory / 1_000_000
     );
-    (out, bars)
+    (out, targets)
 }

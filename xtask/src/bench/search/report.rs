@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::cells::Measured;
-use super::pages::{WALK, Walk, Whole};
-use super::questions::SHAPES;
+use super::pages::{PAGE_COUNT, Pagination, Whole};
+use super::queries::SHAPES;
 use super::suggestions::Applied;
-use crate::bench::bars::{self, Bar};
+use crate::bench::interleaved::{Figures, geometric_mean};
 use crate::bench::numbers::{grouped, megabytes, time};
-use crate::bench::turns::{Figures, geometric_mean};
+use crate::bench::targets::{self, Target};
 
 /// All measurements. Fields of skipped parts are empty.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub struct Results {
     pub engine: String,
     pub cells: Vec<Measured>,
     pub whole: Vec<Whole>,
-    pub walk: Option<Walk>,
+    pub pagination: Option<Pagination>,
     pub windows: Vec<(&'static str, Figures)>,
     pub applied: Option<Applied>,
     pub cells_with_columns: Vec<Measured>,
@@ -26,8 +26,8 @@ pub struct Results {
 
 impl Results {
     /// Returns the section of the document and its targets.
-    pub fn markdown(&self) -> (String, Vec<Bar>) {
-        let bars = self.bars();
+    pub fn markdown(&self) -> (String, Vec<Target>) {
+        let targets = self.targets();
         let mut out = format!(
             "## Searching\n\n{} spans in {} traces of the OpenTelemetry exporter's default table, ClickHouse \
              {}; the first 50 traces,\n`\"view\": \"ids\"`, over HTTP with an API key. \"By hand\" means \
@@ -41,8 +41,8 @@ impl Results {
             grouped(self.spans / super::data::SPANS_A_TRACE),
             self.engine
         );
-        if !bars.is_empty() {
-            let _ = writeln!(out, "{}", bars::table(&bars));
+        if !targets.is_empty() {
+            let _ = writeln!(out, "{}", targets::table(&targets));
         }
         let mut part = |title: &str, text: Option<String>| {
             if let Some(text) = text {
@@ -56,29 +56,33 @@ impl Results {
         part("Suggestions", self.applied.as_ref().map(applied));
         part("Whole pages, the exporter's table as it is", some_whole(&self.whole));
         part("Whole pages with the service's suggestions in place", some_whole(&self.whole_with_columns));
-        part("Pages", self.walk.as_ref().map(walk));
+        part("Pages", self.pagination.as_ref().map(pagination));
         part("Windows", (!self.windows.is_empty()).then(|| windows(&self.windows)));
-        (out, bars)
+        (out, targets)
     }
 
-    fn bars(&self) -> Vec<Bar> {
-        let mut bars = Vec::new();
+    fn targets(&self) -> Vec<Target> {
+        let mut targets = Vec::new();
         if !self.cells.is_empty() {
             let slowest = self.cells.iter().map(|cell| 1.0 / cell.gain()).fold(f64::NAN, f64::max);
-            bars.push(Bar::at_most("table as it is: worst cell, times the time by hand", 1.2, slowest));
+            targets.push(Target::at_most("table as it is: worst cell, times the time by hand", 1.2, slowest));
             let mean = geometric_mean(self.cells.iter().map(Measured::gain));
-            bars.push(Bar::at_least("table as it is: times faster than by hand, geometric mean", 3.0, mean));
+            targets.push(Target::at_least(
+                "table as it is: times faster than by hand, geometric mean",
+                3.0,
+                mean,
+            ));
         }
         if !self.cells_with_columns.is_empty() {
             let slowest =
                 self.cells_with_columns.iter().map(|cell| 1.0 / cell.gain()).fold(f64::NAN, f64::max);
-            bars.push(Bar::at_most(
+            targets.push(Target::at_most(
                 "with suggestions: worst cell, times the time by hand with them",
                 1.0,
                 slowest,
             ));
             let mean = geometric_mean(self.cells_with_columns.iter().map(Measured::gain));
-            bars.push(Bar::at_least(
+            targets.push(Target::at_least(
                 "with suggestions: times faster than by hand with them, geometric mean",
                 3.0,
                 mean,
@@ -86,9 +90,9 @@ impl Results {
             if !self.cells.is_empty() {
                 let pairs = self.cells.iter().zip(&self.cells_with_columns);
                 let gains = pairs.map(|(without, with)| {
-                    without.by_hand().1.milliseconds / with.service.milliseconds.max(1e-6)
+                    without.handwritten().1.milliseconds / with.service.milliseconds.max(1e-6)
                 });
-                bars.push(Bar::at_least(
+                targets.push(Target::at_least(
                     "with suggestions: times faster than by hand without them, geometric mean",
                     10.0,
                     geometric_mean(gains),
@@ -103,27 +107,27 @@ impl Results {
             ),
         ] {
             if !list.is_empty() {
-                bars.push(Bar::at_most(what, 1.15, geometric_mean(list.iter().map(Whole::overhead))));
+                targets.push(Target::at_most(what, 1.15, geometric_mean(list.iter().map(Whole::overhead))));
             }
         }
-        if let Some(walk) = &self.walk {
-            bars.push(Bar::at_least(
+        if let Some(pagination) = &self.pagination {
+            targets.push(Target::at_least(
                 "pages of a walk in which each trace came exactly once",
-                WALK as f64,
-                walk.pages as f64,
+                PAGE_COUNT as f64,
+                pagination.pages as f64,
             ));
-            bars.push(Bar::at_most("page 500, times the time of page 1", 1.3, walk.growth(500)));
+            targets.push(Target::at_most("page 500, times the time of page 1", 1.3, pagination.growth(500)));
         }
         if let Some((_, first)) = self.windows.first() {
             let longest =
                 self.windows.iter().map(|(_, figures)| figures.milliseconds).fold(f64::NAN, f64::max);
-            bars.push(Bar::at_most(
+            targets.push(Target::at_most(
                 "windows up to 7 days, times the time of 1 hour",
                 1.5,
                 longest / first.milliseconds,
             ));
         }
-        bars
+        targets
     }
 }
 
@@ -148,7 +152,7 @@ fn cells(measured: &[Measured]) -> String {
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for one in measured {
-        let (best, by_hand) = one.by_hand();
+        let (best, handwritten) = one.handwritten();
         let shape = |(name, figures): (&str, &Figures)| {
             let text = time(figures.milliseconds);
             if name == best { format!("**{text}**") } else { text }
@@ -163,9 +167,9 @@ fn cells(measured: &[Measured]) -> String {
             time(one.service.milliseconds),
             one.later.map_or_else(String::new, |later| time(later.milliseconds)),
             one.gain(),
-            grouped(by_hand.rows),
+            grouped(handwritten.rows),
             grouped(one.service.rows),
-            megabytes(by_hand.bytes),
+            megabytes(handwritten.bytes),
             megabytes(one.service.bytes),
             one.statements
         );
@@ -221,21 +225,21 @@ fn applied(applied: &Applied) -> String {
     out
 }
 
-fn walk(walk: &Walk) -> String {
+fn pagination(pagination: &Pagination) -> String {
     let mut out = format!(
         "Policy of 70 % of spans, no condition. A walk through {} pages took {:.0} s and found {} traces, each exactly once and in \
          the order\nof the statement by hand.\n\n| page | ms | times page 1 |\n|---|---|---|\n",
-        walk.pages,
-        walk.elapsed.as_secs_f64(),
-        grouped(walk.traces as u64)
+        pagination.pages,
+        pagination.elapsed.as_secs_f64(),
+        grouped(pagination.traces as u64)
     );
-    for (number, figures) in &walk.timed {
+    for (number, figures) in &pagination.timed {
         let _ = writeln!(
             out,
             "| {} | {} | {:.2} |",
             grouped(*number as u64),
             time(figures.milliseconds),
-            walk.growth(*number)
+            pagination.growth(*number)
         );
     }
     out

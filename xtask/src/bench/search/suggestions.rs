@@ -8,16 +8,16 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::data::{DATABASE, Table};
-use super::questions::{KEYS, KeyColumn, fields};
-use crate::bench::service::Prepared;
+use super::queries::{KEYS, KeyColumn, fields};
+use crate::bench::service::BenchService;
 use crate::bench::store::Store;
 use crate::stack::api::{list, text};
 use crate::stack::{interrupt, trace_source};
 
 /// The service detects table changes within a minute.
-const NOTICED: Duration = Duration::from_secs(61);
+const SCHEMA_CACHE_TIME: Duration = Duration::from_secs(61);
 /// Maximum number of rounds of suggestions. Applying a suggestion may enable further ones.
-const TURNS: usize = 4;
+const ROUNDS: usize = 4;
 
 /// The applied suggestions.
 pub struct Applied {
@@ -29,7 +29,7 @@ pub struct Applied {
 }
 
 /// Runs every suggested statement, adopts the columns, and waits until the service has detected the changes.
-pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied> {
+pub fn apply(service: &BenchService, store: &Store, table: Table) -> Result<Applied> {
     let before = bytes(store, table)?;
     let mut done = Vec::new();
     for turn in 0.. {
@@ -38,7 +38,7 @@ pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied>
         if suggested.is_empty() {
             break;
         }
-        ensure!(turn < TURNS, "suggestions that were run are suggested again: {advice}");
+        ensure!(turn < ROUNDS, "suggestions that were run are suggested again: {advice}");
         for suggestion in suggested {
             let afterwards = list(suggestion, "/afterwards").unwrap_or_default();
             let statements =
@@ -56,7 +56,7 @@ pub fn apply(service: &Prepared, store: &Store, table: Table) -> Result<Applied>
     let columns = columns(store, table)?;
     trace_source::mark(&service.administrator, &fields(&columns))?;
     let begun = Instant::now();
-    while begun.elapsed() < NOTICED {
+    while begun.elapsed() < SCHEMA_CACHE_TIME {
         interrupt::check()?;
         thread::sleep(Duration::from_millis(200));
     }
@@ -86,7 +86,7 @@ fn columns(store: &Store, table: Table) -> Result<Vec<KeyColumn>> {
 }
 
 /// Removes everything that the exporter's table does not have. Only this benchmark uses the table.
-pub fn take_away(store: &Store, table: Table) -> Result<()> {
+pub fn remove_suggestions(store: &Store, table: Table) -> Result<()> {
     let of = |what: &str, from: &str, condition: &str| -> Result<Vec<String>> {
         let rows = store.run(&format!(
             "SELECT name FROM system.{from} WHERE database = '{DATABASE}' AND table = '{}' AND {condition} FORMAT TSVRaw",

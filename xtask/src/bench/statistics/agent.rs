@@ -13,7 +13,7 @@ pub fn call(bench: &Bench<'_>, access: &Access, tool: &str, arguments: &Value) -
     let message = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments},
     });
-    let reply = bench.stage.service.post(&access.caller, "/mcp", &message)?;
+    let reply = bench.environment.service.post(&access.caller, "/mcp", &message)?;
     let answer: Value = serde_json::from_slice(&reply.body)?;
     ensure!(answer.pointer("/result/isError") != Some(&json!(true)), "the tool failed: {answer}");
     let content = answer.pointer("/result/structuredContent").cloned();

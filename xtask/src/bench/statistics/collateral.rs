@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{Bench, Measured, Part, STEP};
-use crate::bench::conditions::by_hand::Window;
 use crate::bench::conditions::cells::CALLERS;
 use crate::bench::conditions::data::{TABLE, quoted};
-use crate::bench::turns::{SETTINGS, Sample};
+use crate::bench::conditions::handwritten::Window;
+use crate::bench::interleaved::{SETTINGS, Sample};
 
 pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     // Only callers with a single role that has a policy: what that role shows equals what the caller sees.
@@ -21,7 +21,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
             access,
             "collateral access by service, 24 h",
             |round| {
-                let reply = bench.stage.store.ask(&by_hand(policy, window(round)), SETTINGS)?;
+                let reply = bench.environment.store.ask(&handwritten(policy, window(round)), SETTINGS)?;
                 let (rows, bytes) = reply.read()?;
                 Ok(Sample { answer: reply.lines()?, elapsed: reply.elapsed, rows, bytes })
             },
@@ -29,8 +29,11 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                 let [from, to] = window(round).rfc_3339();
                 let body = json!({"role": role, "from": from, "to": to, "seconds": 60});
                 let begun = Instant::now();
-                let answer =
-                    bench.stage.service.administrator.call("POST", "/policies/overshare", Some(&body))?;
+                let answer = bench.environment.service.administrator.call(
+                    "POST",
+                    "/policies/overshare",
+                    Some(&body),
+                )?;
                 let elapsed = begun.elapsed();
                 ensure!(answer.get("sampled") == Some(&json!(false)), "the answer is an estimate");
                 let counts = ["traces", "distinct", "only_shared"].map(|name| {
@@ -47,13 +50,13 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
 
 /// Returns the statement that counts the visible traces, the distinct services in them, and the services of which no span
 /// satisfies the policy.
-fn by_hand(policy: &str, window: Window) -> String {
-    let (table, near, inside) = (quoted(TABLE), window.near(), window.inside());
+fn handwritten(policy: &str, window: Window) -> String {
+    let (table, around_window, in_window) = (quoted(TABLE), window.around_window(), window.in_window());
     format!(
-        "WITH visible AS (SELECT TraceId FROM {table} WHERE {near} GROUP BY TraceId \
-         HAVING countIf({inside}) > 0 AND countIf({policy}) > 0) \
+        "WITH visible AS (SELECT TraceId FROM {table} WHERE {around_window} GROUP BY TraceId \
+         HAVING countIf({in_window}) > 0 AND countIf({policy}) > 0) \
          SELECT (SELECT count() FROM visible), count(), countIf(NOT satisfied) FROM (\
          SELECT ServiceName, max({policy}) AS satisfied FROM {table} \
-         WHERE {near} AND TraceId IN (SELECT TraceId FROM visible) GROUP BY ServiceName)"
+         WHERE {around_window} AND TraceId IN (SELECT TraceId FROM visible) GROUP BY ServiceName)"
     )
 }

@@ -10,7 +10,7 @@ mod stats;
 mod summaries;
 mod values;
 
-use std::cell::Cell as Shared;
+use std::cell::Cell as SharedCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use serde_json::json;
 pub use report::TITLE;
 
 use super::Section;
+use super::clickhouse::ClickHouseKind;
 use super::conditions::cells::Access;
-use super::conditions::stage::{DataSet, Plan, Stage};
+use super::conditions::environment::{DataSet, Environment, Plan};
+use super::interleaved::{self, Effort, Failures, Figures, Sample, Variant};
 use super::log::Log;
-use super::trace_store::Kind;
-use super::turns::{self, Contestant, Effort, Failures, Figures, Sample};
 use previews::Previewed;
 
 /// Minimum number of rounds for results that are written to the document.
@@ -58,7 +58,7 @@ pub struct Options {
     spans: Vec<u64>,
     /// Kinds of ClickHouse to measure, separated by commas. Default: both.
     #[arg(long, value_enum, value_name = "STORE", value_delimiter = ',')]
-    store: Vec<Kind>,
+    store: Vec<ClickHouseKind>,
     /// Measure only these parts, separated by commas. The figures are printed and not written to the document.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     part: Vec<Part>,
@@ -102,7 +102,7 @@ pub struct Measured {
     pub data: DataSet,
     pub part: Part,
     pub what: String,
-    pub by_hand: Figures,
+    pub handwritten: Figures,
     pub service: Figures,
     /// Maximum number of statements that the service sent for an answer.
     pub statements: u64,
@@ -110,7 +110,7 @@ pub struct Measured {
 
 /// A data set with the service and the ClickHouse instance that serve it.
 pub struct Bench<'a> {
-    stage: &'a Stage,
+    environment: &'a Environment,
     log: &'a Log,
     effort: Effort,
     failures: &'a Failures,
@@ -122,7 +122,7 @@ type Answer = Vec<String>;
 impl Measured {
     /// Time of the service divided by the time of the hand-written statement.
     pub fn ratio(&self) -> f64 {
-        self.service.milliseconds / self.by_hand.milliseconds
+        self.service.milliseconds / self.handwritten.milliseconds
     }
 }
 
@@ -134,8 +134,8 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     let effort = Effort { rounds: options.rounds.max(1), cap: Duration::from_secs(options.cap) };
     let failures = Failures::default();
     let (mut measured, mut previewed): (Vec<Measured>, Vec<Previewed>) = (Vec::new(), Vec::new());
-    let versions = plan.run(|stage| {
-        let bench = Bench { stage, log: &log, effort, failures: &failures };
+    let versions = plan.run(|environment| {
+        let bench = Bench { environment, log: &log, effort, failures: &failures };
         if options.wants(Part::Stats) {
             stats::measure(&bench, &mut measured)?;
         }
@@ -174,25 +174,25 @@ impl Bench<'_> {
         part: Part,
         access: &Access,
         what: &str,
-        by_hand: impl Fn(usize) -> Result<Sample<Answer>>,
+        handwritten: impl Fn(usize) -> Result<Sample<Answer>>,
         service: impl Fn(usize) -> Result<(Answer, Duration)>,
     ) -> Result<Option<Measured>> {
-        let (store, most_statements) = (&self.stage.store, Shared::new(0));
+        let (store, most_statements) = (&self.environment.store, SharedCell::new(0));
         let what = format!("{}: {what}", access.caller.name);
         // Amount by which reading the counters increases them.
         let own = {
             let before = store.counters()?;
             store.counters()?.since(before)
         };
-        let log = |contestant: &str, round: usize, sample: &Sample<Answer>| {
-            let DataSet { store, spans, .. } = self.stage.data;
+        let log = |variant: &str, round: usize, sample: &Sample<Answer>| {
+            let DataSet { store, spans, .. } = self.environment.data;
             self.log.write(&json!({
-                "store": store.name(), "spans": spans, "what": what, "contestant": contestant, "round": round,
+                "store": store.name(), "spans": spans, "what": what, "contestant": variant, "round": round,
                 "milliseconds": sample.elapsed.as_secs_f64() * 1e3, "rows": sample.rows, "bytes": sample.bytes,
             }))
         };
-        let mut contestants = [
-            Contestant::of_round("the service", |round| {
+        let mut variants = [
+            Variant::with_round("the service", |round| {
                 let before = store.counters()?;
                 let (answer, elapsed) = service(round)?;
                 let spent = store.counters()?.since(before).since(own);
@@ -201,21 +201,21 @@ impl Bench<'_> {
                 log("service", round, &sample)?;
                 Ok(sample)
             }),
-            Contestant::of_round("by hand", |round| {
-                let sample = by_hand(round)?;
+            Variant::with_round("by hand", |round| {
+                let sample = handwritten(round)?;
                 log("by hand", round, &sample)?;
                 Ok(sample)
             }),
         ];
-        let outcome = turns::agree(&mut contestants, self.effort).with_context(|| what.clone());
-        drop(contestants);
+        let outcome = interleaved::measure_agreeing(&mut variants, self.effort).with_context(|| what.clone());
+        drop(variants);
         let Some((_, figures)) = self.failures.tolerate(outcome)? else { return Ok(None) };
-        let [service, by_hand] = figures.as_slice() else { anyhow::bail!("figures are missing") };
+        let [service, handwritten] = figures.as_slice() else { anyhow::bail!("figures are missing") };
         let measured = Measured {
-            data: self.stage.data,
+            data: self.environment.data,
             part,
             what,
-            by_hand: *by_hand,
+            handwritten: *handwritten,
             service: *service,
             statements: most_statements.get(),
         };

@@ -4,10 +4,10 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{Bench, Measured, Part, STEP};
-use crate::bench::conditions::by_hand::{Search, Window};
 use crate::bench::conditions::cells::CALLERS;
+use crate::bench::conditions::handwritten::{Search, Window};
 use crate::bench::conditions::measure::{rows_by_hand, rows_of_page};
-use crate::bench::turns::{SETTINGS, Sample};
+use crate::bench::interleaved::{SETTINGS, Sample};
 
 /// Traces per page.
 const PAGE: u64 = 50;
@@ -27,13 +27,13 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                     policy: access.sql,
                     limit: PAGE,
                 };
-                let reply = bench.stage.store.ask(&search.one_pass(), SETTINGS)?;
+                let reply = bench.environment.store.ask(&search.one_pass(), SETTINGS)?;
                 let ((rows, bytes), ids) = (reply.read()?, reply.lines()?);
                 let sample = Sample { answer: Vec::new(), elapsed: reply.elapsed, rows, bytes };
                 if ids.is_empty() {
                     return Ok(sample);
                 }
-                let (answer, reply) = rows_by_hand(&bench.stage.store, &ids)?;
+                let (answer, reply) = rows_by_hand(&bench.environment.store, &ids)?;
                 let (rows, bytes) = reply.read()?;
                 Ok(Sample {
                     answer,
@@ -45,7 +45,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
             |round| {
                 let [from, to] = window(round).rfc_3339();
                 let body = json!({"from": from, "to": to, "limit": PAGE, "view": "spans"});
-                let page = bench.stage.service.query(&access.caller, &body)?;
+                let page = bench.environment.service.query(&access.caller, &body)?;
                 Ok((rows_of_page(&page.document()?)?, page.reply.elapsed))
             },
         )?);

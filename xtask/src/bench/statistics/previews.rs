@@ -7,10 +7,10 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::Bench;
-use crate::bench::conditions::by_hand::Window;
 use crate::bench::conditions::data::{TABLE, quoted};
-use crate::bench::conditions::stage::DataSet;
-use crate::bench::turns::SETTINGS;
+use crate::bench::conditions::environment::DataSet;
+use crate::bench::conditions::handwritten::Window;
+use crate::bench::interleaved::SETTINGS;
 
 const ROLES: usize = 300;
 const USERS: usize = 300;
@@ -41,7 +41,7 @@ pub struct Previewed {
     /// Smallest number of members that were compared.
     pub compared: u64,
     /// Fastest time in milliseconds of a hand-written pass that counts the same for the role alone.
-    pub by_hand: f64,
+    pub handwritten: f64,
     /// Whether each preview that was not sampled has the counts of the hand-written pass.
     pub equal: bool,
     /// Error of a failed round.
@@ -58,27 +58,28 @@ pub fn measure(bench: &Bench<'_>, previewed: &mut Vec<Previewed>) -> Result<()> 
             "seconds": seconds,
         });
         let mut one = Previewed {
-            data: bench.stage.data,
+            data: bench.environment.data,
             seconds,
             took: 0.0,
             fraction: 1.0,
             compared: u64::MAX,
-            by_hand: f64::MAX,
+            handwritten: f64::MAX,
             equal: true,
             failure: None,
         };
         for round in 0..=bench.effort.rounds {
-            let reply = bench.stage.store.ask(&by_hand(window), SETTINGS)?;
+            let reply = bench.environment.store.ask(&handwritten(window), SETTINGS)?;
             let counted = reply.lines()?.into_iter().next().unwrap_or_default();
             let begun = Instant::now();
-            let answer = bench.stage.service.administrator.call("POST", "/policies/preview", Some(&body));
+            let answer =
+                bench.environment.service.administrator.call("POST", "/policies/preview", Some(&body));
             let elapsed = begun.elapsed();
             bench.log.write(&json!({
-                "store": bench.stage.data.store.name(), "spans": bench.stage.data.spans, "round": round,
+                "store": bench.environment.data.store.name(), "spans": bench.environment.data.spans, "round": round,
                 "what": format!("preview, {seconds} s"), "milliseconds": elapsed.as_secs_f64() * 1e3,
                 "by_hand": reply.elapsed.as_secs_f64() * 1e3, "answered": answer.is_ok(),
             }))?;
-            one.by_hand = one.by_hand.min(reply.elapsed.as_secs_f64() * 1e3);
+            one.handwritten = one.handwritten.min(reply.elapsed.as_secs_f64() * 1e3);
             match answer {
                 Ok(answer) => one.add(&answer, elapsed, &counted)?,
                 Err(error) => one.failure = Some(format!("{error:#}")),
@@ -115,7 +116,7 @@ impl Previewed {
 }
 
 /// Returns the statement that counts the traces that the role alone gains, loses and keeps.
-fn by_hand(window: Window) -> String {
+fn handwritten(window: Window) -> String {
     format!(
         "SELECT countIf(after AND NOT before), countIf(before AND NOT after), countIf(before AND after) FROM (\
          SELECT countIf({}) > 0 AS before, countIf({}) > 0 AS after FROM {} WHERE {} GROUP BY TraceId \
@@ -123,14 +124,14 @@ fn by_hand(window: Window) -> String {
         BEFORE.1,
         AFTER.1,
         quoted(TABLE),
-        window.near(),
-        window.inside()
+        window.around_window(),
+        window.in_window()
     )
 }
 
 /// Creates roles and users. Each user has the changed role and two others.
 fn set_up(bench: &Bench<'_>) -> Result<()> {
-    let administrator = &bench.stage.service.administrator;
+    let administrator = &bench.environment.service.administrator;
     let put = |role: &str, expression: &str| {
         let policies = json!({"policies": [{"title": role, "expression": expression}]});
         administrator.call("PUT", &format!("/roles/{role}"), Some(&policies)).map(drop)

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use super::previews::Previewed;
 use super::{Measured, Part};
 use crate::bench::Section;
-use crate::bench::bars::{self, Bar};
-use crate::bench::conditions::stage::DataSet;
+use crate::bench::conditions::environment::DataSet;
 use crate::bench::numbers::{grouped, time};
+use crate::bench::targets::{self, Target};
 
 pub const TITLE: &str = "Statistics";
 
 /// Maximum time of each part, relative to the hand-written statement.
-const ASKED: [(Part, &str, f64); 5] = [
+const REQUIRED: [(Part, &str, f64); 5] = [
     (Part::Stats, "statistics", 2.0),
     (Part::Values, "values of a field", 1.5),
     (Part::Page, "page of 50 whole traces", 1.2),
@@ -26,7 +26,7 @@ pub fn line(measured: &Measured) -> String {
         "{}: {}: by hand {} ms, service {} ms in {} statements: {:.2} times",
         measured.data.name(),
         measured.what,
-        time(measured.by_hand.milliseconds),
+        time(measured.handwritten.milliseconds),
         time(measured.service.milliseconds),
         measured.statements,
         measured.ratio()
@@ -46,14 +46,15 @@ pub fn section(
             data_sets.push(data);
         }
     }
-    let bars: Vec<Bar> = data_sets.iter().flat_map(|data| bars(*data, measured, previewed)).collect();
+    let targets: Vec<Target> =
+        data_sets.iter().flat_map(|data| targets(*data, measured, previewed)).collect();
     let mut text = format!(
         "## {TITLE}\n\nThe data of searches with several conditions, on {}; medians of {rounds} rounds after \
          one that fills caches, each over\nanother window. \"By hand\" means one equivalent statement, in \
          turn with the service (two for pages and lists: ids, rows); both\nmust give the same answer, except \
          for percentiles, which are estimates.\n\n{}",
         versions.join(" and "),
-        bars::table(&bars)
+        targets::table(&targets)
     );
     for data in data_sets {
         let of: Vec<&Measured> = measured.iter().filter(|one| one.data == data).collect();
@@ -65,28 +66,32 @@ pub fn section(
             let _ = write!(text, "\n### {}: previews\n\n{}", data.name(), previews(&of));
         }
     }
-    Section { title: TITLE, text, bars }
+    Section { title: TITLE, text, targets }
 }
 
-fn bars(data: DataSet, measured: &[Measured], previewed: &[Previewed]) -> Vec<Bar> {
+fn targets(data: DataSet, measured: &[Measured], previewed: &[Previewed]) -> Vec<Target> {
     let worst = |part: Part| {
         let of = measured.iter().filter(|one| one.data == data && one.part == part);
         of.map(Measured::ratio).reduce(f64::max)
     };
-    let mut bars: Vec<Bar> = ASKED
+    let mut targets: Vec<Target> = REQUIRED
         .into_iter()
-        .filter_map(|(part, what, asked)| {
-            Some(Bar::at_most(&format!("{}: {what}, times by hand, worst", data.name()), asked, worst(part)?))
+        .filter_map(|(part, what, required)| {
+            Some(Target::at_most(
+                &format!("{}: {what}, times by hand, worst", data.name()),
+                required,
+                worst(part)?,
+            ))
         })
         .collect();
     for one in previewed.iter().filter(|one| one.data == data) {
         let what = format!("{}: preview with `seconds` {}, seconds", data.name(), one.seconds);
-        bars.push(Bar::at_most(&what, one.seconds as f64, one.took));
+        targets.push(Target::at_most(&what, one.seconds as f64, one.took));
         if !one.equal {
-            bars.push(Bar::at_most(&format!("{what}: numbers other than by hand"), 0.0, 1.0));
+            targets.push(Target::at_most(&format!("{what}: numbers other than by hand"), 0.0, 1.0));
         }
     }
-    bars
+    targets
 }
 
 fn table(measured: &[&Measured]) -> String {
@@ -99,11 +104,11 @@ fn table(measured: &[&Measured]) -> String {
             out,
             "| {} | {} | {} | {} | {:.2} | {} | {} | {} |",
             one.what,
-            time(one.by_hand.milliseconds),
+            time(one.handwritten.milliseconds),
             time(one.service.milliseconds),
             time(one.service.slowest),
             one.ratio(),
-            grouped(one.by_hand.rows),
+            grouped(one.handwritten.rows),
             grouped(one.service.rows),
             one.statements
         );
@@ -127,7 +132,7 @@ fn previews(previewed: &[&Previewed]) -> String {
             out,
             "| {} | {taken} | {share} | {compared} | {} | {} |",
             one.seconds,
-            time(one.by_hand),
+            time(one.handwritten),
             remark.replace(['|', '\n'], " ")
         );
     }

@@ -4,10 +4,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{Bench, Measured, Part, STEP, agent};
-use crate::bench::conditions::by_hand::Window;
 use crate::bench::conditions::cells::{Access, CALLERS};
 use crate::bench::conditions::data::{TABLE, quoted};
-use crate::bench::turns::{SETTINGS, Sample};
+use crate::bench::conditions::handwritten::Window;
+use crate::bench::interleaved::{SETTINGS, Sample};
 
 /// Window lengths in hours.
 const WINDOWS: [u64; 3] = [1, 24, 72];
@@ -29,7 +29,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                     access,
                     &format!("`svc_trace_stats` by service, measure {measure}, {hours} h"),
                     |round| {
-                        let reply = bench.stage.store.ask(&by_hand(access, order, window(round)), SETTINGS)?;
+                        let reply = bench.environment.store.ask(&handwritten(access, order, window(round)), SETTINGS)?;
                         let (rows, bytes) = reply.read()?;
                         let mut answer: Vec<String> = reply.lines()?.iter().filter_map(|line| group(line)).collect();
                         answer.sort();
@@ -52,17 +52,18 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
 }
 
 /// Returns the statement over all spans of the visible traces in the window, by service and in total.
-fn by_hand(access: &Access, order: &str, window: Window) -> String {
-    let (table, inside, near, crossing) = (quoted(TABLE), window.inside(), window.near(), window.crossing());
+fn handwritten(access: &Access, order: &str, window: Window) -> String {
+    let (table, in_window, around_window, crossing_traces) =
+        (quoted(TABLE), window.in_window(), window.around_window(), window.crossing_traces());
     let columns = "TraceId, ServiceName, StatusCode, Duration";
     let visible = access.sql.map_or_else(String::new, |policy| {
-        format!("WHERE TraceId IN (SELECT TraceId FROM {table} WHERE {near} AND ({policy}))")
+        format!("WHERE TraceId IN (SELECT TraceId FROM {table} WHERE {around_window} AND ({policy}))")
     });
     format!(
         "SELECT ServiceName, uniqExact(TraceId) AS traces, count() AS spans, countIf(StatusCode = 'Error') AS errors, \
          quantiles(0.5, 0.95, 0.99)(Duration) AS percentiles FROM (\
-         SELECT {columns} FROM {table} WHERE {inside} \
-         UNION ALL SELECT {columns} FROM {table} WHERE NOT ({inside}) AND {crossing}) {visible} \
+         SELECT {columns} FROM {table} WHERE {in_window} \
+         UNION ALL SELECT {columns} FROM {table} WHERE NOT ({in_window}) AND {crossing_traces}) {visible} \
          GROUP BY ServiceName WITH TOTALS ORDER BY {order} DESC, ServiceName LIMIT {GROUPS}"
     )
 }

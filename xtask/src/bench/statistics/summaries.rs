@@ -4,11 +4,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{Answer, Bench, Measured, Part, STEP, agent};
-use crate::bench::conditions::by_hand::{Search, Window, bounds};
 use crate::bench::conditions::cells::{CALLERS, CELLS};
 use crate::bench::conditions::data::{TABLE, quoted};
+use crate::bench::conditions::handwritten::{Search, Window, bounds};
+use crate::bench::interleaved::{SETTINGS, Sample};
 use crate::bench::rows;
-use crate::bench::turns::{SETTINGS, Sample};
 
 /// Number of listed traces.
 const LISTED: u64 = 10;
@@ -20,8 +20,8 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
     for access in &CALLERS {
         for conditions in [false, true] {
             let window = |round: usize| Window::last(86_400, round as u64 * STEP);
-            let asked = |round: usize| {
-                if conditions { cell.conditions(bench.stage.size, round as u64) } else { Vec::new() }
+            let conditions_of_round = |round: usize| {
+                if conditions { cell.conditions(bench.environment.size, round as u64) } else { Vec::new() }
             };
             let what = if conditions { CELL } else { "no condition" };
             measured.extend(bench.compare(
@@ -31,17 +31,17 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                 |round| {
                     let search = Search {
                         window: window(round),
-                        conditions: asked(round).iter().map(|condition| condition.sql()).collect(),
+                        conditions: conditions_of_round(round).iter().map(|condition| condition.sql()).collect(),
                         rarest: None,
                         policy: access.sql,
                         limit: LISTED,
                     };
-                    let ids = bench.stage.store.ask(&search.one_pass(), SETTINGS)?;
+                    let ids = bench.environment.store.ask(&search.one_pass(), SETTINGS)?;
                     let ((rows, bytes), listed) = (ids.read()?, ids.lines()?);
                     if listed.is_empty() {
                         return Ok(Sample { answer: Vec::new(), elapsed: ids.elapsed, rows, bytes });
                     }
-                    let reply = bench.stage.store.ask(&summaries(&listed), SETTINGS)?;
+                    let reply = bench.environment.store.ask(&summaries(&listed), SETTINGS)?;
                     let (more_rows, more_bytes) = reply.read()?;
                     // The statement also reads the other columns of the list, but the tool formats them differently, so that they
                     // are not compared.
@@ -55,7 +55,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                 },
                 |round| {
                     let [from, to] = window(round).rfc_3339();
-                    let conditions: Vec<Value> = asked(round).iter().map(|condition| condition.json()).collect();
+                    let conditions: Vec<Value> = conditions_of_round(round).iter().map(|condition| condition.json()).collect();
                     let arguments = json!({
                         "conditions": conditions, "from": from, "to": to, "limit": LISTED, "max_tokens": 20_000,
                     });

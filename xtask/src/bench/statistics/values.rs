@@ -1,15 +1,15 @@
 //! Measures the values of a field, as the search page suggests them.
 
-use std::cell::Cell as Shared;
+use std::cell::Cell as SharedCell;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{Answer, Bench, Measured, Part, STEP};
-use crate::bench::conditions::by_hand::{Search, Window};
 use crate::bench::conditions::cells::{Access, CALLERS};
 use crate::bench::conditions::data::{TABLE, quoted};
-use crate::bench::turns::{SETTINGS, Sample};
+use crate::bench::conditions::handwritten::{Search, Window};
+use crate::bench::interleaved::{SETTINGS, Sample};
 
 const WINDOWS: [u64; 2] = [1, 24];
 /// Fields to measure: one with many values, one with few.
@@ -29,14 +29,14 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
             for hours in WINDOWS {
                 let window = |round: usize| Window::last(hours * 3_600, round as u64 * STEP);
                 // The service samples fewer traces if they are far apart. The hand-written statement then samples as many.
-                let sampled = Shared::new(SAMPLED);
+                let sampled = SharedCell::new(SAMPLED);
                 measured.extend(bench.compare(
                     Part::Values,
                     access,
                     &format!("values of `{key}`, {hours} h"),
                     |round| {
-                        let statement = by_hand(access, map, key, window(round), sampled.get());
-                        let reply = bench.stage.store.ask(&statement, SETTINGS)?;
+                        let statement = handwritten(access, map, key, window(round), sampled.get());
+                        let reply = bench.environment.store.ask(&statement, SETTINGS)?;
                         let (rows, bytes) = reply.read()?;
                         let counted =
                             reply.lines()?.iter().map(|line| counted(line)).collect::<Result<_>>()?;
@@ -47,7 +47,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                         let path = format!(
                             "/filter/values?ref={map}%5B%22{key}%22%5D&from={from}&to={to}&limit={LISTED}"
                         );
-                        let reply = bench.stage.service.get(&access.caller, &path)?;
+                        let reply = bench.environment.service.get(&access.caller, &path)?;
                         let document: Value = serde_json::from_slice(&reply.body)?;
                         let traces = document.get("sampled_traces").and_then(Value::as_u64);
                         let complete = document.get("complete") == Some(&Value::Bool(true));
@@ -64,7 +64,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
 }
 
 /// Returns the statement that counts the spans of the newest visible traces with a value, by value.
-fn by_hand(access: &Access, map: &str, key: &str, window: Window, traces: u64) -> String {
+fn handwritten(access: &Access, map: &str, key: &str, window: Window, traces: u64) -> String {
     let has = format!("mapContains({map}, '{key}')");
     let newest =
         Search { window, conditions: vec![has.clone()], rarest: None, policy: access.sql, limit: traces };
@@ -72,7 +72,7 @@ fn by_hand(access: &Access, map: &str, key: &str, window: Window, traces: u64) -
         "SELECT {map}['{key}'] AS value, uniqExact(TraceId) AS traces, count() AS spans FROM {} \
          WHERE {} AND {has} AND TraceId IN ({}) GROUP BY value ORDER BY traces DESC, value",
         quoted(TABLE),
-        window.near(),
+        window.around_window(),
         newest.one_pass()
     )
 }

@@ -3,19 +3,19 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{Findings, Subject};
-use crate::demo::cast::{AGENTS_OWNER, PEOPLE};
+use super::{DemoUnderTest, Findings};
+use crate::demo::demo_users::{AGENT_OWNER, DEMO_USERS};
 use crate::stack::api::{Client, expect};
 
 /// Fetches each landmark with the agent's key: its totals if the key's owner sees it, otherwise the response for a trace that
 /// does not exist.
-pub fn by_tool(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
-    let owner = PEOPLE.iter().position(|person| person.username == AGENTS_OWNER).unwrap_or_default();
-    let agent = subject.accounts.of(AGENTS_OWNER)?.client.with_key(&subject.accounts.key);
+pub fn traces_by_tool(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
+    let owner = DEMO_USERS.iter().position(|demo_user| demo_user.username == AGENT_OWNER).unwrap_or_default();
+    let agent = subject.accounts.of(AGENT_OWNER)?.client.with_key(&subject.accounts.key);
     let absent = get_trace(&agent, &subject.absent.to_string())?;
     for landmark in &subject.expectations.landmarks {
         let id = landmark.id.to_string();
-        let what = || format!("{AGENTS_OWNER}'s agent, svc_get_trace of `{}`", landmark.name);
+        let what = || format!("{AGENT_OWNER}'s agent, svc_get_trace of `{}`", landmark.name);
         let Some(result) = findings.take(get_trace(&agent, &id), what)? else { continue };
         if landmark.visible.get(owner).copied().unwrap_or_default() {
             let spans = result.pointer("/structuredContent/trace/spans").and_then(Value::as_u64);

@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::{Findings, Subject};
-use crate::demo::cast::ADMINISTRATOR;
+use super::{DemoUnderTest, Findings};
+use crate::demo::demo_users::ADMINISTRATOR;
 use crate::stack::api::{Client, list};
 
 /// Checks that each user has as many records as requests: none missing, none extra.
-pub fn complete(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+pub fn audit_log_is_complete(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     let records = all_records(administrator)?;
     for account in &subject.accounts.all {
-        let actor = account.person.username;
+        let actor = account.demo_user.username;
         let actions = actions_of(&records, actor);
         let count = |belongs: fn(&str) -> bool| -> u64 {
             actions.iter().filter(|(action, _)| belongs(action)).map(|(_, count)| count).sum()
@@ -26,7 +26,7 @@ pub fn complete(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
             ("queries", sent(&tally.queries), count(|action| action == "traces.query")),
             ("traces by id", sent(&tally.fetches), count(|action| action == "traces.get")),
             ("traces to be explained", sent(&tally.explanations), count(|action| action == "traces.explain")),
-            ("log-ins", sent(&tally.log_ins), count(|action| action == "login")),
+            ("log-ins", sent(&tally.sign_ins), count(|action| action == "login")),
             (
                 "changes",
                 sent(&tally.changes),

@@ -4,20 +4,20 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tracewarden_testkit::shop::SUPPORTED_TENANTS;
 
-use super::{Findings, Subject};
-use crate::demo::cast::{ADMINISTRATOR, AGENTS_OWNER, PEOPLE};
+use super::{DemoUnderTest, Findings};
+use crate::demo::demo_users::{ADMINISTRATOR, AGENT_OWNER, DEMO_USERS};
 use crate::demo::expectations::Landmark;
 use crate::stack::api::{Client, list};
 
 /// Without a credential, every request fails. With an API key, the client sees exactly what the key's owner sees.
-pub fn credentials(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
-    let owner = PEOPLE.iter().position(|person| person.username == AGENTS_OWNER).unwrap_or_default();
-    let agent = subject.accounts.of(AGENTS_OWNER)?.client.with_key(&subject.accounts.key);
-    let stranger = subject.anonymous.with_key("twk_thisisnotakeyofanybody0000000000000000");
+pub fn credentials(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
+    let owner = DEMO_USERS.iter().position(|demo_user| demo_user.username == AGENT_OWNER).unwrap_or_default();
+    let agent = subject.accounts.of(AGENT_OWNER)?.client.with_key(&subject.accounts.key);
+    let unknown_key = subject.anonymous.with_key("twk_thisisnotakeyofanybody0000000000000000");
     for landmark in &subject.expectations.landmarks {
         for (who, client, expected) in [
             ("nobody", subject.anonymous, 401),
-            ("a made-up key", &stranger, 401),
+            ("a made-up key", &unknown_key, 401),
             ("the agent's key", &agent, status(landmark, owner)),
         ] {
             let got = fetch(client, landmark)?;
@@ -34,7 +34,7 @@ pub fn credentials(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
 }
 
 /// Changes a user's attribute, a role's policies, a user's roles and an API key, and reverts each change.
-pub fn take_effect(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+pub fn changes_take_effect(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     let support = &subject.accounts.of("sam")?.client;
     let incident = named(subject, "incident")?;
@@ -69,7 +69,7 @@ pub fn take_effect(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
     administrator.call("PUT", path, Some(&policies_of(&before)?))?;
     expect(storefront, logistics, 404, "after it was restored")?;
 
-    let owner = &subject.accounts.of(AGENTS_OWNER)?.client;
+    let owner = &subject.accounts.of(AGENT_OWNER)?.client;
     let created = owner.call("POST", "/me/api-keys", Some(&json!({"name": "for a moment"})))?;
     let member = |name: &str| created.get(name).and_then(Value::as_str).context("the new key lacks a member");
     let agent = owner.with_key(member("token")?);
@@ -82,11 +82,11 @@ fn fetch(client: &Client, landmark: &Landmark) -> Result<u16> {
     Ok(client.send("GET", &format!("/traces/{}", landmark.id), None, None)?.status)
 }
 
-fn status(landmark: &Landmark, person: usize) -> u16 {
-    if landmark.visible.get(person).copied().unwrap_or_default() { 200 } else { 404 }
+fn status(landmark: &Landmark, demo_user: usize) -> u16 {
+    if landmark.visible.get(demo_user).copied().unwrap_or_default() { 200 } else { 404 }
 }
 
-fn named<'a>(subject: &'a Subject<'_>, name: &str) -> Result<&'a Landmark> {
+fn named<'a>(subject: &'a DemoUnderTest<'_>, name: &str) -> Result<&'a Landmark> {
     let found = subject.expectations.landmarks.iter().find(|landmark| landmark.name == name);
     found.with_context(|| format!("there is no landmark `{name}`"))
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::{Findings, Subject};
-use crate::demo::cast::{ADMINISTRATOR, PROPOSAL, STOREFRONT_PRODUCTION};
+use super::{DemoUnderTest, Findings};
+use crate::demo::demo_users::{ADMINISTRATOR, PROPOSAL, STOREFRONT_PRODUCTION};
 use crate::stack::api::list;
 
 /// Exports the model, checks that its plan is empty, applies a changed file that takes effect on the next request, and restores
 /// the previous version.
-pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+pub fn export_and_import(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
     let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
     let model = Model { subject, directory: directory.path() };
     let storefront = &subject.accounts.of("stefan")?.client;
@@ -69,7 +69,7 @@ pub fn back_and_forth(subject: &Subject<'_>, findings: &mut Findings) -> Result<
 }
 
 struct Model<'a> {
-    subject: &'a Subject<'a>,
+    subject: &'a DemoUnderTest<'a>,
     directory: &'a Path,
 }
 
@@ -84,9 +84,9 @@ impl Model<'_> {
         let output = command.output().context("cannot run `tracewarden model`")?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.code() != Some(status) {
-            let said = String::from_utf8_lossy(&output.stderr);
+            let error_text = String::from_utf8_lossy(&output.stderr);
             bail!(
-                "`tracewarden model {}` ended with {}, must end with {status}:\n{printed}{said}",
+                "`tracewarden model {}` ended with {}, must end with {status}:\n{printed}{error_text}",
                 arguments.join(" "),
                 output.status
             );

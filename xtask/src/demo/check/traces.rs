@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{Findings, Subject};
+use super::{DemoUnderTest, Findings};
 use crate::demo::expectations::filter;
-use crate::demo::questions::Question;
+use crate::demo::queries::SearchQuery;
 use crate::stack::api::{Client, expect, list, rfc_3339, text};
 
 /// Fetches each landmark as each user: all its spans, or the same response as for a trace that does not exist.
-pub fn by_id(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+pub fn traces_by_id(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
     for (index, account) in subject.accounts.all.iter().enumerate() {
-        let username = account.person.username;
+        let username = account.demo_user.username;
         let absent = account.client.send("GET", &format!("/traces/{}", subject.absent), None, None)?;
         findings.assert(absent.status == 404, || {
             format!("{username} got {} for a trace that does not exist", absent.status)
@@ -49,13 +49,13 @@ pub fn by_id(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
 }
 
 /// Runs each query as each user: exactly the visible traces that match, in order, for any page size.
-pub fn by_question(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
-    for (person, account) in subject.accounts.all.iter().enumerate() {
-        for (number, question) in subject.expectations.questions.iter().enumerate() {
-            let expected = subject.expectations.answer(number, person);
-            let what = || format!("{}, query `{}`", account.person.username, question.name);
+pub fn traces_by_query(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
+    for (demo_user, account) in subject.accounts.all.iter().enumerate() {
+        for (number, search_query) in subject.expectations.queries.iter().enumerate() {
+            let expected = subject.expectations.answer(number, demo_user);
+            let what = || format!("{}, query `{}`", account.demo_user.username, search_query.name);
             let mut took = Vec::new();
-            let got = all_pages(&account.client, question, expected.len(), &mut took);
+            let got = all_pages(&account.client, search_query, expected.len(), &mut took);
             findings.pages.extend(took.into_iter().map(|duration| (duration, what())));
             if let Some(got) = findings.take(got, what)? {
                 compare_ids(findings, &got, &expected, what);
@@ -66,7 +66,7 @@ pub fn by_question(subject: &Subject<'_>, findings: &mut Findings) -> Result<()>
 }
 
 /// Queries each visible landmark with a window of one instant: the response has all its spans, and its summary.
-pub fn whole(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
+pub fn complete_traces(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Result<()> {
     for (index, account) in subject.accounts.all.iter().enumerate() {
         for landmark in &subject.expectations.landmarks {
             let id = landmark.id.to_string();
@@ -78,7 +78,7 @@ pub fn whole(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
                     "view": view,
                 })
             };
-            let what = || format!("{}, query of `{}` by its id", account.person.username, landmark.name);
+            let what = || format!("{}, query of `{}` by its id", account.demo_user.username, landmark.name);
             let visible = landmark.visible.get(index).copied().unwrap_or_default();
             let answer = account.client.call("POST", "/traces/query", Some(&query("spans")));
             let spans = answer.and_then(|answer| span_ids(&answer, &id));
@@ -107,18 +107,18 @@ pub fn whole(subject: &Subject<'_>, findings: &mut Findings) -> Result<()> {
 /// Follows the cursor to the last page. More pages than the expected ids can fill mean that the cursor does not advance.
 fn all_pages(
     client: &Client,
-    question: &Question,
+    search_query: &SearchQuery,
     expected: usize,
     took: &mut Vec<Duration>,
 ) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     let mut cursor: Option<String> = None;
-    for _ in 0..=expected / question.limit + 1 {
+    for _ in 0..=expected / search_query.limit + 1 {
         let mut query = json!({
-            "from": rfc_3339(question.from),
-            "to": rfc_3339(question.to),
-            "filter": filter(question),
-            "limit": question.limit,
+            "from": rfc_3339(search_query.from),
+            "to": rfc_3339(search_query.to),
+            "filter": filter(search_query),
+            "limit": search_query.limit,
             "view": "ids",
         });
         if let (Some(cursor), Some(query)) = (&cursor, query.as_object_mut()) {

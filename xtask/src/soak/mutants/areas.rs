@@ -127,7 +127,7 @@ const AUTHORISATION: &[Part] = &[
             Tests {
                 packages: &[PROGRAM],
                 targets: &["--test=api"],
-                filter: "test(/^(access|audit|cross_site|document|narrowed_keys)::/)",
+                filter: "test(/^(access|audit|cross_site|document|scoped_keys)::/)",
             },
             Tests {
                 packages: &[PROGRAM],

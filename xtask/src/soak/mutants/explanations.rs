@@ -44,7 +44,7 @@ pub(super) struct Outcomes {
     /// All mutants of cargo-mutants' list.
     pub(super) listed: Vec<String>,
     /// Settled mutants of this and earlier runs, with cargo-mutants' outcome.
-    pub(super) settled: Vec<(String, &'static str)>,
+    pub(super) finished: Vec<(String, &'static str)>,
     /// Survivors of this run.
     pub(super) survived: Vec<String>,
 }
@@ -54,17 +54,20 @@ impl Outcomes {
     /// that was not tested.
     pub(super) fn compared(&self, explanations: &Explanations) -> Vec<String> {
         let (listed, survived) = (counted(&self.listed), counted(&self.survived));
-        let settled = counted(self.settled.iter().map(|(mutant, _)| mutant));
+        let finished = counted(self.finished.iter().map(|(mutant, _)| mutant));
         let of = |names: &BTreeMap<String, usize>, name: &str| names.get(name).copied().unwrap_or(0);
         let mut faults = Vec::new();
         for (name, survivors) in &survived {
             if *survivors > of(&explanations.0, name) {
-                let places = self.survived.iter().filter(|mutant| without_place(mutant) == *name);
-                faults.extend(places.map(|mutant| format!("survived, and is not explained: {mutant}")));
+                let unexplained_mutants =
+                    self.survived.iter().filter(|mutant| without_position(mutant) == *name);
+                faults.extend(
+                    unexplained_mutants.map(|mutant| format!("survived, and is not explained: {mutant}")),
+                );
             }
         }
         for (name, explained) in &explanations.0 {
-            if explained + of(&settled, name) > of(&listed, name) {
+            if explained + of(&finished, name) > of(&listed, name) {
                 faults.push(format!("explained, and does not survive: {name}"));
             }
         }
@@ -74,12 +77,12 @@ impl Outcomes {
 
 impl fmt::Display for Outcomes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |kind| self.settled.iter().filter(|(_, settled)| *settled == kind).count();
-        let (survived, settled) = (self.survived.len(), self.settled.len());
+        let of = |kind| self.finished.iter().filter(|(_, finished)| *finished == kind).count();
+        let (survived, finished) = (self.survived.len(), self.finished.len());
         write!(
             out,
             "{} of {} mutants tried; {} caught, {} took too long, {} unviable, {survived} survived",
-            settled + survived,
+            finished + survived,
             self.listed.len(),
             of("caught"),
             of("timeout"),
@@ -91,13 +94,13 @@ impl fmt::Display for Outcomes {
 fn counted<'a>(mutants: impl IntoIterator<Item = &'a String>) -> BTreeMap<String, usize> {
     let mut counted = BTreeMap::new();
     for mutant in mutants {
-        *counted.entry(without_place(mutant)).or_insert(0) += 1;
+        *counted.entry(without_position(mutant)).or_insert(0) += 1;
     }
     counted
 }
 
 /// Removes line and column from `file:line:column: what`, so that changes above a mutant do not change its name.
-fn without_place(mutant: &str) -> String {
+fn without_position(mutant: &str) -> String {
     let mut parts = mutant.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(file), Some(_), Some(_), Some(what)) => format!("{file}:{what}"),
@@ -115,8 +118,8 @@ mod tests {
     fn faults(caught: &[&str], survived: &[&str], untried: &[&str]) -> Vec<String> {
         let owned = |mutants: &[&str]| mutants.iter().map(|mutant| (*mutant).to_owned()).collect::<Vec<_>>();
         let listed = owned(&[caught, survived, untried].concat());
-        let settled = owned(caught).into_iter().map(|mutant| (mutant, "caught")).collect();
-        let outcomes = Outcomes { listed, settled, survived: owned(survived) };
+        let finished = owned(caught).into_iter().map(|mutant| (mutant, "caught")).collect();
+        let outcomes = Outcomes { listed, finished, survived: owned(survived) };
         outcomes.compared(&Explanations::parse(EXPLAINED).unwrap())
     }
 

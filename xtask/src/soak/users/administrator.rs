@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::caller::{Answer, Ask, Caller};
+use super::caller::{Answer, Caller, RequestSpec};
+use super::expected_access::{Credential, REVOKED, UserState};
 use super::policies::{self, Attributes, Policy};
-use super::rights::{Credential, ENDED, Grant};
-use super::user::{Page, compare, traces_of};
+use super::user::{SearchParameters, check_page, traces_in_page};
 use crate::stack::api::rfc_3339;
 
 /// Time limit for retrying a change without acknowledgement.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Maximum time that a user stays disabled.
-const DISABLED: Duration = Duration::from_secs(15);
+const MAX_DISABLED_TIME: Duration = Duration::from_secs(15);
 
 pub struct Administrator<'a> {
     pub caller: Caller<'a>,
@@ -38,23 +38,23 @@ pub fn role_name(role: usize) -> String {
 
 impl Administrator<'_> {
     /// Runs until the soak ends.
-    pub fn go_on(mut self) {
+    pub fn run_until_end(mut self) {
         while !self.caller.shared.is_over() {
-            let overdue = self.disabled.iter().position(|(_, since)| since.elapsed() > DISABLED);
+            let overdue = self.disabled.iter().position(|(_, since)| since.elapsed() > MAX_DISABLED_TIME);
             match overdue {
-                Some(place) => {
-                    let (user, _) = self.disabled.swap_remove(place);
+                Some(index) => {
+                    let (user, _) = self.disabled.swap_remove(index);
                     self.enable(user);
                 }
                 None => self.act(),
             }
-            let pause = 500 + self.caller.chance.below(2_500) as u64;
+            let pause = 500 + self.caller.random.below(2_500) as u64;
             self.caller.shared.sleep(Duration::from_millis(pause));
         }
     }
 
     fn act(&mut self) {
-        match self.caller.chance.below(100) {
+        match self.caller.random.below(100) {
             0..20 => self.change_roles_of_user(),
             20..35 => self.change_attributes(),
             35..55 => self.change_role(),
@@ -69,7 +69,7 @@ impl Administrator<'_> {
     }
 
     fn user(&mut self) -> Option<(usize, String)> {
-        let user = self.caller.chance.one_of(&self.users).copied()?;
+        let user = self.caller.random.one_of(&self.users).copied()?;
         Some((user, self.caller.shared.usernames.get(user)?.clone()))
     }
 
@@ -84,15 +84,15 @@ impl Administrator<'_> {
     ) -> Option<Answer> {
         let session = Arc::clone(&self.session);
         let credential = Some(&*session);
-        self.send(&Ask { kind, action, again: false, method, path, body, credential, user })
+        self.send(&RequestSpec { kind, action, again: false, method, path, body, credential, user })
     }
 
     /// Sends a request. Any response except unavailability must be a success.
-    fn send(&mut self, ask: &Ask<'_>) -> Option<Answer> {
+    fn send(&mut self, ask: &RequestSpec<'_>) -> Option<Answer> {
         let answer = self.caller.ask(ask)?;
         let done = (200..300).contains(&answer.status);
         self.caller.shared.check(done, || {
-            let Ask { kind, method, path, .. } = ask;
+            let RequestSpec { kind, method, path, .. } = ask;
             format!("{kind} ({method} {path}): {} for an administrator: {}", answer.status, answer.body)
         });
         done.then_some(answer)
@@ -109,7 +109,7 @@ impl Administrator<'_> {
     ) -> bool {
         let begun = Instant::now();
         let session = Arc::clone(&self.session);
-        let mut ask = Ask {
+        let mut ask = RequestSpec {
             kind,
             action: Some(action),
             again: false,
@@ -133,32 +133,45 @@ impl Administrator<'_> {
         }
     }
 
-    fn change_user(&mut self, kind: &'static str, user: usize, name: &str, body: &Value, grant: Grant) {
-        let rights = &self.caller.shared.rights;
-        let before = rights.now(user);
-        rights.user_sent(user, grant.clone());
+    fn change_user(
+        &mut self,
+        kind: &'static str,
+        user: usize,
+        name: &str,
+        body: &Value,
+        user_state: UserState,
+    ) {
+        let expected_access = &self.caller.shared.expected_access;
+        let before = expected_access.now(user);
+        expected_access.user_change_sent(user, user_state.clone());
         if self.change(kind, "user.update", "PATCH", &format!("/users/{name}"), Some(body)) {
-            rights.user_settled(user, grant);
-            self.probe(user, before.upper);
+            expected_access.user_change_acknowledged(user, user_state);
+            self.check_access_is_revoked(user, before.upper);
         }
     }
 
     /// Fetches, at every replica, a trace that this user could see before and no longer can.
-    fn probe(&mut self, user: usize, before: policies::Mask) {
+    fn check_access_is_revoked(&mut self, user: usize, before: policies::Mask) {
         let shared = self.caller.shared;
-        let now = shared.rights.now(user);
-        let closed = {
-            let facts = shared.written.facts();
-            let first = self.caller.chance.below(facts.sample);
-            let mut later = (first..facts.sample).chain(0..first).filter_map(|place| facts.at(place));
+        let now = shared.expected_access.now(user);
+        let revoked_trace = {
+            let expected_traces = shared.written.expected_traces();
+            let first = self.caller.random.below(expected_traces.sample);
+            let mut later =
+                (first..expected_traces.sample).chain(0..first).filter_map(|index| expected_traces.at(index));
             later
-                .find(|fact| fact.satisfied & before != 0 && !now.may_show(fact.satisfied, None))
-                .map(|fact| (fact.id.clone(), fact.satisfied))
+                .find(|expected_trace| {
+                    expected_trace.satisfied & before != 0 && !now.may_show(expected_trace.satisfied, None)
+                })
+                .map(|expected_trace| (expected_trace.id.clone(), expected_trace.satisfied))
         };
-        let (Some((id, satisfied)), Some(key)) = (closed, shared.rights.live_key(user)) else { return };
+        let (Some((id, satisfied)), Some(key)) = (revoked_trace, shared.expected_access.valid_key(user))
+        else {
+            return;
+        };
         let path = format!("/traces/{id}");
-        for place in 0..shared.places.len() {
-            let ask = Ask {
+        for index in 0..shared.replica_states.len() {
+            let ask = RequestSpec {
                 kind: "closed trace",
                 action: Some("traces.get"),
                 again: false,
@@ -168,7 +181,7 @@ impl Administrator<'_> {
                 credential: Some(&key),
                 user: Some(user),
             };
-            let Ok(Some(answer)) = self.caller.ask_at(&ask, place) else { continue };
+            let Ok(Some(answer)) = self.caller.ask_replica(&ask, index) else { continue };
             let range = answer.range;
             shared.check(answer.status != 200 || range.may_show(satisfied, key.restriction), || {
                 format!("{id} was shown after the change that closed it was acknowledged ({range:?})")
@@ -179,54 +192,57 @@ impl Administrator<'_> {
 
     fn change_roles_of_user(&mut self) {
         let Some((user, name)) = self.user() else { return };
-        let Some(mut grant) = self.caller.shared.rights.grant(user) else { return };
-        let count = self.caller.chance.below(4);
-        grant.roles = self.caller.chance.some(count, self.all_roles);
-        let roles: Vec<String> = grant.roles.iter().map(|role| role_name(*role)).collect();
-        self.change_user("roles of a user", user, &name, &json!({ "roles": roles }), grant);
+        let Some(mut user_state) = self.caller.shared.expected_access.user_state(user) else { return };
+        let count = self.caller.random.below(4);
+        user_state.roles = self.caller.random.some(count, self.all_roles);
+        let roles: Vec<String> = user_state.roles.iter().map(|role| role_name(*role)).collect();
+        self.change_user("roles of a user", user, &name, &json!({ "roles": roles }), user_state);
     }
 
     fn change_attributes(&mut self) {
         let Some((user, name)) = self.user() else { return };
-        let Some(mut grant) = self.caller.shared.rights.grant(user) else { return };
-        grant.attributes = Attributes::any(&mut self.caller.chance);
-        let body = json!({"attributes": grant.attributes.wire()});
-        self.change_user("attributes of a user", user, &name, &body, grant);
+        let Some(mut user_state) = self.caller.shared.expected_access.user_state(user) else { return };
+        user_state.attributes = Attributes::any(&mut self.caller.random);
+        let body = json!({"attributes": user_state.attributes.wire()});
+        self.change_user("attributes of a user", user, &name, &body, user_state);
     }
 
     fn change_role(&mut self) {
-        let Some(role) = self.caller.chance.one_of(&self.roles).copied() else { return };
-        let count = 1 + self.caller.chance.below(2);
-        let contents: Vec<Policy> = (0..count).map(|_| Policy::any(&mut self.caller.chance)).collect();
-        let rights = &self.caller.shared.rights;
+        let Some(role) = self.caller.random.one_of(&self.roles).copied() else { return };
+        let count = 1 + self.caller.random.below(2);
+        let contents: Vec<Policy> = (0..count).map(|_| Policy::any(&mut self.caller.random)).collect();
+        let expected_access = &self.caller.shared.expected_access;
         // A user who may lose access through the change.
-        let user = self.caller.chance.below(self.caller.shared.usernames.len());
-        let before = rights.now(user);
-        rights.role_sent(role, contents.clone());
+        let user = self.caller.random.below(self.caller.shared.usernames.len());
+        let before = expected_access.now(user);
+        expected_access.role_change_sent(role, contents.clone());
         let path = format!("/roles/{}", role_name(role));
         if self.change("policies of a role", "role.put", "PUT", &path, Some(&policies::wire(&contents))) {
-            rights.role_settled(role, contents);
-            self.probe(user, before.upper);
+            expected_access.role_change_acknowledged(role, contents);
+            self.check_access_is_revoked(user, before.upper);
         }
     }
 
     fn disable(&mut self) {
         let Some((user, name)) = self.user() else { return };
-        let rights = &self.caller.shared.rights;
-        let Some(mut grant) = rights.grant(user).filter(|grant| grant.enabled) else { return };
-        grant.enabled = false;
+        let expected_access = &self.caller.shared.expected_access;
+        let Some(mut user_state) = expected_access.user_state(user).filter(|user_state| user_state.enabled)
+        else {
+            return;
+        };
+        user_state.enabled = false;
         // This check does not cover whether credentials work again when their user is enabled.
-        rights.ending(user, |_| true);
-        self.change_user("user disabled", user, &name, &json!({"disabled": true}), grant);
-        rights.ended(user);
+        expected_access.revocation_sent(user, |_| true);
+        self.change_user("user disabled", user, &name, &json!({"disabled": true}), user_state);
+        expected_access.revocation_finished(user);
         self.disabled.push((user, Instant::now()));
     }
 
     fn enable(&mut self, user: usize) {
         let Some(name) = self.caller.shared.usernames.get(user).cloned() else { return };
-        let Some(mut grant) = self.caller.shared.rights.grant(user) else { return };
-        grant.enabled = true;
-        self.change_user("user enabled", user, &name, &json!({"disabled": false}), grant);
+        let Some(mut user_state) = self.caller.shared.expected_access.user_state(user) else { return };
+        user_state.enabled = true;
+        self.change_user("user enabled", user, &name, &json!({"disabled": false}), user_state);
     }
 
     fn end_sessions(&mut self) {
@@ -249,17 +265,17 @@ impl Administrator<'_> {
         path: &str,
         which: fn(&Credential) -> bool,
     ) {
-        let rights = &self.caller.shared.rights;
-        let chosen = rights.ending(user, which);
+        let expected_access = &self.caller.shared.expected_access;
+        let chosen = expected_access.revocation_sent(user, which);
         let done = self.change(kind, action, "DELETE", path, None);
         if done {
-            chosen.iter().for_each(|credential| credential.set(ENDED));
+            chosen.iter().for_each(|credential| credential.set(REVOKED));
         }
-        rights.ended(user);
+        expected_access.revocation_finished(user);
         let shown = json!({"view": "ids", "limit": 1});
         for credential in chosen.iter().rev().take(1).filter(|_| done) {
-            for place in 0..self.caller.shared.places.len() {
-                let ask = Ask {
+            for index in 0..self.caller.shared.replica_states.len() {
+                let ask = RequestSpec {
                     kind: "ended credential",
                     action: Some("traces.query"),
                     again: false,
@@ -269,8 +285,8 @@ impl Administrator<'_> {
                     credential: Some(credential),
                     user: Some(user),
                 };
-                // `ask_at` has already checked the response.
-                let _ = self.caller.ask_at(&ask, place);
+                // `ask_replica` has already checked the response.
+                let _ = self.caller.ask_replica(&ask, index);
             }
         }
     }
@@ -278,8 +294,8 @@ impl Administrator<'_> {
     fn window(&mut self, seconds: u64) -> (u64, u64) {
         const SECOND: u64 = 1_000_000_000;
         let (from, to) = self.caller.shared.written.window;
-        let room = ((to - from) / SECOND).saturating_sub(seconds) as usize;
-        let from = from + self.caller.chance.below(room) as u64 * SECOND;
+        let range_seconds = ((to - from) / SECOND).saturating_sub(seconds) as usize;
+        let from = from + self.caller.random.below(range_seconds) as u64 * SECOND;
         (from, from + seconds * SECOND)
     }
 
@@ -294,16 +310,16 @@ impl Administrator<'_> {
         let query =
             json!({"from": rfc_3339(window.0), "to": rfc_3339(window.1), "view": "ids", "limit": 200});
         // The preview of a disabled user grants no access, but a response is not an error.
-        let enabled = self.caller.shared.rights.now(user).surely_enabled;
+        let enabled = self.caller.shared.expected_access.now(user).surely_enabled;
         let kind = "search in a preview";
         if enabled
             && let Some(answer) =
                 self.ask(kind, Some("traces.query"), "POST", "/traces/query", Some(&query), Some(user))
         {
             let last = answer.body.get("next_cursor").is_none_or(Value::is_null);
-            let page = Page { window: Some(window), service: None, restriction: None };
-            let found = traces_of(&answer.body, "ids");
-            compare(&self.caller, &page, &answer, answer.range, found, last);
+            let page = SearchParameters { window: Some(window), service: None, restriction: None };
+            let found = traces_in_page(&answer.body, "ids");
+            check_page(&self.caller, &page, &answer, answer.range, found, last);
             self.caller.shared.checked(kind);
         }
         self.change("preview ended", "preview.end", "DELETE", "/me/preview", None);
@@ -311,9 +327,9 @@ impl Administrator<'_> {
 
     /// Previews a role change, which changes nothing.
     fn preview_role(&mut self) {
-        let role = role_name(self.caller.chance.below(self.all_roles));
+        let role = role_name(self.caller.random.below(self.all_roles));
         let policy =
-            json!({"title": "Would be", "expression": Policy::any(&mut self.caller.chance).expression()});
+            json!({"title": "Would be", "expression": Policy::any(&mut self.caller.random).expression()});
         let window = self.window(3_600);
         let body = json!({"role": role, "policies": [policy], "from": rfc_3339(window.0), "to": rfc_3339(window.1), "seconds": 30});
         let kind = "preview of a role";
@@ -326,12 +342,16 @@ impl Administrator<'_> {
     fn explain(&mut self) {
         let Some((user, name)) = self.user() else { return };
         let shared = self.caller.shared;
-        if !shared.rights.now(user).surely_enabled {
+        if !shared.expected_access.now(user).surely_enabled {
             return;
         }
-        let place = self.caller.chance.below(shared.written.facts().sample);
-        let fact = shared.written.facts().at(place).map(|fact| (fact.id.clone(), fact.satisfied));
-        let Some((id, satisfied)) = fact else { return };
+        let index = self.caller.random.below(shared.written.expected_traces().sample);
+        let expected_trace = shared
+            .written
+            .expected_traces()
+            .at(index)
+            .map(|expected_trace| (expected_trace.id.clone(), expected_trace.satisfied));
+        let Some((id, satisfied)) = expected_trace else { return };
         let path = format!("/traces/{id}/explain?user={name}");
         let kind = "explanation for another";
         let Some(answer) = self.ask(kind, Some("traces.explain"), "GET", &path, None, Some(user)) else {

@@ -7,15 +7,15 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Request;
 
-use super::chance::Chance;
-use super::rights::{Credential, ENDED, LIVE, Range};
-use super::shared::{Shared, lock};
+use super::expected_access::{Credential, REVOKED, Range, VALID};
+use super::random::Random;
+use super::shared::{SharedState, lock};
 
 /// Time-out, which exceeds every time limit of the service.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A request.
-pub struct Ask<'a> {
+pub struct RequestSpec<'a> {
     /// Kind of request in the statistics.
     pub kind: &'static str,
     /// Action of its audit record, if it leaves one.
@@ -45,31 +45,32 @@ pub struct Answer {
 
 /// A client.
 pub struct Caller<'a> {
-    pub shared: &'a Shared,
-    pub chance: Chance,
+    pub shared: &'a SharedState,
+    pub random: Random,
     /// HTTP agent of each replica, with the generation of the replica's process.
     agents: Vec<(u64, Agent)>,
 }
 
 /// Outcome of sending a request.
-enum Sent {
-    Whole { status: u16, text: String, cookie: Option<String>, request: String },
+enum SendOutcome {
+    Complete { status: u16, text: String, cookie: Option<String>, request: String },
     NotConnected,
-    CutOff(String),
+    Interrupted(String),
 }
 
 impl<'a> Caller<'a> {
-    pub fn new(shared: &'a Shared, stream: u64) -> Self {
-        let agents = shared.places.iter().map(|_| (0, agent())).collect();
-        Self { shared, chance: Chance::new(shared.seed, stream), agents }
+    pub fn new(shared: &'a SharedState, stream: u64) -> Self {
+        let agents = shared.replica_states.iter().map(|_| (0, agent())).collect();
+        Self { shared, random: Random::new(shared.seed, stream), agents }
     }
 
     /// Sends a request to a replica that is up.
-    pub fn ask(&mut self, ask: &Ask<'_>) -> Option<Answer> {
+    pub fn ask(&mut self, ask: &RequestSpec<'_>) -> Option<Answer> {
         loop {
-            let up: Vec<usize> = (0..self.agents.len()).filter(|place| self.place_is_up(*place)).collect();
-            let place = self.chance.one_of(&up).copied().unwrap_or_default();
-            match self.ask_at(ask, place) {
+            let up: Vec<usize> =
+                (0..self.agents.len()).filter(|replica| self.replica_is_up(*replica)).collect();
+            let replica = self.random.one_of(&up).copied().unwrap_or_default();
+            match self.ask_replica(ask, replica) {
                 Ok(answer) => return answer,
                 // The request was not sent, so that another replica is tried, as a load balancer does.
                 Err(NotConnected) if self.shared.is_over() => return None,
@@ -78,43 +79,48 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn place_is_up(&self, place: usize) -> bool {
-        self.shared.places.get(place).is_some_and(|place| place.up.load(Ordering::SeqCst))
+    fn replica_is_up(&self, replica: usize) -> bool {
+        self.shared.replica_states.get(replica).is_some_and(|replica| replica.up.load(Ordering::SeqCst))
     }
 
     /// Sends a request to this replica. Returns `None` if the response is incomplete or reports unavailability; both are counted
     /// and checked here.
-    pub fn ask_at(&mut self, ask: &Ask<'_>, place: usize) -> Result<Option<Answer>, NotConnected> {
+    pub fn ask_replica(
+        &mut self,
+        ask: &RequestSpec<'_>,
+        replica: usize,
+    ) -> Result<Option<Answer>, NotConnected> {
         let shared = self.shared;
-        let life_before = ask.credential.map(Credential::life);
-        let ticket = ask.user.map(|user| shared.rights.begin(user));
+        let validity_before = ask.credential.map(Credential::validity);
+        let ticket = ask.user.map(|user| shared.expected_access.begin(user));
         let begun = Instant::now();
-        let sent = self.send(ask, place);
+        let sent = self.send(ask, replica);
         let time = begun.elapsed();
-        let range = ticket.and_then(|ticket| shared.rights.end(ticket)).unwrap_or(Range {
+        let range = ticket.and_then(|ticket| shared.expected_access.end(ticket)).unwrap_or(Range {
             upper: 0,
             lower: 0,
             maybe_enabled: true,
             surely_enabled: true,
         });
-        let disturbed = shared.disturbed_since(begun);
+        let during_fault = shared.fault_since(begun);
         let what = || format!("{} ({} {})", ask.kind, ask.method, ask.path);
         let (status, text, cookie, request) = match sent {
-            Sent::NotConnected => {
-                shared
-                    .check(disturbed, || format!("{}: no connection, although no program was down", what()));
+            SendOutcome::NotConnected => {
+                shared.check(during_fault, || {
+                    format!("{}: no connection, although no program was down", what())
+                });
                 return Err(NotConnected);
             }
-            Sent::CutOff(why) => {
-                shared.check(disturbed, || {
+            SendOutcome::Interrupted(why) => {
+                shared.check(during_fault, || {
                     format!("{}: connection lost, although no program was down: {why}", what())
                 });
                 shared.cut_off(ask.kind, ask.action);
                 return Ok(None);
             }
-            Sent::Whole { status, text, cookie, request } => (status, text, cookie, request),
+            SendOutcome::Complete { status, text, cookie, request } => (status, text, cookie, request),
         };
-        shared.took(ask.kind, time, disturbed);
+        shared.record_response_time(ask.kind, time, during_fault);
         let body = if text.is_empty() { Ok(Value::Null) } else { serde_json::from_str(&text) };
         let Ok(body) = body else {
             shared.wrong(format!("{}: {status} with a body that is not JSON", what()));
@@ -123,21 +129,21 @@ impl<'a> Caller<'a> {
         let answer = Answer { status, body, cookie, begun, range, request };
         match status {
             200..=299 | 404 => {
-                shared.check(life_before != Some(ENDED), || {
+                shared.check(validity_before != Some(REVOKED), || {
                     format!("{}: {status} with a credential whose revocation was acknowledged", what())
                 });
                 shared.check(range.maybe_enabled, || format!("{}: {status} for a disabled user", what()));
-                self.must_be_recorded(&answer, ask);
+                self.require_record(&answer, ask);
                 Ok(Some(answer))
             }
             401 => {
-                let alive = ask.credential.is_some_and(|credential| credential.life() == LIVE);
-                shared.check(!(alive && range.surely_enabled), || {
+                let is_valid = ask.credential.is_some_and(|credential| credential.validity() == VALID);
+                shared.check(!(is_valid && range.surely_enabled), || {
                     format!("{}: 401 with a credential that was not revoked: {}", what(), answer.body)
                 });
                 // If the credential was revoked while the request ran, the request may have a `denied` record.
-                if life_before.is_some_and(|life| life != ENDED) {
-                    lock(&shared.recorded).denied.insert(answer.request.clone());
+                if validity_before.is_some_and(|validity| validity != REVOKED) {
+                    lock(&shared.expected_records).denied.insert(answer.request.clone());
                 }
                 Ok(Some(answer))
             }
@@ -145,16 +151,16 @@ impl<'a> Caller<'a> {
                 // Concurrent sign-ins are limited, and a preview has a time limit that the client sets.
                 let bounded =
                     matches!((ask.kind, status), ("sign-in", 429 | 503) | ("preview of a role", 504));
-                shared.check(disturbed || bounded, || {
+                shared.check(during_fault || bounded, || {
                     format!("{}: {status}, although no program was down: {}", what(), answer.body)
                 });
                 shared.refused(ask.kind);
-                lock(&shared.recorded).may.insert(answer.request);
+                lock(&shared.expected_records).permitted.insert(answer.request);
                 Ok(None)
             }
             _ => {
                 shared.wrong(format!("{}: {status}: {}", what(), answer.body));
-                lock(&shared.recorded).may.insert(answer.request);
+                lock(&shared.expected_records).permitted.insert(answer.request);
                 Ok(None)
             }
         }
@@ -162,7 +168,7 @@ impl<'a> Caller<'a> {
 
     /// Records the audit record that a response must have. Other tool failures mean that a component was unavailable, and an
     /// absent object may or may not leave a record.
-    fn must_be_recorded(&self, answer: &Answer, ask: &Ask<'_>) {
+    fn require_record(&self, answer: &Answer, ask: &RequestSpec<'_>) {
         let Some(action) = ask.action else { return };
         let outcome = match (answer.status, tool_failure(&answer.body)) {
             (404, _) if action.starts_with("traces.") => Some("not_found"),
@@ -171,23 +177,25 @@ impl<'a> Caller<'a> {
             (_, Some(_)) => None,
             (_, None) => Some("success").filter(|_| !ask.again),
         };
-        let mut recorded = lock(&self.shared.recorded);
+        let mut expected_records = lock(&self.shared.expected_records);
         match outcome {
-            Some(outcome) => recorded.must.push((answer.request.clone(), action, outcome)),
+            Some(outcome) => expected_records.required.push((answer.request.clone(), action, outcome)),
             None => {
-                recorded.may.insert(answer.request.clone());
+                expected_records.permitted.insert(answer.request.clone());
             }
         }
     }
 
     /// Records the audit record of a denied sign-in.
-    pub fn must_be_denied(&self, answer: &Answer) {
-        lock(&self.shared.recorded).must.push((answer.request.clone(), "login", "denied"));
+    pub fn require_denial_record(&self, answer: &Answer) {
+        lock(&self.shared.expected_records).required.push((answer.request.clone(), "login", "denied"));
     }
 
-    fn send(&mut self, ask: &Ask<'_>, place: usize) -> Sent {
-        let Some(at) = self.shared.places.get(place) else { return Sent::NotConnected };
-        let Some((generation, agent)) = self.agents.get_mut(place) else { return Sent::NotConnected };
+    fn send(&mut self, ask: &RequestSpec<'_>, replica: usize) -> SendOutcome {
+        let Some(at) = self.shared.replica_states.get(replica) else { return SendOutcome::NotConnected };
+        let Some((generation, agent)) = self.agents.get_mut(replica) else {
+            return SendOutcome::NotConnected;
+        };
         let current = at.generation.load(Ordering::SeqCst);
         if *generation != current {
             (*generation, *agent) = (current, self::agent());
@@ -208,19 +216,19 @@ impl<'a> Caller<'a> {
         };
         let mut response = match response {
             Ok(response) => response,
-            Err(ureq::Error::ConnectionFailed) => return Sent::NotConnected,
+            Err(ureq::Error::ConnectionFailed) => return SendOutcome::NotConnected,
             Err(ureq::Error::Io(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                return Sent::NotConnected;
+                return SendOutcome::NotConnected;
             }
-            Err(error) => return Sent::CutOff(error.to_string()),
+            Err(error) => return SendOutcome::Interrupted(error.to_string()),
         };
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let request = header("x-request-id").unwrap_or_default().to_owned();
         let cookie = header("set-cookie").and_then(|cookie| cookie.split(';').next()).map(str::to_owned);
         let status = response.status().as_u16();
         match response.body_mut().with_config().limit(256 << 20).read_to_string() {
-            Ok(text) => Sent::Whole { status, text, cookie, request },
-            Err(error) => Sent::CutOff(error.to_string()),
+            Ok(text) => SendOutcome::Complete { status, text, cookie, request },
+            Err(error) => SendOutcome::Interrupted(error.to_string()),
         }
     }
 }

@@ -4,17 +4,17 @@
 
 mod administrator;
 mod caller;
-mod chance;
-mod disturbances;
+mod expected_access;
+mod fault_injection;
 mod policies;
+mod random;
 mod records;
 mod report;
-mod rights;
+mod resource_monitor;
 mod set_up;
 mod shared;
 mod spans;
 mod user;
-mod watch;
 
 use std::path::PathBuf;
 use std::thread;
@@ -26,10 +26,10 @@ use tracewarden_testkit::postgres::Database;
 
 use crate::stack::{self, interrupt};
 use crate::{engine, process, web, workspace};
-use disturbances::Machines;
-use set_up::Ready;
-use shared::{Shared, lock};
-use watch::Watch;
+use fault_injection::SoakProcesses;
+use resource_monitor::ResourceMonitor;
+use set_up::SoakSetup;
+use shared::{SharedState, lock};
 
 /// Options of the soak.
 #[derive(clap::Args)]
@@ -92,60 +92,60 @@ pub fn run(options: &Options, debug: bool) -> Result<()> {
     let directory = tempfile::Builder::new().prefix("tracewarden-soak-").tempdir()?;
     let engine = engine::ensure()?;
     let begun = Instant::now();
-    let mut ready = set_up::set_up(&binaries, &engine, directory.path(), options.users, seed)?;
-    ready.shared.pause = options.pause;
+    let mut setup = set_up::set_up(&binaries, &engine, directory.path(), options.users, seed)?;
+    setup.shared.pause = options.pause;
     println!("set up in {:.0} s", begun.elapsed().as_secs_f64());
-    let outcome = soak(ready, Duration::from_secs(options.minutes * 60));
+    let outcome = soak(setup, Duration::from_secs(options.minutes * 60));
     if outcome.is_err() {
         println!("the logs are kept in {}", directory.keep().display());
     }
     outcome
 }
 
-fn soak(ready: Ready, length: Duration) -> Result<()> {
-    let Ready { shared, mut machines, database, users, administrators } = ready;
+fn soak(setup: SoakSetup, length: Duration) -> Result<()> {
+    let SoakSetup { shared, mut processes, database, users, administrators } = setup;
     let shared = &shared;
-    let otlp = machines.store.otlp.clone();
+    let otlp = processes.store.otlp.clone();
     let first = records::head(&database)?;
-    let (mut watch, mut heads) = (Watch::default(), vec![first.clone()]);
+    let (mut resource_monitor, mut heads) = (ResourceMonitor::default(), vec![first.clone()]);
     let begun = Instant::now();
     thread::scope(|scope| -> Result<()> {
         let mut threads = Vec::new();
-        threads.push(scope.spawn(move || spans::go_on(shared, &otlp)));
+        threads.push(scope.spawn(move || spans::run_until_end(shared, &otlp)));
         for user in users {
             let user = user.with(shared);
-            threads.push(scope.spawn(move || user.go_on()));
+            threads.push(scope.spawn(move || user.run_until_end()));
         }
         for administrator in administrators {
             let administrator = administrator.with(shared);
-            threads.push(scope.spawn(move || administrator.go_on()));
+            threads.push(scope.spawn(move || administrator.run_until_end()));
         }
-        let machines = &mut machines;
-        let disturbing = scope.spawn(move || {
-            let outcome = machines.disturb(shared, length);
+        let processes = &mut processes;
+        let fault_injector = scope.spawn(move || {
+            let outcome = processes.inject_fault(shared, length);
             // If a program does not come back, the users stop.
             outcome.inspect_err(|_| shared.finish())
         });
-        look_on(shared, &database, begun, length, &mut watch, &mut heads);
+        print_progress(shared, &database, begun, length, &mut resource_monitor, &mut heads);
         shared.finish();
         for thread in threads {
             if thread.join().is_err() {
                 shared.wrong("a thread of the soak panicked".to_owned());
             }
         }
-        disturbing.join().map_err(|_| anyhow!("the thread that restarts programs panicked"))?
+        fault_injector.join().map_err(|_| anyhow!("the thread that restarts programs panicked"))?
     })?;
-    let lasted = begun.elapsed();
-    finish(shared, &mut machines, &database, &heads, &watch, lasted)
+    let duration = begun.elapsed();
+    finish(shared, &mut processes, &database, &heads, &resource_monitor, duration)
 }
 
 /// Prints a line per minute until the soak is over, and records the head of the audit log each time.
-fn look_on(
-    shared: &Shared,
+fn print_progress(
+    shared: &SharedState,
     database: &Database,
     begun: Instant,
     length: Duration,
-    watch: &mut Watch,
+    resource_monitor: &mut ResourceMonitor,
     heads: &mut Vec<String>,
 ) {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -158,7 +158,7 @@ fn look_on(
         }
         let (mut answered, mut checked, mut refused, mut cut_off) = (0, 0, 0, 0);
         for kind in lock(&shared.kinds).values() {
-            answered += (kind.calm.len() + kind.disturbed.len()) as u64;
+            answered += (kind.without_fault.len() + kind.during_fault.len()) as u64;
             checked += kind.checked;
             refused += kind.refused;
             cut_off += kind.cut_off;
@@ -169,9 +169,9 @@ fn look_on(
             report::grouped(answered),
             (answered - before) / 60,
             report::grouped(checked),
-            report::grouped(shared.written.facts().len() as u64),
-            watch.look(shared, begun),
-            shared.wrongs()
+            report::grouped(shared.written.expected_traces().len() as u64),
+            resource_monitor.sample_replicas(shared, begun),
+            shared.error_count()
         );
         before = answered;
     }
@@ -179,32 +179,32 @@ fn look_on(
 
 /// Performs the checks that require that all users have finished.
 fn finish(
-    shared: &Shared,
-    machines: &mut Machines,
+    shared: &SharedState,
+    processes: &mut SoakProcesses,
     database: &Database,
     heads: &[String],
-    watch: &Watch,
-    lasted: Duration,
+    resource_monitor: &ResourceMonitor,
+    duration: Duration,
 ) -> Result<()> {
-    let left = Instant::now();
-    let mut running = running_statements(machines)?;
-    while running > 0 && left.elapsed() < Duration::from_secs(10) {
+    let deadline_start = Instant::now();
+    let mut running = running_statements(processes)?;
+    while running > 0 && deadline_start.elapsed() < Duration::from_secs(10) {
         thread::sleep(Duration::from_millis(100));
-        running = running_statements(machines)?;
+        running = running_statements(processes)?;
     }
     shared.check(running == 0, || {
         format!("{running} statements still run in ClickHouse 10 seconds after all users have finished")
     });
-    let program = machines.replicas.first().context("no replica")?.command();
+    let program = processes.replicas.first().context("no replica")?.command();
     let verified = match records::verify(program, heads) {
-        Ok(said) => said.lines().next().unwrap_or_default().to_owned(),
+        Ok(output_text) => output_text.lines().next().unwrap_or_default().to_owned(),
         Err(error) => {
             shared.wrong(format!("{error:#}"));
             "not verified".to_owned()
         }
     };
     let first = heads.first().map(String::as_str).unwrap_or_default();
-    let (counts, wrong) = records::compare(database, first, &lock(&shared.recorded))?;
+    let (counts, wrong) = records::compare(database, first, &lock(&shared.expected_records))?;
     wrong.into_iter().for_each(|what| shared.wrong(what));
     println!("\n{}", report::kinds(&mut lock(&shared.kinds)));
     println!("{}", report::records(&counts));
@@ -212,7 +212,7 @@ fn finish(
         lock(&shared.events).iter().map(|(what, count)| format!("{what} {count} times")).collect();
     println!("{}", events.join(", "));
     println!("audit log: {verified}, {} noted heads", heads.len());
-    match watch.compare() {
+    match resource_monitor.compare() {
         None => println!("memory: the run was too short to compare"),
         Some(comparison) => {
             let (early, late) = comparison.megabytes;
@@ -220,24 +220,24 @@ fn finish(
                 "replica 1 after 20 minutes and at the end: {early} MB and {late} MB, {:?} descriptors, {:?} threads",
                 comparison.descriptors, comparison.threads
             );
-            comparison.grown().into_iter().for_each(|what| shared.wrong(format!("replica 1: {what}")));
+            comparison.growth().into_iter().for_each(|what| shared.wrong(format!("replica 1: {what}")));
         }
     }
-    for replica in &mut machines.replicas {
+    for replica in &mut processes.replicas {
         replica.stop().unwrap_or_else(|error| shared.wrong(format!("{error:#}")));
     }
-    let wrongs = shared.wrongs();
-    let word = if wrongs == 0 { "ok    " } else { "FAILED" };
-    println!("{word}  soak users: {:.1} minutes, {wrongs} wrong", lasted.as_secs_f64() / 60.0);
-    if wrongs > 0 {
-        bail!("{wrongs} errors were found");
+    let error_count = shared.error_count();
+    let word = if error_count == 0 { "ok    " } else { "FAILED" };
+    println!("{word}  soak users: {:.1} minutes, {error_count} wrong", duration.as_secs_f64() / 60.0);
+    if error_count > 0 {
+        bail!("{error_count} errors were found");
     }
     Ok(())
 }
 
 /// Returns the number of statements running in ClickHouse, without this one.
-fn running_statements(machines: &Machines) -> Result<u64> {
-    let store = &machines.store;
+fn running_statements(processes: &SoakProcesses) -> Result<u64> {
+    let store = &processes.store;
     let credential = base64::engine::general_purpose::STANDARD.encode(format!("default:{}", store.password));
     let answer = ureq::post(&store.url)
         .header("authorization", format!("Basic {credential}"))

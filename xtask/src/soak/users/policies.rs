@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use tracewarden_testkit::shop::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace, tenant};
 
-use super::chance::Chance;
+use super::random::Random;
 
 /// A set of conditions, one bit each: those that some span of a trace satisfies, or those of a user's policies.
 pub type Mask = u64;
@@ -50,7 +50,7 @@ const FIRST_TENANT: usize = TEAMS.len();
 const FIRST_SERVICE: usize = FIRST_TENANT + TENANTS;
 const FIRST_LITERAL: usize = FIRST_SERVICE + Service::ALL.len();
 /// Number of conditions that do not depend on the user: services and [`LITERALS`].
-const ALONE: usize = Service::ALL.len() + LITERALS.len();
+const FIXED_COUNT: usize = Service::ALL.len() + LITERALS.len();
 
 /// User attributes that policies compare with.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,24 +61,24 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    pub fn any(chance: &mut Chance) -> Self {
+    pub fn any(random: &mut Random) -> Self {
         // A random subset of the tenants, sometimes none.
-        let tenants = chance.below(256) as u8 & chance.below(256) as u8;
-        Self { team: chance.below(TEAMS.len()), tenants }
+        let tenants = random.below(256) as u8 & random.below(256) as u8;
+        Self { team: random.below(TEAMS.len()), tenants }
     }
 
     pub fn wire(self) -> Value {
         let team = TEAMS.get(self.team).map(|team| team.name()).unwrap_or_default();
         let tenants: Vec<String> =
-            (0..TENANTS).filter(|place| self.tenants >> place & 1 == 1).map(tenant_at).collect();
+            (0..TENANTS).filter(|index| self.tenants >> index & 1 == 1).map(tenant_at).collect();
         json!({"team": team, "tenants": tenants})
     }
 }
 
-fn tenant_at(place: usize) -> String {
-    match RANKS.get(place) {
+fn tenant_at(index: usize) -> String {
+    match RANKS.get(index) {
         Some(rank) => tenant(*rank),
-        None => SUPPORTED_TENANTS.get(place - RANKS.len()).map(|name| (*name).to_owned()).unwrap_or_default(),
+        None => SUPPORTED_TENANTS.get(index - RANKS.len()).map(|name| (*name).to_owned()).unwrap_or_default(),
     }
 }
 
@@ -88,15 +88,15 @@ pub enum Policy {
     OwnTeam,
     OwnTenants,
     /// Index of a service or of one of [`LITERALS`].
-    Alone(usize),
+    Fixed(usize),
 }
 
 impl Policy {
-    pub fn any(chance: &mut Chance) -> Self {
-        match chance.below(6) {
+    pub fn any(random: &mut Random) -> Self {
+        match random.below(6) {
             0 => Self::OwnTeam,
             1 | 2 => Self::OwnTenants,
-            _ => Self::Alone(chance.below(ALONE)),
+            _ => Self::Fixed(random.below(FIXED_COUNT)),
         }
     }
 
@@ -104,10 +104,10 @@ impl Policy {
         match self {
             Self::OwnTeam => r#"ResourceAttributes["team"] == user.attributes.team"#.to_owned(),
             Self::OwnTenants => r#"SpanAttributes["tenant.id"] in user.attributes.tenants"#.to_owned(),
-            Self::Alone(place) => match Service::ALL.get(place) {
+            Self::Fixed(index) => match Service::ALL.get(index) {
                 Some(service) => format!("ServiceName == \"{}\"", service.name()),
                 None => {
-                    let literal = LITERALS.get(place - Service::ALL.len());
+                    let literal = LITERALS.get(index - Service::ALL.len());
                     literal.map(|(expression, _)| (*expression).to_owned()).unwrap_or_default()
                 }
             },
@@ -115,10 +115,10 @@ impl Policy {
     }
 
     /// Returns the condition that holds for all users, or an empty mask if the policy depends on the user.
-    pub fn alone(self) -> Mask {
+    pub fn fixed_mask(self) -> Mask {
         match self {
             Self::OwnTeam | Self::OwnTenants => 0,
-            Self::Alone(place) => 1 << (FIRST_SERVICE + place),
+            Self::Fixed(index) => 1 << (FIRST_SERVICE + index),
         }
     }
 
@@ -127,7 +127,7 @@ impl Policy {
         match self {
             Self::OwnTeam => 1 << attributes.team,
             Self::OwnTenants => Mask::from(attributes.tenants) << FIRST_TENANT,
-            Self::Alone(_) => self.alone(),
+            Self::Fixed(_) => self.fixed_mask(),
         }
     }
 }
@@ -137,7 +137,7 @@ pub fn wire(policies: &[Policy]) -> Value {
     let policies: Vec<Value> = policies
         .iter()
         .enumerate()
-        .map(|(place, policy)| json!({"title": format!("Policy {place}"), "expression": policy.expression()}))
+        .map(|(index, policy)| json!({"title": format!("Policy {index}"), "expression": policy.expression()}))
         .collect();
     json!({ "policies": policies })
 }
@@ -147,19 +147,19 @@ pub fn satisfied(trace: &Trace) -> Mask {
     let tenants: Vec<String> = (0..TENANTS).map(tenant_at).collect();
     let mut mask = 0;
     for span in &trace.spans {
-        let mut note = |place: usize, holds: bool| mask |= Mask::from(holds) << place;
-        for (place, team) in TEAMS.iter().enumerate() {
-            note(place, span.service.team() == *team);
+        let mut set_bit = |index: usize, holds: bool| mask |= Mask::from(holds) << index;
+        for (index, team) in TEAMS.iter().enumerate() {
+            set_bit(index, span.service.team() == *team);
         }
         let own = span.attribute("tenant.id");
-        for (place, tenant) in tenants.iter().enumerate() {
-            note(FIRST_TENANT + place, own.as_deref() == Some(tenant.as_str()));
+        for (index, tenant) in tenants.iter().enumerate() {
+            set_bit(FIRST_TENANT + index, own.as_deref() == Some(tenant.as_str()));
         }
-        for (place, service) in Service::ALL.iter().enumerate() {
-            note(FIRST_SERVICE + place, span.service == *service);
+        for (index, service) in Service::ALL.iter().enumerate() {
+            set_bit(FIRST_SERVICE + index, span.service == *service);
         }
-        for (place, (_, holds)) in LITERALS.iter().enumerate() {
-            note(FIRST_LITERAL + place, holds(trace, span));
+        for (index, (_, holds)) in LITERALS.iter().enumerate() {
+            set_bit(FIRST_LITERAL + index, holds(trace, span));
         }
     }
     mask
@@ -199,11 +199,11 @@ mod tests {
         let shop = Shop::new(SEED, 1_900_000_000_000_000_000).with_spans(60_000);
         let masks: Vec<Mask> = shop.traces().map(|trace| satisfied(&trace)).collect();
         // The last literal is `false`.
-        for place in 0..FIRST_LITERAL + LITERALS.len() - 1 {
-            let holds = masks.iter().filter(|mask| **mask >> place & 1 == 1).count();
-            assert!(holds > 0 && holds < masks.len(), "{place}: {holds} of {}", masks.len());
+        for index in 0..FIRST_LITERAL + LITERALS.len() - 1 {
+            let holds = masks.iter().filter(|mask| **mask >> index & 1 == 1).count();
+            assert!(holds > 0 && holds < masks.len(), "{index}: {holds} of {}", masks.len());
         }
-        let never = Policy::Alone(ALONE - 1);
+        let never = Policy::Fixed(FIXED_COUNT - 1);
         assert_eq!(never.expression(), "false");
         let attributes = Attributes { team: 0, tenants: 0 };
         assert!(masks.iter().all(|mask| mask & never.mask(attributes) == 0));

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 use tracewarden_testkit::postgres::Database;
 
-use super::shared::Recorded;
+use super::shared::ExpectedRecords;
 
 /// An audit record with its outcome.
 struct Record {
@@ -17,7 +17,7 @@ struct Record {
 
 /// Numbers of records of an action, by type of request.
 #[derive(Default, Clone, Copy)]
-pub struct Count {
+pub struct RecordCounts {
     pub records: u64,
     /// Records of responses that required one.
     pub answered: u64,
@@ -41,18 +41,18 @@ pub fn verify(mut program: Command, heads: &[String]) -> Result<String> {
         program.args(["--head", head]);
     }
     let output = program.output().context("cannot run `tracewarden audit verify`")?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complained = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "`tracewarden audit verify`: {said}{complained}");
-    Ok(said)
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error_text = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "`tracewarden audit verify`: {output_text}{error_text}");
+    Ok(output_text)
 }
 
 /// Compares the records after `first` with the sent requests. Returns the counts by action and the errors.
 pub fn compare(
     database: &Database,
     first: &str,
-    recorded: &Recorded,
-) -> Result<(BTreeMap<String, Count>, Vec<String>)> {
+    expected_records: &ExpectedRecords,
+) -> Result<(BTreeMap<String, RecordCounts>, Vec<String>)> {
     let sequence = first.split(':').next().unwrap_or_default();
     let statement = format!(
         "SELECT b.request_id, b.action, coalesce(c.outcome, b.outcome) FROM audit b \
@@ -65,48 +65,48 @@ pub fn compare(
         let mut next = || columns.next().unwrap_or_default();
         Record { request: next(), action: next(), outcome: next() }
     });
-    Ok(judge(records, recorded))
+    Ok(compare_records(records, expected_records))
 }
 
-fn judge(
+fn compare_records(
     records: impl Iterator<Item = Record>,
-    recorded: &Recorded,
-) -> (BTreeMap<String, Count>, Vec<String>) {
-    let (mut counts, mut wrong) = (BTreeMap::<String, Count>::new(), Vec::new());
-    let mut must: HashMap<&str, (&str, &str)> = HashMap::new();
-    for (request, action, outcome) in &recorded.must {
-        if must.insert(request, (action, outcome)).is_some() {
-            wrong.push(format!("two requests have the id {request}"));
+    expected_records: &ExpectedRecords,
+) -> (BTreeMap<String, RecordCounts>, Vec<String>) {
+    let (mut counts, mut errors) = (BTreeMap::<String, RecordCounts>::new(), Vec::new());
+    let mut required: HashMap<&str, (&str, &str)> = HashMap::new();
+    for (request, action, outcome) in &expected_records.required {
+        if required.insert(request, (action, outcome)).is_some() {
+            errors.push(format!("two requests have the id {request}"));
         }
     }
     for Record { request, action, outcome } in records {
         let count = counts.entry(action.clone()).or_default();
         count.records += 1;
-        match must.remove(request.as_str()) {
+        match required.remove(request.as_str()) {
             Some(expected) if expected == (action.as_str(), outcome.as_str()) => count.answered += 1,
             Some(expected) => {
-                wrong.push(format!("the request {request} left {action} {outcome}, must be {expected:?}"));
+                errors.push(format!("the request {request} left {action} {outcome}, must be {expected:?}"));
             }
-            None if recorded.may.contains(&request) => count.refused += 1,
-            None if recorded.denied.contains(&request) && outcome == "denied" => count.refused += 1,
+            None if expected_records.permitted.contains(&request) => count.refused += 1,
+            None if expected_records.denied.contains(&request) && outcome == "denied" => count.refused += 1,
             None => count.cut_off += 1,
         }
     }
-    for (request, (action, outcome)) in must {
-        wrong.push(format!("the request {request} ({action}, {outcome}) left no record"));
+    for (request, (action, outcome)) in required {
+        errors.push(format!("the request {request} ({action}, {outcome}) left no record"));
     }
-    for (action, sent) in &recorded.cut_off {
+    for (action, sent) in &expected_records.cut_off {
         counts.entry((*action).to_owned()).or_default().sent = *sent;
     }
     for (action, count) in &counts {
         if count.cut_off > count.sent {
-            wrong.push(format!(
+            errors.push(format!(
                 "{action}: {} records of requests without an answer, and {} were cut off",
                 count.cut_off, count.sent
             ));
         }
     }
-    (counts, wrong)
+    (counts, errors)
 }
 
 #[cfg(test)]
@@ -117,18 +117,18 @@ mod tests {
         Record { request: request.to_owned(), action: action.to_owned(), outcome: outcome.to_owned() }
     }
 
-    fn recorded() -> Recorded {
-        let mut recorded = Recorded::default();
-        recorded.must.push(("a".to_owned(), "traces.get", "success"));
-        recorded.may.insert("b".to_owned());
-        recorded.denied.insert("c".to_owned());
-        recorded.cut_off.insert("traces.get", 1);
-        recorded
+    fn expected_records() -> ExpectedRecords {
+        let mut expected_records = ExpectedRecords::default();
+        expected_records.required.push(("a".to_owned(), "traces.get", "success"));
+        expected_records.permitted.insert("b".to_owned());
+        expected_records.denied.insert("c".to_owned());
+        expected_records.cut_off.insert("traces.get", 1);
+        expected_records
     }
 
     fn faults(records: &[(&str, &str, &str)]) -> usize {
         let records = records.iter().map(|(request, action, outcome)| record(request, action, outcome));
-        judge(records, &recorded()).1.len()
+        compare_records(records, &expected_records()).1.len()
     }
 
     #[test]

@@ -12,13 +12,13 @@ use tracewarden_testkit::postgres::{self, Database};
 
 use super::administrator::{Administrator, role_name};
 use super::caller::Caller;
-use super::chance::Chance;
-use super::disturbances::Machines;
+use super::expected_access::{Credential, ExpectedAccess, UserState};
+use super::fault_injection::SoakProcesses;
 use super::policies::{self, Attributes, Policy};
-use super::rights::{Credential, Grant, Rights};
-use super::shared::{Place, Shared};
-use super::spans::Written;
-use super::user::{User, Way};
+use super::random::Random;
+use super::shared::{ReplicaState, SharedState};
+use super::spans::WrittenSpans;
+use super::user::{User, UserKind};
 use crate::stack::api::{Client, text};
 use crate::stack::replica::Replica;
 use crate::stack::{self, LocalStore, secret, trace_source};
@@ -29,9 +29,9 @@ const ROLES: usize = 12;
 /// Outside the ports of demos, because a port must still be free when its replica is restarted.
 const FIRST_PORT: u16 = 18_090;
 
-pub struct Ready {
-    pub shared: Shared,
-    pub machines: Machines,
+pub struct SoakSetup {
+    pub shared: SharedState,
+    pub processes: SoakProcesses,
     pub database: Database,
     pub users: Vec<NewUser>,
     pub administrators: Vec<NewAdministrator>,
@@ -44,14 +44,14 @@ pub struct NewUser {
 }
 
 impl NewUser {
-    pub fn with(self, shared: &Shared) -> User<'_> {
-        let way = match self.index % 10 {
-            0 => Way::Agent,
-            1 | 2 => Way::Key,
-            _ => Way::Session,
+    pub fn with(self, shared: &SharedState) -> User<'_> {
+        let user_kind = match self.index % 10 {
+            0 => UserKind::Agent,
+            1 | 2 => UserKind::Key,
+            _ => UserKind::Session,
         };
         let caller = Caller::new(shared, self.index as u64);
-        User { caller, index: self.index, way, password: self.password, session: None, key: None }
+        User { caller, index: self.index, user_kind, password: self.password, session: None, key: None }
     }
 }
 
@@ -62,8 +62,8 @@ pub struct NewAdministrator {
 }
 
 impl NewAdministrator {
-    pub fn with(self, shared: &Shared) -> Administrator<'_> {
-        let own = |count: usize| (0..count).filter(|place| place % ADMINISTRATORS == self.number).collect();
+    pub fn with(self, shared: &SharedState) -> Administrator<'_> {
+        let own = |count: usize| (0..count).filter(|item| item % ADMINISTRATORS == self.number).collect();
         Administrator {
             caller: Caller::new(shared, 1_000_000 + self.number as u64),
             session: Arc::new(Credential::new(("cookie", self.cookie), String::new(), None)),
@@ -75,13 +75,19 @@ impl NewAdministrator {
     }
 }
 
-pub fn set_up(binaries: &Path, engine: &Path, directory: &Path, users: usize, seed: u64) -> Result<Ready> {
+pub fn set_up(
+    binaries: &Path,
+    engine: &Path,
+    directory: &Path,
+    users: usize,
+    seed: u64,
+) -> Result<SoakSetup> {
     let present = || postgres::Programs::find().is_ok();
     debian::ensure("PostgreSQL is not installed", "postgresql", present)?;
     let postgresql = postgres::Server::start().map_err(|error| anyhow!(error))?;
     let database = postgresql.database().map_err(|error| anyhow!(error))?;
     let store = LocalStore::start(binaries, engine, &directory.join("store"), directory, None)?;
-    let written = Written::begin(seed, &store.otlp)?;
+    let written = WrittenSpans::begin(seed, &store.otlp)?;
 
     let password = secret::password()?;
     let hash = stack::hash_password(binaries, &password)?;
@@ -99,9 +105,9 @@ pub fn set_up(binaries: &Path, engine: &Path, directory: &Path, users: usize, se
         fs::create_dir_all(&own).with_context(|| format!("cannot create `{}`", own.display()))?;
         replicas.push(Replica::start(binaries, own, FIRST_PORT, &settings)?);
     }
-    let places = replicas
+    let replica_states = replicas
         .iter()
-        .map(|replica| Place {
+        .map(|replica| ReplicaState {
             base: replica.base(),
             up: AtomicBool::new(true),
             generation: AtomicU64::new(0),
@@ -110,36 +116,37 @@ pub fn set_up(binaries: &Path, engine: &Path, directory: &Path, users: usize, se
         .collect();
 
     let anonymous = Client::anonymous(&replicas.first().map(Replica::base).unwrap_or_default());
-    let (administrator, _) = anonymous.take_account(demo::ADMINISTRATOR, &password)?;
+    let (administrator, _) = anonymous.activate_account(demo::ADMINISTRATOR, &password)?;
     trace_source::bind(&administrator, "otel", "otel_traces")?;
     trace_source::mark(&administrator, &policies::fields())?;
-    let mut chance = Chance::new(seed, u64::MAX);
+    let mut random = Random::new(seed, u64::MAX);
     let roles: Vec<Vec<Policy>> =
-        (0..ROLES).map(|_| vec![Policy::any(&mut chance), Policy::any(&mut chance)]).collect();
+        (0..ROLES).map(|_| vec![Policy::any(&mut random), Policy::any(&mut random)]).collect();
     for (role, contents) in roles.iter().enumerate() {
         administrator.call("PUT", &format!("/roles/{}", role_name(role)), Some(&policies::wire(contents)))?;
     }
-    let grants: Vec<Grant> = (0..users)
+    let user_states: Vec<UserState> = (0..users)
         .map(|_| {
-            let count = 1 + chance.below(3);
-            let attributes = Attributes::any(&mut chance);
-            Grant { roles: chance.some(count, ROLES), attributes, enabled: true }
+            let count = 1 + random.below(3);
+            let attributes = Attributes::any(&mut random);
+            UserState { roles: random.some(count, ROLES), attributes, enabled: true }
         })
         .collect();
     let usernames: Vec<String> = (0..users).map(|user| format!("user-{user}")).collect();
-    let new_users = accounts(&anonymous, &administrator, &usernames, &grants)?;
+    let new_users = accounts(&anonymous, &administrator, &usernames, &user_states)?;
     let mut administrators = Vec::new();
     for number in 0..ADMINISTRATORS {
         let name = format!("keeper-{number}");
         let new = json!({"username": name, "roles": ["admin"]});
         let created = administrator.call("POST", "/users", Some(&new))?;
-        let (client, _) = anonymous.take_account(&name, text(&created, "/initial_password")?)?;
+        let (client, _) = anonymous.activate_account(&name, text(&created, "/initial_password")?)?;
         let cookie = client.cookie().context("no session")?.to_owned();
         administrators.push(NewAdministrator { number, cookie });
     }
-    let shared = Shared::new(seed, places, written, Rights::new(grants, roles), usernames);
-    let machines = Machines { replicas, store, postgresql };
-    Ok(Ready { shared, machines, database, users: new_users, administrators })
+    let shared =
+        SharedState::new(seed, replica_states, written, ExpectedAccess::new(user_states, roles), usernames);
+    let processes = SoakProcesses { replicas, store, postgresql };
+    Ok(SoakSetup { shared, processes, database, users: new_users, administrators })
 }
 
 /// Creates the accounts. Hashing passwords is slow, so that it uses both cores.
@@ -147,25 +154,30 @@ fn accounts(
     anonymous: &Client,
     administrator: &Client,
     usernames: &[String],
-    grants: &[Grant],
+    user_states: &[UserState],
 ) -> Result<Vec<NewUser>> {
-    let everybody: Vec<(usize, &String, &Grant)> =
-        usernames.iter().zip(grants).enumerate().map(|(index, (name, grant))| (index, name, grant)).collect();
-    let half = everybody.len().div_ceil(2).max(1);
-    let make = |some: &[(usize, &String, &Grant)]| -> Result<Vec<NewUser>> {
-        let make = |(index, name, grant): &(usize, &String, &Grant)| {
-            let roles: Vec<String> = grant.roles.iter().map(|role| role_name(*role)).collect();
-            let attributes = grant.attributes.wire();
+    let accounts_to_create: Vec<(usize, &String, &UserState)> = usernames
+        .iter()
+        .zip(user_states)
+        .enumerate()
+        .map(|(index, (name, user_state))| (index, name, user_state))
+        .collect();
+    let chunk_size = accounts_to_create.len().div_ceil(2).max(1);
+    let make = |some: &[(usize, &String, &UserState)]| -> Result<Vec<NewUser>> {
+        let make = |(index, name, user_state): &(usize, &String, &UserState)| {
+            let roles: Vec<String> = user_state.roles.iter().map(|role| role_name(*role)).collect();
+            let attributes = user_state.attributes.wire();
             let new = json!({"username": name, "roles": roles, "attributes": attributes});
             let created = administrator.call("POST", "/users", Some(&new))?;
-            let (_, password) = anonymous.take_account(name, text(&created, "/initial_password")?)?;
+            let (_, password) = anonymous.activate_account(name, text(&created, "/initial_password")?)?;
             Ok(NewUser { index: *index, password })
         };
         some.iter().map(make).collect()
     };
     let make = &make;
     thread::scope(|scope| {
-        let threads: Vec<_> = everybody.chunks(half).map(|some| scope.spawn(move || make(some))).collect();
+        let threads: Vec<_> =
+            accounts_to_create.chunks(chunk_size).map(|some| scope.spawn(move || make(some))).collect();
         let mut all = Vec::new();
         for thread in threads {
             all.extend(thread.join().map_err(|_| anyhow!("creating users panicked"))??);

@@ -7,18 +7,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::rights::Rights;
-use super::spans::Written;
+use super::expected_access::ExpectedAccess;
+use super::spans::WrittenSpans;
 use crate::stack::interrupt;
 
 /// Time after a restart during which responses may still report unavailability, on two cores with everything else running.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Maximum number of errors that are printed in full.
-const TOLD: usize = 30;
+const MAX_PRINTED_ERRORS: usize = 30;
 
 /// Address and state of a replica.
-pub struct Place {
+pub struct ReplicaState {
     pub base: String,
     /// Whether the load balancer sends requests to it.
     pub up: AtomicBool,
@@ -29,11 +29,11 @@ pub struct Place {
 
 /// Statistics of the requests of one kind.
 #[derive(Default)]
-pub struct Kind {
+pub struct RequestStats {
     /// Response times in microseconds without faults.
-    pub calm: Vec<u32>,
+    pub without_fault: Vec<u32>,
     /// Response times in microseconds while a component was down or restarting.
-    pub disturbed: Vec<u32>,
+    pub during_fault: Vec<u32>,
     /// Number of responses that report unavailability, which is permitted during faults.
     pub refused: u64,
     /// Number of connections that failed before the response was complete.
@@ -44,31 +44,31 @@ pub struct Kind {
 
 /// Audit records that are required or permitted.
 #[derive(Default)]
-pub struct Recorded {
+pub struct ExpectedRecords {
     /// Request, action and outcome of required records.
-    pub must: Vec<(String, &'static str, &'static str)>,
+    pub required: Vec<(String, &'static str, &'static str)>,
     /// Requests that failed with an error response.
-    pub may: HashSet<String>,
+    pub permitted: HashSet<String>,
     /// Requests whose credential was revoked while they ran. If they have a record, its outcome must be `denied`.
     pub denied: HashSet<String>,
     /// Number of requests without a response, by action.
     pub cut_off: BTreeMap<&'static str, u64>,
 }
 
-pub struct Shared {
+pub struct SharedState {
     pub seed: u64,
     /// Average pause of a user in seconds.
     pub pause: u64,
-    pub places: Vec<Place>,
-    pub written: Written,
-    pub rights: Rights,
+    pub replica_states: Vec<ReplicaState>,
+    pub written: WrittenSpans,
+    pub expected_access: ExpectedAccess,
     pub usernames: Vec<String>,
-    pub kinds: Mutex<BTreeMap<&'static str, Kind>>,
-    pub recorded: Mutex<Recorded>,
+    pub kinds: Mutex<BTreeMap<&'static str, RequestStats>>,
+    pub expected_records: Mutex<ExpectedRecords>,
     pub events: Mutex<BTreeMap<&'static str, u64>>,
     wrong: Mutex<Vec<String>>,
     /// End time of each fault, or `None` while it lasts.
-    away: Mutex<Vec<Option<Instant>>>,
+    fault_ends: Mutex<Vec<Option<Instant>>>,
     over: AtomicBool,
 }
 
@@ -77,26 +77,26 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl SharedState {
     pub fn new(
         seed: u64,
-        places: Vec<Place>,
-        written: Written,
-        rights: Rights,
+        replica_states: Vec<ReplicaState>,
+        written: WrittenSpans,
+        expected_access: ExpectedAccess,
         usernames: Vec<String>,
     ) -> Self {
         Self {
             seed,
             pause: 1,
-            places,
+            replica_states,
             written,
-            rights,
+            expected_access,
             usernames,
             kinds: Mutex::default(),
-            recorded: Mutex::default(),
+            expected_records: Mutex::default(),
             events: Mutex::default(),
             wrong: Mutex::default(),
-            away: Mutex::default(),
+            fault_ends: Mutex::default(),
             over: AtomicBool::new(false),
         }
     }
@@ -120,7 +120,7 @@ impl Shared {
     /// Records an error.
     pub fn wrong(&self, what: String) {
         let mut wrong = lock(&self.wrong);
-        if wrong.len() < TOLD {
+        if wrong.len() < MAX_PRINTED_ERRORS {
             eprintln!("WRONG   {what}");
         }
         wrong.push(what);
@@ -133,35 +133,37 @@ impl Shared {
         }
     }
 
-    pub fn wrongs(&self) -> usize {
+    pub fn error_count(&self) -> usize {
         lock(&self.wrong).len()
     }
 
     /// Runs a fault injection. Meanwhile, responses may report unavailability.
-    pub fn disturb<T>(&self, what: &'static str, disturbance: impl FnOnce() -> T) -> T {
-        let place = {
-            let mut away = lock(&self.away);
-            away.push(None);
-            away.len() - 1
+    pub fn inject_fault<T>(&self, what: &'static str, fault: impl FnOnce() -> T) -> T {
+        let index = {
+            let mut fault_ends = lock(&self.fault_ends);
+            fault_ends.push(None);
+            fault_ends.len() - 1
         };
-        let outcome = disturbance();
-        if let Some(ended) = lock(&self.away).get_mut(place) {
-            *ended = Some(Instant::now());
+        let outcome = fault();
+        if let Some(revocation_finished) = lock(&self.fault_ends).get_mut(index) {
+            *revocation_finished = Some(Instant::now());
         }
         *lock(&self.events).entry(what).or_default() += 1;
         outcome
     }
 
     /// Whether a fault was active, or within its grace period, since `begun`.
-    pub fn disturbed_since(&self, begun: Instant) -> bool {
-        lock(&self.away).iter().any(|ended| ended.is_none_or(|ended| ended + GRACE > begun))
+    pub fn fault_since(&self, begun: Instant) -> bool {
+        lock(&self.fault_ends).iter().any(|revocation_finished| {
+            revocation_finished.is_none_or(|revocation_finished| revocation_finished + GRACE_PERIOD > begun)
+        })
     }
 
-    pub fn took(&self, kind: &'static str, time: Duration, disturbed: bool) {
+    pub fn record_response_time(&self, kind: &'static str, time: Duration, during_fault: bool) {
         let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         let mut kinds = lock(&self.kinds);
         let kind = kinds.entry(kind).or_default();
-        if disturbed { kind.disturbed.push(micros) } else { kind.calm.push(micros) }
+        if during_fault { kind.during_fault.push(micros) } else { kind.without_fault.push(micros) }
     }
 
     pub fn checked(&self, kind: &'static str) {
@@ -175,7 +177,7 @@ impl Shared {
     pub fn cut_off(&self, kind: &'static str, action: Option<&'static str>) {
         lock(&self.kinds).entry(kind).or_default().cut_off += 1;
         if let Some(action) = action {
-            *lock(&self.recorded).cut_off.entry(action).or_default() += 1;
+            *lock(&self.expected_records).cut_off.entry(action).or_default() += 1;
         }
     }
 }

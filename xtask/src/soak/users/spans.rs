@@ -10,7 +10,7 @@ use prost::Message as _;
 use tracewarden_testkit::shop::{Batches, SPANS_PER_REQUEST, Shop, Trace};
 
 use super::policies::{self, Mask};
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::demo::{load, now};
 
 /// Number of spans of the previous day.
@@ -20,7 +20,7 @@ const BATCH: usize = 8;
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Known facts about a trace.
-pub struct Fact {
+pub struct ExpectedTrace {
     pub id: String,
     /// Conditions that some span of the trace satisfies.
     pub satisfied: Mask,
@@ -31,7 +31,7 @@ pub struct Fact {
     pub written: Option<Instant>,
 }
 
-impl Fact {
+impl ExpectedTrace {
     fn of(trace: &Trace, written: Option<Instant>) -> Self {
         Self {
             id: trace.id.to_string(),
@@ -53,25 +53,25 @@ impl Fact {
 
 /// All traces, those of the previous day first.
 #[derive(Default)]
-pub struct Facts {
-    all: Vec<Fact>,
+pub struct ExpectedTraces {
+    all: Vec<ExpectedTrace>,
     by_id: HashMap<String, usize>,
     /// Number of traces of the previous day. No spans are added to their window.
     pub sample: usize,
 }
 
-impl Facts {
-    fn add(&mut self, fact: Fact) {
-        self.by_id.insert(fact.id.clone(), self.all.len());
-        self.all.push(fact);
+impl ExpectedTraces {
+    fn add(&mut self, expected_trace: ExpectedTrace) {
+        self.by_id.insert(expected_trace.id.clone(), self.all.len());
+        self.all.push(expected_trace);
     }
 
-    pub fn get(&self, id: &str) -> Option<&Fact> {
-        self.by_id.get(id).and_then(|place| self.all.get(*place))
+    pub fn get(&self, id: &str) -> Option<&ExpectedTrace> {
+        self.by_id.get(id).and_then(|index| self.all.get(*index))
     }
 
-    pub fn at(&self, place: usize) -> Option<&Fact> {
-        self.all.get(place)
+    pub fn at(&self, index: usize) -> Option<&ExpectedTrace> {
+        self.all.get(index)
     }
 
     pub fn len(&self) -> usize {
@@ -79,14 +79,14 @@ impl Facts {
     }
 
     /// Returns the traces of the previous day with a span in the window.
-    pub fn within(&self, window: (u64, u64)) -> impl Iterator<Item = &Fact> {
-        self.all.iter().take(self.sample).filter(move |fact| fact.is_in(window))
+    pub fn within(&self, window: (u64, u64)) -> impl Iterator<Item = &ExpectedTrace> {
+        self.all.iter().take(self.sample).filter(move |expected_trace| expected_trace.is_in(window))
     }
 }
 
 /// The written spans.
-pub struct Written {
-    facts: RwLock<Facts>,
+pub struct WrittenSpans {
+    expected_traces: RwLock<ExpectedTraces>,
     /// Time range of all spans of the previous day.
     pub window: (u64, u64),
     /// Locked while spans are sent and while ClickHouse is down: if a request was cut off, it would be unknown whether its spans
@@ -94,19 +94,25 @@ pub struct Written {
     pub writing: Mutex<()>,
 }
 
-impl Written {
+impl WrittenSpans {
     /// Sends the spans of the previous day.
     pub fn begin(seed: u64, otlp: &str) -> Result<Self> {
         let shop = Shop::new(seed, now()?).with_spans(SAMPLE);
-        let mut facts = Facts::default();
-        let traces = shop.traces().inspect(|trace| facts.add(Fact::of(trace, Some(Instant::now()))));
+        let mut expected_traces = ExpectedTraces::default();
+        let traces = shop
+            .traces()
+            .inspect(|trace| expected_traces.add(ExpectedTrace::of(trace, Some(Instant::now()))));
         load::send(traces, SAMPLE, otlp)?;
-        facts.sample = facts.len();
-        Ok(Self { facts: RwLock::new(facts), window: shop.window(), writing: Mutex::new(()) })
+        expected_traces.sample = expected_traces.len();
+        Ok(Self {
+            expected_traces: RwLock::new(expected_traces),
+            window: shop.window(),
+            writing: Mutex::new(()),
+        })
     }
 
-    pub fn facts(&self) -> RwLockReadGuard<'_, Facts> {
-        self.facts.read().unwrap_or_else(PoisonError::into_inner)
+    pub fn expected_traces(&self) -> RwLockReadGuard<'_, ExpectedTraces> {
+        self.expected_traces.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a few traces that start now.
@@ -114,8 +120,8 @@ impl Written {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let ids: Vec<String> = traces.iter().map(|trace| trace.id.to_string()).collect();
         {
-            let mut facts = self.facts.write().unwrap_or_else(PoisonError::into_inner);
-            traces.iter().for_each(|trace| facts.add(Fact::of(trace, None)));
+            let mut expected_traces = self.expected_traces.write().unwrap_or_else(PoisonError::into_inner);
+            traces.iter().for_each(|trace| expected_traces.add(ExpectedTrace::of(trace, None)));
         }
         // Use a new connection each time, because the store may have been restarted since the last request.
         let agent: ureq::Agent =
@@ -130,11 +136,11 @@ impl Written {
             }
         }
         let written = Instant::now();
-        let mut facts = self.facts.write().unwrap_or_else(PoisonError::into_inner);
+        let mut expected_traces = self.expected_traces.write().unwrap_or_else(PoisonError::into_inner);
         for id in ids {
-            let place = facts.by_id.get(&id).copied();
-            if let Some(fact) = place.and_then(|place| facts.all.get_mut(place)) {
-                fact.written = Some(written);
+            let index = expected_traces.by_id.get(&id).copied();
+            if let Some(expected_trace) = index.and_then(|index| expected_traces.all.get_mut(index)) {
+                expected_trace.written = Some(written);
             }
         }
         Ok(())
@@ -142,7 +148,7 @@ impl Written {
 }
 
 /// Writes spans until the soak ends.
-pub fn go_on(shared: &Shared, otlp: &str) {
+pub fn run_until_end(shared: &SharedState, otlp: &str) {
     let mut seed = shared.seed;
     let mut traces: Box<dyn Iterator<Item = Trace>> = Box::new(std::iter::empty());
     while !shared.is_over() {
@@ -156,7 +162,7 @@ pub fn go_on(shared: &Shared, otlp: &str) {
                 traces = Box::new(shop.traces().filter(|trace| trace.spans.len() <= 200));
                 continue;
             };
-            let known = shared.written.facts().get(&trace.id.to_string()).is_some();
+            let known = shared.written.expected_traces().get(&trace.id.to_string()).is_some();
             if let (false, Ok(now)) = (known, now()) {
                 batch.push(moved(trace, now));
             }

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tracewarden_testkit::shop::Service;
 
-use super::caller::{Answer, Ask, Caller, tool_failure};
+use super::caller::{Answer, Caller, RequestSpec, tool_failure};
+use super::expected_access::{BEING_REVOKED, Credential, REVOKED, Range, VALID};
 use super::policies::{Mask, Policy, has_service};
-use super::rights::{Credential, ENDED, ENDING, LIVE, Range};
-use super::spans::Fact;
+use super::spans::ExpectedTrace;
 use crate::demo::now;
 use crate::stack::api::rfc_3339;
 
@@ -22,7 +22,7 @@ const PAGE: usize = 200;
 
 /// Type of client.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum UserKind {
     /// A browser with a session, occasionally an API key.
     Session,
     /// A program with an API key.
@@ -34,7 +34,7 @@ pub enum Way {
 pub struct User<'a> {
     pub caller: Caller<'a>,
     pub index: usize,
-    pub way: Way,
+    pub user_kind: UserKind,
     pub password: String,
     pub session: Option<Arc<Credential>>,
     pub key: Option<Arc<Credential>>,
@@ -42,27 +42,27 @@ pub struct User<'a> {
 
 impl User<'_> {
     /// Runs until the soak ends.
-    pub fn go_on(mut self) {
+    pub fn run_until_end(mut self) {
         while !self.caller.shared.is_over() {
             let pause =
-                500 + self.caller.chance.below((self.caller.shared.pause * 2_000 - 1_000) as usize) as u64;
+                500 + self.caller.random.below((self.caller.shared.pause * 2_000 - 1_000) as usize) as u64;
             self.caller.shared.sleep(Duration::from_millis(pause));
             self.act();
         }
     }
 
     fn act(&mut self) {
-        if self.session.as_ref().is_none_or(|session| session.life() == ENDED) && !self.sign_in() {
+        if self.session.as_ref().is_none_or(|session| session.validity() == REVOKED) && !self.sign_in() {
             // The user is disabled, or too many users sign in concurrently: retry later.
             self.caller.shared.sleep(Duration::from_secs(3));
             return;
         }
-        if self.key.as_ref().is_none_or(|key| key.life() != LIVE) && !self.make_key() {
+        if self.key.as_ref().is_none_or(|key| key.validity() != VALID) && !self.make_key() {
             return;
         }
-        let share = self.caller.chance.below(100);
-        match (self.way, share) {
-            (Way::Agent, 0..70) => self.call_tool(),
+        let share = self.caller.random.below(100);
+        match (self.user_kind, share) {
+            (UserKind::Agent, 0..70) => self.call_tool(),
             (_, 0..48) => self.search(),
             (_, 48..70) => self.fetch(),
             (_, 70..76) => self.values(),
@@ -75,7 +75,7 @@ impl User<'_> {
     }
 
     fn credential(&mut self) -> Option<Arc<Credential>> {
-        let by_key = self.way != Way::Session || self.caller.chance.percent(10);
+        let by_key = self.user_kind != UserKind::Session || self.caller.random.percent(10);
         if by_key { self.key.clone() } else { self.session.clone() }
     }
 
@@ -90,11 +90,12 @@ impl User<'_> {
     ) -> Option<Answer> {
         let user = Some(self.index);
         let credential_of = Some(&**credential);
-        let ask = Ask { kind, action, again: false, method, path, body, credential: credential_of, user };
+        let ask =
+            RequestSpec { kind, action, again: false, method, path, body, credential: credential_of, user };
         let answer = self.caller.ask(&ask)?;
         if answer.status == 401 {
             // The credential was revoked or the user was disabled, so that a new credential is needed.
-            credential.set(ENDED);
+            credential.set(REVOKED);
             return None;
         }
         Some(answer)
@@ -103,13 +104,13 @@ impl User<'_> {
     fn sign_in(&mut self) -> bool {
         let shared = self.caller.shared;
         // Failed sign-ins are counted per address, which all users here share. More than a few would block all of them.
-        if !shared.rights.now(self.index).maybe_enabled && !self.caller.chance.percent(10) {
+        if !shared.expected_access.now(self.index).maybe_enabled && !self.caller.random.percent(10) {
             return false;
         }
         let Some(username) = shared.usernames.get(self.index) else { return false };
         let body = json!({"username": username, "password": self.password});
-        let endings = shared.rights.endings(self.index);
-        let ask = Ask {
+        let revocation_events = shared.expected_access.revocation_events(self.index);
+        let ask = RequestSpec {
             kind: "sign-in",
             action: Some("login"),
             again: false,
@@ -123,7 +124,7 @@ impl User<'_> {
         match (answer.status, answer.cookie.as_ref()) {
             (200, Some(cookie)) => {
                 let session = Arc::new(Credential::new(("cookie", cookie.clone()), String::new(), None));
-                shared.rights.hold(self.index, &session, endings);
+                shared.expected_access.add_credential(self.index, &session, revocation_events);
                 shared.checked("sign-in");
                 self.session = Some(session);
                 true
@@ -132,7 +133,7 @@ impl User<'_> {
                 shared.check(!answer.range.surely_enabled, || {
                     format!("a sign-in was refused: {}", answer.body)
                 });
-                self.caller.must_be_denied(&answer);
+                self.caller.require_denial_record(&answer);
                 false
             }
             _ => {
@@ -144,17 +145,17 @@ impl User<'_> {
 
     fn log_out(&mut self) {
         let Some(session) = self.session.take() else { return };
-        session.set(ENDING);
+        session.set(BEING_REVOKED);
         let body = json!({});
         if self.ask("sign-out", Some("logout"), "POST", "/logout", Some(&body), &session).is_some() {
-            session.set(ENDED);
+            session.set(REVOKED);
             self.caller.shared.checked("sign-out");
-            self.must_be_dead(&session);
+            self.check_rejected(&session);
         }
     }
 
     /// After an acknowledged revocation, no replica may return traces.
-    fn must_be_dead(&mut self, credential: &Arc<Credential>) {
+    fn check_rejected(&mut self, credential: &Arc<Credential>) {
         let body = json!({"view": "ids", "limit": 1});
         let _ = self.ask("search", Some("traces.query"), "POST", "/traces/query", Some(&body), credential);
     }
@@ -162,22 +163,22 @@ impl User<'_> {
     /// Creates an API key, sometimes a scoped one.
     fn make_key(&mut self) -> bool {
         let Some(session) = self.session.clone() else { return false };
-        let own = Policy::Alone(self.caller.chance.below(Service::ALL.len()));
-        let narrowed = self.caller.chance.percent(20);
+        let own = Policy::Fixed(self.caller.random.below(Service::ALL.len()));
+        let narrowed = self.caller.random.percent(20);
         let mut body = json!({"name": "soak"});
         if let (true, Some(body)) = (narrowed, body.as_object_mut()) {
             body.insert("policy".to_owned(), json!(own.expression()));
         }
         // This policy does not depend on user attributes.
-        let restriction = narrowed.then(|| own.alone());
-        let endings = self.caller.shared.rights.endings(self.index);
+        let restriction = narrowed.then(|| own.fixed_mask());
+        let revocation_events = self.caller.shared.expected_access.revocation_events(self.index);
         let kind = "key made";
         let made = self.ask(kind, Some("api_key.create"), "POST", "/me/api-keys", Some(&body), &session);
         let Some(answer) = made else { return false };
         let text = |name: &str| answer.body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let header = ("authorization", format!("Bearer {}", text("token")));
         let key = Arc::new(Credential::new(header, text("id"), restriction));
-        self.caller.shared.rights.hold(self.index, &key, endings);
+        self.caller.shared.expected_access.add_credential(self.index, &key, revocation_events);
         self.caller.shared.checked(kind);
         self.key = Some(key);
         true
@@ -185,15 +186,15 @@ impl User<'_> {
 
     fn revoke_key(&mut self) {
         let (Some(session), Some(key)) = (self.session.clone(), self.key.clone()) else { return };
-        key.set(ENDING);
+        key.set(BEING_REVOKED);
         let path = format!("/me/api-keys/{}", key.id);
         let kind = "key revoked";
         let answer = self.ask(kind, Some("api_key.revoke"), "DELETE", &path, None, &session);
         // Another client may have revoked the key at the same time.
         if answer.is_some() {
-            key.set(ENDED);
+            key.set(REVOKED);
             self.caller.shared.checked(kind);
-            self.must_be_dead(&key);
+            self.check_rejected(&key);
         }
     }
 
@@ -211,16 +212,16 @@ impl User<'_> {
     /// Returns a random window in the previous day of up to `seconds` seconds.
     fn window(&mut self, seconds: usize) -> (u64, u64) {
         let (from, to) = self.caller.shared.written.window;
-        let length = (1 + self.caller.chance.below(seconds) as u64) * SECOND;
-        let room = ((to - from).saturating_sub(length) / SECOND) as usize;
-        let from = from + self.caller.chance.below(room) as u64 * SECOND;
+        let length = (1 + self.caller.random.below(seconds) as u64) * SECOND;
+        let range_seconds = ((to - from).saturating_sub(length) / SECOND) as usize;
+        let from = from + self.caller.random.below(range_seconds) as u64 * SECOND;
         (from, from + length)
     }
 
     fn search(&mut self) {
         let Some(credential) = self.credential() else { return };
-        let recent = self.caller.chance.percent(15);
-        let view = ["ids", "summary", "spans"].get(self.caller.chance.below(3)).copied().unwrap_or("ids");
+        let recent = self.caller.random.percent(15);
+        let view = ["ids", "summary", "spans"].get(self.caller.random.below(3)).copied().unwrap_or("ids");
         let limit = if view == "spans" { 10 } else { PAGE };
         let window = match (recent, view) {
             (true, _) => {
@@ -230,11 +231,11 @@ impl User<'_> {
             (false, "spans") => self.window(120),
             (false, _) => self.window(1_200),
         };
-        let service = self.caller.chance.percent(40).then(|| self.caller.chance.below(Service::ALL.len()));
+        let service = self.caller.random.percent(40).then(|| self.caller.random.below(Service::ALL.len()));
         let mut body =
             json!({"from": rfc_3339(window.0), "to": rfc_3339(window.1), "view": view, "limit": limit});
         if let (Some(service), Some(body)) =
-            (service.and_then(|place| Service::ALL.get(place)), body.as_object_mut())
+            (service.and_then(|trace_index| Service::ALL.get(trace_index)), body.as_object_mut())
         {
             let condition = json!({"name": "ServiceName", "op": "eq", "value": service.name()});
             body.insert("filter".to_owned(), json!({"conditions": [condition]}));
@@ -244,29 +245,38 @@ impl User<'_> {
         else {
             return;
         };
-        let page = Page { window: (!recent).then_some(window), service, restriction: credential.restriction };
-        let found = traces_of(&answer.body, view);
+        let page = SearchParameters {
+            window: (!recent).then_some(window),
+            service,
+            restriction: credential.restriction,
+        };
+        let found = traces_in_page(&answer.body, view);
         let last = answer.body.get("next_cursor").is_none_or(Value::is_null);
-        self.compare(&page, &answer, found, last);
+        self.check_page(&page, &answer, found, last);
         self.caller.shared.checked("search");
     }
 
     /// Checks the found traces against the traces that must and may be shown.
-    fn compare(&self, page: &Page, answer: &Answer, found: Found, last: bool) {
-        compare(&self.caller, page, answer, answer.range, found, last);
+    fn check_page(&self, page: &SearchParameters, answer: &Answer, found: FoundTraces, last: bool) {
+        check_page(&self.caller, page, answer, answer.range, found, last);
     }
 
-    fn any_trace(&mut self) -> Option<Known> {
-        let facts = self.caller.shared.written.facts();
+    fn any_trace(&mut self) -> Option<RequestedTrace> {
+        let expected_traces = self.caller.shared.written.expected_traces();
         // Select traces of the current day about as often as those of the previous day.
-        let recent = facts.len() - facts.sample;
-        let place = match self.caller.chance.percent(40) && recent > 0 {
-            true => facts.sample + self.caller.chance.below(recent),
-            false => self.caller.chance.below(facts.sample),
+        let recent = expected_traces.len() - expected_traces.sample;
+        let trace_index = match self.caller.random.percent(40) && recent > 0 {
+            true => expected_traces.sample + self.caller.random.below(recent),
+            false => self.caller.random.below(expected_traces.sample),
         };
-        let fact = facts.at(place)?;
-        let written = fact.was_written(Instant::now());
-        Some(Known { id: fact.id.clone(), satisfied: fact.satisfied, spans: fact.spans, written })
+        let expected_trace = expected_traces.at(trace_index)?;
+        let written = expected_trace.was_written(Instant::now());
+        Some(RequestedTrace {
+            id: expected_trace.id.clone(),
+            satisfied: expected_trace.satisfied,
+            spans: expected_trace.spans,
+            written,
+        })
     }
 
     fn fetch(&mut self) {
@@ -276,20 +286,20 @@ impl User<'_> {
         let answer = self.ask("trace", Some("traces.get"), "GET", &path, None, &credential);
         let Some(answer) = answer else { return };
         let found = (answer.status == 200).then(|| list(&answer.body, "spans").len());
-        self.judge("trace", &answer, &trace, found, credential.restriction);
+        self.check_trace("trace", &answer, &trace, found, credential.restriction);
     }
 
     /// Checks the response for a trace that was requested by id: present with all its spans, or absent.
-    fn judge(
+    fn check_trace(
         &self,
         kind: &'static str,
         answer: &Answer,
-        trace: &Known,
+        trace: &RequestedTrace,
         found: Option<usize>,
         restriction: Option<Mask>,
     ) {
         let (shared, range) = (self.caller.shared, answer.range);
-        let Known { id, satisfied, spans, written } = trace;
+        let RequestedTrace { id, satisfied, spans, written } = trace;
         let who = shared.usernames.get(self.index).map(String::as_str).unwrap_or_default();
         match found {
             Some(found) => {
@@ -321,7 +331,7 @@ impl User<'_> {
         let answer = self.ask("values", Some("traces.values"), "GET", &path, None, &credential);
         let Some(answer) = answer else { return };
         let shared = self.caller.shared;
-        let facts = shared.written.facts();
+        let expected_traces = shared.written.expected_traces();
         let complete = answer.body.get("complete") == Some(&json!(true));
         let mut listed: HashMap<&str, usize> = HashMap::new();
         for value in list(&answer.body, "values") {
@@ -332,15 +342,24 @@ impl User<'_> {
             listed.insert(name, number(value, "/traces"));
         }
         for (index, service) in Service::ALL.iter().enumerate() {
-            let count = |open: &dyn Fn(&Fact) -> bool| {
-                facts.within(window).filter(|fact| has_service(fact.satisfied, index) && open(fact)).count()
+            let count = |open: &dyn Fn(&ExpectedTrace) -> bool| {
+                expected_traces
+                    .within(window)
+                    .filter(|expected_trace| {
+                        has_service(expected_trace.satisfied, index) && open(expected_trace)
+                    })
+                    .count()
             };
             // If there are many traces, the service evaluates only the newest.
             let least = match complete {
-                true => count(&|fact| answer.range.must_show(fact.satisfied, credential.restriction)),
+                true => count(&|expected_trace| {
+                    answer.range.must_show(expected_trace.satisfied, credential.restriction)
+                }),
                 false => 0,
             };
-            let most = count(&|fact| answer.range.may_show(fact.satisfied, credential.restriction));
+            let most = count(&|expected_trace| {
+                answer.range.may_show(expected_trace.satisfied, credential.restriction)
+            });
             let (name, traces) = (service.name(), listed.get(service.name()).copied().unwrap_or_default());
             shared.check((least..=most).contains(&traces), || {
                 format!("values: {name} in {traces} traces, must be {least} to {most}")
@@ -356,12 +375,12 @@ impl User<'_> {
         let answer = self.ask("explanation", Some("traces.explain"), "GET", &path, None, &credential);
         let Some(answer) = answer else { return };
         let found = (answer.status == 200).then(|| number(&answer.body, "/spans"));
-        self.judge("explanation", &answer, &trace, found, credential.restriction);
+        self.check_trace("explanation", &answer, &trace, found, credential.restriction);
     }
 
     fn call_tool(&mut self) {
         let Some(key) = self.key.clone() else { return };
-        match self.caller.chance.below(4) {
+        match self.caller.random.below(4) {
             0 => self.tool_stats(&key),
             1 => self.tool_search(&key),
             _ => self.tool_trace(&key),
@@ -390,7 +409,7 @@ impl User<'_> {
             }
             Some("trace_not_found") => Some((answer, None)),
             Some(code) => {
-                shared.check(shared.disturbed_since(answer.begun), || {
+                shared.check(shared.fault_since(answer.begun), || {
                     format!("{kind}: the tool returned {code}, although no program was down: {}", answer.body)
                 });
                 shared.refused(kind);
@@ -405,7 +424,7 @@ impl User<'_> {
         let called = self.tool(kind, "traces.get", "svc_get_trace", &arguments, key);
         let Some((answer, content)) = called else { return };
         let found = content.map(|content| number(&content, "/trace/spans"));
-        self.judge(kind, &answer, &trace, found, key.restriction);
+        self.check_trace(kind, &answer, &trace, found, key.restriction);
     }
 
     fn tool_stats(&mut self, key: &Arc<Credential>) {
@@ -417,11 +436,13 @@ impl User<'_> {
         let shared = self.caller.shared;
         let counted = number(&content, "/all/traces");
         let (least, most) = {
-            let facts = shared.written.facts();
-            let count = |open: &dyn Fn(&Fact) -> bool| facts.within(window).filter(|fact| open(fact)).count();
+            let expected_traces = shared.written.expected_traces();
+            let count = |open: &dyn Fn(&ExpectedTrace) -> bool| {
+                expected_traces.within(window).filter(|expected_trace| open(expected_trace)).count()
+            };
             (
-                count(&|fact| answer.range.must_show(fact.satisfied, key.restriction)),
-                count(&|fact| answer.range.may_show(fact.satisfied, key.restriction)),
+                count(&|expected_trace| answer.range.must_show(expected_trace.satisfied, key.restriction)),
+                count(&|expected_trace| answer.range.may_show(expected_trace.satisfied, key.restriction)),
             )
         };
         shared.check((least..=most).contains(&counted), || {
@@ -437,20 +458,20 @@ impl User<'_> {
         let kind = "tool: search";
         let called = self.tool(kind, "traces.query", "svc_query_traces", &arguments, key);
         let Some((answer, Some(content))) = called else { return };
-        let page = Page { window: Some(window), service: None, restriction: key.restriction };
+        let page = SearchParameters { window: Some(window), service: None, restriction: key.restriction };
         let found = list(&content, "traces").iter().map(|trace| {
             let id = trace.get("trace_id").and_then(Value::as_str).unwrap_or_default();
             (id.to_owned(), Some(number(trace, "/spans")))
         });
         let all = content.get("total").is_some_and(Value::is_u64)
             && content.get("truncated") == Some(&json!(false));
-        self.compare(&page, &answer, found.collect(), all);
+        self.check_page(&page, &answer, found.collect(), all);
         self.caller.shared.checked(kind);
     }
 }
 
 /// A trace to request.
-struct Known {
+struct RequestedTrace {
     id: String,
     satisfied: Mask,
     spans: usize,
@@ -459,10 +480,10 @@ struct Known {
 }
 
 /// Trace ids of a response, with the reported number of spans.
-pub type Found = HashMap<String, Option<usize>>;
+pub type FoundTraces = HashMap<String, Option<usize>>;
 
 /// Parameters of a search.
-pub struct Page {
+pub struct SearchParameters {
     /// Window in the previous day. `None` is the last minute, in which traces arrive during the search.
     pub window: Option<(u64, u64)>,
     pub service: Option<usize>,
@@ -470,39 +491,46 @@ pub struct Page {
 }
 
 /// Checks the found traces against the traces that must and may be shown in `range`.
-pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, found: Found, last: bool) {
+pub fn check_page(
+    caller: &Caller<'_>,
+    page: &SearchParameters,
+    answer: &Answer,
+    range: Range,
+    found: FoundTraces,
+    last: bool,
+) {
     let shared = caller.shared;
-    let facts = shared.written.facts();
+    let expected_traces = shared.written.expected_traces();
     for (id, spans) in &found {
-        let Some(fact) = facts.get(id) else {
+        let Some(expected_trace) = expected_traces.get(id) else {
             shared.wrong(format!("search: {id} was never written"));
             continue;
         };
-        shared.check(range.may_show(fact.satisfied, page.restriction), || {
+        shared.check(range.may_show(expected_trace.satisfied, page.restriction), || {
             format!(
                 "search: {id} was shown, although no policy grants access ({range:?}, {:x})",
-                fact.satisfied
+                expected_trace.satisfied
             )
         });
-        let matches = page.window.is_none_or(|window| fact.is_in(window))
-            && page.service.is_none_or(|service| has_service(fact.satisfied, service));
+        let matches = page.window.is_none_or(|window| expected_trace.is_in(window))
+            && page.service.is_none_or(|service| has_service(expected_trace.satisfied, service));
         shared.check(matches, || format!("search: {id} does not match the conditions"));
-        let whole = match (spans, fact.was_written(answer.begun)) {
+        let whole = match (spans, expected_trace.was_written(answer.begun)) {
             (None, _) => true,
-            (Some(spans), true) => *spans == fact.spans,
-            (Some(spans), false) => *spans <= fact.spans,
+            (Some(spans), true) => *spans == expected_trace.spans,
+            (Some(spans), false) => *spans <= expected_trace.spans,
         };
-        shared.check(whole, || format!("search: {spans:?} of {} spans of {id}", fact.spans));
+        shared.check(whole, || format!("search: {spans:?} of {} spans of {id}", expected_trace.spans));
     }
     // Only the last page is checked for missing traces, because other pages hold only the newest.
     let Some(window) = page.window.filter(|_| last) else { return };
-    let missing = facts.within(window).find(|fact| {
-        page.service.is_none_or(|service| has_service(fact.satisfied, service))
-            && range.must_show(fact.satisfied, page.restriction)
-            && !found.contains_key(&fact.id)
+    let missing = expected_traces.within(window).find(|expected_trace| {
+        page.service.is_none_or(|service| has_service(expected_trace.satisfied, service))
+            && range.must_show(expected_trace.satisfied, page.restriction)
+            && !found.contains_key(&expected_trace.id)
     });
     shared.check(missing.is_none(), || {
-        let id = missing.map(|fact| fact.id.as_str()).unwrap_or_default();
+        let id = missing.map(|expected_trace| expected_trace.id.as_str()).unwrap_or_default();
         format!(
             "search: {id} is missing among {} traces, although a policy grants access to it ({range:?})",
             found.len()
@@ -511,7 +539,7 @@ pub fn compare(caller: &Caller<'_>, page: &Page, answer: &Answer, range: Range, 
 }
 
 /// Returns the traces of a page.
-pub fn traces_of(body: &Value, view: &str) -> Found {
+pub fn traces_in_page(body: &Value, view: &str) -> FoundTraces {
     let text =
         |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match view {
@@ -524,7 +552,7 @@ pub fn traces_of(body: &Value, view: &str) -> Found {
             .map(|trace| (text(trace, "trace_id"), Some(number(trace, "/span_count"))))
             .collect(),
         _ => {
-            let mut found = Found::new();
+            let mut found = FoundTraces::new();
             for span in list(body, "spans") {
                 *found.entry(text(span, "TraceId")).or_default().get_or_insert(0) += 1;
             }
@@ -547,12 +575,12 @@ mod tests {
 
     #[test]
     fn every_view_tells_its_traces() {
-        let ids = traces_of(&json!({"trace_ids": ["a", "b"]}), "ids");
-        assert_eq!(ids, Found::from([("a".to_owned(), None), ("b".to_owned(), None)]));
+        let ids = traces_in_page(&json!({"trace_ids": ["a", "b"]}), "ids");
+        assert_eq!(ids, FoundTraces::from([("a".to_owned(), None), ("b".to_owned(), None)]));
         let summaries = json!({"traces": [{"trace_id": "a", "span_count": 3}]});
-        assert_eq!(traces_of(&summaries, "summary"), Found::from([("a".to_owned(), Some(3))]));
+        assert_eq!(traces_in_page(&summaries, "summary"), FoundTraces::from([("a".to_owned(), Some(3))]));
         let spans = json!({"spans": [{"TraceId": "a"}, {"TraceId": "b"}, {"TraceId": "a"}]});
-        let expected = Found::from([("a".to_owned(), Some(2)), ("b".to_owned(), Some(1))]);
-        assert_eq!(traces_of(&spans, "spans"), expected);
+        let expected = FoundTraces::from([("a".to_owned(), Some(2)), ("b".to_owned(), Some(1))]);
+        assert_eq!(traces_in_page(&spans, "spans"), expected);
     }
 }

@@ -10,7 +10,7 @@ use rustls::pki_types::PrivateKeyDer;
 use serde_json::json;
 use tokio_rustls::TlsAcceptor;
 
-use super::Place;
+use super::Workspace;
 use crate::support::{Client, Service};
 
 const FILE: &str = "{\"binding\": null, \"fields\": [], \"roles\": []}";
@@ -26,66 +26,66 @@ const COMMANDS: [&[&str]; 6] = [
 ];
 
 #[tokio::test]
-async fn a_key_that_is_no_administrators_is_refused_with_what_to_do() {
+async fn keys_without_administration_are_rejected_with_advice() {
     let service = Service::start();
     let admin = service.admin().await;
     let ada = service.user(&admin, "ada", &[]).await;
-    let narrowed = json!({"name": "narrowed", "tools": ["svc_get_trace"]});
-    let narrowed = admin.post("/me/api-keys", narrowed).await.expect(201).body;
-    let places = [
-        (Place::of(&service, &ada).await, "that is not scoped"),
-        (Place::with_key(&service.base, narrowed["token"].as_str().unwrap()), "that is not scoped"),
+    let scoped = json!({"name": "narrowed", "tools": ["svc_get_trace"]});
+    let scoped = admin.post("/me/api-keys", scoped).await.expect(201).body;
+    let workspaces = [
+        (Workspace::for_caller(&service, &ada).await, "that is not scoped"),
+        (Workspace::with_key(&service.base, scoped["token"].as_str().unwrap()), "that is not scoped"),
         (
-            Place::with_key(&service.base, "twk_thisisnotakeyofanybody0000000000000000"),
+            Workspace::with_key(&service.base, "twk_thisisnotakeyofanybody0000000000000000"),
             "rejected the API key",
         ),
     ];
-    for (place, told) in &places {
-        place.write("access.json", FILE);
+    for (workspace, expected) in &workspaces {
+        workspace.write("access.json", FILE);
         for command in COMMANDS {
-            let refused = place.run(command).failed(2);
-            assert!(refused.contains(told), "{command:?}: {refused}");
+            let refused = workspace.run(command).expect_error(2);
+            assert!(refused.contains(expected), "{command:?}: {refused}");
             assert_eq!(refused.lines().count(), 1, "{refused}");
         }
     }
 }
 
 #[tokio::test]
-async fn where_the_key_comes_from() {
+async fn sources_of_the_api_key() {
     let service = Service::start();
     let admin = service.admin().await;
-    let mut place = Place::of(&service, &admin).await;
-    let key = place.key.clone();
-    place.write("key", &format!("{key}\n"));
-    place.write("wrong", "twk_thisisnotakeyofanybody0000000000000000");
-    place.write("empty", "\n");
+    let mut workspace = Workspace::for_caller(&service, &admin).await;
+    let key = workspace.key.clone();
+    workspace.write("key", &format!("{key}\n"));
+    workspace.write("wrong", "twk_thisisnotakeyofanybody0000000000000000");
+    workspace.write("empty", "\n");
     // The option takes precedence over the variable, and an empty variable counts as not set.
-    place.run(&["export", "--api-key-file", "key"]).ended(0);
-    place.run(&["export", "--api-key-file", "wrong"]).failed(2);
-    let empty = place.run(&["export", "--api-key-file", "empty"]).failed(2);
+    workspace.run(&["export", "--api-key-file", "key"]).expect_output(0);
+    workspace.run(&["export", "--api-key-file", "wrong"]).expect_error(2);
+    let empty = workspace.run(&["export", "--api-key-file", "empty"]).expect_error(2);
     assert!(empty.contains("the key's file empty is empty"), "{empty}");
-    let absent = place.run(&["export", "--api-key-file", "absent"]).failed(2);
+    let absent = workspace.run(&["export", "--api-key-file", "absent"]).expect_error(2);
     assert!(absent.contains("the key's file absent cannot be read: "), "{absent}");
-    let set = |place: &mut Place, key: &str, file: &str| {
+    let set = |workspace: &mut Workspace, key: &str, file: &str| {
         let url = ("TRACEWARDEN_URL".to_owned(), service.base.clone());
         let key = ("TRACEWARDEN_API_KEY".to_owned(), key.to_owned());
-        place.environment = vec![url, key, ("TRACEWARDEN_API_KEY_FILE".to_owned(), file.to_owned())];
+        workspace.environment = vec![url, key, ("TRACEWARDEN_API_KEY_FILE".to_owned(), file.to_owned())];
     };
-    set(&mut place, "", "key");
-    place.run(&["export"]).ended(0);
-    set(&mut place, &key, "key");
-    let both = place.run(&["export"]).failed(2);
+    set(&mut workspace, "", "key");
+    workspace.run(&["export"]).expect_output(0);
+    set(&mut workspace, &key, "key");
+    let both = workspace.run(&["export"]).expect_error(2);
     assert!(both.contains("are both set; keep one"), "{both}");
-    set(&mut place, "", "");
-    let none = place.run(&["export"]).failed(2);
+    set(&mut workspace, "", "");
+    let none = workspace.run(&["export"]).expect_error(2);
     assert!(none.contains("set `TRACEWARDEN_API_KEY` or `TRACEWARDEN_API_KEY_FILE`"), "{none}");
-    set(&mut place, "a secret\nx: y", "");
-    let wrong = place.run(&["export"]).failed(2);
+    set(&mut workspace, "a secret\nx: y", "");
+    let wrong = workspace.run(&["export"]).expect_error(2);
     assert!(wrong.contains("a key begins with `twk_`") && !wrong.contains("secret"), "{wrong}");
     // The service accepts the command line's variables and does not take them for misspelt settings.
     let mut command = crate::support::program();
-    command.arg("check-config").envs(place.environment.iter().map(|(name, value)| (name, value)));
-    let checked = command.current_dir(place.directory.path()).output().unwrap();
+    command.arg("check-config").envs(workspace.environment.iter().map(|(name, value)| (name, value)));
+    let checked = command.current_dir(workspace.directory.path()).output().unwrap();
     assert!(
         !String::from_utf8_lossy(&checked.stderr).contains("no such environment variable"),
         "{checked:?}"
@@ -94,16 +94,16 @@ async fn where_the_key_comes_from() {
 
 #[test]
 fn the_address_is_encrypted_or_on_this_machine() {
-    let place = Place::with_key("http://traces.example.com", "twk_nobody");
-    let refused = place.run(&["export"]).failed(2);
+    let workspace = Workspace::with_key("http://traces.example.com", "twk_nobody");
+    let refused = workspace.run(&["export"]).expect_error(2);
     assert!(refused.contains("must be `https`"), "{refused}");
-    let refused = place.run(&["export", "--url", "https://u:hunter2@traces.example.com"]).failed(2);
+    let refused = workspace.run(&["export", "--url", "https://u:hunter2@traces.example.com"]).expect_error(2);
     assert!(!refused.contains("hunter2"), "{refused}");
-    let place = Place::with_key("", "twk_nobody");
-    let refused = place.run(&["export"]).failed(2);
+    let workspace = Workspace::with_key("", "twk_nobody");
+    let refused = workspace.run(&["export"]).expect_error(2);
     assert!(refused.contains("`--url` or `TRACEWARDEN_URL`"), "{refused}");
     // The discard port: no program listens on it.
-    let refused = place.run(&["export", "--url", "http://127.0.0.1:9"]).failed(2);
+    let refused = workspace.run(&["export", "--url", "http://127.0.0.1:9"]).expect_error(2);
     assert!(
         refused.contains("http://127.0.0.1:9 cannot be reached: ") && refused.contains("refused"),
         "{refused}"
@@ -134,8 +134,8 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 fn other_servers_are_recognised_and_get_no_key_by_a_redirect() {
     let run = |status: &str, headers: &str, body: &str| {
         let (base, _received) = server(answer(status, headers, body));
-        let place = Place::with_key(&base, "twk_nobody");
-        place.run(&["export"]).failed(2)
+        let workspace = Workspace::with_key(&base, "twk_nobody");
+        workspace.run(&["export"]).expect_error(2)
     };
     let (elsewhere, received) = server(answer("200 OK", "", "{}"));
     let moved = run("302 Found", &format!("location: {elsewhere}/schema/export\r\n"), "");
@@ -153,7 +153,7 @@ fn other_servers_are_recognised_and_get_no_key_by_a_redirect() {
 }
 
 #[test]
-fn an_answer_that_was_lost_leaves_open_whether_the_change_was_made() {
+fn a_lost_answer_leaves_the_outcome_of_the_change_open() {
     let plan =
         r#"{"version": 4, "changes": [{"kind": "role", "name": "a", "change": "added", "after": {}}]}"#;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -171,9 +171,9 @@ fn an_answer_that_was_lost_leaves_open_whether_the_change_was_made() {
         }
         received
     });
-    let place = Place::with_key(&base, "twk_nobody");
-    place.write("access.json", FILE);
-    let lost = place.run(&["apply", "access.json", "--yes"]).failed(2);
+    let workspace = Workspace::with_key(&base, "twk_nobody");
+    workspace.write("access.json", FILE);
+    let lost = workspace.run(&["apply", "access.json", "--yes"]).expect_error(2);
     assert!(lost.contains("it is not known whether the change was made"), "{lost}");
     let received = served.join().unwrap();
     assert!(
@@ -184,7 +184,7 @@ fn an_answer_that_was_lost_leaves_open_whether_the_change_was_made() {
 }
 
 /// Starts a TLS proxy in front of a service, with a certificate of a CA that no system trusts.
-async fn behind_tls(service: &Service) -> (String, String) {
+async fn with_tls_proxy(service: &Service) -> (String, String) {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -216,13 +216,13 @@ async fn behind_tls(service: &Service) -> (String, String) {
 async fn a_private_authority_is_trusted_when_it_is_named() {
     let service = Service::start();
     let admin: Client = service.admin().await;
-    let place = Place::of(&service, &admin).await;
-    let (url, authority) = behind_tls(&service).await;
-    let refused = place.run(&["export", "--url", &url]).failed(2);
+    let workspace = Workspace::for_caller(&service, &admin).await;
+    let (url, authority) = with_tls_proxy(&service).await;
+    let refused = workspace.run(&["export", "--url", &url]).expect_error(2);
     assert!(refused.contains("cannot be reached: ") && refused.contains("certificate"), "{refused}");
-    place.write("ca.pem", &authority);
-    place.run(&["export", "--url", &url, "--ca-file", "ca.pem"]).ended(0);
-    place.write("none.pem", "nothing");
-    let none = place.run(&["export", "--url", &url, "--ca-file", "none.pem"]).failed(2);
+    workspace.write("ca.pem", &authority);
+    workspace.run(&["export", "--url", &url, "--ca-file", "ca.pem"]).expect_output(0);
+    workspace.write("none.pem", "nothing");
+    let none = workspace.run(&["export", "--url", &url, "--ca-file", "none.pem"]).expect_error(2);
     assert!(none.contains("the certificates of none.pem cannot be used"), "{none}");
 }

@@ -2,49 +2,49 @@
 
 use serde_json::json;
 
-use super::Place;
+use super::Workspace;
 use crate::support::store::{Store, two_teams};
-use crate::support::terminal::OnTerminal;
+use crate::support::terminal::TerminalProgram;
 
 #[tokio::test]
 async fn only_the_shown_plan_is_applied_after_confirmation() {
     let store = Store::start();
     let (service, admin, _) = two_teams(&store).await;
-    let place = Place::of(&service, &admin).await;
-    let before = place.run(&["export"]).ended(0);
-    let mut model = place.exported();
+    let workspace = Workspace::for_caller(&service, &admin).await;
+    let before = workspace.run(&["export"]).expect_output(0);
+    let mut model = workspace.exported();
     model["roles"].as_array_mut().unwrap().push(json!({"name": "support", "policies": [
         {"title": "Billing", "expression": "ServiceName == \"billing\""}]}));
-    place.model("access.json", &model);
+    workspace.model("access.json", &model);
 
     // Without a terminal there is no prompt, and no request is sent.
-    let silent = place.run_with(&["apply", "access.json"], "y\n").failed(2);
+    let silent = workspace.run_with(&["apply", "access.json"], "y\n").expect_error(2);
     assert!(silent.contains("use `--yes`"), "{silent}");
 
     for no in ["n\n", "\n", "nay\n", "\u{4}"] {
-        let mut program = OnTerminal::start(place.command(&["apply", "access.json"]));
+        let mut program = TerminalProgram::start(workspace.command(&["apply", "access.json"]));
         program.wait_for("Apply? [y/N] ");
         let (status, shown) = program.answer(no);
         assert_eq!(status, 1, "{shown}");
         assert!(shown.contains("\u{1b}[32m+ support\u{1b}[0m"), "{shown:?}");
         assert!(shown.ends_with("nothing was changed\n"), "{shown}");
-        assert_eq!(place.run(&["export"]).ended(0), before);
+        assert_eq!(workspace.run(&["export"]).expect_output(0), before);
     }
 
     // Another administrator changes the model while the prompt waits.
-    let mut program = OnTerminal::start(place.command(&["apply", "access.json"]));
+    let mut program = TerminalProgram::start(workspace.command(&["apply", "access.json"]));
     program.wait_for("Apply? [y/N] ");
     let policies = json!({"policies": [{"title": "Other", "expression": "ServiceName == \"x\""}]});
     admin.put("/roles/other", policies).await.expect(201);
     let (status, shown) = program.answer("y\n");
     assert_eq!(status, 2, "{shown}");
     assert!(shown.contains("the access model has changed in the meantime, so nothing was done"), "{shown}");
-    assert_eq!(place.exported()["roles"].as_array().unwrap().len(), 3);
+    assert_eq!(workspace.exported()["roles"].as_array().unwrap().len(), 3);
     admin.get("/roles/support").await.problem(404, "not_found");
 
-    let mut command = place.command(&["apply", "access.json"]);
+    let mut command = workspace.command(&["apply", "access.json"]);
     command.env("NO_COLOR", "1");
-    let mut program = OnTerminal::start(command);
+    let mut program = TerminalProgram::start(command);
     program.wait_for("Apply? [y/N] ");
     let (status, shown) = program.answer("yes\n");
     assert_eq!(status, 0, "{shown}");
@@ -59,15 +59,15 @@ async fn only_the_shown_plan_is_applied_after_confirmation() {
 async fn exports_are_sanitized_for_the_terminal() {
     let store = Store::start();
     let (service, admin, _) = two_teams(&store).await;
-    let place = Place::of(&service, &admin).await;
+    let workspace = Workspace::for_caller(&service, &admin).await;
     let policies =
         json!({"policies": [{"title": "Odd", "expression": "ServiceName == \"\u{1b}[2J\u{202e}\""}]});
     admin.put("/roles/odd", policies).await.expect(201);
-    let program = OnTerminal::start(place.command(&["export"]));
+    let program = TerminalProgram::start(workspace.command(&["export"]));
     let (status, shown) = program.answer("");
     assert_eq!(status, 0, "{shown}");
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
     // Programs get the text unchanged.
-    let expression = place.exported()["roles"][2]["policies"][0]["expression"].clone();
+    let expression = workspace.exported()["roles"][2]["policies"][0]["expression"].clone();
     assert_eq!(expression, "ServiceName == \"\u{1b}[2J\u{202e}\"");
 }

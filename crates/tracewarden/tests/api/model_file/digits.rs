@@ -23,7 +23,7 @@ fn yaml_of(numbers: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn numbers_come_back_with_all_digits() {
+async fn numbers_keep_all_digits() {
     let service = Service::start();
     let admin = service.admin().await;
     let long = "7".repeat(400);

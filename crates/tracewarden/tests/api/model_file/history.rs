@@ -13,7 +13,7 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
     files.push(export_as(&admin, "application/yaml").await);
     eve.put("/roles/blue", role("ServiceName == \"shop\"")).await.expect(200);
     files.push(export_as(&admin, "application/yaml").await);
-    import(&admin, &with_tests()).await.expect(200);
+    import(&admin, &model_with_tests()).await.expect(200);
     files.push(export_as(&admin, "application/yaml").await);
     admin.delete("/roles/blue").await.expect(204);
     files.push(export_as(&admin, "application/yaml").await);
@@ -27,7 +27,7 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
     ));
 
     let history = admin.get("/schema/history").await.expect(200).body;
-    let told: Vec<(&str, &str, String)> = history["changes"]
+    let listed: Vec<(&str, &str, String)> = history["changes"]
         .as_array()
         .unwrap()
         .iter()
@@ -48,10 +48,10 @@ async fn the_history_says_who_changed_what_and_each_change_can_be_restored() {
         ("schema.put_binding", "admin", "[\"table `otel.otel_traces` bound\"]"),
         ("upgrade", "", "[]"),
     ];
-    assert_eq!(told.len(), expected.len(), "{told:?}");
-    for (told, expected) in told.iter().zip(expected) {
-        assert_eq!((told.0, told.1), (expected.0, expected.1));
-        assert!(expected.2.is_empty() || told.2 == expected.2, "{told:?}");
+    assert_eq!(listed.len(), expected.len(), "{listed:?}");
+    for (listed, expected) in listed.iter().zip(expected) {
+        assert_eq!((listed.0, listed.1), (expected.0, expected.1));
+        assert!(expected.2.is_empty() || listed.2 == expected.2, "{listed:?}");
     }
     assert_eq!(history["changes"][2]["target"], "blue");
 

@@ -3,18 +3,18 @@
 use super::*;
 
 #[tokio::test]
-async fn more_tests_than_a_service_runs_are_refused_where_they_stand() {
+async fn too_many_tests_are_rejected_with_their_position() {
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await;
-    let mut file = with_tests();
+    let mut file = model_with_tests();
     let user = |number: usize| json!({"username": format!("user{number}")});
     file["users"].as_array_mut().unwrap().extend((1..2_001).map(user));
     let plan = admin.post("/schema/plan?seconds=0", file.clone()).await.expect(200).body;
     assert_eq!(plan["tests"]["failed"][0]["name"], "cannot be run: /users", "{}", plan["tests"]);
     let refused = import(&admin, &file).await.problem(422, "invalid_value");
-    let told = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
-    assert_eq!(told, (&json!("/users"), &json!("at most 2000 users, and there are 2001")));
+    let error = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
+    assert_eq!(error, (&json!("/users"), &json!("at most 2000 users, and there are 2001")));
     file["users"].as_array_mut().unwrap().pop();
     import(&admin, &file).await.expect(200);
 
@@ -24,8 +24,8 @@ async fn more_tests_than_a_service_runs_are_refused_where_they_stand() {
         .unwrap()
         .push(json!({"name": "many", "user": "ada", "spans": spans, "visible": true}));
     let refused = import(&admin, &file).await.problem(422, "invalid_value");
-    let told = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
-    assert_eq!(told, (&json!("/tests/1/spans"), &json!("at most 20000 spans in all, and there are 20001")));
+    let error = (&refused.first_error()["pointer"], &refused.first_error()["detail"]);
+    assert_eq!(error, (&json!("/tests/1/spans"), &json!("at most 20000 spans in all, and there are 20001")));
 }
 
 /// Sends enough files at once to keep every request thread busy.

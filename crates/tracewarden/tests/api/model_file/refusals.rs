@@ -12,7 +12,7 @@ async fn bound(store: &Store) -> (Service, Client, Value) {
 }
 
 #[tokio::test]
-async fn every_refusal_of_a_part_is_one_of_the_file() {
+async fn each_invalid_part_makes_the_file_invalid() {
     let store = Store::start();
     let (_service, admin, file) = bound(&store).await;
     let policy = |title: &str, expression: &str| json!({"title": title, "expression": expression});
@@ -196,11 +196,11 @@ async fn a_file_must_contain_the_whole_model() {
 }
 
 #[tokio::test]
-async fn yaml_that_can_be_read_in_two_ways_is_refused_at_its_place() {
+async fn ambiguous_yaml_is_rejected_with_its_position() {
     let service = Service::start();
     let admin = service.admin().await.with("if-match", "*");
     let head = "binding: null\nfields: []\n";
-    for (text, place) in [
+    for (text, position) in [
         ("roles: &all []\n", "line 3, column 8"),
         ("roles: *all\n", "line 3, column 8"),
         ("roles: !!seq []\n", "line 3, column 8"),
@@ -213,7 +213,11 @@ async fn yaml_that_can_be_read_in_two_ways_is_refused_at_its_place() {
         for (method, path) in [(Method::PUT, "/schema/import"), (Method::POST, "/schema/plan")] {
             let answer = send(&admin, method, path, "application/yaml", &format!("{head}{text}")).await;
             let refused = answer.problem(400, "invalid_request");
-            assert!(refused.body["detail"].as_str().unwrap().starts_with(place), "{text}: {}", refused.body);
+            assert!(
+                refused.body["detail"].as_str().unwrap().starts_with(position),
+                "{text}: {}",
+                refused.body
+            );
         }
     }
     // Folding joins the lines, so the comment would swallow the condition after it.
@@ -284,11 +288,11 @@ async fn the_model_is_for_administrators() {
     let ada = service.user(&admin, "ada", &[]).await;
     let created =
         admin.post("/me/api-keys", json!({"name": "narrowed", "policy": "true"})).await.expect(201).body;
-    let narrowed = admin.with_key(created["token"].as_str().unwrap());
+    let scoped = admin.with_key(created["token"].as_str().unwrap());
     let created = admin.post("/me/api-keys", json!({"name": "whole"})).await.expect(201).body;
     let key = admin.with_key(created["token"].as_str().unwrap());
     let file = json!({"binding": null, "fields": [], "roles": []});
-    for client in [&ada, &narrowed] {
+    for client in [&ada, &scoped] {
         let client = client.with("if-match", "*");
         for path in ["/schema/export", "/schema/history", "/schema/history/1"] {
             client.get(path).await.problem(403, "forbidden");

@@ -11,7 +11,7 @@ pub struct Case {
     /// The requested type; `None` for the natural one.
     pub logical: Option<&'static str>,
     /// The resulting type.
-    pub becomes: &'static str,
+    pub resulting_type: &'static str,
     /// Policies, each with the traces to which it grants access.
     pub policies: &'static [(&'static str, &'static str)],
     /// Conditions, each with the traces that match.
@@ -21,11 +21,11 @@ pub struct Case {
 fn case(
     field: (Option<&'static str>, &'static str),
     logical: Option<&'static str>,
-    becomes: &'static str,
+    resulting_type: &'static str,
     policies: &'static [(&'static str, &'static str)],
     conditions: Vec<(Value, &'static str)>,
 ) -> Case {
-    Case { field, logical, becomes, policies, conditions }
+    Case { field, logical, resulting_type, policies, conditions }
 }
 
 fn op(op: &str, value: impl Into<Value>) -> Value {

@@ -95,18 +95,18 @@ impl Sdk {
 /// Returns the Python SDK's result, which must have no error.
 #[track_caller]
 pub fn python(revision: Revision, url: &str, key: &str, calls: &Value) -> Value {
-    fine(Sdk::Python, revision, Sdk::Python.ask(revision, url, key, calls))
+    expect_document(Sdk::Python, revision, Sdk::Python.ask(revision, url, key, calls))
 }
 
 /// Returns the TypeScript SDK's result, which must have no error.
 #[track_caller]
 pub fn typescript(revision: Revision, url: &str, key: &str, calls: &Value) -> Value {
-    fine(Sdk::TypeScript, revision, Sdk::TypeScript.ask(revision, url, key, calls))
+    expect_document(Sdk::TypeScript, revision, Sdk::TypeScript.ask(revision, url, key, calls))
 }
 
 #[track_caller]
-fn fine(sdk: Sdk, revision: Revision, asked: Result<Value, Value>) -> Value {
-    let document = asked.unwrap_or_else(|error| panic!("{sdk:?}, {revision:?}: {error}"));
+fn expect_document(sdk: Sdk, revision: Revision, outcome: Result<Value, Value>) -> Value {
+    let document = outcome.unwrap_or_else(|error| panic!("{sdk:?}, {revision:?}: {error}"));
     assert_eq!(document["complaints"], json!([]), "{sdk:?}, {revision:?}");
     document
 }

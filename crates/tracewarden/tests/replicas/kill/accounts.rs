@@ -73,17 +73,17 @@ fn rotate(name: &str) -> Change {
 }
 
 /// Adds what the answer to a change contains.
-pub fn learn(to: &mut Value, mark: &str, answered: &Value) {
+pub fn insert_generated_values(to: &mut Value, mark: &str, generated_values: &Value) {
     if to["password"].is_null() {
-        to["password"] = answered["initial_password"].clone();
+        to["password"] = generated_values["initial_password"].clone();
     }
     if let Some(session) = to["sessions"].get_mut(mark) {
-        session["cookie"] = answered["cookie"].clone();
+        session["cookie"] = generated_values["cookie"].clone();
     }
 }
 
 /// Returns the part of a state that is compared.
-pub fn shown(state: &Value) -> Value {
+pub fn observable_state(state: &Value) -> Value {
     json!({"password": state["password"], "pending": state["pending"], "sessions": names(&state["sessions"])})
 }
 
@@ -101,37 +101,37 @@ pub async fn state(admin: &Client, name: &str, known: &Value) -> Value {
     for (mark, session) in known["sessions"].as_object().into_iter().flatten() {
         let Some(cookie) = session["cookie"].as_str() else { continue };
         let expected = if sessions[mark].is_null() { 401 } else { 200 };
-        let met = admin.with("cookie", cookie).get("/me").await.status;
-        assert_eq!(met, expected, "{name}: the session of {mark}, of these: {list}");
+        let session_status = admin.with("cookie", cookie).get("/me").await.status;
+        assert_eq!(session_status, expected, "{name}: the session of {mark}, of these: {list}");
     }
     json!({"password": known["password"], "pending": user["must_change_password"], "sessions": sessions})
 }
 
 /// Returns the one valid password among those in these states; null if none of them is valid. At most one may be valid.
-pub async fn password(stranger: &Client, name: &str, states: [Option<&Value>; 2]) -> Value {
+pub async fn password(anonymous: &Client, name: &str, states: [Option<&Value>; 2]) -> Value {
     let named = states.into_iter().flatten().filter_map(|state| state["password"].as_str());
     let named: BTreeSet<&str> = named.collect();
-    let mut opening = Vec::new();
+    let mut valid_passwords = Vec::new();
     for password in named {
-        if opens(stranger, name, password).await {
-            opening.push(password);
+        if is_valid_password(anonymous, name, password).await {
+            valid_passwords.push(password);
         }
     }
-    assert!(opening.len() <= 1, "{name}: the old and the new password are both valid");
-    json!(opening.first())
+    assert!(valid_passwords.len() <= 1, "{name}: the old and the new password are both valid");
+    json!(valid_passwords.first())
 }
 
 /// Signs in, and out again. The session is not added to the secrets, for which every later answer would be searched: a long
 /// run has thousands.
-async fn opens(stranger: &Client, name: &str, password: &str) -> bool {
+async fn is_valid_password(anonymous: &Client, name: &str, password: &str) -> bool {
     let login = json!({"username": name, "password": password});
-    let response = stranger.request(Method::POST, "/login").json(&login).send().await.unwrap();
+    let response = anonymous.request(Method::POST, "/login").json(&login).send().await.unwrap();
     if response.status() == 401 {
         return false;
     }
     assert_eq!(response.status(), 200, "{name}: {password}");
     let cookie = response.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap();
-    stranger.with("cookie", cookie).send(Method::POST, "/logout", None).await.expect(204);
+    anonymous.with("cookie", cookie).send(Method::POST, "/logout", None).await.expect(204);
     true
 }
 

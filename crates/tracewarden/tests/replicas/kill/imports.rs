@@ -13,11 +13,11 @@ use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
 use tracewarden_testkit::progress::Progress;
 
-use super::aim::Aim;
+use super::kill_timing::KillTiming;
 use super::{VICTIM, wait_until_the_last_statement_ended};
 use crate::audit_log;
-use crate::chance;
 use crate::fleet::count;
+use crate::random;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
 
@@ -74,12 +74,12 @@ struct Model {
 
 /// How a model is made current.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Operation {
     Import,
     Restore,
 }
 
-impl Way {
+impl Operation {
     const ALL: [Self; 2] = [Self::Import, Self::Restore];
 
     /// Name of the action in the history and the audit log.
@@ -109,26 +109,26 @@ impl Way {
 
 /// Returns two models, and the time of the commit of each way to replace one, measured without kills: both are imported,
 /// then the first is restored.
-async fn undisturbed(admin: &Client) -> ([Model; 2], [Aim; 2]) {
+async fn measure_without_kills(admin: &Client) -> ([Model; 2], [KillTiming; 2]) {
     let (before, stored) = export(admin).await;
     let stored: Value = serde_json::from_slice(&stored).unwrap();
     let model = |first: usize, change: u64| Model { file: file(&stored, first), change, text: Vec::new() };
     let mut models = [model(0, before + 1), model(ROLES / 2, before + 2)];
     let mut longest = Duration::ZERO;
     for model in &mut models {
-        let asked = Instant::now();
-        assert!(Way::Import.put(admin, model.change - 1, model).await.is_some());
-        longest = longest.max(asked.elapsed());
+        let started = Instant::now();
+        assert!(Operation::Import.put(admin, model.change - 1, model).await.is_some());
+        longest = longest.max(started.elapsed());
         let (change, text) = export(admin).await;
         assert_eq!(change, model.change);
         model.text = text;
     }
     assert!(models[0].text != models[1].text, "the two models are equal");
-    let asked = Instant::now();
-    assert!(Way::Restore.put(admin, before + 2, &models[0]).await.is_some());
-    let aims = [Aim::at(longest), Aim::at(asked.elapsed())];
+    let started = Instant::now();
+    assert!(Operation::Restore.put(admin, before + 2, &models[0]).await.is_some());
+    let kill_timings = [KillTiming::at(longest), KillTiming::at(started.elapsed())];
     assert!(export(admin).await == (before + 3, models[0].text.clone()), "the restored model differs");
-    (models, aims)
+    (models, kill_timings)
 }
 
 /// Checks in the database that the history agrees with the tables, and the audit records with the history.
@@ -142,9 +142,12 @@ async fn history_and_records_agree(service: &Service, change: u64) {
         "the history contains another model"
     );
     let changes = tx.changes(None, u32::MAX).await.unwrap();
-    for way in Way::ALL {
-        let filter =
-            AuditFilter { action: Some(way.action()), outcome: Some("success"), ..AuditFilter::default() };
+    for operation in Operation::ALL {
+        let filter = AuditFilter {
+            action: Some(operation.action()),
+            outcome: Some("success"),
+            ..AuditFilter::default()
+        };
         let records = tx.audit_records(&filter, u32::MAX).await.unwrap();
         let recorded: Vec<(u64, Option<&str>)> = records
             .iter()
@@ -155,12 +158,12 @@ async fn history_and_records_agree(service: &Service, change: u64) {
             .collect();
         let made: Vec<(u64, Option<&str>)> = changes
             .iter()
-            .filter(|change| change.action == way.action())
+            .filter(|change| change.action == operation.action())
             .map(|change| (change.number, change.target.as_deref()))
             .collect();
         assert_eq!(
             recorded, made,
-            "{way:?}: a change without its audit record, or a record without its change"
+            "{operation:?}: a change without its audit record, or a record without its change"
         );
     }
     drop(tx);
@@ -169,13 +172,13 @@ async fn history_and_records_agree(service: &Service, change: u64) {
 
 /// When the kills occurred.
 #[derive(Default)]
-struct Sum {
+struct KillCounts {
     before: usize,
     unanswered: usize,
     answered: usize,
 }
 
-impl Sum {
+impl KillCounts {
     fn add(&mut self, committed: bool, acknowledged: bool) {
         match (committed, acknowledged) {
             (false, _) => self.before += 1,
@@ -184,7 +187,7 @@ impl Sum {
         }
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let Self { before, unanswered, answered } = self;
         format!(
             "{before} before the commit, {unanswered} after it and before the answer, {answered} after the answer"
@@ -192,24 +195,24 @@ impl Sum {
     }
 }
 
-async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
+async fn kills(mut victim: Service, mut random: ChaCha8Rng, database: &str) {
     let rounds = count("TRACEWARDEN_TEST_KILLS", 25);
     let begun = Instant::now();
     let admin = victim.admin().await;
     store::bind(&admin).await;
-    let (models, mut aims) = undisturbed(&admin).await;
-    let (mut last, mut in_force) = (models[1].change + 1, 0);
-    let mut sums = [Sum::default(), Sum::default()];
+    let (models, mut kill_timings) = measure_without_kills(&admin).await;
+    let (mut last, mut current) = (models[1].change + 1, 0);
+    let mut kill_counts = [KillCounts::default(), KillCounts::default()];
     let progress = Progress::of(rounds, format!("kills of imports and restores on {database}"));
     for round in 0..rounds {
         progress.at(round);
-        let (kind, next) = (round % 2, 1 - in_force);
-        let (way, aim) = (Way::ALL[kind], &mut aims[kind]);
+        let (kind, next) = (round % 2, 1 - current);
+        let (operation, kill_timing) = (Operation::ALL[kind], &mut kill_timings[kind]);
         let asking = {
             let (admin, model) = (admin.at(&victim), models[next].clone());
-            tokio::spawn(async move { way.put(&admin, last, &model).await })
+            tokio::spawn(async move { operation.put(&admin, last, &model).await })
         };
-        tokio::time::sleep(aim.next(&mut chance)).await;
+        tokio::time::sleep(kill_timing.next(&mut random)).await;
         victim.kill();
         let acknowledged = asking.await.unwrap().is_some();
         if let Some(database) = &victim.database {
@@ -220,48 +223,48 @@ async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
         let (change, text) = export(&admin).await;
         let committed = text == models[next].text;
         assert!(
-            committed || text == models[in_force].text,
-            "round {round}, {way:?}: neither the old model nor the new one"
+            committed || text == models[current].text,
+            "round {round}, {operation:?}: neither the old model nor the new one"
         );
         assert_eq!(change, last + u64::from(committed), "round {round}: the model and its number differ");
-        assert!(committed || !acknowledged, "round {round}, {way:?}: acknowledged but lost");
+        assert!(committed || !acknowledged, "round {round}, {operation:?}: acknowledged but lost");
         let newest = admin.get("/schema/history?limit=1").await.expect(200).body;
         assert_eq!(newest["changes"][0]["version"], change, "round {round}: {newest}");
         history_and_records_agree(&victim, change).await;
-        sums[kind].add(committed, acknowledged);
-        aim.learn(committed);
+        kill_counts[kind].add(committed, acknowledged);
+        kill_timing.update_estimate(committed);
         last = change;
         if committed {
-            in_force = next;
+            current = next;
         }
     }
     audit_log::verified(&victim).await;
-    audit_log::verified_by_command(&victim);
+    audit_log::verify_by_command(&victim);
     println!(
         "{database}: {rounds} kills in {:.0} s; of imports {}; of restores {}; always the old or the new \
          model",
         begun.elapsed().as_secs_f64(),
-        sums[0].told(),
-        sums[1].told(),
+        kill_counts[0].describe(),
+        kill_counts[1].describe(),
     );
-    let before: usize = sums.iter().map(|sum| sum.before).sum();
+    let before: usize = kill_counts.iter().map(|sum| sum.before).sum();
     assert!(before > 0, "no kill came before the commit of a model");
     assert!(before < rounds, "no model was committed");
 }
 
 /// Tests both databases concurrently: an import mostly uses one core.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_model_is_the_old_or_the_new_one() {
+async fn a_killed_import_leaves_the_old_or_the_new_model() {
     let store = Store::start();
-    let seed = chance::seed();
+    let seed = random::seed();
     let on_sqlite = store.service();
     let database = Arc::new(postgres::database().unwrap());
     let url = format!("{}?application_name={VICTIM}", database.url());
     let named = [("TRACEWARDEN_DATABASE_URL", url.as_str())];
     let on_postgresql = Service::start_on(&database, &[&store.settings()[..], &named].concat());
     let runs = [
-        tokio::spawn(kills(on_sqlite, chance::source(seed, 0), "SQLite")),
-        tokio::spawn(kills(on_postgresql, chance::source(seed, 1), "PostgreSQL")),
+        tokio::spawn(kills(on_sqlite, random::source(seed, 0), "SQLite")),
+        tokio::spawn(kills(on_postgresql, random::source(seed, 1), "PostgreSQL")),
     ];
     for run in runs {
         run.await.unwrap();

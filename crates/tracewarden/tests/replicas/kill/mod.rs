@@ -2,8 +2,8 @@
 //! change is stored, no change is partially applied, each change has its audit record and each record its change.
 
 mod accounts;
-mod aim;
 mod imports;
+mod kill_timing;
 mod objects;
 mod observer;
 mod reads;
@@ -26,8 +26,8 @@ use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::wait::until;
 
 use crate::audit_log;
-use crate::chance;
 use crate::fleet::count;
+use crate::random;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
 use objects::{ACTIONS, TABLES};
@@ -43,10 +43,10 @@ const PROXY: (&str, &str) = ("TRACEWARDEN_TRUSTED_PROXIES", "127.0.0.1/32");
 const VICTIM: &str = "victim";
 
 /// User agent of the second replica's own writes.
-const BYSTANDER: &str = "bystander";
+const OTHER_REPLICA: &str = "bystander";
 
 /// With fewer rounds, rare actions may never be in progress at a kill.
-const MANY_ROUNDS: usize = 500;
+const MIN_ROUNDS_FOR_ALL_ACTIONS: usize = 500;
 
 /// Returns an address to send requests from. A failed or interrupted sign-in still counts against its address, so hundreds
 /// from one address would exceed the rate limit.
@@ -59,52 +59,52 @@ fn address(block: usize, number: usize) -> String {
 struct Log {
     db: AppDb,
     /// Sequence number of the last record that was read.
-    seen: u64,
+    last_read: u64,
 }
 
 impl Log {
     async fn open(service: &Service) -> Self {
         let db = AppDb::open(&service.database_url(), Timestamp::from_micros(0)).await.unwrap();
-        let seen = db.begin_read().await.unwrap().audit_head().await.unwrap().0;
-        Self { db, seen }
+        let last_read = db.begin_read().await.unwrap().audit_head().await.unwrap().0;
+        Self { db, last_read }
     }
 
     /// Returns the audit records since the last call, newest first.
-    async fn news(&mut self) -> Vec<AuditRecord> {
+    async fn new_records(&mut self) -> Vec<AuditRecord> {
         let mut tx = self.db.begin_read().await.unwrap();
-        let seen = std::mem::replace(&mut self.seen, tx.audit_head().await.unwrap().0);
+        let last_read = std::mem::replace(&mut self.last_read, tx.audit_head().await.unwrap().0);
         let records = tx.audit_records(&AuditFilter::default(), 10_000).await.unwrap();
-        records.into_iter().filter(|record| record.sequence > seen).collect()
+        records.into_iter().filter(|record| record.sequence > last_read).collect()
     }
 
     /// Checks that the history contains the current access model.
-    async fn history_agrees(&self) {
+    async fn check_history(&self) {
         let mut tx = self.db.begin_read().await.unwrap();
         let last = tx.change_number().await.unwrap();
-        let told = tx.model_state(Some(last)).await.unwrap();
-        assert!(told == tx.model_state(None).await.unwrap(), "the history contains another model");
+        let recorded_state = tx.model_state(Some(last)).await.unwrap();
+        assert!(recorded_state == tx.model_state(None).await.unwrap(), "the history contains another model");
     }
 }
 
 /// Summary of a run.
 #[derive(Default)]
-struct Sum {
+struct Summary {
     rounds: usize,
     /// For each action, the number of acknowledged and of interrupted changes.
     actions: BTreeMap<&'static str, [usize; 2]>,
     applied_without_answer: usize,
-    bystander: usize,
+    other_replica: usize,
 }
 
-impl Sum {
+impl Summary {
     /// Checks that every success in the log matches an observed change, and vice versa.
-    fn check(&mut self, round: usize, attempts: &[Attempt], news: &[AuditRecord]) {
-        nothing_is_done_and_not_done(round, news);
+    fn check(&mut self, round: usize, attempts: &[Attempt], new_records: &[AuditRecord]) {
+        check_outcomes_are_consistent(round, new_records);
         let mut records: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for record in news.iter().filter(|record| record.outcome == "success") {
+        for record in new_records.iter().filter(|record| record.outcome == "success") {
             records.entry(record.user_agent.as_deref().unwrap_or("")).or_default().push(&record.action);
         }
-        self.bystander += records.remove(BYSTANDER).map_or(0, |written| written.len());
+        self.other_replica += records.remove(OTHER_REPLICA).map_or(0, |written| written.len());
         for attempt in attempts {
             let written = records.remove(attempt.mark.as_str()).unwrap_or_default();
             let expected = if attempt.applied { vec![attempt.action] } else { Vec::new() };
@@ -121,35 +121,39 @@ impl Sum {
         self.actions.values().map(|[acknowledged, _]| acknowledged).sum()
     }
 
-    fn cut_off(&self) -> usize {
-        self.actions.values().map(|[_, cut_off]| cut_off).sum()
+    fn interrupted(&self) -> usize {
+        self.actions.values().map(|[_, interrupted]| interrupted).sum()
     }
 
     /// Prints a summary, and checks that enough changes were made.
-    fn conclude(&self, database: &str, begun: Instant) {
+    fn print_and_check(&self, database: &str, begun: Instant) {
         println!(
             "{database}: {} rounds in {:.0} s: {} changes acknowledged and kept, {} without an answer, {} of \
              these made; none lost, none partial, each with its audit record",
             self.rounds,
             begun.elapsed().as_secs_f64(),
             self.acknowledged(),
-            self.cut_off(),
+            self.interrupted(),
             self.applied_without_answer
         );
         println!("acknowledged and without an answer: {:?}", self.actions);
         assert!(
-            self.acknowledged() >= self.rounds && self.cut_off() >= self.rounds,
+            self.acknowledged() >= self.rounds && self.interrupted() >= self.rounds,
             "too few changes to test anything"
         );
-        let is_cut_off = |action: &&str| self.actions.get(*action).is_some_and(|[_, cut_off]| *cut_off > 0);
-        let spared: Vec<&str> = ACTIONS.into_iter().filter(|action| !is_cut_off(action)).collect();
-        assert!(self.rounds < MANY_ROUNDS || spared.is_empty(), "never running at a kill: {spared:?}");
+        let is_cut_off =
+            |action: &&str| self.actions.get(*action).is_some_and(|[_, interrupted]| *interrupted > 0);
+        let never_interrupted: Vec<&str> = ACTIONS.into_iter().filter(|action| !is_cut_off(action)).collect();
+        assert!(
+            self.rounds < MIN_ROUNDS_FOR_ALL_ACTIONS || never_interrupted.is_empty(),
+            "never running at a kill: {never_interrupted:?}"
+        );
     }
 }
 
-fn nothing_is_done_and_not_done(round: usize, news: &[AuditRecord]) {
+fn check_outcomes_are_consistent(round: usize, new_records: &[AuditRecord]) {
     let mut outcomes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for record in news {
+    for record in new_records {
         outcomes.entry(&record.request_id).or_default().insert(&record.outcome);
     }
     // Records of the service itself have no request id.
@@ -168,60 +172,60 @@ async fn write_until_killed(
     writers: Vec<Writer>,
     victim: &mut Service,
     admin: &Client,
-    chance: &mut ChaCha8Rng,
+    random: &mut ChaCha8Rng,
 ) -> Vec<Writer> {
     let acknowledged = Arc::new(AtomicUsize::new(0));
     let mut tasks = Vec::new();
     for writer in writers {
         let (admin, acknowledged) = (admin.at(victim), Arc::clone(&acknowledged));
-        tasks.push(tokio::spawn(writer.write_until_cut_off(round, admin, acknowledged)));
+        tasks.push(tokio::spawn(writer.write_until_interrupted(round, admin, acknowledged)));
     }
     // A random number of changes per round, and a short time that is not a multiple of one change.
-    let wanted = chance.random_range(1..20);
+    let wanted = random.random_range(1..20);
     while acknowledged.load(Ordering::SeqCst) < wanted {
         assert!(!tasks.iter().any(tokio::task::JoinHandle::is_finished), "the service ended by itself");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    tokio::time::sleep(Duration::from_micros(chance.random_range(0..30_000))).await;
+    tokio::time::sleep(Duration::from_micros(random.random_range(0..30_000))).await;
     victim.kill();
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
 
-async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str) {
+async fn rounds(mut victim: Service, other_replica: Option<Service>, database: &str) {
     let rounds = count("TRACEWARDEN_TEST_KILLS", 50);
-    let seed = chance::seed();
-    let mut chance = chance::source(seed, u64::MAX);
+    let seed = random::seed();
+    let mut random = random::source(seed, u64::MAX);
     let begun = Instant::now();
     let admin = victim.admin().await;
     store::bind(&admin).await;
     let mut writers = Vec::new();
     for number in 0..WRITERS {
-        writers.push(Writer::prepare(number, &victim, &admin, chance::source(seed, number as u64)).await);
+        writers.push(Writer::prepare(number, &victim, &admin, random::source(seed, number as u64)).await);
     }
     let mut log = Log::open(&victim).await;
     let stop = Arc::new(AtomicBool::new(false));
     let bystanding =
-        bystander.as_ref().map(|service| tokio::spawn(go_on(admin.at(service), Arc::clone(&stop))));
-    let mut sum = Sum { rounds, ..Sum::default() };
+        other_replica.as_ref().map(|service| tokio::spawn(go_on(admin.at(service), Arc::clone(&stop))));
+    let mut sum = Summary { rounds, ..Summary::default() };
     let progress = Progress::of(rounds, format!("kills on {database}"));
     for round in 0..rounds {
         progress.at(round);
-        writers = write_until_killed(round, writers, &mut victim, &admin, &mut chance).await;
+        writers = write_until_killed(round, writers, &mut victim, &admin, &mut random).await;
         // The other replica, if there is one, can be queried at once; otherwise a new process on the same database is
         // queried.
-        match &bystander {
-            Some(bystander) => {
-                wait_until_the_last_statement_ended(bystander.database.as_ref().unwrap()).await
+        match &other_replica {
+            Some(other_replica) => {
+                wait_until_the_last_statement_ended(other_replica.database.as_ref().unwrap()).await
             }
             None => victim.restart_with(&[]),
         }
-        let observer = Observer::new(admin.at(bystander.as_ref().unwrap_or(&victim)), round);
+        let observer = Observer::new(admin.at(other_replica.as_ref().unwrap_or(&victim)), round);
         let settled = join_all(writers.iter_mut().map(|writer| writer.settle(&observer))).await;
-        observer.nothing_is_half_done().await;
-        log.history_agrees().await;
+        observer.check_consistency().await;
+        log.check_history().await;
         let attempts: Vec<Attempt> = settled.into_iter().flatten().collect();
-        sum.check(round, &attempts, &log.news().await);
-        if bystander.is_some() {
+        sum.check(round, &attempts, &log.new_records().await);
+        if other_replica.is_some() {
             victim.restart_with(&[]);
         }
         if round % 10 == 9 {
@@ -235,10 +239,10 @@ async fn rounds(mut victim: Service, bystander: Option<Service>, database: &str)
         assert!(answers > rounds, "{answers}");
     }
     audit_log::verified(&victim).await;
-    audit_log::verified_by_command(&victim);
+    audit_log::verify_by_command(&victim);
     let marks: BTreeSet<usize> = writers.iter().map(Writer::written).collect();
     assert!(!marks.contains(&0), "a writer wrote nothing: {marks:?}");
-    sum.conclude(database, begun);
+    sum.print_and_check(database, begun);
 }
 
 /// PostgreSQL still executes statements that the killed process had sent: a COMMIT in transit takes effect after the kill.
@@ -256,7 +260,7 @@ async fn go_on(admin: Client, stop: Arc<AtomicBool>) -> usize {
     let mut answers = 0;
     while !stop.load(Ordering::SeqCst) {
         let policies = json!({"policies": [{"title": format!("{answers}"), "expression": "true"}]});
-        let put = admin.with("user-agent", BYSTANDER).put("/roles/bystander", policies).await;
+        let put = admin.with("user-agent", OTHER_REPLICA).put("/roles/bystander", policies).await;
         assert!(matches!(put.status, 200 | 201), "{}: {}", put.status, put.body);
         admin.get("/me").await.expect(200);
         answers += 2;
@@ -286,6 +290,6 @@ async fn nothing_is_lost_or_half_done_on_postgresql() {
     let url = format!("{}?application_name={VICTIM}", database.url());
     let named = [("TRACEWARDEN_DATABASE_URL", url.as_str()), PROXY];
     let victim = Service::start_on(&database, &[&store.settings()[..], &named].concat());
-    let bystander = Service::start_on(&database, &[&store.settings()[..], &[PROXY]].concat());
-    rounds(victim, Some(bystander), "PostgreSQL").await;
+    let other_replica = Service::start_on(&database, &[&store.settings()[..], &[PROXY]].concat());
+    rounds(victim, Some(other_replica), "PostgreSQL").await;
 }

@@ -99,26 +99,31 @@ impl Object {
     }
 
     /// Returns the state after an acknowledged change, with the values in its answer.
-    pub fn learned(&self, to: Option<Value>, mark: &str, answered: &Value) -> Option<Value> {
+    pub fn with_generated_values(
+        &self,
+        to: Option<Value>,
+        mark: &str,
+        generated_values: &Value,
+    ) -> Option<Value> {
         let mut to = to?;
         match self {
             Self::Keys { .. } => {
                 if let Some(id) = to.get_mut(mark) {
-                    *id = answered["id"].clone();
+                    *id = generated_values["id"].clone();
                 }
             }
-            Self::Account(_) => accounts::learn(&mut to, mark, answered),
+            Self::Account(_) => accounts::insert_generated_values(&mut to, mark, generated_values),
             _ => {}
         }
         Some(to)
     }
 
     /// Returns the part of a state that is compared: ids and cookies are known only to clients that received them.
-    pub fn shown(&self, state: Option<&Value>) -> Option<Value> {
+    pub fn observable_state(&self, state: Option<&Value>) -> Option<Value> {
         let state = state?;
         Some(match self {
             Self::Keys { .. } => names(state),
-            Self::Account(_) => accounts::shown(state),
+            Self::Account(_) => accounts::observable_state(state),
             _ => state.clone(),
         })
     }

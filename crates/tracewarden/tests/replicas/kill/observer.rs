@@ -9,18 +9,19 @@ use super::{accounts, address};
 use crate::support::Client;
 
 /// Block of addresses for trying passwords; writers use lower ones.
-const STRANGERS: usize = 255;
+const ANONYMOUS_ADDRESS_BLOCK: usize = 255;
 
 /// Reads objects through the API.
 pub struct Observer {
     admin: Client,
-    stranger: Client,
+    anonymous: Client,
 }
 
 impl Observer {
     pub fn new(admin: Client, round: usize) -> Self {
-        let stranger = admin.without("cookie").with("x-forwarded-for", &address(STRANGERS, round));
-        Self { admin, stranger }
+        let anonymous =
+            admin.without("cookie").with("x-forwarded-for", &address(ANONYMOUS_ADDRESS_BLOCK, round));
+        Self { admin, anonymous }
     }
 
     /// Returns the state of an object. For an account, password and cookies are taken from the known state.
@@ -83,7 +84,7 @@ impl Observer {
 
     /// Returns the one valid password of an account among those in these states; null if none of them is valid.
     pub async fn password(&self, name: &str, states: [Option<&Value>; 2]) -> Value {
-        accounts::password(&self.stranger, name, states).await
+        accounts::password(&self.anonymous, name, states).await
     }
 
     /// Resets the password and returns the new one.
@@ -92,14 +93,14 @@ impl Observer {
     }
 
     /// Checks that users and roles agree on the assignments.
-    pub async fn nothing_is_half_done(&self) {
-        let mut held: BTreeSet<(String, String)> = BTreeSet::new();
+    pub async fn check_consistency(&self) {
+        let mut memberships: BTreeSet<(String, String)> = BTreeSet::new();
         let users = self.admin.get("/users?limit=200").await.expect(200).body;
         assert!(users.get("next_cursor").is_none());
         for user in users["users"].as_array().unwrap() {
             let name = user["username"].as_str().unwrap();
             for role in user["roles"].as_array().unwrap() {
-                held.insert((role.as_str().unwrap().to_owned(), name.to_owned()));
+                memberships.insert((role.as_str().unwrap().to_owned(), name.to_owned()));
             }
             let stays = ["admin", "sitter", "deputy"].iter().any(|start| name.starts_with(start));
             assert!(stays || user["attributes"]["mark"].is_string(), "{user}");
@@ -114,6 +115,6 @@ impl Observer {
                 members.insert((name.to_owned(), member.as_str().unwrap().to_owned()));
             }
         }
-        assert_eq!(held, members);
+        assert_eq!(memberships, members);
     }
 }

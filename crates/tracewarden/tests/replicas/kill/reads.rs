@@ -65,7 +65,7 @@ async fn killed_while_streaming(mut victim: Service, other: Option<Service>, sto
     victim.restart_with(&[]);
     assert_eq!(outcomes(&admin.at(&victim)).await, expected);
     audit_log::verified(&victim).await;
-    audit_log::verified_by_command(&victim);
+    audit_log::verify_by_command(&victim);
 }
 
 #[tokio::test]

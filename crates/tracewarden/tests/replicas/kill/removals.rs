@@ -16,11 +16,11 @@ use tracewarden_testkit::postgres;
 use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::wait::until;
 
-use super::aim::Aim;
+use super::kill_timing::KillTiming;
 use super::{VICTIM, wait_until_the_last_statement_ended};
 use crate::audit_log;
-use crate::chance;
 use crate::fleet::count;
+use crate::random;
 use crate::support::{Client, Service};
 
 /// Fewer than the service removes in one transaction, so they are removed together or not at all.
@@ -41,7 +41,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The old records, which are the whole log.
 #[derive(Clone, Copy)]
-struct Old {
+struct OldRecords {
     /// Sequence number of the last record removed before.
     anchor: u64,
     /// Sequence number of the last old record.
@@ -72,7 +72,7 @@ fn old_record<'a>(action: &'a str, detail: &'a str) -> NewAuditRecord<'a> {
 
 /// Replaces the log by old records. The existing ones are removed as the service does it; the record of that removal is
 /// old, too, since records after a newer one are never removed.
-async fn age(service: &Service) -> Old {
+async fn insert_old_records(service: &Service) -> OldRecords {
     let db = open(service).await;
     let mut tx = db.begin_write().await.unwrap();
     let pruned = tx.prune_audit(Timestamp::MAX, u32::MAX).await.unwrap().unwrap();
@@ -84,11 +84,11 @@ async fn age(service: &Service) -> Old {
     let last = tx.audit_head().await.unwrap().0;
     tx.commit().await.unwrap();
     db.close().await;
-    Old { anchor: pruned.through, last }
+    OldRecords { anchor: pruned.through, last }
 }
 
 /// Writes the role until a write is not answered, and counts the acknowledged writes.
-async fn write_until_cut_off(admin: Client, round: usize, acknowledged: Arc<AtomicUsize>) {
+async fn write_until_interrupted(admin: Client, round: usize, acknowledged: Arc<AtomicUsize>) {
     for number in 1.. {
         let policies = json!({"policies": [{"title": title(round, number), "expression": "true"}]});
         let request = admin.request(Method::PUT, &format!("/roles/{ROLE}")).json(&policies);
@@ -116,13 +116,13 @@ async fn kill(victim: &mut Service) {
 }
 
 /// Returns the time from the start of the service until the old records are removed, without a kill.
-async fn undisturbed(victim: &mut Service, admin: &Client) -> Duration {
+async fn measure_without_kills(victim: &mut Service, admin: &Client) -> Duration {
     kill(victim).await;
-    let old = age(victim).await;
+    let old = insert_old_records(victim).await;
     let db = open(victim).await;
     victim.restart_with(&[]);
     let begun = Instant::now();
-    let writing = tokio::spawn(write_until_cut_off(admin.at(victim), 0, Arc::default()));
+    let writing = tokio::spawn(write_until_interrupted(admin.at(victim), 0, Arc::default()));
     while db.begin_read().await.unwrap().audit_anchor().await.unwrap().0 != old.last {
         assert!(begun.elapsed() < TIMEOUT, "old records stay");
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -136,7 +136,7 @@ async fn undisturbed(victim: &mut Service, admin: &Client) -> Duration {
 
 /// Whether the old records are removed. They must be removed with a record of it, or all exist without one; the chain after
 /// them must be intact.
-async fn are_gone(tx: &mut ReadTx, old: Old, round: usize) -> bool {
+async fn old_records_are_removed(tx: &mut ReadTx, old: OldRecords, round: usize) -> bool {
     let log = tx.verify_audit(|_, _| ()).await.unwrap().unwrap();
     let newest = log.newest_removal.unwrap();
     let gone = newest.record.sequence > old.last;
@@ -153,7 +153,7 @@ async fn are_gone(tx: &mut ReadTx, old: Old, round: usize) -> bool {
 
 /// Checks that each change since this one has its record and each record its change, and that the role has the state of the
 /// last change. Returns the number of changes.
-async fn writes_are_whole(tx: &mut ReadTx, since: u64, round: usize, acknowledged: usize) -> usize {
+async fn check_writes(tx: &mut ReadTx, since: u64, round: usize, acknowledged: usize) -> usize {
     let changes = tx.changes(None, 1_000).await.unwrap();
     let made: Vec<u64> =
         changes.iter().map(|change| change.number).filter(|number| *number > since).collect();
@@ -175,72 +175,73 @@ async fn writes_are_whole(tx: &mut ReadTx, since: u64, round: usize, acknowledge
     made.len()
 }
 
-async fn kills(mut victim: Service, mut chance: ChaCha8Rng, database: &str) {
+async fn kills(mut victim: Service, mut random: ChaCha8Rng, database: &str) {
     let rounds = count("TRACEWARDEN_TEST_KILLS", 20);
     let begun = Instant::now();
     let admin = victim.admin().await;
-    let taken = undisturbed(&mut victim, &admin).await;
-    let mut aim = Aim::at(taken);
+    let taken = measure_without_kills(&mut victim, &admin).await;
+    let mut kill_timing = KillTiming::at(taken);
     let mut left = None;
-    let (mut aimed, mut removed, mut written, mut made) = (0, 0, 0, 0);
+    let (mut near_commit, mut removed, mut written, mut made) = (0, 0, 0, 0);
     let progress = Progress::of(rounds, format!("kills of removals on {database}"));
     for round in 0..rounds {
         progress.at(round);
         let old = match left.take() {
             Some(old) => old,
-            None => age(&victim).await,
+            None => insert_old_records(&victim).await,
         };
         let db = open(&victim).await;
         let since = db.begin_read().await.unwrap().change_number().await.unwrap();
         victim.restart_with(&[]);
         let acknowledged = Arc::new(AtomicUsize::new(0));
-        let writing = tokio::spawn(write_until_cut_off(admin.at(&victim), round, Arc::clone(&acknowledged)));
-        let is_aimed = round % WRITTEN_BEFORE != 1;
-        if is_aimed {
-            tokio::time::sleep(aim.next(&mut chance)).await;
+        let writing =
+            tokio::spawn(write_until_interrupted(admin.at(&victim), round, Arc::clone(&acknowledged)));
+        let is_near_commit = round % WRITTEN_BEFORE != 1;
+        if is_near_commit {
+            tokio::time::sleep(kill_timing.next(&mut random)).await;
         } else {
             wait_for_a_write(&acknowledged).await;
-            tokio::time::sleep(Duration::from_micros(chance.random_range(0..30_000))).await;
+            tokio::time::sleep(Duration::from_micros(random.random_range(0..30_000))).await;
         }
         kill(&mut victim).await;
         writing.await.unwrap();
         let acknowledged = acknowledged.load(Ordering::SeqCst);
         let mut tx = db.begin_read().await.unwrap();
-        let gone = are_gone(&mut tx, old, round).await;
-        made += writes_are_whole(&mut tx, since, round, acknowledged).await;
+        let gone = old_records_are_removed(&mut tx, old, round).await;
+        made += check_writes(&mut tx, since, round, acknowledged).await;
         drop(tx);
         db.close().await;
-        if is_aimed {
-            aim.learn(gone);
-            aimed += 1;
+        if is_near_commit {
+            kill_timing.update_estimate(gone);
+            near_commit += 1;
             removed += usize::from(gone);
         }
         written += acknowledged;
         left = (!gone).then_some(old);
     }
-    audit_log::verified_by_command(&victim);
+    audit_log::verify_by_command(&victim);
     println!(
-        "{database}: {rounds} kills in {:.0} s of removals that take {taken:.1?}: of {aimed} at it, {removed} after the commit, \
+        "{database}: {rounds} kills in {:.0} s of removals that take {taken:.1?}: of {near_commit} at it, {removed} after the commit, \
          the others before it; beside them {written} writes acknowledged, {made} made",
         begun.elapsed().as_secs_f64(),
     );
-    assert!(removed < aimed, "no kill came before the commit of a removal");
+    assert!(removed < near_commit, "no kill came before the commit of a removal");
     assert!(removed > 0, "no old records were removed");
     assert!(written > 0, "no write was acknowledged before a kill");
 }
 
 /// Tests both databases concurrently: the service is starting most of the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn old_records_go_with_a_record_of_it_or_stay() {
-    let seed = chance::seed();
+async fn removals_of_old_records_are_recorded_or_rolled_back() {
+    let seed = random::seed();
     let on_sqlite = Service::start_with(&[RETENTION]);
     let database = Arc::new(postgres::database().unwrap());
     let url = format!("{}?application_name={VICTIM}", database.url());
     let on_postgresql =
         Service::start_on(&database, &[("TRACEWARDEN_DATABASE_URL", url.as_str()), RETENTION]);
     let runs = [
-        tokio::spawn(kills(on_sqlite, chance::source(seed, 0), "SQLite")),
-        tokio::spawn(kills(on_postgresql, chance::source(seed, 1), "PostgreSQL")),
+        tokio::spawn(kills(on_sqlite, random::source(seed, 0), "SQLite")),
+        tokio::spawn(kills(on_postgresql, random::source(seed, 1), "PostgreSQL")),
     ];
     for run in runs {
         run.await.unwrap();

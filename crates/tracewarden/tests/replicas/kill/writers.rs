@@ -54,20 +54,21 @@ impl Slot {
             let to = in_flight.as_ref().and_then(|in_flight| in_flight.to.as_ref());
             found["password"] = observer.password(name, [self.state.as_ref(), to]).await;
         }
-        let (is, was) = (self.object.shown(found.as_ref()), self.object.shown(self.state.as_ref()));
+        let (current, previous) =
+            (self.object.observable_state(found.as_ref()), self.object.observable_state(self.state.as_ref()));
         let attempt = match in_flight {
             None => {
-                assert_eq!(is, was, "{:?}: acknowledged but lost", self.object);
+                assert_eq!(current, previous, "{:?}: acknowledged but lost", self.object);
                 None
             }
             Some(InFlight { mark, action, to }) => {
-                let to = self.object.shown(to.as_ref());
+                let to = self.object.observable_state(to.as_ref());
                 assert!(
-                    is == was || is == to,
-                    "{:?}: partial change: it was {was:?}, should be {to:?}, and is {is:?}",
+                    current == previous || current == to,
+                    "{:?}: partial change: it was {previous:?}, should be {to:?}, and is {current:?}",
                     self.object
                 );
-                Some(Attempt { mark, action, acknowledged: false, applied: is != was })
+                Some(Attempt { mark, action, acknowledged: false, applied: current != previous })
             }
         };
         self.state = found;
@@ -84,7 +85,7 @@ impl Slot {
 pub struct Writer {
     number: usize,
     slots: Vec<Slot>,
-    chance: ChaCha8Rng,
+    random: ChaCha8Rng,
     /// Acknowledged changes of this round.
     acknowledged: Vec<Attempt>,
     changes: usize,
@@ -92,7 +93,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub async fn prepare(number: usize, service: &Service, admin: &Client, chance: ChaCha8Rng) -> Self {
+    pub async fn prepare(number: usize, service: &Service, admin: &Client, random: ChaCha8Rng) -> Self {
         for role in BASE_ROLES {
             let policies = json!({"policies": [{"title": role, "expression": "true"}]});
             let answer = admin.put(&format!("/roles/{role}"), policies).await;
@@ -105,7 +106,7 @@ impl Writer {
             let state = observer.state(&object, Some(&known)).await;
             slots.push(Slot { object, state, written: false, in_flight: None });
         }
-        Self { number, slots, chance, acknowledged: Vec::new(), changes: 0, written: 0 }
+        Self { number, slots, random, acknowledged: Vec::new(), changes: 0, written: 0 }
     }
 
     /// Returns the number of changes acknowledged so far.
@@ -114,7 +115,7 @@ impl Writer {
     }
 
     /// Changes objects until a request is not answered.
-    pub async fn write_until_cut_off(
+    pub async fn write_until_interrupted(
         mut self,
         round: usize,
         admin: Client,
@@ -125,18 +126,18 @@ impl Writer {
             let mark = format!("kill-{round}-{}-{}", self.number, self.changes);
             let from = address(self.number, self.changes);
             let client = admin.with("user-agent", &mark).with("x-forwarded-for", &from);
-            let index = self.chance.random_range(0..self.slots.len());
-            let choice = self.chance.random();
+            let index = self.random.random_range(0..self.slots.len());
+            let choice = self.random.random();
             let slot = &mut self.slots[index];
             slot.written = true;
             let change = slot.object.change(slot.state.as_ref(), choice, &mark);
-            let answered = send(&client, &change).await;
+            let generated_values = send(&client, &change).await;
             let Change { action, to, .. } = change;
-            let Some(answered) = answered else {
+            let Some(generated_values) = generated_values else {
                 slot.in_flight = Some(InFlight { mark, action, to });
                 return self;
             };
-            slot.state = slot.object.learned(to, &mark, &answered);
+            slot.state = slot.object.with_generated_values(to, &mark, &generated_values);
             self.acknowledged.push(Attempt { mark, action, acknowledged: true, applied: true });
             self.written += 1;
             acknowledged.fetch_add(1, Ordering::SeqCst);
@@ -156,19 +157,19 @@ impl Writer {
 /// Returns the objects of one writer. Of its two permanent users, one has its password and sessions changed, and the other
 /// has a session that never ends.
 async fn objects(number: usize, service: &Service, admin: &Client) -> Vec<Object> {
-    let (sitter, deputy) = (format!("sitter{number}"), format!("deputy{number}"));
-    add_user(service, admin, &sitter, &[], json!({})).await;
+    let (account_user, key_owner) = (format!("sitter{number}"), format!("deputy{number}"));
+    add_user(service, admin, &account_user, &[], json!({})).await;
     // The sessions from its creation have no marker.
-    admin.delete(&format!("/users/{sitter}/sessions")).await.expect(204);
-    let cookie = service.user(admin, &deputy, &["admin"]).await.cookie().to_owned();
+    admin.delete(&format!("/users/{account_user}/sessions")).await.expect(204);
+    let cookie = service.user(admin, &key_owner, &["admin"]).await.cookie().to_owned();
     let mut objects: Vec<Object> = (0..2)
         .flat_map(|index| {
             let name = |kind: &str| format!("{kind}{number}-{index}");
             [Object::User(name("user")), Object::Role(name("role"))]
         })
         .collect();
-    objects.push(Object::Account(sitter));
-    objects.push(Object::Keys { owner: deputy, cookie: cookie.clone() });
+    objects.push(Object::Account(account_user));
+    objects.push(Object::Keys { owner: key_owner, cookie: cookie.clone() });
     objects.push(Object::Preview { cookie });
     // There is only one access model, so the second of two concurrent changes would be rejected.
     if number == 0 {
