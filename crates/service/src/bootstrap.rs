@@ -7,12 +7,8 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, NewUser, PasswordHash};
 
 use crate::Secret;
-use crate::audit::{AuditContext, Event, Outcome};
-use crate::error::{FieldError, ServiceError};
-use crate::passwords::check_phc;
+use crate::core::{AuditContext, Event, FieldError, Outcome, ServiceError, check_phc, tokens, validate};
 use crate::service::Service;
-use crate::tokens;
-use crate::validate;
 
 /// Configuration of the administrator.
 #[derive(Clone)]

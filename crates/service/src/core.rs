@@ -1,5 +1,74 @@
 //! What all use cases share: the databases, keys, caches and permits of this replica.
 
+pub(crate) mod access;
+mod argon2_memory;
+mod audit;
+pub(crate) mod audit_detail;
+mod audit_log;
+mod authentication;
+mod authority;
+mod cursor;
+mod error;
+mod metrics;
+mod model_change;
+mod open_audit_record;
+mod passwords;
+mod permits;
+mod policy_errors;
+mod precondition;
+mod principal;
+pub(crate) mod query_input;
+mod query_limit;
+mod rejected_calls;
+mod retry;
+mod settings;
+mod tasks;
+pub(crate) mod tokens;
+mod tools;
+mod user_batches;
+pub(crate) mod username_characters;
+mod username_key;
+pub(crate) mod validate;
+
+pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
+pub(crate) use audit::{AuditContext, Event, sanitize};
+pub use audit::{Outcome, RecordedCall, is_invisible_or_bidi_control};
+pub(crate) use audit_detail::{bounded_member, difference};
+pub use audit_log::{AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
+pub(crate) use authentication::enabled;
+pub(crate) use authority::Authority;
+pub(crate) use cursor::{Cursor, CursorKey, Fingerprint};
+#[cfg(test)]
+pub(crate) use cursor::{decode, encode};
+pub(crate) use error::unknown;
+pub use error::{Cause, FieldError, ServiceError, bounded};
+pub(crate) use metrics::PolicyCacheCollector;
+pub(crate) use model_change::{change_detail, check_version, no_change_detail, resolve};
+pub(crate) use open_audit_record::{OpenAuditRecord, PreparedRead};
+pub use passwords::hash_password_phc;
+#[cfg(test)]
+pub(crate) use passwords::phc_cost;
+pub(crate) use passwords::{check_phc, check_strength, normal_form};
+pub(crate) use permits::Permit;
+pub(crate) use policy_errors::{policy_name, reason_text};
+pub use precondition::IfMatch;
+pub(crate) use principal::VerifiedCredential;
+pub use principal::{
+    Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, ToolCall, Transport,
+};
+pub(crate) use query_input::conditions_detail;
+pub(crate) use query_limit::QueryContext;
+pub use query_limit::QueryLimit;
+pub use rejected_calls::{RejectedCall, SessionOnly};
+pub use retry::Retry;
+pub use settings::{Limits, PasswordCost, Settings};
+pub(crate) use tasks::{blocking, run_to_completion};
+pub use tokens::is_generated_password;
+pub use tools::Tool;
+pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, TRACES_VALUES};
+pub(crate) use user_batches::{UserBatches, attribute_bytes, take_batch};
+pub(crate) use username_key::UsernameKey;
+
 use std::sync::Arc;
 
 use tracewarden_appdb::AppDb;
@@ -7,13 +76,9 @@ use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
 use tracewarden_tracestore::ClickHouse;
 
-use crate::cursor::CursorKey;
-use crate::error::ServiceError;
-use crate::metrics::Metrics;
-use crate::passwords::Passwords;
-use crate::permits::Permits;
-use crate::settings::Settings;
-use crate::username_key::UsernameKey;
+use self::metrics::Metrics;
+use self::passwords::Passwords;
+use self::permits::Permits;
 
 /// Authentication, authority and the audit log, and what the use cases share.
 pub struct Core {

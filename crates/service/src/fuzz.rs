@@ -12,11 +12,10 @@ use secrecy::ExposeSecret as _;
 use tracewarden_model::Entropy;
 use tracewarden_model::ambient::EntropyError;
 
-use crate::audit::is_invisible_or_bidi_control;
-use crate::cursor::{CursorKey, decode, encode};
-use crate::passwords::{check_phc, check_strength, normal_form, phc_cost};
-use crate::tokens;
-use crate::validate;
+use crate::core::{
+    CursorKey, check_phc, check_strength, decode, encode, is_invisible_or_bidi_control, normal_form,
+    phc_cost, tokens, validate,
+};
 
 /// Entropy that the fuzzer chooses, repeated cyclically.
 struct FuzzedEntropy(Mutex<(Vec<u8>, usize)>);

@@ -10,121 +10,31 @@
 //!   sent.
 
 mod access;
-mod adoption;
-mod api_keys;
-mod argon2_memory;
-mod audit;
-mod audit_detail;
-mod audit_log;
-mod authentication;
-mod authority;
-mod binding;
+mod analysis;
 mod bootstrap;
-mod change_password;
-mod collateral_access;
 mod core;
-mod cursor;
-mod ddl;
-mod discovery;
-mod error;
-mod evaluation;
-mod explain;
-mod field_values;
-mod fields;
-mod filter_schema;
 #[cfg(test)]
 mod fuzz;
-mod impact;
 mod maintenance;
-mod metrics;
-mod model_change;
 mod model_file;
-mod open_audit_record;
-mod passwords;
-mod permits;
-mod policy_advice;
-mod policy_errors;
-mod precondition;
-mod preview;
-mod principal;
-mod query_input;
-mod query_limit;
-mod rejected_calls;
-mod retry;
-mod roles;
+mod policies;
 mod service;
-mod sessions;
-mod settings;
-mod sign_in;
-mod sign_in_limits;
-mod sign_in_throttle;
-mod span_stream;
-mod tasks;
-mod tokens;
-mod tools;
-mod trace_reader;
-mod trace_stats;
+mod source;
 mod traces;
-mod user_batches;
-mod user_credentials;
-mod username_characters;
-mod username_key;
-mod users;
-mod validate;
-mod viewers;
 
-pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
-pub use audit::{Outcome, RecordedCall, is_invisible_or_bidi_control};
-pub use audit_log::{AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
-pub use binding::BoundModel;
 pub use bootstrap::{AdminSettings, Bootstrap};
-pub use collateral_access::{CollateralAnswer, CollateralRequest};
 pub use core::Core;
-pub use discovery::{ColumnDetail, MemberDetail, Source, TableDetail};
-pub use error::{Cause, FieldError, ServiceError, bounded};
-pub use evaluation::{EVALUATED_SPANS_MAX, Policies};
-pub use explain::{
-    ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole,
-    PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
-};
-pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
-pub use fields::FieldMark;
-pub use filter_schema::{FieldDescriptor, FilterSchema};
-pub use impact::{
-    Analysis, CountedTraces, ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange,
-    UserImpact,
-};
 pub use maintenance::Maintenance;
 pub use model_file::{
     ChangeKind, ExportedModel, FailedTest, FileField, HistoryEntry, HistoryPage, ImportedModel, LostRole,
     ModelAt, ModelChange, ModelFile, ModelFiles, ModelPart, ModelPlan, PartKind, PolicyWarning, RunTests,
     TestRun,
 };
-pub use passwords::hash_password_phc;
-pub use precondition::IfMatch;
-pub use preview::PreviewRequest;
-pub use principal::{
-    Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, ToolCall, Transport,
-};
-pub use query_limit::QueryLimit;
-pub use rejected_calls::{RejectedCall, SessionOnly};
-pub use retry::Retry;
-pub use roles::{PolicyCheck, PutRoleAnswer, RoleDetail, Roles};
 pub use service::Service;
-pub use sessions::SessionInfo;
-pub use settings::{Limits, PasswordCost, Settings};
-pub use sign_in::{Account, PasswordCredentials, SignInAnswer};
-pub use span_stream::SpanStream;
-pub use tokens::is_generated_password;
-pub use tools::Tool;
-pub use trace_reader::{BRIEF_SPANS_MAX, TraceReader};
-pub use trace_stats::{TraceStatsAnswer, TraceStatsRequest};
 pub use traces::{
     AnswerBody, PageCursors, PendingQuery, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer,
     Traces, View,
 };
-pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage, Users};
-pub use viewers::{GrantingPolicy, PolicyFailure, Viewer, Viewers};
 
 pub use tracewarden_appdb::{
     AppDb, AuditRemoval, ChainFault, CurrentModel, DbError, DbInspection, ModelState, Policy, Preview, Role,
@@ -143,3 +53,28 @@ pub use tracewarden_tracestore::{
 
 /// Token or password that is created or received; `Debug` does not show it.
 pub type Secret = secrecy::SecretString;
+
+pub use access::{
+    Account, ApiKeyInfo, CreatedApiKey, CreatedUser, NewApiKey, NewUser, PasswordCredentials, PolicyCheck,
+    PreviewRequest, PutRoleAnswer, RoleDetail, Roles, SessionInfo, SignInAnswer, UserAccess, UserChange,
+    UserInfo, UserPage, Users,
+};
+pub use analysis::{
+    Analysis, CollateralAnswer, CollateralRequest, CountedTraces, GrantingPolicy, ImpactAnswer,
+    PolicyFailure, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact, Viewer,
+    Viewers,
+};
+pub use core::{
+    Administrator, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind, Cause, Credential,
+    FieldError, Identity, IfMatch, Limits, Me, Outcome, PasswordCost, Principal, QueryLimit, RecordedCall,
+    RejectedCall, RequestInfo, Retry, ServiceError, SessionOnly, Settings, Tool, ToolCall, Transport,
+    bounded, hash_password_phc, is_generated_password, is_invisible_or_bidi_control,
+};
+pub use policies::{EVALUATED_SPANS_MAX, Policies};
+pub use source::{BoundModel, ColumnDetail, FieldMark, MemberDetail, Source, TableDetail};
+pub use traces::{
+    BRIEF_SPANS_MAX, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, FieldDescriptor,
+    FieldValuesAnswer, FieldValuesRequest, FilterSchema, NearestSpan, OwnAccess, OwnPolicy, OwnRole,
+    PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanStream, SpanVerdict, TraceReader,
+    TraceStatsAnswer, TraceStatsRequest,
+};

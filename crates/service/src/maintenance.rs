@@ -11,10 +11,8 @@ use serde_json::json;
 use tracewarden_appdb::AUDIT_PRUNE;
 use tracewarden_model::Timestamp;
 
-use crate::audit::{AuditContext, Event, Outcome};
-use crate::core::Core;
-use crate::error::ServiceError;
-use crate::sign_in_throttle;
+use crate::access::sign_in_throttle;
+use crate::core::{AuditContext, Core, Event, Outcome, ServiceError};
 
 /// Number of records removed in one transaction; other writers wait for it.
 const PRUNE_BATCH_RECORDS: u32 = 5_000;

@@ -16,16 +16,12 @@ use tracewarden_appdb::{ADMIN_ROLE, ModelState, Policy};
 use tracewarden_model::{AccessModel, Binding, ColumnType, FieldSource, MarkedField};
 use tracewarden_policy::Diagnostic;
 
-use crate::adoption::without_column;
-use crate::core::Core;
-use crate::discovery::Source;
-use crate::error::{FieldError, ServiceError};
-use crate::fields::{FieldMark, check_field_count, is_usable_in_policies, resolve_marks};
-use crate::impact::Analysis;
-use crate::impact::{ImpactAnswer, ImpactInput, ModelSide, timeout};
-use crate::principal::Administrator;
-use crate::query_input;
-use crate::roles::{case_conflict, check_role_input, compile_policies};
+use crate::access::{case_conflict, check_role_input, compile_policies};
+use crate::analysis::{Analysis, ImpactAnswer, ImpactInput, ModelSide, timeout};
+use crate::core::{Administrator, Core, FieldError, ServiceError, query_input};
+use crate::source::{
+    FieldMark, Source, check_field_count, is_usable_in_policies, resolve_marks, without_column,
+};
 
 pub use changes::{ChangeKind, ModelChange, ModelPart, PartKind};
 pub use history::{HistoryEntry, HistoryPage, ModelAt};

@@ -9,20 +9,14 @@ use tracewarden_appdb::{AppDb, ChainFault, DbError};
 use tracewarden_model::{Clock, Entropy};
 use tracewarden_tracestore::{ClickHouse, ClickHouseError, SharedWork};
 
-use crate::audit_log::AuditLog;
-use crate::core::Core;
-use crate::discovery::Source;
-use crate::error::ServiceError;
-use crate::evaluation::Policies;
-use crate::impact::Analysis;
+use crate::access::{Account, Roles, Users};
+use crate::analysis::Analysis;
+use crate::core::{AuditLog, Core, PolicyCacheCollector, ServiceError, Settings};
 use crate::maintenance::Maintenance;
-use crate::metrics::PolicyCacheCollector;
 use crate::model_file::ModelFiles;
-use crate::roles::Roles;
-use crate::settings::Settings;
-use crate::sign_in::Account;
+use crate::policies::Policies;
+use crate::source::Source;
 use crate::traces::Traces;
-use crate::users::Users;
 
 /// The use cases. Cheap to clone.
 #[derive(Clone)]

@@ -1,5 +1,23 @@
 //! Reading of traces: applies the request within the caller's policies, and records it before and after.
 
+mod explain;
+mod field_values;
+mod filter_schema;
+mod reader;
+mod span_stream;
+mod stats;
+
+pub use explain::{
+    ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole,
+    PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
+};
+pub(crate) use explain::{PolicyInputs, PolicyMatches, UserPolicies, match_policies};
+pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
+pub use filter_schema::{FieldDescriptor, FilterSchema};
+pub use reader::{BRIEF_SPANS_MAX, TraceReader};
+pub use span_stream::SpanStream;
+pub use stats::{TraceStatsAnswer, TraceStatsRequest};
+
 use std::sync::Arc;
 
 use futures::{FutureExt as _, TryFutureExt as _, stream};
@@ -10,18 +28,11 @@ use tracewarden_tracestore::{
     ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary,
 };
 
-use crate::access::Access;
-use crate::audit::Outcome;
-use crate::authority::Authority;
-use crate::core::Core;
-use crate::cursor::{Cursor, Fingerprint};
-use crate::error::ServiceError;
-use crate::open_audit_record::{OpenAuditRecord, PreparedRead};
-use crate::principal::Principal;
-use crate::query_input::{self, conditions_detail};
-use crate::query_limit::QueryContext;
-use crate::span_stream::{SpanStream, with_audit_record};
-use crate::tools::{TRACES_GET, TRACES_QUERY};
+use crate::core::{
+    Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal,
+    QueryContext, ServiceError, TRACES_GET, TRACES_QUERY, conditions_detail, query_input,
+};
+use crate::traces::span_stream::with_audit_record;
 
 /// Content of a page of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -8,11 +8,8 @@ use tracewarden_appdb::{Change, ModelState, ReadTx, WrittenRoles};
 use tracewarden_model::AccessModel;
 
 use super::{ModelChange, changes};
-use crate::error::ServiceError;
+use crate::core::{Administrator, ServiceError, blocking, query_input};
 use crate::model_file::ModelFiles;
-use crate::principal::Administrator;
-use crate::query_input;
-use crate::tasks::blocking;
 
 const PAGE_DEFAULT: u32 = 20;
 const PAGE_MAX: u32 = 100;

@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 use tracewarden_appdb::{DbError, ModelState, Policy, WriteTx};
 
 use super::{Mode, ModelChange, ModelFile, PolicyWarning, PreparedImport, RunTests};
-use crate::audit_detail::{bounded_member, difference};
-use crate::error::ServiceError;
-use crate::model_change::{change_detail, no_change_detail};
+use crate::access::policies_detail;
+use crate::core::{
+    Administrator, IfMatch, ServiceError, blocking, bounded_member, change_detail, difference,
+    no_change_detail,
+};
 use crate::model_file::ModelFiles;
-use crate::precondition::IfMatch;
-use crate::principal::Administrator;
-use crate::roles::policies_detail;
-use crate::tasks::blocking;
 
 /// Result of an import.
 #[derive(Debug, Clone)]

@@ -1,0 +1,243 @@
+//! The caller's API keys. A key acts with its owner's roles, or with less: a scoped API key additionally requires that traces
+//! satisfy a policy of its own, is limited to some tools, or both. A scoped key never has administrator rights, so that its
+//! owner can hand it out without granting more.
+
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+use tracewarden_appdb::ApiKey;
+use tracewarden_model::{Caller, Timestamp, nearest::nearest};
+use tracewarden_policy::Diagnostic;
+
+use crate::Secret;
+use crate::access::sign_in::Account;
+use crate::core::{
+    FieldError, Principal, ServiceError, SessionOnly, Tool, key_constraint, tokens, unknown, validate,
+};
+
+/// A key to create.
+#[derive(Debug, Clone)]
+pub struct NewApiKey {
+    /// Name, 1 to 100 characters.
+    pub name: String,
+    /// Time of expiry; `None` for never.
+    pub expires_at: Option<Timestamp>,
+    /// Policy that traces must satisfy in addition to those of the owner's roles, by the same span or another.
+    pub policy: Option<String>,
+    /// Names of the only tools that the key may use, at least one; `None` for everything that needs no session.
+    pub tools: Option<Vec<String>>,
+}
+
+/// API key, as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyInfo {
+    /// Opaque id.
+    pub id: String,
+    /// Name.
+    pub name: String,
+    /// First characters of the token.
+    pub token_hint: String,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Time of expiry.
+    pub expires_at: Option<Timestamp>,
+    /// Time of the last use, to about a minute.
+    pub last_used_at: Option<Timestamp>,
+    /// Policy to which the key is scoped.
+    pub policy: Option<String>,
+    /// Tools to which the key is scoped.
+    pub tools: Option<Vec<String>>,
+}
+
+impl From<ApiKey> for ApiKeyInfo {
+    fn from(key: ApiKey) -> Self {
+        Self {
+            id: key.id,
+            name: key.name,
+            token_hint: key.hint,
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            last_used_at: key.last_used_at,
+            policy: key.policy,
+            tools: key.tools,
+        }
+    }
+}
+
+/// New API key with its token, which is never shown again.
+#[derive(Debug, Clone)]
+pub struct CreatedApiKey {
+    /// The key.
+    pub key: ApiKeyInfo,
+    /// Token of the key.
+    pub token: Secret,
+}
+
+const KEYS_PER_USER_MAX: usize = 100;
+/// Maximum number of tool names that are checked. A list with more names than there are tools contains an unknown or a
+/// repeated name, so a part of it is enough to reject it.
+const TOOLS_CHECKED_MAX: usize = 2 * Tool::ALL.len();
+
+impl Account {
+    /// Creates a key for the caller.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, [`ServiceError::Refused`] for an invalid name, an
+    /// expiry in the past, a policy that does not compile or an unknown tool, [`ServiceError::TooManyQueries`] if a policy
+    /// must be checked and the user runs too many queries, [`ServiceError::Conflict`] if the user has too many keys.
+    pub async fn create_api_key(
+        &self,
+        principal: &Principal,
+        new: NewApiKey,
+    ) -> Result<CreatedApiKey, ServiceError> {
+        let result = self.create_api_key_inner(principal, new).await;
+        self.core.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result).await
+    }
+
+    async fn create_api_key_inner(
+        &self,
+        principal: &Principal,
+        new: NewApiKey,
+    ) -> Result<CreatedApiKey, ServiceError> {
+        principal.require_session()?;
+        let now = self.core.now();
+        let mut errors = Vec::new();
+        validate::title(&new.name, "/name", 100, &mut errors);
+        if new.expires_at.is_some_and(|expiry| expiry <= now) {
+            errors.push(FieldError::new("/expires_at", "invalid_value", "the time is in the past"));
+        }
+        // Later times saturate here: the stored expiry would differ from the requested one.
+        if new.expires_at == Some(Timestamp::MAX) {
+            let detail = "the time is after the year 2262; leave it out for a key that does not expire";
+            errors.push(FieldError::new("/expires_at", "invalid_value", detail));
+        }
+        check_tools(new.tools.as_deref(), &mut errors);
+        if let Some(policy) = &new.policy {
+            // The policy compiler limits the length.
+            validate::text(policy, "/policy", usize::MAX, &mut errors);
+            self.check_key_policy(principal, policy, &mut errors).await?;
+        }
+        validate::no_errors(errors)?;
+        let token = tokens::api_key(self.core.entropy.as_ref())?;
+        // Times are stored in microseconds; this answer and later lists must show the same time.
+        let stored = |at: Timestamp| Timestamp::from_micros(at.as_micros());
+        let key = ApiKeyInfo {
+            id: tokens::id("key", self.core.entropy.as_ref())?,
+            name: new.name,
+            token_hint: tokens::hint(token.expose_secret()),
+            created_at: stored(now),
+            expires_at: new.expires_at.map(stored),
+            last_used_at: None,
+            policy: new.policy,
+            tools: new.tools,
+        };
+        let mut tx = self.core.begin_change(principal).await?;
+        if tx.api_keys_of_user(principal.user_id()).await?.len() >= KEYS_PER_USER_MAX {
+            let detail = format!("you have {KEYS_PER_USER_MAX} keys already; revoke one first");
+            return Err(ServiceError::Conflict { detail, errors: Vec::new() });
+        }
+        tx.insert_api_key(&tracewarden_appdb::NewApiKey {
+            id: &key.id,
+            token: tokens::digest(token.expose_secret()),
+            hint: &key.token_hint,
+            name: &key.name,
+            user_id: principal.user_id(),
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            policy: key.policy.as_deref(),
+            tools: key.tools.as_deref(),
+        })
+        .await?;
+        let detail = json!({
+            "name": key.name,
+            "expires_at": key.expires_at.map(|expiry| expiry.to_string()),
+            "policy": key.policy,
+            "tools": key.tools,
+        });
+        self.core
+            .record(&mut tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail)
+            .await?;
+        tx.commit().await?;
+        Ok(CreatedApiKey { key, token })
+    }
+
+    /// Checks a key's policy like a role's, but without the fields that its owner may not know of. Runs outside the
+    /// transaction that stores the key: the model may change at any time, and then the key grants no access.
+    async fn check_key_policy(
+        &self,
+        owner: &Principal,
+        expression: &str,
+        errors: &mut Vec<FieldError>,
+    ) -> Result<(), ServiceError> {
+        let model = self.core.db.access_model().await?;
+        let (owner, expression) = (owner.clone(), expression.to_owned());
+        // Counts as one of the user's queries, because each of these compiles a policy, too.
+        let permit =
+            self.core.permits.queries.try_acquire(owner.user_id()).ok_or(ServiceError::TooManyQueries)?;
+        let work = move || -> Result<bool, Vec<Diagnostic>> {
+            // Held until the work ends, also if the client disconnects.
+            let _permit = permit;
+            let checked = key_constraint(&owner, &expression).check(&model)?;
+            let user = owner.0.user;
+            let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
+            Ok(checked.predicate(&caller).is_some())
+        };
+        let checked = self.core.permits.key_policy_checks.run(work).await?;
+        match checked {
+            Ok(true) => {}
+            Ok(false) => {
+                let detail = "the policy is too large for your roles and attributes";
+                errors.push(FieldError::new("/policy", "policy_invalid", detail));
+            }
+            Err(diagnostics) => errors
+                .extend(diagnostics.into_iter().map(|diagnostic| FieldError::policy("/policy", diagnostic))),
+        }
+        Ok(())
+    }
+
+    /// Returns the caller's keys, newest first, including expired ones.
+    ///
+    /// # Errors
+    /// When the application database fails.
+    pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKeyInfo>, ServiceError> {
+        let keys = self.core.db.begin_read().await?.api_keys_of_user(principal.user_id()).await?;
+        Ok(keys.into_iter().map(ApiKeyInfo::from).collect())
+    }
+
+    /// Revokes one of the caller's keys; a caller with an API key may revoke that key and the owner's other keys.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the application database.
+    pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+        let result = self.revoke_my_api_key_inner(principal, id).await;
+        self.core.audit_denial(principal, "api_key.revoke", Some(id), result).await
+    }
+
+    async fn revoke_my_api_key_inner(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+        let mut tx = self.core.begin_change(principal).await?;
+        if !tx.delete_api_key(principal.user_id(), validate::lookup_name(id, "API key")?).await? {
+            return Err(ServiceError::NotFound { what: "API key" });
+        }
+        self.core.record(&mut tx, principal, "api_key.revoke", Some(id), json!({})).await?;
+        Ok(tx.commit().await?)
+    }
+}
+
+/// Checks that the tools exist and are listed once each.
+fn check_tools(tools: Option<&[String]>, errors: &mut Vec<FieldError>) {
+    let Some(tools) = tools else { return };
+    let known = Tool::ALL.map(Tool::name);
+    if tools.is_empty() {
+        let detail = "name at least one tool, or leave `tools` out";
+        return errors.push(FieldError::new("/tools", "invalid_value", detail));
+    }
+    for (at, name) in tools.iter().enumerate().take(TOOLS_CHECKED_MAX) {
+        let pointer = format!("/tools/{at}");
+        if Tool::parse(name).is_none() {
+            let suggestions = nearest(name, known);
+            let detail = format!("{}; there are {}", unknown("tool", name, &suggestions), known.join(", "));
+            errors.push(FieldError::new(pointer, "invalid_value", detail));
+        } else if tools.iter().take(at).any(|before| before == name) {
+            errors.push(FieldError::new(pointer, "invalid_value", format!("`{name}` is listed twice")));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Preview: an administrator temporarily reads traces with the roles and attributes of another user. It is stored in the
+//! session's row and ends with the session or with the role `admin`. A preview of a user follows that user: each request
+//! reads the user's access, as it does for callers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+use tracewarden_appdb::{Preview, ReadTx, Session, User};
+use tracewarden_model::AttributeValue;
+
+use crate::access::sign_in::Account;
+use crate::access::users::find_user;
+use crate::core::{Administrator, Me, ServiceError, SessionOnly, audit_detail, validate};
+
+/// Request for a preview.
+#[derive(Debug, Clone)]
+pub enum PreviewRequest {
+    /// Preview of these roles and attributes.
+    RolesAndAttributes {
+        /// Roles that exist.
+        roles: BTreeSet<String>,
+        /// Attributes; none when absent.
+        attributes: Option<BTreeMap<String, AttributeValue>>,
+    },
+    /// Preview of this user, with the roles and attributes that the user has at each request.
+    User(String),
+}
+
+/// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
+/// has now. A user who is deleted or disabled has no access, and neither has their preview.
+pub(crate) async fn refresh_preview(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
+    if let Some(preview) = &mut session.preview
+        && let Some(id) = &preview.user_id
+    {
+        *preview = match tx.user_by_id(id).await? {
+            Some(user) if !user.disabled => current_preview(user),
+            _ => Preview {
+                username: preview.username.take(),
+                user_id: preview.user_id.take(),
+                ..Preview::default()
+            },
+        };
+    }
+    Ok(session)
+}
+
+fn current_preview(user: User) -> Preview {
+    let User { id, username, roles, attributes, .. } = user;
+    Preview { roles, attributes, username: Some(username), user_id: Some(id) }
+}
+
+impl Account {
+    /// Begins a preview in the caller's session.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, `unknown_role`, [`ServiceError::NotFound`] for an
+    /// unknown user.
+    pub async fn set_preview(
+        &self,
+        admin: &Administrator<'_>,
+        request: PreviewRequest,
+    ) -> Result<Me, ServiceError> {
+        let result = self.set_preview_inner(admin, request).await;
+        self.core.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result).await
+    }
+
+    async fn set_preview_inner(
+        &self,
+        admin: &Administrator<'_>,
+        request: PreviewRequest,
+    ) -> Result<Me, ServiceError> {
+        let session = admin.require_session()?;
+        let mut tx = self.core.begin_change(admin).await?;
+        let preview = match request {
+            PreviewRequest::RolesAndAttributes { roles, attributes } => {
+                let attributes = attributes.unwrap_or_default();
+                let mut errors = Vec::new();
+                let roles = validate::roles(&mut tx, roles, &mut errors).await?;
+                validate::attributes(&attributes, &mut errors);
+                validate::no_errors(errors)?;
+                Preview { roles, attributes, ..Preview::default() }
+            }
+            PreviewRequest::User(name) => {
+                let User { id, username, .. } = find_user(&mut tx, &name).await?;
+                Preview { username: Some(username), user_id: Some(id), ..Preview::default() }
+            }
+        };
+        tx.set_session_preview(&session.id, Some(&preview)).await?;
+        let session = Session { preview: Some(preview), ..session.clone() };
+        let preview = refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
+        let detail =
+            json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
+        self.core
+            .record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail)
+            .await?;
+        tx.commit().await?;
+        Ok(Me { preview: Some(preview), ..admin.me() })
+    }
+
+    /// Ends the preview of the caller's session, if there is one.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
+    pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
+        let result = self.clear_preview_inner(admin).await;
+        self.core.audit_denial(admin, SessionOnly::EndPreview.action(), None, result).await
+    }
+
+    async fn clear_preview_inner(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
+        let session = admin.require_session()?;
+        if session.preview.is_some() {
+            let mut tx = self.core.begin_change(admin).await?;
+            tx.set_session_preview(&session.id, None).await?;
+            self.core.record(&mut tx, admin, SessionOnly::EndPreview.action(), None, json!({})).await?;
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,379 @@
+//! Roles and their policies.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
+use tracewarden_model::{AccessModel, Caller};
+use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
+use tracewarden_tracestore::display_sql;
+
+use crate::core::{
+    Administrator, Core, FieldError, IfMatch, ServiceError, blocking, no_change_detail, validate,
+};
+use crate::policies::{AdviceRequest, CHECK_TIMEOUT, Policies, ROLE_TIMEOUT};
+
+const POLICIES_MAX: usize = 100;
+const TITLE_MAX_CHARS: usize = 200;
+const DESCRIPTION_MAX_CHARS: usize = 4_000;
+
+/// Role as stored, with advice on its policies.
+#[derive(Debug, Clone)]
+pub struct PutRoleAnswer {
+    /// The role.
+    pub role: Role,
+    /// Whether the role is new.
+    pub created: bool,
+    /// Advice, one list for each policy.
+    pub warnings: Vec<Vec<Diagnostic>>,
+}
+
+/// Role with the users who have it.
+#[derive(Debug, Clone)]
+pub struct RoleDetail {
+    /// The role.
+    pub role: Role,
+    /// Names of the users, sorted.
+    pub members: Vec<String>,
+}
+
+/// Result of checking a policy as if it were stored now.
+#[derive(Debug, Clone, Default)]
+pub struct PolicyCheck {
+    /// Errors that prevent storing it; empty if it is valid.
+    pub errors: Vec<Diagnostic>,
+    /// Fields that the policy names.
+    pub fields: Vec<String>,
+    /// Advice on the policy.
+    pub warnings: Vec<Diagnostic>,
+    /// The predicate in ClickHouse for the caller, if the policy is valid.
+    pub predicate: Option<String>,
+    /// Number of recent traces in the sample for advice; `None` if none was taken.
+    pub recent_traces: Option<u64>,
+}
+
+/// Roles.
+#[derive(Clone)]
+pub struct Roles {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Roles {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Creates or replaces a role; takes effect with each holder's next request. Identical policies make no change.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] with `policy_invalid` and the position in the text, or for invalid members;
+    /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold.
+    pub async fn put_role(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        policies: Vec<Policy>,
+        if_match: Option<IfMatch>,
+    ) -> Result<PutRoleAnswer, ServiceError> {
+        let result = self.put_role_inner(admin, name, policies, if_match).await;
+        let (mut stored, advice_request) =
+            self.core.audit_denial(admin, "role.put", Some(name), result).await?;
+        // The change is in effect from here on, with or without advice.
+        let advice = Policies::new(&self.core).advice(admin, advice_request).await;
+        for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
+            merge_warnings(warnings, more);
+        }
+        Ok(stored)
+    }
+
+    /// Begins a change with policies that were checked under the access model in the transaction: a policy that does not
+    /// compile must never be stored. They are checked before the transaction, because all other writers wait for its end, and
+    /// again within it only if the model has changed since.
+    async fn begin_with_checked_policies(
+        &self,
+        admin: &Administrator<'_>,
+        policies: Vec<Policy>,
+    ) -> Result<(WriteTx, CheckedPolicies), ServiceError> {
+        let model = self.core.db.access_model().await?;
+        let checks =
+            self.core.permits.model_checks.run(move || CheckedPolicies::new(policies, model)).await?;
+        let mut tx = self.core.begin_change(admin).await?;
+        let model = tx.access_model().await?;
+        if model == checks.model {
+            return Ok((tx, checks));
+        }
+        // Bypasses the queue: only one change at a time gets here, and queued tasks may wait for it.
+        let checks = blocking(move || CheckedPolicies::new(checks.policies, model)).await?;
+        Ok((tx, checks))
+    }
+
+    async fn put_role_inner(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        policies: Vec<Policy>,
+        if_match: Option<IfMatch>,
+    ) -> Result<(PutRoleAnswer, AdviceRequest), ServiceError> {
+        check_role_input(name, &policies)?;
+        let (mut tx, checks) = self.begin_with_checked_policies(admin, policies).await?;
+        let stored = tx.role(name).await?;
+        if let Some(if_match) = if_match {
+            if_match.check(stored.as_ref().map(|role| role.revision))?;
+        }
+        if stored.is_none()
+            && let Some(other) = tx.role_spelling(name).await?
+        {
+            return Err(case_conflict(name, &other));
+        }
+        let CheckedPolicies { policies, model, checked } = checks;
+        let (checked, warnings) = checked?;
+        let advice_request = |model| AdviceRequest {
+            role: Some(name.to_owned()),
+            policies: checked,
+            model,
+            recent_traces: true,
+            timeout: ROLE_TIMEOUT,
+        };
+        if let Some(role) = stored.as_ref().filter(|role| role.policies == policies) {
+            let mut detail = no_change_detail(tx.change_number().await?);
+            if let Value::Object(members) = &mut detail {
+                members.insert("revision".to_owned(), role.revision.into());
+            }
+            self.core.record(&mut tx, admin, "role.put", Some(name), detail).await?;
+            tx.commit().await?;
+            return Ok((
+                PutRoleAnswer { role: role.clone(), created: false, warnings },
+                advice_request(model),
+            ));
+        }
+        let revision = tx.put_role(name, &policies, self.core.now()).await?;
+        let change = self.core.new_change(admin, "role.put", Some(name), model.version);
+        let version = tx.record_change(&change, &[(name, Some(&policies))], None).await?;
+        let detail = json!({
+            "version": version,
+            "revision": { "before": stored.as_ref().map(|role| role.revision), "after": revision },
+            "created": stored.is_none(),
+            "policies": {
+                "before": stored.as_ref().map(|role| policies_detail(&role.policies)),
+                "after": policies_detail(&policies),
+            },
+        });
+        self.core.record(&mut tx, admin, "role.put", Some(name), detail).await?;
+        let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role no longer exists"))?;
+        tx.commit().await?;
+        Ok((PutRoleAnswer { role, created: stored.is_none(), warnings }, advice_request(model)))
+    }
+
+    /// Returns all roles by name.
+    ///
+    /// # Errors
+    /// When the application database fails.
+    pub async fn list(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>, ServiceError> {
+        Ok(self.core.db.begin_read().await?.roles().await?)
+    }
+
+    /// Returns one role.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the application database.
+    pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail, ServiceError> {
+        let name = validate::lookup_name(name, "role")?;
+        let mut tx = self.core.db.begin_read().await?;
+        let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
+        let members = tx.role_members(name).await?;
+        Ok(RoleDetail { role, members })
+    }
+
+    /// Deletes a role and its assignments; takes effect with each holder's next request.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::Conflict`] for the role `admin`, [`ServiceError::PreconditionFailed`] when
+    /// `if_match` does not hold.
+    pub async fn delete_role(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        if_match: Option<IfMatch>,
+    ) -> Result<(), ServiceError> {
+        let result = self.delete_role_inner(admin, name, if_match).await;
+        self.core.audit_denial(admin, "role.delete", Some(name), result).await
+    }
+
+    async fn delete_role_inner(
+        &self,
+        admin: &Administrator<'_>,
+        name: &str,
+        if_match: Option<IfMatch>,
+    ) -> Result<(), ServiceError> {
+        if name == ADMIN_ROLE {
+            let detail = "the role `admin` is built in and cannot be deleted".to_owned();
+            return Err(ServiceError::Conflict { detail, errors: Vec::new() });
+        }
+        let name = validate::lookup_name(name, "role")?;
+        let mut tx = self.core.begin_change(admin).await?;
+        let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
+        if let Some(if_match) = if_match {
+            if_match.check(Some(role.revision))?;
+        }
+        let members = tx.role_members(name).await?;
+        tx.delete_role(name).await?;
+        let model_version = tx.access_model().await?.version;
+        let change = self.core.new_change(admin, "role.delete", Some(name), model_version);
+        let version = tx.record_change(&change, &[(name, None)], None).await?;
+        let detail = json!({
+            "version": version,
+            "revision": role.revision,
+            "members": members,
+            "policies": policies_detail(&role.policies),
+        });
+        self.core.record(&mut tx, admin, "role.delete", Some(name), detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Checks a policy without storing it. An invalid policy is a result here, not an error. With `recent_traces`, samples
+    /// recent traces for advice; this is recorded, because it reveals something about spans. A policy that depends on the
+    /// caller is not tested on traces, because no user is given.
+    ///
+    /// # Errors
+    /// When the application database fails; with `recent_traces` also as for a change.
+    pub async fn check_policy(
+        &self,
+        admin: &Administrator<'_>,
+        expression: &str,
+        recent_traces: bool,
+    ) -> Result<PolicyCheck, ServiceError> {
+        let model = self.core.db.access_model().await?;
+        let text = expression.to_owned();
+        let caller = Caller {
+            username: admin.username().to_owned(),
+            roles: admin.user.roles.clone(),
+            attributes: admin.user.attributes.clone(),
+        };
+        let analysed = self.core.permits.analysis.run(move || match policy::check(&text, &model) {
+            Ok(checked) => {
+                let check = PolicyCheck {
+                    fields: checked.fields(),
+                    warnings: checked.warnings().to_vec(),
+                    predicate: checked.predicate(&caller).as_ref().map(display_sql),
+                    ..PolicyCheck::default()
+                };
+                (check, Some(checked), model)
+            }
+            Err(errors) => (PolicyCheck { errors, ..PolicyCheck::default() }, None, model),
+        });
+        let (mut check, checked, model) = analysed.await?;
+        let Some(checked) = checked else { return Ok(check) };
+        let recent_traces = recent_traces && Policies::new(&self.core).may_sample_traces();
+        if recent_traces {
+            let result = Policies::new(&self.core).record_policy_check(admin, expression).await;
+            self.core.audit_denial(admin, "policy.check", None, result).await?;
+        }
+        let policies = vec![checked];
+        let advice_request =
+            AdviceRequest { role: None, policies, model, recent_traces, timeout: CHECK_TIMEOUT };
+        let advice = Policies::new(&self.core).advice(admin, advice_request).await;
+        check.recent_traces = advice.recent_traces;
+        merge_warnings(&mut check.warnings, advice.warnings.into_iter().flatten());
+        Ok(check)
+    }
+}
+
+/// Adds advice, sorted by position in the text.
+fn merge_warnings(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item = Diagnostic>) {
+    warnings.extend(more);
+    warnings.sort_by_key(|warning| (warning.line, warning.column));
+}
+
+pub(crate) fn check_role_input(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
+    let mut errors = Vec::new();
+    if !validate::is_role_name(name) {
+        let detail = "a role name has 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit";
+        errors.push(FieldError::new("", "invalid_value", detail));
+    }
+    if policies.is_empty() && name != ADMIN_ROLE {
+        errors.push(FieldError::new("/policies", "invalid_value", "a role has at least one policy"));
+    }
+    if policies.len() > POLICIES_MAX {
+        let detail = format!("a role has at most {POLICIES_MAX} policies");
+        errors.push(FieldError::new("/policies", "invalid_value", detail));
+    }
+    for (index, policy) in policies.iter().enumerate() {
+        validate::title(&policy.title, &format!("/policies/{index}/title"), TITLE_MAX_CHARS, &mut errors);
+        let description = policy.description.as_deref().unwrap_or_default();
+        let pointer = format!("/policies/{index}/description");
+        validate::text(description, &pointer, DESCRIPTION_MAX_CHARS, &mut errors);
+        // The policy compiler limits the length.
+        let pointer = format!("/policies/{index}/expression");
+        validate::text(&policy.expression, &pointer, usize::MAX, &mut errors);
+    }
+    validate::no_errors(errors)
+}
+
+/// Rejects a new role whose name differs from that of an existing one only by case.
+pub(crate) fn check_case_conflict<'a>(
+    name: &str,
+    existing: impl IntoIterator<Item = &'a String>,
+) -> Result<(), ServiceError> {
+    // At most one matches: the database contains no two such names.
+    match existing.into_iter().find(|other| other.eq_ignore_ascii_case(name)) {
+        Some(other) if other != name => Err(case_conflict(name, other)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error for two roles whose names differ only by case and would be confused.
+pub(crate) fn case_conflict(name: &str, other: &str) -> ServiceError {
+    let detail = format!(
+        "the role `{other}` exists, and the names of two roles must not differ only by case; use `{other}`, or another name than \
+         `{name}`"
+    );
+    let errors = vec![FieldError::new("/name", "conflict", detail.as_str())];
+    ServiceError::Conflict { detail, errors }
+}
+
+/// Formats the policies for the audit log, without their descriptions.
+pub(crate) fn policies_detail(policies: &[Policy]) -> Value {
+    policies.iter().map(|policy| json!({ "title": policy.title, "expression": policy.expression })).collect()
+}
+
+/// Policies with the results of checking them under a model.
+pub(crate) struct CheckedPolicies {
+    pub(crate) policies: Vec<Policy>,
+    pub(crate) model: AccessModel,
+    /// The checked policies with their warnings, or the errors of all.
+    pub(crate) checked: Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError>,
+}
+
+impl CheckedPolicies {
+    /// Checks all policies. Blocks its thread.
+    pub(crate) fn new(policies: Vec<Policy>, model: AccessModel) -> Self {
+        let checked = compile_policies(&policies, &model);
+        Self { policies, model, checked }
+    }
+}
+
+pub(crate) fn compile_policies(
+    policies: &[Policy],
+    model: &AccessModel,
+) -> Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError> {
+    let mut checked = Vec::with_capacity(policies.len());
+    let mut errors = Vec::new();
+    for (index, stored) in policies.iter().enumerate() {
+        match policy::check(&stored.expression, model) {
+            Ok(policy) => checked.push(policy),
+            Err(diagnostics) => errors.extend(diagnostics.into_iter().map(|diagnostic| FieldError {
+                pointer: format!("/policies/{index}/expression"),
+                code: "policy_invalid",
+                detail: diagnostic.message.clone(),
+                diagnostic: Some(diagnostic),
+            })),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(ServiceError::Refused(errors));
+    }
+    let titled: Vec<(&str, &CheckedPolicy)> =
+        policies.iter().map(|policy| policy.title.as_str()).zip(&checked).collect();
+    let warnings = role_warnings(&titled);
+    Ok((checked, warnings))
+}

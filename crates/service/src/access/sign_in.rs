@@ -1,0 +1,271 @@
+//! Sign-in and sign-out.
+
+use std::sync::Arc;
+
+use std::fmt;
+
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
+
+use crate::Secret;
+use crate::access::sign_in_limits::TOO_MANY_SIGN_INS;
+use crate::access::sign_in_throttle;
+use crate::access::sign_in_throttle::{Block, SignInAttempt};
+use crate::core::{
+    AuditContext, Core, Event, Identity, Me, Outcome, RequestInfo, ServiceError, SessionOnly,
+    VerifiedCredential, run_to_completion, sanitize, tokens, validate,
+};
+
+/// Credentials as entered by the user.
+#[derive(Clone)]
+pub struct PasswordCredentials {
+    /// Text in the field for the user name. May be anything, also a password: it is never logged.
+    pub username: String,
+    /// Text in the field for the password.
+    pub password: Secret,
+}
+
+impl fmt::Debug for PasswordCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Login(..)")
+    }
+}
+
+/// Successful sign-in.
+#[derive(Debug, Clone)]
+pub struct SignInAnswer {
+    /// Token of the session, for the cookie.
+    pub token: Secret,
+    /// The caller.
+    pub me: Me,
+}
+
+/// Inputs for the creation of a session, besides the password.
+struct SessionCreation {
+    attempt: SignInAttempt,
+    context: AuditContext,
+    info: RequestInfo,
+}
+
+enum SessionOutcome {
+    Created(Box<SignInAnswer>),
+    /// Not signed in: the user was deleted or has changed; the current user has another password hash or is disabled.
+    UserChanged(Option<User>),
+}
+
+/// Maximum number of sessions of one user. Far more than the browsers of any user need, and few enough to be listed: a client
+/// that signs in without ever signing out, such as a script, must not grow the database without bound.
+const SESSIONS_PER_USER_MAX: u32 = 1_000;
+
+/// Maximum number of verifications of a password if the stored hash is replaced in the meantime: two concurrent sign-ins may
+/// both renew it.
+const VERIFICATIONS_MAX: usize = 2;
+
+/// The caller's own sessions, keys, password and preview.
+#[derive(Clone)]
+pub struct Account {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Account {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Creates a session.
+    ///
+    /// An unknown name, a wrong password and a disabled user get the same answer and take the same number of hashes.
+    ///
+    /// # Errors
+    /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::Overloaded`], or a failure of
+    /// the application database.
+    pub async fn sign_in(
+        &self,
+        credentials: PasswordCredentials,
+        info: RequestInfo,
+    ) -> Result<SignInAnswer, ServiceError> {
+        let account = self.clone();
+        // Runs in its own task, which continues after the client disconnects: an attacker who guesses passwords must not
+        // avoid the audit record by disconnecting before the answer.
+        let sign_in_task = async move {
+            let attempt =
+                SignInAttempt::new(&credentials.username, info.client_ip, &account.core.username_key);
+            // Checked before the first statement: a flood of sign-ins would exhaust the application database for all users.
+            let result = match account.core.permits.sign_ins.try_acquire(attempt.address()) {
+                Some(_permit) => account.attempt_sign_in(credentials, attempt, info).await,
+                None => Err(TOO_MANY_SIGN_INS),
+            };
+            account.core.metrics.sign_in(&result);
+            result
+        };
+        run_to_completion(sign_in_task).await
+    }
+
+    async fn attempt_sign_in(
+        &self,
+        credentials: PasswordCredentials,
+        attempt: SignInAttempt,
+        info: RequestInfo,
+    ) -> Result<SignInAnswer, ServiceError> {
+        let name = credentials.username.as_str();
+        let mut tx = self.core.db.begin_read().await?;
+        let now = self.core.now();
+        if let Some(block) =
+            Block::active_for(&attempt, &mut tx, now).await?.filter(|block| block.is_recorded)
+        {
+            return Err(block.to_error(now));
+        }
+        // The answer is the same for any other input.
+        let user = match validate::is_storable(name) {
+            true => tx.user_by_name(name).await?,
+            false => None,
+        };
+        drop(tx);
+        let mut context = AuditContext::anonymous(&info);
+        // An unknown name is not recorded: people type passwords into this field by mistake.
+        context.actor_id = user.as_ref().map(|user| user.id.clone());
+        context.actor_name = user.as_ref().map(|user| user.username.clone());
+
+        if let Err(error) = self.reserve_attempt(&attempt).await {
+            if matches!(error, ServiceError::TooManyAttempts { .. }) {
+                self.record_block(&context, &attempt).await?;
+            }
+            return Err(error);
+        }
+        let creation = SessionCreation { attempt, context, info };
+        let mut user = user;
+        for verification in 1..=VERIFICATIONS_MAX {
+            let stored = user.as_ref().map(|user| &user.password_hash);
+            let verified = self.core.passwords.verify(credentials.password.clone(), stored).await?;
+            let reason = match user {
+                Some(found) if verified.is_match() && !found.disabled => {
+                    // The password is known only now: a hash with a lower cost, or not of the password's normal form, is
+                    // replaced.
+                    let password = credentials.password.clone();
+                    let renewed = self.core.passwords.renew(password, &found.password_hash, verified).await?;
+                    match self.open_session(&found, renewed, &creation).await? {
+                        SessionOutcome::Created(answer) => return Ok(*answer),
+                        SessionOutcome::UserChanged(Some(current)) if verification < VERIFICATIONS_MAX => {
+                            user = Some(current);
+                            continue;
+                        }
+                        SessionOutcome::UserChanged(_) => "changed_meanwhile",
+                    }
+                }
+                _ if verification > 1 => "changed_meanwhile",
+                None => "unknown_user",
+                Some(_) if !verified.is_match() => "wrong_password",
+                Some(_) => "disabled",
+            };
+            self.record_failure(&creation.context, reason).await?;
+            break;
+        }
+        Err(ServiceError::InvalidCredentials)
+    }
+
+    /// Determines the costs of all stored hashes, so that not even the first sign-in reveals which users have a hash of
+    /// another cost.
+    ///
+    /// # Errors
+    /// A failure of the application database.
+    pub(crate) async fn register_password_costs(&self) -> Result<(), ServiceError> {
+        const PAGE: u32 = 10_000;
+        let mut after = String::new();
+        loop {
+            let hashes = self.core.db.begin_read().await?.password_hashes(&after, PAGE).await?;
+            let Some((last, _)) = hashes.last() else { return Ok(()) };
+            after.clone_from(last);
+            for (_, hash) in &hashes {
+                self.core.passwords.register_cost(hash)?;
+            }
+        }
+    }
+
+    async fn record_failure(&self, context: &AuditContext, reason: &'static str) -> Result<(), ServiceError> {
+        let detail = json!({ "reason": reason });
+        let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
+        let mut tx = self.begin_sign_in_write().await?;
+        context.append(&mut tx, self.core.now(), None, &event).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn open_session(
+        &self,
+        verified: &User,
+        renewed: Option<PasswordHash>,
+        creation: &SessionCreation,
+    ) -> Result<SessionOutcome, ServiceError> {
+        let SessionCreation { attempt, context, info } = creation;
+        let token = tokens::session_token(self.core.entropy.as_ref())?;
+        let id = tokens::id("ses", self.core.entropy.as_ref())?;
+        let client_ip = info.client_ip.map(|address| address.to_canonical().to_string());
+        let user_agent = info.user_agent.as_deref().map(sanitize);
+        let mut tx = self.begin_sign_in_write().await?;
+        let now = self.core.now();
+        // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
+        let mut user = match tx.user_by_id(&verified.id).await? {
+            Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
+            current => return Ok(SessionOutcome::UserChanged(current)),
+        };
+        let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
+        tx.insert_session(&NewSession {
+            id: &id,
+            token: tokens::digest(token.expose_secret()),
+            user_id: &user.id,
+            created_at: now,
+            client_ip: client_ip.as_deref(),
+            user_agent: user_agent.as_deref(),
+        })
+        .await?;
+        if let Some(hash) = &renewed {
+            tx.set_user_password(&user.id, hash, user.must_change_password).await?;
+        }
+        tx.set_user_last_login(&user.id, now).await?;
+        sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
+        let renewed = renewed.is_some();
+        let detail = match ended.is_empty() {
+            true => json!({ "session": id, "password_hash_renewed": renewed }),
+            false => json!({ "session": id, "password_hash_renewed": renewed, "ended_sessions": ended }),
+        };
+        let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
+        context.append(&mut tx, now, None, &event).await?;
+        tx.commit().await?;
+
+        user.last_login_at = Some(now);
+        let session = Session {
+            id,
+            user_id: user.id.clone(),
+            created_at: now,
+            last_seen_at: now,
+            client_ip,
+            user_agent,
+            preview: None,
+        };
+        let identity =
+            Identity { user, verified_credential: VerifiedCredential::Session(session), info: info.clone() };
+        Ok(SessionOutcome::Created(Box::new(SignInAnswer { token, me: identity.me() })))
+    }
+
+    /// Ends the caller's session.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
+    pub async fn sign_out(&self, identity: &Identity) -> Result<(), ServiceError> {
+        let result = self.sign_out_inner(identity).await;
+        self.core.audit_denial(identity, SessionOnly::SignOut.action(), None, result).await
+    }
+
+    async fn sign_out_inner(&self, identity: &Identity) -> Result<(), ServiceError> {
+        let session = identity.require_session()?;
+        let mut tx = self.core.begin_change(identity).await?;
+        tx.delete_session(identity.user_id(), &session.id).await?;
+        self.core.record(&mut tx, identity, SessionOnly::SignOut.action(), None, json!({})).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Returns the caller's own data.
+    pub fn me(&self, identity: &Identity) -> Me {
+        identity.me()
+    }
+}

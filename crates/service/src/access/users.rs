@@ -1,0 +1,461 @@
+//! Management of users by administrators.
+
+use std::sync::Arc;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tracewarden_appdb::{ADMIN_ROLE, DbError, ReadTx, Role, User, WriteTx, fold_username};
+use tracewarden_model::{AttributeValue, Timestamp};
+
+use crate::Secret;
+use crate::core::{
+    Administrator, Core, FieldError, IfMatch, ServiceError, audit_detail, query_input, tokens, validate,
+};
+use crate::traces::{PolicyInputs, Traces};
+
+/// A user to create.
+#[derive(Debug, Clone, Default)]
+pub struct NewUser {
+    /// Name, unique without regard to case.
+    pub username: String,
+    /// Roles that exist.
+    pub roles: BTreeSet<String>,
+    /// Attributes.
+    pub attributes: BTreeMap<String, AttributeValue>,
+    /// Whether the user is disabled from the beginning.
+    pub disabled: bool,
+}
+
+/// Change of a user; absent members stay unchanged.
+#[derive(Debug, Clone, Default)]
+pub struct UserChange {
+    /// Expected name of the user, if the caller gives it: another one is rejected.
+    pub username: Option<String>,
+    /// Expected id of the user, likewise.
+    pub id: Option<String>,
+    /// All roles, in place of the current ones.
+    pub roles: Option<BTreeSet<String>>,
+    /// All attributes, in place of the current ones.
+    pub attributes: Option<BTreeMap<String, AttributeValue>>,
+    /// Whether the user is disabled.
+    pub disabled: Option<bool>,
+}
+
+/// User, as administrators see them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserInfo {
+    /// Opaque id.
+    pub id: String,
+    /// User name.
+    pub username: String,
+    /// Roles.
+    pub roles: BTreeSet<String>,
+    /// Attributes.
+    pub attributes: BTreeMap<String, AttributeValue>,
+    /// Whether the user is disabled.
+    pub disabled: bool,
+    /// Whether the user must change the password before any other action.
+    pub must_change_password: bool,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Time of the last sign-in with the password.
+    pub last_login_at: Option<Timestamp>,
+    /// Digest of the data that administrators set: equal if and only if name, roles, attributes and `disabled` are equal. For
+    /// [`IfMatch::Versions`].
+    pub tag: u64,
+}
+
+impl From<User> for UserInfo {
+    fn from(user: User) -> Self {
+        Self {
+            tag: tag(&user),
+            id: user.id,
+            username: user.username,
+            roles: user.roles,
+            attributes: user.attributes,
+            disabled: user.disabled,
+            must_change_password: user.must_change_password,
+            created_at: user.created_at,
+            last_login_at: user.last_login_at,
+        }
+    }
+}
+
+/// Computed from the content, so that no counter needs to be stored: if two administrators collide, one of them has read
+/// other content than is stored. `Debug` of these types quotes strings, so that different contents have different texts.
+fn tag(user: &User) -> u64 {
+    let content = format!("{:?}", (&user.id, &user.roles, &user.attributes, user.disabled));
+    let digest = Sha256::digest(content.as_bytes());
+    digest.iter().take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
+}
+
+/// New user with the generated password, which is never shown again.
+#[derive(Debug, Clone)]
+pub struct CreatedUser {
+    /// The user.
+    pub user: UserInfo,
+    /// Generated password.
+    pub initial_password: Secret,
+}
+
+/// Page of users, by name.
+#[derive(Debug, Clone)]
+pub struct UserPage {
+    /// Users of the page.
+    pub users: Vec<UserInfo>,
+    /// Cursor for the next page; `None` on the last.
+    pub next_cursor: Option<String>,
+}
+
+/// Inputs of a user's access to traces, as they apply now.
+#[derive(Debug, Clone)]
+pub struct UserAccess {
+    /// User with attributes.
+    pub user: UserInfo,
+    /// Roles with their policies.
+    pub roles: Vec<Role>,
+    /// Requirement of each policy on a span in words, by role, with the user's attributes inserted; `None` if the policy
+    /// cannot be applied.
+    pub in_words: Vec<Vec<Option<String>>>,
+    /// The whole access in one sentence.
+    pub summary: String,
+}
+
+const PAGE_DEFAULT: u32 = 100;
+const PAGE_MAX: u32 = 500;
+
+pub(crate) async fn find_user(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
+    let username = validate::lookup_name(username, "user")?;
+    tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
+}
+
+/// Checks that an administrator remains; called after the change and before the commit. There is one writer at a time, so two
+/// administrators cannot remove each other at the same moment.
+async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> {
+    if tx.enabled_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
+}
+
+/// Ends the previews of a user who loses the role `admin`: if the role is granted again later, an old preview must not
+/// return.
+async fn end_previews(tx: &mut WriteTx, user_id: &str) -> Result<(), ServiceError> {
+    Ok(tx.clear_previews_of_user(user_id).await?)
+}
+
+/// Users and their credentials, for administrators.
+#[derive(Clone)]
+pub struct Users {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Users {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Creates a user with a generated password that must be changed at the first sign-in.
+    ///
+    /// # Errors
+    /// [`ServiceError::Conflict`] when the name is taken, [`ServiceError::Refused`] for invalid members, `unknown_role`,
+    /// [`ServiceError::SessionRequired`] when a caller with an API key grants `admin`.
+    pub async fn create_user(
+        &self,
+        admin: &Administrator<'_>,
+        new: NewUser,
+    ) -> Result<CreatedUser, ServiceError> {
+        let username = new.username.clone();
+        let result = self.create_user_inner(admin, new).await;
+        self.core.audit_denial(admin, "user.create", Some(&username), result).await
+    }
+
+    async fn create_user_inner(
+        &self,
+        admin: &Administrator<'_>,
+        mut new: NewUser,
+    ) -> Result<CreatedUser, ServiceError> {
+        let mut errors = Vec::new();
+        validate::username(&new.username, &mut errors);
+        validate::attributes(&new.attributes, &mut errors);
+        validate::no_errors(errors)?;
+        if validate::includes_admin(&new.roles) {
+            // A leaked key must not create administrators who remain after its revocation.
+            admin.require_session()?;
+        }
+        let initial_password = tokens::password(self.core.entropy.as_ref())?;
+        let hash = self.core.passwords.hash(initial_password.clone()).await?;
+        let id = tokens::id("usr", self.core.entropy.as_ref())?;
+
+        let mut tx = self.core.begin_change(admin).await?;
+        let mut errors = Vec::new();
+        new.roles = validate::roles(&mut tx, new.roles, &mut errors).await?;
+        validate::no_errors(errors)?;
+        let taken = || ServiceError::Conflict {
+            detail: "the user name is taken".to_owned(),
+            errors: vec![FieldError::new("/username", "conflict", "the user name is taken")],
+        };
+        if tx.user_by_name(&new.username).await?.is_some() {
+            return Err(taken());
+        }
+        let row = tracewarden_appdb::NewUser {
+            id: &id,
+            username: &new.username,
+            password_hash: &hash,
+            must_change_password: true,
+            created_at: self.core.now(),
+            attributes: &new.attributes,
+            roles: &new.roles,
+        };
+        tx.insert_user(&row).await.map_err(|error| match error {
+            DbError::Conflict(_) => taken(),
+            other => other.into(),
+        })?;
+        let attributes = audit_detail::attributes(&new.attributes);
+        let mut detail = json!({ "id": id, "roles": new.roles, "attributes": attributes });
+        if new.disabled {
+            tx.set_user_disabled(&id, true).await?;
+            insert(&mut detail, "disabled", json!(true));
+        }
+        self.core.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
+        let user = find_user(&mut tx, &new.username).await?;
+        tx.commit().await?;
+        Ok(CreatedUser { user: user.into(), initial_password })
+    }
+
+    /// Returns a page of users by name.
+    ///
+    /// # Errors
+    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the application database.
+    pub async fn list(
+        &self,
+        _admin: &Administrator<'_>,
+        cursor: Option<&str>,
+        limit: Option<i64>,
+    ) -> Result<UserPage, ServiceError> {
+        let invalid = ServiceError::InvalidCursor { log_cause: "not a cursor of users" };
+        let after = match cursor {
+            None => String::new(),
+            Some(cursor) => match URL_SAFE_NO_PAD.decode(cursor).map(String::from_utf8) {
+                Ok(Ok(after)) if validate::is_storable(&after) => after,
+                _ => return Err(invalid),
+            },
+        };
+        let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
+        let mut users = self.core.db.begin_read().await?.users(&after, limit.saturating_add(1)).await?;
+        let more = users.len() > limit as usize;
+        users.truncate(limit as usize);
+        let last = users.last().filter(|_| more).map(|user| fold_username(&user.username));
+        Ok(UserPage {
+            users: users.into_iter().map(UserInfo::from).collect(),
+            next_cursor: last.map(|name| URL_SAFE_NO_PAD.encode(name)),
+        })
+    }
+
+    /// Returns one user.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the application database.
+    pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo, ServiceError> {
+        Ok(find_user(&mut self.core.db.begin_read().await?, username).await?.into())
+    }
+
+    /// Changes a user's roles or attributes, or disables or enables the user; a user who is disabled loses their sessions.
+    /// Two changes of different members both take effect; `if_match` with [`UserInfo::tag`] prevents that two changes of the
+    /// same member overwrite each other.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`], [`ServiceError::Refused`],
+    /// [`ServiceError::PreconditionFailed`] when `if_match` does not hold, and [`ServiceError::SessionRequired`] when a
+    /// caller with an API key grants `admin` or enables an administrator.
+    pub async fn update_user(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        change: UserChange,
+        if_match: Option<IfMatch>,
+    ) -> Result<UserInfo, ServiceError> {
+        let result = self.update_user_inner(admin, username, change, if_match).await;
+        self.core.audit_denial(admin, "user.update", Some(username), result).await
+    }
+
+    async fn update_user_inner(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        mut change: UserChange,
+        if_match: Option<IfMatch>,
+    ) -> Result<UserInfo, ServiceError> {
+        let mut tx = self.core.begin_change(admin).await?;
+        let user = find_user(&mut tx, username).await?;
+        if let Some(if_match) = if_match {
+            if_match.check(Some(tag(&user)))?;
+        }
+        let mut errors = Vec::new();
+        change.require_same_user(&user, &mut errors);
+        if let Some(roles) = change.roles.take() {
+            change.roles = Some(validate::roles(&mut tx, roles, &mut errors).await?);
+        }
+        if let Some(attributes) = &change.attributes {
+            validate::attributes(attributes, &mut errors);
+        }
+        validate::no_errors(errors)?;
+
+        let administers = |roles: &BTreeSet<String>, disabled: bool| !disabled && roles.contains(ADMIN_ROLE);
+        let before = administers(&user.roles, user.disabled);
+        let after = administers(
+            change.roles.as_ref().unwrap_or(&user.roles),
+            change.disabled.unwrap_or(user.disabled),
+        );
+        let grants = change.roles.as_ref().is_some_and(|roles| roles.contains(ADMIN_ROLE))
+            && !user.roles.contains(ADMIN_ROLE);
+        if grants || (after && !before) {
+            admin.require_session()?;
+        }
+
+        let mut detail = json!({});
+        if let Some(roles) = &change.roles {
+            tx.set_user_roles(&user.id, roles).await?;
+            if !roles.contains(ADMIN_ROLE) {
+                end_previews(&mut tx, &user.id).await?;
+            }
+            insert(&mut detail, "roles", json!({ "before": user.roles, "after": roles }));
+        }
+        if let Some(attributes) = &change.attributes {
+            tx.set_user_attributes(&user.id, attributes).await?;
+            let (before, after) =
+                (audit_detail::attributes(&user.attributes), audit_detail::attributes(attributes));
+            insert(&mut detail, "attributes", audit_detail::difference(&before, &after));
+        }
+        if let Some(disabled) = change.disabled {
+            tx.set_user_disabled(&user.id, disabled).await?;
+            insert(&mut detail, "disabled", json!({ "before": user.disabled, "after": disabled }));
+            if disabled {
+                let ended = tx.delete_sessions_of_user(&user.id, None).await?;
+                insert(&mut detail, "sessions_ended", json!(ended));
+            }
+        }
+        if before && !after {
+            require_remaining_administrator(&mut tx).await?;
+        }
+        self.core.record(&mut tx, admin, "user.update", Some(&user.username), detail).await?;
+        let user = find_user(&mut tx, username).await?;
+        tx.commit().await?;
+        Ok(user.into())
+    }
+
+    /// Gives a user a new generated password that must be changed at the next sign-in, and ends all their sessions.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`]; [`ServiceError::SessionRequired`] when a caller with an API key does it to an
+    /// administrator.
+    pub async fn rotate_password(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<Secret, ServiceError> {
+        let result = self.rotate_password_inner(admin, username).await;
+        self.core.audit_denial(admin, "user.rotate_password", Some(username), result).await
+    }
+
+    async fn rotate_password_inner(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<Secret, ServiceError> {
+        let password = tokens::password(self.core.entropy.as_ref())?;
+        let hash = self.core.passwords.hash(password.clone()).await?;
+        let mut tx = self.core.begin_change(admin).await?;
+        let user = find_user(&mut tx, username).await?;
+        if user.roles.contains(ADMIN_ROLE) {
+            admin.require_session()?;
+        }
+        tx.set_user_password(&user.id, &hash, true).await?;
+        let ended = tx.delete_sessions_of_user(&user.id, None).await?;
+        let detail = json!({ "sessions_ended": ended });
+        self.core.record(&mut tx, admin, "user.rotate_password", Some(&user.username), detail).await?;
+        tx.commit().await?;
+        Ok(password)
+    }
+
+    /// Deletes a user with their sessions and keys.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::LastAdmin`], [`ServiceError::PreconditionFailed`] when `if_match`
+    /// does not hold.
+    pub async fn delete_user(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        if_match: Option<IfMatch>,
+    ) -> Result<(), ServiceError> {
+        let result = self.delete_user_inner(admin, username, if_match).await;
+        self.core.audit_denial(admin, "user.delete", Some(username), result).await
+    }
+
+    async fn delete_user_inner(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        if_match: Option<IfMatch>,
+    ) -> Result<(), ServiceError> {
+        let mut tx = self.core.begin_change(admin).await?;
+        let user = find_user(&mut tx, username).await?;
+        if let Some(if_match) = if_match {
+            if_match.check(Some(tag(&user)))?;
+        }
+        tx.delete_user(&user.id).await?;
+        if !user.disabled && user.roles.contains(ADMIN_ROLE) {
+            require_remaining_administrator(&mut tx).await?;
+        }
+        let attributes = audit_detail::attributes(&user.attributes);
+        let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
+        self.core.record(&mut tx, admin, "user.delete", Some(&user.username), detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Returns the inputs of a user's access, as they apply now.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], or a failure of the application database.
+    pub async fn user_access(
+        &self,
+        _admin: &Administrator<'_>,
+        username: &str,
+    ) -> Result<UserAccess, ServiceError> {
+        let mut tx = self.core.db.begin_read().await?;
+        let user = find_user(&mut tx, username).await?;
+        let roles = tx.roles_of_user(&user.id).await?;
+        let model = tx.access_model().await?;
+        drop(tx);
+        let applied =
+            Traces::new(&self.core).compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
+        let (in_words, summary) = (applied.in_words(), applied.summary());
+        Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, in_words, summary })
+    }
+}
+
+impl UserChange {
+    /// Checks that the change is for this user: a body that was read for one user must not change another one because of a
+    /// wrong path.
+    fn require_same_user(&self, user: &User, errors: &mut Vec<FieldError>) {
+        let same_name = |name: &String| fold_username(name) == fold_username(&user.username);
+        if !self.username.as_ref().is_none_or(same_name) {
+            let detail =
+                format!("a user's name cannot be changed: it is `{}`; leave `username` out", user.username);
+            errors.push(FieldError::new("/username", "invalid_value", detail));
+        }
+        if self.id.as_ref().is_some_and(|id| *id != user.id) {
+            let detail =
+                format!("`{}` has another id; read the user again, or leave `id` out", user.username);
+            errors.push(FieldError::new("/id", "invalid_value", detail));
+        }
+    }
+}
+
+fn insert(detail: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = detail {
+        members.insert(name.to_owned(), value);
+    }
+}

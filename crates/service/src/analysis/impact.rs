@@ -1,0 +1,553 @@
+//! Impact of a change of roles, before it is made: traces gained, lost and unchanged, for the role and for each user who
+//! holds it.
+//!
+//! The service compares two results of the same query, before and after; it evaluates each user's whole access, as a read
+//! would. The comparison does not grant access to spans: it returns counts, and ids only of traces that the caller's own
+//! policies grant. Counts of other users' traces are for administrators only, are recorded in the audit log before ClickHouse
+//! is queried, and can be switched off together with the samples of discovery, like policy advice.
+
+mod comparison_batches;
+mod preview;
+mod subjects;
+
+use std::sync::Arc;
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use serde_json::Value;
+use tokio::time::{Duration, Instant, timeout_at};
+use tracewarden_appdb::Policy;
+use tracewarden_model::{AccessModel, Binding, Display, Window};
+use tracewarden_tracestore::{ClickHouseError, CollateralQuery, Cost, Difference, Impact, ImpactRequest};
+
+use crate::analysis::collateral_access::{CollateralGroupBy, MAX_COLLATERAL_VALUES, MemberGroups};
+use crate::core::{
+    Access, Administrator, Core, Outcome, PreparedRead, QueryContext, QueryLimit, ServiceError,
+};
+use crate::policies::Policies;
+pub(crate) use comparison_batches::hash;
+use comparison_batches::{Batch, batches};
+
+pub(crate) use preview::timeout;
+pub use preview::{PolicyPreview, PolicyPreviewRequest, SearchCosts};
+pub(crate) use subjects::Subjects;
+
+/// Maximum number of trace ids in each list.
+const SAMPLES: u32 = 10;
+/// Maximum number of comparisons with which one statement also counts collateral access: ClickHouse keeps counts by value for
+/// each comparison.
+const MAX_COMPARISONS_WITH_COLLATERAL: usize = 16;
+/// Share of the available time for a statement that counts both.
+const COLLATERAL_TIME_SHARE: f64 = 0.7;
+/// Share of the available time for each statement but the last.
+const INTERMEDIATE_TIME_SHARE: f64 = 0.7;
+/// Maximum number of users that are listed.
+const USERS_LISTED: usize = 200;
+
+/// All roles and the access model on one side of a change.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ModelSide {
+    pub(crate) roles: BTreeMap<String, Vec<Policy>>,
+    pub(crate) model: AccessModel,
+}
+
+/// The change to evaluate, and the content of its audit record.
+pub(crate) struct ImpactInput<'a> {
+    /// Action in the audit log.
+    pub(crate) action: &'static str,
+    pub(crate) target: Option<&'a str>,
+    /// Details of the record in addition to those of every read.
+    pub(crate) detail: Value,
+    pub(crate) before: &'a ModelSide,
+    pub(crate) after: &'a ModelSide,
+    /// The role to evaluate, with its holders; otherwise every user whose access the change may affect.
+    pub(crate) role: Option<&'a str>,
+    pub(crate) window: Window,
+    /// Time-out for the whole evaluation.
+    pub(crate) timeout: Duration,
+}
+
+/// The set of traces that was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CountedTraces {
+    /// All traces of the window.
+    All,
+    /// Only traces that the caller may read, because the operator has disabled counts of others.
+    Readable,
+}
+
+impl CountedTraces {
+    /// Name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Readable => "readable",
+        }
+    }
+}
+
+/// Traces gained and lost. For a sample, the counts are estimates for the whole window.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TraceChange {
+    /// Traces that are accessible after the change only.
+    pub gained: u64,
+    /// Traces that are accessible before the change only.
+    pub lost: u64,
+    /// Traces that are accessible before and after.
+    pub unchanged: u64,
+    /// Ids of some gained traces that the caller may read, newest first.
+    pub gained_ids: Vec<String>,
+    /// Ids of some lost traces that the caller may read, newest first.
+    pub lost_ids: Vec<String>,
+}
+
+/// Impact on one user, by all their roles together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserImpact {
+    /// User name.
+    pub username: String,
+    /// Traces gained and lost.
+    pub change: TraceChange,
+}
+
+/// Impact of a change of roles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImpactAnswer {
+    /// Time window that was evaluated.
+    pub window: Window,
+    /// The set of traces that was counted.
+    pub counted_traces: CountedTraces,
+    /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
+    /// smallest.
+    pub fraction: f64,
+    /// Impact of the one role in isolation, for any of its members who were evaluated; `None` if the request names no role.
+    pub traces: Option<TraceChange>,
+    /// Number of users whom the change may affect: enabled users with the role, or all whose roles change.
+    pub members: u64,
+    /// Number of these users who were compared.
+    pub members_compared: u64,
+    /// Users; those whose access changes come first, then by name.
+    pub users: Vec<UserImpact>,
+    /// Cost of the statements.
+    pub cost: Cost,
+    /// Notes on omitted results and their reasons, for the user.
+    pub notes: Vec<String>,
+}
+
+/// What changes of roles and policies do.
+#[derive(Clone)]
+pub struct Analysis {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Analysis {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Computes the impact of a change. Recorded before ClickHouse is queried.
+    ///
+    /// # Errors
+    /// Those of [`Service::query`]; a broken policy of the administrator's own only hides ids from them.
+    pub(crate) async fn compute_impact(
+        &self,
+        admin: &Administrator<'_>,
+        input: ImpactInput<'_>,
+    ) -> Result<ImpactAnswer, ServiceError> {
+        let ImpactInput { action, target, detail, before, after, role, window, timeout } = input;
+        let detail = &detail;
+        let prepare = || {
+            let prepared = async move {
+                let access = self.counting_access(admin).await?;
+                let detail = with_decision_inputs(&access, detail);
+                Ok(PreparedRead { access, plan: (), detail })
+            };
+            prepared.boxed()
+        };
+        let (access, (), mut open_audit_record) =
+            self.core.begin_read(admin, action, target, prepare).await?;
+        let context = self.core.query_context(&access, Some(window), &[]);
+        let change = Change { before, after, role, window };
+        let deadline = Instant::now() + timeout;
+        let compared = async {
+            let mut subjects = self.subjects(&change, deadline).await?;
+            self.impact_within(&access, &change, &mut subjects, deadline, None).await
+        };
+        match compared.await {
+            Ok(impact) => {
+                open_audit_record.complete(Outcome::Success, None).await?;
+                Ok(impact)
+            }
+            Err(failure) => {
+                Err(open_audit_record.fail(failure.into_error_for_chosen_timeout(&context)).await)
+            }
+        }
+    }
+
+    /// Returns the administrator's own access: only ids and values from traces within it are returned.
+    pub(crate) async fn counting_access(&self, admin: &Administrator<'_>) -> Result<Access, ServiceError> {
+        let mut tx = self.core.db.begin_read().await?;
+        let authority = self.core.admin_authority(&mut tx, admin).await?;
+        drop(tx);
+        self.core.access_even_if_broken(authority).await
+    }
+
+    /// Returns the set of traces that administrators may count.
+    pub(crate) fn counted_traces(&self) -> CountedTraces {
+        if Policies::new(&self.core).may_sample_traces() {
+            CountedTraces::All
+        } else {
+            CountedTraces::Readable
+        }
+    }
+
+    /// Runs the comparison; the caller has recorded the request.
+    async fn impact_within(
+        &self,
+        access: &Access,
+        change: &Change<'_>,
+        subjects: &mut Subjects,
+        deadline: Instant,
+        mut collateral_count: Option<&mut CollateralCount<'_>>,
+    ) -> Result<ImpactAnswer, Failure> {
+        let mut answer = ImpactAnswer {
+            window: change.window,
+            counted_traces: self.counted_traces(),
+            fraction: 1.0,
+            traces: change.role.map(|_| TraceChange::default()),
+            members: 0,
+            members_compared: 0,
+            users: Vec::new(),
+            cost: Cost::default(),
+            notes: Vec::new(),
+        };
+        if source(&change.before.model) != source(&change.after.model) {
+            answer.traces = None;
+            let note = "the trace source changes, so traces before and after are not compared";
+            answer.notes.push(note.to_owned());
+            return Ok(answer);
+        }
+        answer.members = subjects.members;
+        subjects.append_notes(&mut answer.notes);
+        let mut collateral_error = None;
+        let comparison = async {
+            // Limits the load on ClickHouse, however many administrators request a preview.
+            let permit = timeout_at(deadline, self.core.permits.previews.wait()).await;
+            let _permit =
+                permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
+            loop {
+                let collateral_count_now = collateral_count.as_deref_mut();
+                match self
+                    .compare(access, change, subjects, deadline, collateral_count_now, &mut answer)
+                    .await
+                {
+                    // Users whose access depends on a changed field can read nothing; compare again without their access.
+                    Err(ClickHouseError::FieldsChanged(changed)) if subjects.remove_access(&changed) => {}
+                    // The column of the collateral counts may be missing; the comparison can still be made.
+                    Err(
+                        error @ (ClickHouseError::UnknownColumn { .. }
+                        | ClickHouseError::FieldsChanged(_)
+                        | ClickHouseError::TableChanged(_)
+                        | ClickHouseError::Exception { .. }),
+                    ) if collateral_count.take().is_some() => {
+                        tracing::info!(%error, "collateral access is counted separately from the comparison");
+                        collateral_error = Some(error);
+                    }
+                    // The error of the collateral count is the cause, not that no time was left afterwards.
+                    Err(ClickHouseError::Timeout(_)) if collateral_error.is_some() => {
+                        return collateral_error.take().map_or(Ok(()), Err);
+                    }
+                    comparison => return comparison,
+                }
+            }
+        };
+        comparison.await?;
+        subjects.append_changed_notes(&mut answer.notes);
+        answer.users.sort_by(|one, other| {
+            let unaffected = |user: &UserImpact| user.change.gained == 0 && user.change.lost == 0;
+            let lost = |user: &UserImpact| user.change.lost == 0;
+            (unaffected(one), lost(one), &one.username).cmp(&(
+                unaffected(other),
+                lost(other),
+                &other.username,
+            ))
+        });
+        if answer.users.len() > USERS_LISTED {
+            answer.notes.push(format!("{} more users are not listed", answer.users.len() - USERS_LISTED));
+            answer.users.truncate(USERS_LISTED);
+        }
+        Ok(answer)
+    }
+
+    /// Queries ClickHouse for some users at a time, until all are compared or the time is over.
+    async fn compare(
+        &self,
+        access: &Access,
+        change: &Change<'_>,
+        subjects: &Subjects,
+        deadline: Instant,
+        mut collateral_count: Option<&mut CollateralCount<'_>>,
+        answer: &mut ImpactAnswer,
+    ) -> Result<(), ClickHouseError> {
+        (answer.users, answer.members_compared, answer.fraction) = (Vec::new(), 0, 1.0);
+        let mut sampled = None;
+        let store = access.store.metered();
+        let batches: Vec<Batch<'_>> = batches(subjects, answer.traces.is_some());
+        let batch_count = batches.len();
+        let has_role = batches.iter().any(|batch| batch.role.is_some());
+        if let Some(collateral_count) = &mut collateral_count {
+            collateral_count.counted = None;
+        }
+        for (at, batch) in batches.into_iter().enumerate() {
+            // A second read of the spans to count collateral access would double the time.
+            let is_one = batch_count == 1 && batch.comparisons.len() <= MAX_COMPARISONS_WITH_COLLATERAL;
+            let mut combined =
+                collateral_count.as_deref_mut().filter(|_| is_one).and_then(|collateral_count| {
+                    let groups = MemberGroups::of(subjects);
+                    let predicate_sets =
+                        groups.to_predicate_sets(|predicate| batch.predicate_index(predicate))?;
+                    Some((collateral_count, groups, predicate_sets))
+                });
+            let collateral = combined.as_ref().map(|(collateral_count, _, predicate_sets)| CollateralQuery {
+                predicate_sets,
+                by: collateral_count.by.grouping(),
+                limit: MAX_COLLATERAL_VALUES,
+            });
+            let deadline =
+                combined.as_ref().map_or(deadline, |(collateral_count, ..)| collateral_count.deadline);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_last = at.saturating_add(1) == batch_count;
+            let request = ImpactRequest {
+                binding: &access.binding,
+                predicates: &batch.predicates,
+                comparisons: &batch.comparisons,
+                collateral,
+                window: change.window,
+                readable: &access.scope,
+                only_readable: answer.counted_traces == CountedTraces::Readable,
+                referenced_fields: &subjects.referenced_fields,
+                samples: SAMPLES,
+                timeout: match (collateral.is_some(), is_last) {
+                    (true, _) => left.mul_f64(COLLATERAL_TIME_SHARE),
+                    (false, true) => left,
+                    (false, false) => left.mul_f64(INTERMEDIATE_TIME_SHARE),
+                },
+            };
+            let mut found = timeout_at(deadline, store.impact(request)).await;
+            let shared = match &mut found {
+                Ok(Ok(impact)) => Some((std::mem::take(&mut impact.collateral_values), impact.fraction)),
+                _ => None,
+            };
+            // Counting collateral access may exceed the limits; the comparison alone takes less.
+            let is_limited = match &found {
+                Ok(Ok(impact)) => impact.fraction < 1.0,
+                Ok(Err(error)) => error.is_over_limit(),
+                Err(_) => false,
+            };
+            if collateral.is_some() && is_limited {
+                let timeout = deadline.saturating_duration_since(Instant::now());
+                let alone = ImpactRequest { collateral: None, timeout, ..request };
+                let alone = timeout_at(deadline, store.impact(alone)).await;
+                let fraction = |found: &Result<Result<Impact, ClickHouseError>, _>| match found {
+                    Ok(Ok(impact)) => impact.fraction,
+                    _ => 0.0,
+                };
+                if fraction(&alone) > fraction(&found) {
+                    found = alone;
+                }
+            }
+            let impact = match found {
+                Ok(Ok(impact)) => impact,
+                Ok(Err(ClickHouseError::Timeout(_) | ClickHouseError::Memory(_))) | Err(_) if at > 0 => {
+                    let left_out = subjects.compared().saturating_sub(answer.members_compared);
+                    answer.notes.push(format!("timed out before {left_out} of the users were compared"));
+                    break;
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(_) => {
+                    return Err(ClickHouseError::Timeout(
+                        "timed out before anything was compared".to_owned(),
+                    ));
+                }
+            };
+            if impact.fraction < answer.fraction {
+                answer.fraction = impact.fraction;
+                sampled = Some(impact.traces);
+            }
+            if let (Some((collateral_count, mut groups, _)), Some((shared, fraction))) =
+                (combined.take(), shared)
+            {
+                groups.add_results(shared, fraction);
+                collateral_count.counted = Some((groups, fraction));
+            }
+            let change_at = |index: usize| {
+                impact.compared.get(index).map(|found| scale_difference(found, impact.fraction))
+            };
+            if let (Some(index), Some(traces)) = (batch.role, &mut answer.traces) {
+                *traces = change_at(index).unwrap_or_default();
+            }
+            for (subject, index) in &batch.subjects {
+                let change = change_at(*index).unwrap_or_default();
+                answer.users.push(UserImpact { username: subject.username.clone(), change });
+            }
+            answer.members_compared += batch.subjects.len() as u64;
+        }
+        if !has_role && answer.traces.take().is_some() {
+            answer.notes.push(
+                "the traces that the role grants in isolation are not counted: its members have too many \
+                 policies for one query"
+                    .to_owned(),
+            );
+        }
+        if let Some(traces) = sampled {
+            answer.notes.push(sample_note(traces, answer.fraction));
+        }
+        answer.cost = add_costs(answer.cost, store.cost());
+        Ok(())
+    }
+}
+
+/// Describes the error of estimates from a sample of this many traces: a number that rests on 100 traces may be off by 20 %,
+/// on 400 by 10 %, which is twice the standard deviation of such a count.
+fn sample_note(traces: u64, fraction: f64) -> String {
+    let about = |traces| estimate(traces, fraction);
+    format!(
+        "the numbers are estimates from a sample of {traces} traces, one in {:.0}: 19 times out of 20, one near {} is right within \
+         20 %, one near {} within 10 %",
+        1.0 / fraction,
+        about(100),
+        about(400)
+    )
+}
+
+/// Collateral access by the role's policies after the change, if the statement that compares can also count it.
+struct CollateralCount<'a> {
+    by: &'a CollateralGroupBy,
+    /// Deadline for both.
+    deadline: Instant,
+    /// The counts and the share of the traces that they cover; `None` if they were not made.
+    counted: Option<(MemberGroups, f64)>,
+}
+
+/// Returns the part of the binding that determines the traces.
+fn source(model: &AccessModel) -> Option<Binding> {
+    model.binding.clone().map(|binding| Binding { display: Display::default(), ..binding })
+}
+
+/// A change to evaluate.
+pub(crate) struct Change<'a> {
+    pub(crate) before: &'a ModelSide,
+    pub(crate) after: &'a ModelSide,
+    pub(crate) role: Option<&'a str>,
+    pub(crate) window: Window,
+}
+
+/// Failure of a comparison; the calling use case converts ClickHouse errors for its caller.
+pub(crate) enum Failure {
+    Store(ClickHouseError),
+    Service(ServiceError),
+}
+
+impl Failure {
+    /// Converts the failure into an error for the caller.
+    pub(crate) fn into_error(self, context: &QueryContext) -> ServiceError {
+        match self {
+            Self::Store(error) => context.error(error),
+            Self::Service(error) => error,
+        }
+    }
+
+    /// Does the same if the caller has chosen the time-out.
+    pub(crate) fn into_error_for_chosen_timeout(self, context: &QueryContext) -> ServiceError {
+        match self {
+            Self::Store(ClickHouseError::Timeout(log_cause)) => ServiceError::OverLimit {
+                limit: QueryLimit::Time,
+                detail:
+                    "timed out before even a sample was counted: allow more `seconds`, at most 60, or narrow \
+                     the window"
+                        .to_owned(),
+                log_cause: log_cause.into(),
+            },
+            other => other.into_error(context),
+        }
+    }
+}
+
+impl From<ClickHouseError> for Failure {
+    fn from(error: ClickHouseError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        Self::Service(error)
+    }
+}
+
+impl From<tracewarden_appdb::DbError> for Failure {
+    fn from(error: tracewarden_appdb::DbError) -> Self {
+        Self::Service(error.into())
+    }
+}
+
+/// Detail of the audit record: inputs of the decision, and the request.
+pub(crate) fn with_decision_inputs(access: &Access, context: &Value) -> Value {
+    let mut detail = access.decision_inputs.clone();
+    if let (Value::Object(members), Value::Object(context)) = (&mut detail, context) {
+        members.extend(context.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
+    detail
+}
+
+fn scale_difference(found: &Difference, fraction: f64) -> TraceChange {
+    TraceChange {
+        gained: estimate(found.gained, fraction),
+        lost: estimate(found.lost, fraction),
+        unchanged: estimate(found.unchanged, fraction),
+        gained_ids: found.gained_ids.clone(),
+        lost_ids: found.lost_ids.clone(),
+    }
+}
+
+/// Converts a count of a sample into an estimate for all traces.
+pub(crate) fn estimate(count: u64, fraction: f64) -> u64 {
+    if fraction >= 1.0 || fraction <= 0.0 {
+        return count;
+    }
+    // Counts stay far below the largest integer that an `f64` represents exactly.
+    (count as f64 / fraction).round() as u64
+}
+
+/// Adds two costs.
+pub(crate) fn add_costs(one: Cost, other: Cost) -> Cost {
+    Cost {
+        rows: one.rows.saturating_add(other.rows),
+        bytes: one.bytes.saturating_add(other.bytes),
+        elapsed: one.elapsed.saturating_add(other.elapsed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sampled_counts_are_scaled_and_exact_counts_are_not() {
+        assert_eq!(estimate(7, 1.0), 7);
+        assert_eq!(estimate(7, 0.25), 28);
+        assert_eq!(estimate(1, 0.3), 3);
+        assert_eq!(estimate(0, 0.001), 0);
+    }
+
+    #[test]
+    fn notes_state_the_error_of_a_sample() {
+        let note = sample_note(8_920, 1.0 / 64.0);
+        assert!(
+            note.contains("a sample of 8920 traces, one in 64: 19 times out of 20, one near 6400 is"),
+            "{note}"
+        );
+        assert!(note.ends_with("within 20 %, one near 25600 within 10 %"), "{note}");
+    }
+}

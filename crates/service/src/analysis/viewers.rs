@@ -1,0 +1,347 @@
+//! Users who can see one trace, and the policies that grant it. For administrators; the answer reveals nothing of the trace's
+//! content.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, timeout_at};
+use tracewarden_appdb::{Role, User};
+use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
+use tracewarden_tracestore::ClickHouseError;
+
+use crate::analysis::impact::Analysis;
+use crate::core::{
+    Access, Administrator, Outcome, PreparedRead, ServiceError, TRACES_EXPLAIN, UserBatches, attribute_bytes,
+    take_batch,
+};
+use crate::policies::Policies;
+use crate::traces::{
+    ExplainVerdict, PolicyInputs, PolicyMatches, UserPolicies, match_policies, trace_not_found,
+};
+
+/// Maximum number of users who are evaluated.
+const USERS_MAX: usize = 10_000;
+/// Maximum number of users whose policies are evaluated together.
+const BATCH_USERS: usize = 200;
+/// Maximum size of the cached results for policies that depend on their user, in predicate nodes as written; above it, the
+/// cache is cleared.
+const CACHE_MAX_SIZE: u64 = 200_000;
+/// Time-out for the whole evaluation.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Policy that grants a user access to the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantingPolicy {
+    /// Name of the role.
+    pub role: String,
+    /// Title of the policy.
+    pub title: String,
+}
+
+/// User who can see the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewer {
+    /// User name.
+    pub username: String,
+    /// All policies that grant the user access to it.
+    pub policies: Vec<GrantingPolicy>,
+}
+
+/// User who can read no trace, because a policy cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyFailure {
+    /// User name.
+    pub username: String,
+    /// Name of the role.
+    pub role: String,
+    /// Title of the policy.
+    pub title: String,
+    /// Reason why the policy cannot be applied, in words.
+    pub reason: &'static str,
+}
+
+/// Users who can see a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewers {
+    /// Id of the trace.
+    pub trace_id: String,
+    /// Number of spans in the trace.
+    pub spans: u64,
+    /// Whether the caller may read the trace.
+    pub details: bool,
+    /// Users who can see the trace, by name.
+    pub viewers: Vec<Viewer>,
+    /// Number of users who were evaluated.
+    pub users: u64,
+    /// Number of enabled users.
+    pub total_users: u64,
+    /// Users with a broken policy, by name.
+    pub broken: Vec<PolicyFailure>,
+    /// Names of users whose policies grant access, but who can read nothing before they change the password.
+    pub must_change_password: Vec<String>,
+    /// Whether users, roles or the access model changed during the evaluation, so that the answer may mix states.
+    pub changed_meanwhile: bool,
+}
+
+struct Plan {
+    total_users: u64,
+    roles: HashMap<String, Role>,
+    /// Last audit record that the snapshot of roles and model includes.
+    seen: u64,
+}
+
+impl Analysis {
+    /// Returns the users who can see a trace, of all enabled ones.
+    ///
+    /// # Errors
+    /// [`ServiceError::TraceNotFound`] when the trace is absent, or the administrator may not read it and the operator has
+    /// disabled counts of such traces; and those of [`Service::query`].
+    pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers, ServiceError> {
+        let started = Instant::now();
+        let prepare = || {
+            let prepared = async move {
+                let mut tx = self.core.db.begin_read().await?;
+                let authority = self.core.admin_authority(&mut tx, admin).await?;
+                let roles = tx.roles().await?;
+                let roles = roles.into_iter().map(|role| (role.name.clone(), role)).collect();
+                let total_users = tx.enabled_users(None).await?;
+                let (seen, _) = tx.audit_head().await?;
+                drop(tx);
+                let access = self.core.access_even_if_broken(authority).await?;
+                let mut detail = access.decision_inputs.clone();
+                if let Value::Object(members) = &mut detail {
+                    members.insert("explained".to_owned(), json!({ "viewers": total_users }));
+                }
+                Ok(PreparedRead { access, plan: Plan { total_users, roles, seen }, detail })
+            };
+            prepared.boxed()
+        };
+        let (access, plan, mut open_audit_record) =
+            self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
+        let query_context = self.core.query_context(&access, None, &[]);
+        let found = match access.find(trace_id).await {
+            Ok(None) if !Policies::new(&self.core).may_sample_traces() => Ok(None),
+            Ok(selection) => {
+                let found = selection.as_ref().and_then(|selection| selection.trace_ids().next());
+                self.evaluate_users(&access, found.unwrap_or(trace_id), plan, found.is_some()).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        match found {
+            Ok(Some(viewers)) => {
+                open_audit_record.set_found_trace(&viewers.trace_id);
+                open_audit_record.complete(Outcome::Success, None).await?;
+                Ok(viewers)
+            }
+            Ok(None) => Err(trace_not_found(open_audit_record, started).await),
+            Err(failure) => Err(open_audit_record.fail(failure.into_error(&query_context)).await),
+        }
+    }
+
+    /// Evaluates some users at a time, until the time is over. `None` if there is no such trace.
+    async fn evaluate_users(
+        &self,
+        access: &Access,
+        trace_id: &str,
+        plan: Plan,
+        details: bool,
+    ) -> Result<Option<Viewers>, crate::analysis::impact::Failure> {
+        let deadline = Instant::now() + TIMEOUT;
+        let Plan { total_users, roles, seen: record } = plan;
+        let roles = Arc::new(roles);
+        let mut seen = Viewers {
+            trace_id: trace_id.to_owned(),
+            spans: 0,
+            details,
+            viewers: Vec::new(),
+            users: 0,
+            total_users,
+            broken: Vec::new(),
+            must_change_password: Vec::new(),
+            changed_meanwhile: false,
+        };
+        let mut user_batches = UserBatches::new(None, USERS_MAX);
+        let mut cached = PolicyCache::default();
+        // The existence of the trace is checked even if there are no users.
+        let mut first = true;
+        while first || Instant::now() < deadline {
+            let batch = user_batches.next(&self.core.db).await?;
+            if batch.is_none() && !first {
+                break;
+            }
+            let mut left = batch.unwrap_or_default();
+            while first || !left.is_empty() {
+                let policies = |role: &String| roles.get(role).map_or(0, |role| role.policies.len());
+                let some = take_batch(&mut left, BATCH_USERS, |user| {
+                    attribute_bytes(user).saturating_mul(user.roles.iter().map(policies).sum())
+                });
+                match self.evaluate_batch(access, some, &roles, &mut cached, &mut seen, deadline).await? {
+                    BatchOutcome::Evaluated => {}
+                    BatchOutcome::TraceNotFound => return Ok(None),
+                    BatchOutcome::TimedOut if first => return Err(timeout_error()),
+                    BatchOutcome::TimedOut => return self.complete_viewers(seen, record).await,
+                }
+                first = false;
+            }
+        }
+        self.complete_viewers(seen, record).await
+    }
+
+    /// Returns the answer, with whether its inputs changed during the evaluation.
+    async fn complete_viewers(
+        &self,
+        mut seen: Viewers,
+        record: u64,
+    ) -> Result<Option<Viewers>, crate::analysis::impact::Failure> {
+        seen.changed_meanwhile = self.core.db.begin_read().await?.access_changed_since(record).await?;
+        Ok(Some(seen))
+    }
+
+    /// Evaluates these users, and adds the results to `seen`.
+    async fn evaluate_batch(
+        &self,
+        access: &Access,
+        users: Vec<User>,
+        roles: &Arc<HashMap<String, Role>>,
+        cached: &mut PolicyCache,
+        seen: &mut Viewers,
+        deadline: Instant,
+    ) -> Result<BatchOutcome, crate::analysis::impact::Failure> {
+        let first = seen.users == 0 && cached.by_hash.is_empty();
+        let (roles, model, compiled) =
+            (Arc::clone(roles), access.authority.model.clone(), Arc::clone(&self.core.compiled));
+        let work = move || {
+            let apply = |user: User| {
+                let user_roles = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
+                UserPolicies::new(PolicyInputs::user(&user, user_roles, model.clone()), &compiled)
+            };
+            users.into_iter().map(apply).collect::<Vec<UserPolicies>>()
+        };
+        let Ok(applied) = timeout_at(deadline, self.core.permits.analysis.run(work)).await else {
+            return Ok(BatchOutcome::TimedOut);
+        };
+        let applied = applied?;
+        let new = cached.missing(&applied);
+        if first || !new.is_empty() {
+            let uncached: Vec<Result<AppliedPolicy, BrokenPolicy>> = new.iter().cloned().map(Ok).collect();
+            let uncached: Vec<_> = uncached.iter().collect();
+            let Ok(found) =
+                timeout_at(deadline, match_policies(access, None, &seen.trace_id, &uncached)).await
+            else {
+                return Ok(BatchOutcome::TimedOut);
+            };
+            let Some(found) = found? else { return Ok(BatchOutcome::TraceNotFound) };
+            seen.trace_id.clone_from(&found.trace_id);
+            seen.spans = seen.spans.max(found.spans);
+            cached.insert(new, found);
+        }
+        for applied in &applied {
+            seen.users += 1;
+            cached.add_user(applied, seen);
+        }
+        cached.clear_if_large();
+        Ok(BatchOutcome::Evaluated)
+    }
+}
+
+/// Result of the evaluation of some users.
+enum BatchOutcome {
+    Evaluated,
+    TraceNotFound,
+    TimedOut,
+}
+
+/// Cached results of policies: most users share most of them.
+#[derive(Default)]
+struct PolicyCache {
+    by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::MatchingSpans>)>>,
+    changed: Vec<tracewarden_tracestore::ChangedField>,
+    /// Size of the cached policies, in predicate nodes as written.
+    size: u64,
+}
+
+fn timeout_error() -> crate::analysis::impact::Failure {
+    ClickHouseError::Timeout("timed out before any user was evaluated".to_owned()).into()
+}
+
+fn hash(policy: &AppliedPolicy) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    policy.predicate.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl PolicyCache {
+    fn get(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::MatchingSpans>> {
+        let cached = self.by_hash.get(&hash(policy))?;
+        cached.iter().find(|(cached, _)| cached == policy).map(|(_, found)| found)
+    }
+
+    /// Returns the distinct policies that have no cached result.
+    fn missing(&self, applied: &[UserPolicies]) -> Vec<AppliedPolicy> {
+        let mut missing: HashMap<u64, Vec<&AppliedPolicy>> = HashMap::new();
+        for policy in applied.iter().flat_map(UserPolicies::all).filter_map(|policy| policy.as_ref().ok()) {
+            if self.get(policy).is_some() {
+                continue;
+            }
+            let same = missing.entry(hash(policy)).or_default();
+            if !same.contains(&policy) {
+                same.push(policy);
+            }
+        }
+        missing.into_values().flatten().cloned().collect()
+    }
+
+    fn insert(&mut self, uncached: Vec<AppliedPolicy>, found: PolicyMatches) {
+        self.changed.extend(found.changed);
+        for (policy, found) in uncached.into_iter().zip(found.results) {
+            self.size = self.size.saturating_add(policy.predicate.size());
+            self.by_hash.entry(hash(&policy)).or_default().push((policy, found));
+        }
+    }
+
+    /// Clears the cache when it contains many policies with their users' attributes; they are evaluated again for another
+    /// user with the same policies.
+    fn clear_if_large(&mut self) {
+        if self.size > CACHE_MAX_SIZE {
+            self.by_hash.clear();
+            self.size = 0;
+        }
+    }
+
+    /// Decides about one user as a read does.
+    fn add_user(&self, applied: &UserPolicies, seen: &mut Viewers) {
+        let results: Vec<_> =
+            applied.all().map(|policy| self.get(policy.as_ref().ok()?).cloned().flatten()).collect();
+        let (trace_id, changed) = (seen.trace_id.clone(), self.changed.clone());
+        let found = PolicyMatches { trace_id, spans: seen.spans, results, changed };
+        let decision = applied.decide(&found);
+        let username = applied.inputs.caller.username.clone();
+        match (decision.verdict, decision.source) {
+            (ExplainVerdict::Granted, _) => {
+                let granting = applied
+                    .inputs
+                    .stored_policies()
+                    .zip(&found.results)
+                    .filter(|(_, found)| found.as_ref().is_some_and(|found| found.spans > 0));
+                let policies = granting.map(|((role, policy), _)| GrantingPolicy {
+                    role: role.name.clone(),
+                    title: policy.title.clone(),
+                });
+                seen.viewers.push(Viewer { username, policies: policies.collect() });
+            }
+            (ExplainVerdict::Broken, Some(PolicySource::Role { role, title })) => {
+                let reason = decision.reason.unwrap_or("cannot be applied");
+                seen.broken.push(PolicyFailure { username, role, title, reason });
+            }
+            (ExplainVerdict::PasswordChangeRequired, _)
+                if applied.decide_by_policies(&found).verdict == ExplainVerdict::Granted =>
+            {
+                seen.must_change_password.push(username);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Writing of audit records.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tracewarden_appdb::{NewAuditRecord, WriteTx};
+use tracewarden_model::Timestamp;
+
+use crate::core::audit_detail::bounded;
+use crate::core::error::ServiceError;
+use crate::core::principal::{Identity, RequestInfo, ToolCall, Transport};
+use crate::core::tasks::run_to_completion;
+use crate::core::{Core, username_characters};
+
+/// Outcome of an action, as the audit log spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The action succeeded.
+    Success,
+    /// The caller was denied.
+    Denied,
+    /// The action failed because of an error in the request or in a system.
+    Failed,
+    /// The trace is absent or not authorised; the log does not tell which, because the service does not check.
+    NotFound,
+    /// The client disconnected before the end.
+    Aborted,
+    /// The action was started; a record that keeps this outcome was never completed.
+    Unknown,
+}
+
+impl Outcome {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::NotFound => "not_found",
+            Self::Aborted => "aborted",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Caller and origin, for all records of one request.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditContext {
+    pub(crate) actor_id: Option<String>,
+    pub(crate) actor_name: Option<String>,
+    credential_id: Option<String>,
+    via: &'static str,
+    request_id: String,
+    client_ip: Option<String>,
+    user_agent: Option<String>,
+    tool_call: Option<Arc<RecordedCall>>,
+}
+
+/// Tool call as audit records contain it: JSON of bounded size. Kept as text, because a parsed tree takes some forty times as
+/// much memory and records queue to be written, also those of clients that have disconnected.
+#[derive(Debug)]
+pub struct RecordedCall(String);
+
+/// Detail of an event, and the tool call in which it happened.
+#[derive(Serialize)]
+struct RecordDetail<'a> {
+    #[serde(flatten)]
+    detail: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp: Option<&'a RawValue>,
+}
+
+/// Audited event.
+#[derive(Debug, Clone)]
+pub(crate) struct Event<'a> {
+    pub(crate) action: &'static str,
+    pub(crate) outcome: Outcome,
+    pub(crate) target: Option<&'a str>,
+    pub(crate) detail: Value,
+}
+
+const TEXT_MAX_CHARS: usize = 256;
+
+/// Sanitises text from a client: limits its length and removes characters that could forge lines or reverse the text
+/// direction.
+pub(crate) fn sanitize(text: &str) -> String {
+    text.chars().filter(|character| !is_invisible_or_bidi_control(*character)).take(TEXT_MAX_CHARS).collect()
+}
+
+/// Variation selector that displays the preceding character as an emoji; also used in the titles that users choose. It
+/// carries no information except its presence.
+const EMOJI_VARIATION_SELECTOR: char = '\u{FE0F}';
+
+/// Whether a character is a control character, is invisible or changes the text direction. Invisible characters include tags
+/// and variation selectors, which can hide whole sentences from people but not from models.
+pub fn is_invisible_or_bidi_control(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_control();
+    }
+    // Line and paragraph separators; interlinear annotation characters.
+    let breaks = matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFB}');
+    breaks
+        || character.is_control()
+        || (character != EMOJI_VARIATION_SELECTOR && username_characters::is_default_ignorable(character))
+}
+
+#[test]
+fn rejects_invisible_characters() {
+    let hidden = "\0\u{7}\u{85}\u{AD}\u{34F}\u{61C}\u{115F}\u{17B4}\u{180B}\u{180F}\u{200B}\u{200D}\u{2028}\u{2029}\u{202E}\
+                  \u{2065}\u{2800}\u{3164}\u{FE00}\u{FE0E}\u{FEFF}\u{FFA0}\u{FFF9}\u{FFFB}\u{1BCA0}\u{1D173}\u{E0041}\u{E0100}";
+    hidden.chars().for_each(|character| assert!(is_invisible_or_bidi_control(character), "{character:?}"));
+    "a ~é\u{301}אب김😀❤\u{FE0F}"
+        .chars()
+        .for_each(|character| assert!(!is_invisible_or_bidi_control(character), "{character:?}"));
+}
+
+impl RecordedCall {
+    /// Sanitises the name of the client and of the tool, which are text from the client.
+    pub(crate) fn new(call: &ToolCall) -> Self {
+        let client = call.client.as_deref().map(sanitize);
+        let mut detail = bounded(json!({ "arguments": call.arguments }));
+        if let Value::Object(members) = &mut detail {
+            members.insert("tool".to_owned(), json!(sanitize(&call.tool)));
+            members.insert("client".to_owned(), json!(client));
+        }
+        Self(detail.to_string())
+    }
+}
+
+impl AuditContext {
+    /// Creates the context of a request whose caller is known.
+    pub(crate) fn new(identity: &Identity) -> Self {
+        Self {
+            actor_id: Some(identity.user.id.clone()),
+            actor_name: Some(identity.user.username.clone()),
+            credential_id: Some(identity.credential_id().to_owned()),
+            via: match identity.info.via {
+                Transport::Mcp => "mcp",
+                Transport::Rest => identity.auth().as_str(),
+            },
+            ..Self::anonymous(&identity.info)
+        }
+    }
+
+    /// Creates the context of a request whose caller is not known, or not yet.
+    pub(crate) fn anonymous(info: &RequestInfo) -> Self {
+        Self {
+            actor_id: None,
+            actor_name: None,
+            credential_id: None,
+            via: "session",
+            request_id: sanitize(&info.request_id),
+            client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
+            user_agent: info.user_agent.as_deref().map(sanitize),
+            tool_call: info.tool_call.clone(),
+        }
+    }
+
+    /// Creates the context of the service's own actions at start-up.
+    pub(crate) fn service() -> Self {
+        Self {
+            actor_id: None,
+            actor_name: None,
+            credential_id: None,
+            via: "service",
+            request_id: String::new(),
+            client_ip: None,
+            user_agent: None,
+            tool_call: None,
+        }
+    }
+
+    pub(crate) async fn append(
+        &self,
+        tx: &mut WriteTx,
+        at: Timestamp,
+        completes: Option<u64>,
+        event: &Event<'_>,
+    ) -> Result<u64, ServiceError> {
+        let invalid_json = |error: serde_json::Error| ServiceError::internal(format!("a record: {error}"));
+        // Only in the first record of an action; the record that completes it refers to the first.
+        let call = self.tool_call.as_ref().filter(|_| completes.is_none());
+        let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(invalid_json)?;
+        let recorded = RecordDetail { detail: &bounded(event.detail.clone()), mcp };
+        let detail = serde_json::to_string(&recorded).map_err(invalid_json)?;
+        let target = event.target.map(sanitize);
+        let sequence = tx
+            .append_audit(&NewAuditRecord {
+                completes,
+                at,
+                actor_id: self.actor_id.as_deref(),
+                actor_name: self.actor_name.as_deref(),
+                credential_id: self.credential_id.as_deref(),
+                via: self.via,
+                action: event.action,
+                outcome: event.outcome.as_str(),
+                request_id: &self.request_id,
+                client_ip: self.client_ip.as_deref(),
+                user_agent: self.user_agent.as_deref(),
+                target: target.as_deref(),
+                detail: &detail,
+            })
+            .await?;
+        Ok(sequence)
+    }
+}
+
+impl Core {
+    /// Records a change within the transaction that makes it.
+    pub(crate) async fn record(
+        &self,
+        tx: &mut WriteTx,
+        identity: &Identity,
+        action: &'static str,
+        target: Option<&str>,
+        detail: Value,
+    ) -> Result<(), ServiceError> {
+        let event = Event { action, outcome: Outcome::Success, target, detail };
+        AuditContext::new(identity).append(tx, self.now(), None, &event).await?;
+        Ok(())
+    }
+
+    /// Records one event in its own transaction, queued behind the caller's earlier ones.
+    pub(crate) async fn record_in_own_transaction(
+        &self,
+        context: &AuditContext,
+        event: &Event<'_>,
+    ) -> Result<(), ServiceError> {
+        let mut tx = match &context.actor_id {
+            // In another queue than the same user's changes: a user whose key is abused must be able to revoke it.
+            Some(user) => self.db.begin_queued_write(&format!("{user} alone"), self.db.timeout()).await?,
+            None => self.db.begin_write().await?,
+        };
+        context.append(&mut tx, self.now(), None, event).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// Returns `result`; records it if it is an error. The error stands even if the record cannot be written: nothing has
+    /// been changed or shown. An unknown outcome is not recorded as a failure: if the change was made, its own record was
+    /// committed with it.
+    pub(crate) async fn audit_denial<T>(
+        self: &Arc<Self>,
+        identity: &Identity,
+        action: &'static str,
+        target: Option<&str>,
+        result: Result<T, ServiceError>,
+    ) -> Result<T, ServiceError> {
+        if let Err(error) = &result
+            && !matches!(error, ServiceError::OutcomeUnknown { .. })
+        {
+            let detail = serde_json::json!({ "code": error.code() });
+            self.record_rejection(identity, action, error, target, detail).await;
+        }
+        result
+    }
+
+    /// Records a denied or failed call, if the database accepts the record.
+    pub(crate) async fn record_rejection(
+        self: &Arc<Self>,
+        identity: &Identity,
+        action: &'static str,
+        error: &ServiceError,
+        target: Option<&str>,
+        detail: Value,
+    ) {
+        let outcome = match error {
+            ServiceError::SessionRequired
+            | ServiceError::Forbidden
+            | ServiceError::ScopedKey
+            | ServiceError::ToolNotPermitted
+            | ServiceError::PasswordChangeRequired
+            | ServiceError::Unauthenticated { .. }
+            | ServiceError::TooManyQueries => Outcome::Denied,
+            _ => Outcome::Failed,
+        };
+        self.record_if_possible(identity, Event { action, outcome, target, detail }).await;
+    }
+
+    /// Records that nothing was done, if the database accepts the record; also if the client disconnects. The number of
+    /// waiting records of one user is limited; further ones are reported in the process log only.
+    pub(crate) async fn record_if_possible(self: &Arc<Self>, identity: &Identity, event: Event<'_>) {
+        let Some(waiting) = self.permits.audit_records.try_acquire(identity.user_id()) else {
+            tracing::warn!(
+                user_id = identity.user_id(),
+                action = event.action,
+                outcome = event.outcome.as_str(),
+                "could not record a denied or failed request: too many records of this user are waiting"
+            );
+            return;
+        };
+        let (core, context) = (Arc::clone(self), AuditContext::new(identity));
+        let Event { action, outcome, target, detail } = event;
+        let target = target.map(str::to_owned);
+        let recorded = run_to_completion(async move {
+            let event = Event { action, outcome, target: target.as_deref(), detail };
+            let recorded = core.record_in_own_transaction(&context, &event).await;
+            drop(waiting);
+            recorded
+        });
+        if let Err(failure) = recorded.await {
+            tracing::warn!(
+                code = failure.code(),
+                log_cause = failure.log_cause(),
+                "could not record a denied or failed request"
+            );
+        }
+    }
+}

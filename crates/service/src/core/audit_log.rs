@@ -1,0 +1,157 @@
+//! Reading of the audit log.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::value::RawValue;
+use tracewarden_appdb::{AuditFilter, AuditRecord};
+use tracewarden_model::Timestamp;
+
+use crate::core::audit::Outcome;
+use crate::core::error::ServiceError;
+use crate::core::principal::Administrator;
+use crate::core::{Core, query_input, validate};
+
+/// Filter for audit entries; an absent member matches all.
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    /// Start of the window, inclusive, by the time at which actions began.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive.
+    pub to: Option<Timestamp>,
+    /// Name or id of the user.
+    pub actor: Option<String>,
+    /// Name of the action.
+    pub action: Option<String>,
+    /// Outcome of the action.
+    pub outcome: Option<Outcome>,
+    /// Cursor from the preceding page.
+    pub cursor: Option<String>,
+    /// Number of entries in a page, 1 to 500; 50 when absent.
+    pub limit: Option<i64>,
+}
+
+/// Members of a detail, each as stored JSON text. They contain arguments of agents' calls as sent: parsed trees would take a
+/// hundred times the size of the text, and a page of such records could exhaust the memory.
+pub type AuditDetail = IndexMap<String, Box<RawValue>>;
+
+/// Page of audit entries, newest first.
+#[derive(Debug, Clone)]
+pub struct AuditPage {
+    /// Entries of the page.
+    pub records: Vec<AuditEntry>,
+    /// Cursor for the next page; `None` on the last.
+    pub next_cursor: Option<String>,
+}
+
+/// One action, from beginning to end.
+#[derive(Debug, Clone)]
+pub struct AuditEntry {
+    /// Opaque id.
+    pub id: String,
+    /// Time at which the action began.
+    pub at: Timestamp,
+    /// Time at which the action ended, if it takes time.
+    pub completed_at: Option<Timestamp>,
+    /// Id of the user.
+    pub actor_id: Option<String>,
+    /// Name of the user at the time.
+    pub actor_name: Option<String>,
+    /// Id of the session or API key.
+    pub credential_id: Option<String>,
+    /// `session`, `api_key` or `mcp`; `service` for the service's own actions.
+    pub via: Option<String>,
+    /// Name of the action.
+    pub action: String,
+    /// `success`, `denied`, `failed`, `not_found`, `aborted`; `unknown` if the action was never completed.
+    pub outcome: String,
+    /// Id of the request.
+    pub request_id: String,
+    /// Address of the client.
+    pub client_ip: Option<String>,
+    /// User agent of the client.
+    pub user_agent: Option<String>,
+    /// Target of the action.
+    pub target: Option<String>,
+    /// Details as an object, including those of the completion.
+    pub detail: AuditDetail,
+}
+
+const PAGE_DEFAULT: u32 = 50;
+const PAGE_MAX: u32 = 500;
+
+/// The audit log.
+#[derive(Clone)]
+pub struct AuditLog {
+    pub(crate) core: Arc<Core>,
+}
+
+impl AuditLog {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Returns a page of the audit log.
+    ///
+    /// # Errors
+    /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], [`ServiceError::Refused`] with `invalid_window`, or
+    /// a failure of the application database.
+    pub async fn page(
+        &self,
+        _admin: &Administrator<'_>,
+        query: AuditQuery,
+    ) -> Result<AuditPage, ServiceError> {
+        let before = query_input::sequence_cursor(query.cursor.as_deref(), "not a cursor of the audit log")?;
+        let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
+        if let (Some(from), Some(to)) = (query.from, query.to) {
+            query_input::window(from, to)?;
+        }
+        let texts = [&query.actor, &query.action];
+        if !texts.into_iter().flatten().all(|text| validate::is_storable(text)) {
+            return Ok(AuditPage { records: Vec::new(), next_cursor: None });
+        }
+        let filter = AuditFilter {
+            from: query.from,
+            to: query.to,
+            actor: query.actor.as_deref(),
+            action: query.action.as_deref(),
+            outcome: query.outcome.map(Outcome::as_str),
+            before,
+        };
+        let _scan = self.core.permits.scans.wait().await;
+        let mut tx = self.core.db.begin_read().await?;
+        let mut records = tx.audit_records(&filter, limit.saturating_add(1)).await?;
+        let more = records.len() > limit as usize;
+        records.truncate(limit as usize);
+        let next_cursor = records.last().filter(|_| more).map(|record| record.sequence.to_string());
+        let records = records.into_iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(AuditPage { records, next_cursor })
+    }
+}
+
+fn entry(record: AuditRecord) -> Result<AuditEntry, ServiceError> {
+    let read = |text: &str| {
+        serde_json::from_str::<AuditDetail>(text)
+            .map_err(|error| ServiceError::internal(format!("audit record {}: {error}", record.sequence)))
+    };
+    let mut detail = read(&record.detail)?;
+    if let Some(completion) = &record.completion_detail {
+        detail.extend(read(completion)?);
+    }
+    Ok(AuditEntry {
+        id: record.sequence.to_string(),
+        at: record.at,
+        completed_at: record.completed_at,
+        actor_id: record.actor_id,
+        actor_name: record.actor_name,
+        credential_id: record.credential_id,
+        via: Some(record.via),
+        action: record.action,
+        outcome: record.outcome,
+        request_id: record.request_id,
+        client_ip: record.client_ip,
+        user_agent: record.user_agent,
+        target: record.target,
+        detail,
+    })
+}

@@ -1,0 +1,159 @@
+//! Authentication of the caller by a token, repeated in each request.
+
+use secrecy::ExposeSecret as _;
+use tracewarden_appdb::{ApiKey, Session, User};
+use tracewarden_model::Timestamp;
+
+use crate::core::error::ServiceError;
+use crate::core::principal::{Credential, Identity, Principal, RequestInfo, VerifiedCredential};
+use crate::core::{Core, tokens};
+
+/// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
+const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
+
+impl Core {
+    /// Returns the caller, if they may use the service.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`], [`ServiceError::PasswordChangeRequired`], or a failure of the application database.
+    pub async fn authenticate(
+        &self,
+        credential: &Credential,
+        info: RequestInfo,
+    ) -> Result<Principal, ServiceError> {
+        self.identify(credential, info).await?.into_principal()
+    }
+
+    /// Returns the caller, even if they must change their password first.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`] or a failure of the application database.
+    pub async fn identify(
+        &self,
+        credential: &Credential,
+        info: RequestInfo,
+    ) -> Result<Identity, ServiceError> {
+        let result = self.look_up(credential, info).await;
+        if matches!(result, Err(ServiceError::Unauthenticated { .. })) {
+            self.metrics.unauthenticated(credential);
+        }
+        result
+    }
+
+    async fn look_up(&self, credential: &Credential, info: RequestInfo) -> Result<Identity, ServiceError> {
+        let now = self.now();
+        // The look-up is by digest: its duration depends on bits that an attacker cannot choose.
+        let (verified_credential, user, last_use) = match credential {
+            Credential::Session(token) => {
+                let stored = self.db.session_by_token(tokens::digest(token.expose_secret())).await?;
+                let (session, user) = stored.unzip();
+                let session = self.live_session(session, now)?;
+                let last_use = Some(session.last_seen_at);
+                (VerifiedCredential::Session(session), user, last_use)
+            }
+            Credential::ApiKey(token) => {
+                let token = token.expose_secret();
+                if !tokens::is_api_key(token) {
+                    return Err(ServiceError::Unauthenticated {
+                        log_cause: "not in the format of an API key",
+                    });
+                }
+                let (key, user) = self.db.api_key_by_token(tokens::digest(token)).await?.unzip();
+                let key = live_key(key, now)?;
+                let last_use = key.last_used_at;
+                (VerifiedCredential::ApiKey(key), user, last_use)
+            }
+        };
+        let mut identity = Identity { user: enabled(user)?, verified_credential, info };
+        if identity.previews_user() {
+            // The previewed user's access is read in one snapshot with the caller's.
+            let mut tx = self.db.begin_read().await?;
+            identity = self.reread(&mut tx, &identity).await?;
+        }
+        let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
+        if due(last_use) {
+            // A failed write of the last use does not fail the request; requests that need a writable database fail later.
+            if let Err(error) = self.record_last_use(&identity.verified_credential, due, now).await {
+                tracing::warn!(
+                    code = error.code(),
+                    log_cause = error.log_cause(),
+                    "could not record the last use"
+                );
+            }
+        }
+        Ok(identity)
+    }
+
+    /// Whether the last use has to be written, given the last one that was written. A session with an idle time-out below
+    /// four minutes is updated more often; otherwise it would end while in use.
+    fn is_use_due(&self, last_use: Option<Timestamp>, now: Timestamp) -> bool {
+        let idle = self.settings.session_idle_nanos.unwrap_or(i64::MAX);
+        let interval = LAST_USE_NANOS.min(idle / 4);
+        last_use.is_none_or(|at| at.saturating_add(interval) <= now)
+    }
+
+    /// Returns the stored session, unless it is absent or has expired.
+    pub(crate) fn live_session(
+        &self,
+        stored: Option<Session>,
+        now: Timestamp,
+    ) -> Result<Session, ServiceError> {
+        let session = stored.ok_or(ServiceError::Unauthenticated { log_cause: "no such session" })?;
+        let settings = &self.settings;
+        let ended = |since: Timestamp, limit: Option<i64>| {
+            limit.is_some_and(|nanos| since.saturating_add(nanos) <= now)
+        };
+        if ended(session.created_at, settings.session_absolute_nanos)
+            || ended(session.last_seen_at, settings.session_idle_nanos)
+        {
+            return Err(ServiceError::Unauthenticated { log_cause: "the session has expired" });
+        }
+        Ok(session)
+    }
+
+    /// Writes the time of a credential's last use, unless another request is doing so: writers wait for each other, and one
+    /// write for many concurrent requests is enough.
+    async fn record_last_use(
+        &self,
+        verified_credential: &VerifiedCredential,
+        due: impl Fn(Option<Timestamp>) -> bool,
+        now: Timestamp,
+    ) -> Result<(), ServiceError> {
+        let id = match verified_credential {
+            VerifiedCredential::Session(session) => &session.id,
+            VerifiedCredential::ApiKey(key) => &key.id,
+        };
+        let Some(_permit) = self.permits.last_use_writes.try_acquire(id) else { return Ok(()) };
+        let mut tx = self.db.begin_write().await?;
+        // Read again, since another replica may have written it.
+        match verified_credential {
+            VerifiedCredential::Session(_) => match tx.session_by_id(id).await? {
+                Some(session) if due(Some(session.last_seen_at)) => tx.touch_session(id, now).await?,
+                _ => return Ok(()),
+            },
+            VerifiedCredential::ApiKey(_) => match tx.api_key_by_id(id).await? {
+                Some(key) if due(key.last_used_at) => tx.touch_api_key(id, now).await?,
+                _ => return Ok(()),
+            },
+        }
+        Ok(tx.commit().await?)
+    }
+}
+
+/// Returns the stored key, unless it is absent or has expired.
+pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey, ServiceError> {
+    let key = stored.ok_or(ServiceError::Unauthenticated { log_cause: "no such key" })?;
+    if key.expires_at.is_some_and(|expiry| expiry <= now) {
+        return Err(ServiceError::Unauthenticated { log_cause: "the key has expired" });
+    }
+    Ok(key)
+}
+
+/// Returns the user of a credential or a request in progress; a deleted user and a disabled one are handled alike.
+pub(crate) fn enabled(user: Option<User>) -> Result<User, ServiceError> {
+    match user {
+        Some(user) if !user.disabled => Ok(user),
+        Some(_) => Err(ServiceError::Unauthenticated { log_cause: "the user is disabled" }),
+        None => Err(ServiceError::Unauthenticated { log_cause: "the user has been deleted" }),
+    }
+}

@@ -1,0 +1,173 @@
+//! Inputs of a caller's permissions, re-read in the transaction in which they take effect.
+//!
+//! A request is authenticated in one transaction and takes effect in another. A caller who is revoked between the two must
+//! not succeed. Therefore the second transaction reads the same rows again; since there is one writer at a time, nothing
+//! changes between that read and the commit. The audit chain proves it: no change and no started read follows the record that
+//! revokes its caller's credential.
+
+use tracewarden_appdb::{CurrentModel, ReadTx, Role, User, WriteTx};
+use tracewarden_model::AccessModel;
+
+use crate::access::preview;
+use crate::core::Core;
+use crate::core::authentication::{enabled, live_key};
+use crate::core::error::ServiceError;
+use crate::core::principal::{Administrator, Identity, Principal, VerifiedCredential};
+
+/// Permission that a caller needs for a change.
+pub(crate) trait Permission {
+    /// Caller as authenticated.
+    fn identity(&self) -> &Identity;
+
+    /// Checks that the same caller, as stored now, still has this permission.
+    ///
+    /// # Errors
+    /// The error that authentication would return.
+    fn check(now: Identity) -> Result<(), ServiceError>;
+}
+
+impl Permission for Identity {
+    fn identity(&self) -> &Identity {
+        self
+    }
+
+    fn check(_: Identity) -> Result<(), ServiceError> {
+        Ok(())
+    }
+}
+
+impl Permission for Principal {
+    fn identity(&self) -> &Identity {
+        self
+    }
+
+    fn check(now: Identity) -> Result<(), ServiceError> {
+        now.into_principal().map(drop)
+    }
+}
+
+impl Permission for Administrator<'_> {
+    fn identity(&self) -> &Identity {
+        self
+    }
+
+    fn check(now: Identity) -> Result<(), ServiceError> {
+        now.into_principal()?.require_admin().map(drop)
+    }
+}
+
+/// All stored inputs of a decision about traces, from one snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct Authority {
+    pub(crate) principal: Principal,
+    /// Roles whose policies apply: the user's, or the existing ones of the preview.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) model: AccessModel,
+    /// Version of the whole access model. It has no influence on decisions.
+    pub(crate) version: u64,
+}
+
+impl Authority {
+    /// Whether a decision made on `other` equals the one that would be made now. Times of last use have no influence on
+    /// decisions.
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
+        let user = |authority: &Self| User { last_login_at: None, ..authority.principal.user.clone() };
+        user(self) == user(other)
+            && self.principal.verified_credential.is_equivalent(&other.principal.verified_credential)
+            && self.roles == other.roles
+            && self.model == other.model
+    }
+}
+
+impl VerifiedCredential {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Session(one), Self::Session(other)) => {
+                one.id == other.id && one.user_id == other.user_id && one.preview == other.preview
+            }
+            (Self::ApiKey(one), Self::ApiKey(other)) => {
+                let mut one = one.clone();
+                one.last_used_at = other.last_used_at;
+                one == *other
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Core {
+    /// Begins the transaction of a change after it has checked the permission. Use cases change data on a caller's behalf
+    /// only through this method. The change and its audit record are committed together, so that after a client disconnects
+    /// between the commit and the answer, either both exist or neither.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`] if the credential or the user was deleted, disabled or has expired since the request
+    /// was authenticated, [`ServiceError::PasswordChangeRequired`], [`ServiceError::Forbidden`], or a failure of the
+    /// application database.
+    pub(crate) async fn begin_change<R: Permission>(&self, permission: &R) -> Result<WriteTx, ServiceError> {
+        // Queued by user, so that a user with many changes does not delay the changes of others.
+        let user = permission.identity().user_id();
+        let mut tx = self.db.begin_queued_write(user, self.db.timeout()).await?;
+        R::check(self.reread(&mut tx, permission.identity()).await?)?;
+        Ok(tx)
+    }
+
+    /// Reads the inputs of the principal's access to traces, in the snapshot of the transaction.
+    ///
+    /// # Errors
+    /// As for [`Service::begin_change`].
+    pub(crate) async fn authority(
+        &self,
+        tx: &mut ReadTx,
+        principal: &Principal,
+    ) -> Result<Authority, ServiceError> {
+        let principal = self.reread(tx, principal).await?.into_principal()?;
+        let roles = match principal.preview() {
+            None => tx.roles_of_user(principal.user_id()).await?,
+            Some(preview) => {
+                // A role that has been deleted since grants nothing.
+                let names: Vec<&str> = preview.roles.iter().map(String::as_str).collect();
+                tx.roles_named(&names).await?
+            }
+        };
+        let CurrentModel { version, model } = tx.current_model().await?;
+        Ok(Authority { principal, roles, model, version })
+    }
+
+    /// Reads the inputs of an administrator's access; rejects a caller who has lost that right since the request began.
+    ///
+    /// # Errors
+    /// Those of [`Service::authority`], [`ServiceError::Forbidden`], [`ServiceError::ScopedKey`].
+    pub(crate) async fn admin_authority(
+        &self,
+        tx: &mut ReadTx,
+        admin: &Administrator<'_>,
+    ) -> Result<Authority, ServiceError> {
+        let authority = self.authority(tx, admin).await?;
+        authority.principal.require_admin_role()?;
+        Ok(authority)
+    }
+
+    /// Reads the same caller again, as stored now.
+    ///
+    /// # Errors
+    /// As for authentication, or a failure of the application database.
+    pub(crate) async fn reread(
+        &self,
+        tx: &mut ReadTx,
+        identity: &Identity,
+    ) -> Result<Identity, ServiceError> {
+        let now = self.now();
+        let verified_credential = match &identity.verified_credential {
+            VerifiedCredential::Session(session) => {
+                let session = self.live_session(tx.session_by_id(&session.id).await?, now)?;
+                VerifiedCredential::Session(preview::refresh_preview(tx, session).await?)
+            }
+            VerifiedCredential::ApiKey(key) => {
+                VerifiedCredential::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?)
+            }
+        };
+        let user = enabled(tx.user_by_id(identity.user_id()).await?)?;
+        Ok(Identity { user, verified_credential, info: identity.info.clone() })
+    }
+}

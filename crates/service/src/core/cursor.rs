@@ -1,0 +1,224 @@
+//! Cursors of trace queries: the position at which a page ended, encrypted and authenticated.
+//!
+//! A cursor carries no authority: every page is authorised again. It is encrypted because its position reveals traces that
+//! the caller may have lost access to, and so that clients cannot depend on its content.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use sha2::{Digest as _, Sha256};
+use tracewarden_model::{Binding, Entropy, RawCondition, Scalar, Timestamp, Window};
+use tracewarden_tracestore::Position;
+
+use crate::core::error::ServiceError;
+use crate::core::principal::Principal;
+
+/// Common properties of the pages of one query, as digests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    filter: [u8; 32],
+    binding: [u8; 32],
+    caller: [u8; 32],
+}
+
+/// Content of a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) window: Window,
+    pub(crate) position: Position,
+}
+
+/// Encryption key that all replicas share.
+pub(crate) struct CursorKey(XChaCha20Poly1305);
+
+const VERSION: u8 = 1;
+const ASSOCIATED_DATA: &[u8] = b"tracewarden trace cursor";
+const NONCE_BYTES: usize = 24;
+/// Maximum length of a cursor text, far above any real cursor; longer texts are not decoded.
+const TEXT_MAX_BYTES: usize = 4_096;
+
+impl CursorKey {
+    pub(crate) fn new(key: &[u8]) -> Result<Self, ServiceError> {
+        XChaCha20Poly1305::new_from_slice(key)
+            .map(Self)
+            .map_err(|_| ServiceError::internal("the stored key of cursors has the wrong length"))
+    }
+
+    /// Encrypts the cursor into text for the client.
+    pub(crate) fn seal(&self, cursor: &Cursor, entropy: &dyn Entropy) -> Result<String, ServiceError> {
+        // 24 random bytes: replicas need not share a counter, and a repeated nonce is practically impossible.
+        let mut nonce = [0_u8; NONCE_BYTES];
+        entropy.fill(&mut nonce)?;
+        let payload = Payload { msg: &encode(cursor), aad: ASSOCIATED_DATA };
+        let sealed = self
+            .0
+            .encrypt(&XNonce::from(nonce), payload)
+            .map_err(|_| ServiceError::internal("a cursor could not be sealed"))?;
+        Ok(URL_SAFE_NO_PAD.encode([nonce.as_slice(), sealed.as_slice()].concat()))
+    }
+
+    /// Decrypts a text that [`CursorKey::seal`] returned.
+    pub(crate) fn open(&self, text: &str) -> Result<Cursor, ServiceError> {
+        let invalid = |log_cause| ServiceError::InvalidCursor { log_cause };
+        if text.len() > TEXT_MAX_BYTES {
+            return Err(invalid("too long"));
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid("not base64url"))?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(invalid("too short"))?;
+        let payload = Payload { msg: sealed, aad: ASSOCIATED_DATA };
+        let plain = self
+            .0
+            .decrypt(&XNonce::from(*nonce), payload)
+            .map_err(|_| invalid("not encrypted with the key of this service"))?;
+        decode(&plain).ok_or(invalid("of another version"))
+    }
+}
+
+impl Fingerprint {
+    /// Computes the fingerprint of a query by this caller. It includes the caller's preview and the policy of their key: a
+    /// position in the pages of one of them says nothing about the others.
+    pub(crate) fn new(conditions: &[RawCondition], binding: &Binding, principal: &Principal) -> Self {
+        let Binding { database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, .. } =
+            binding;
+        let mut bound = CanonicalHasher::new("binding");
+        for text in [database, table, trace_id, span_id, timestamp, parent_span_id] {
+            bound.text(text);
+        }
+        bound.optional(trace_index.as_deref());
+        let mut caller = CanonicalHasher::new("caller");
+        caller.text(principal.user_id());
+        // The fingerprint of a previewed user stays the same when their roles change, like the caller's own.
+        let preview = principal.preview().map(|preview| match &preview.user_id {
+            Some(id) => format!("of {id}"),
+            None => format!("{preview:?}"),
+        });
+        caller.optional(preview.as_deref());
+        caller.optional(principal.key_policy());
+        Self { filter: filter_digest(conditions), binding: bound.finish(), caller: caller.finish() }
+    }
+}
+
+impl Cursor {
+    /// Checks that this cursor continues the query with this fingerprint.
+    pub(crate) fn check(&self, query: &Fingerprint) -> Result<(), ServiceError> {
+        if self.fingerprint.filter != query.filter {
+            return Err(ServiceError::CursorFilterMismatch);
+        }
+        if self.fingerprint != *query {
+            return Err(ServiceError::InvalidCursor {
+                log_cause: "made for another caller, preview, key policy or binding",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Returns the digest of a filter. Conditions are ANDed, so their order is ignored.
+fn filter_digest(conditions: &[RawCondition]) -> [u8; 32] {
+    let mut digests: Vec<[u8; 32]> = conditions.iter().map(condition_digest).collect();
+    digests.sort_unstable();
+    let mut filter = CanonicalHasher::new("filter");
+    for digest in &digests {
+        filter.bytes(digest);
+    }
+    filter.finish()
+}
+
+fn condition_digest(condition: &RawCondition) -> [u8; 32] {
+    let mut canonical = CanonicalHasher::new("condition");
+    canonical.optional(condition.field.map.as_deref());
+    canonical.text(&condition.field.name);
+    canonical.text(&condition.op);
+    canonical.optional(condition.value.as_ref().map(scalar).as_deref());
+    match &condition.values {
+        None => canonical.optional(None),
+        Some(values) => {
+            canonical.text(&values.len().to_string());
+            for value in values {
+                canonical.text(&scalar(value));
+            }
+        }
+    }
+    canonical.finish()
+}
+
+/// Canonical text of a value. A number has one form however it was written: `1` and `1.0` are the same JSON number, and
+/// clients may send either.
+fn scalar(value: &Scalar) -> String {
+    match value {
+        Scalar::String(text) | Scalar::Digits(text, _) => format!("s{text}"),
+        Scalar::Bool(value) => format!("b{value}"),
+        Scalar::Number(value) => format!("n{value}"),
+    }
+}
+
+/// Hash over length-prefixed members, so that different lists of members never have the same input.
+struct CanonicalHasher(Sha256);
+
+impl CanonicalHasher {
+    fn new(kind: &str) -> Self {
+        let mut canonical = Self(Sha256::new());
+        canonical.text(kind);
+        canonical
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update([1]);
+        self.0.update((bytes.len() as u64).to_be_bytes());
+        self.0.update(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    fn optional(&mut self, text: Option<&str>) {
+        match text {
+            None => self.0.update([0]),
+            Some(text) => self.text(text),
+        }
+    }
+
+    fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+}
+
+pub(crate) fn encode(cursor: &Cursor) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(cursor.fingerprint.filter);
+    bytes.extend(cursor.fingerprint.binding);
+    bytes.extend(cursor.fingerprint.caller);
+    bytes.extend(cursor.window.from().as_nanos().to_be_bytes());
+    bytes.extend(cursor.window.to().as_nanos().to_be_bytes());
+    bytes.push(cursor.position.tier);
+    bytes.extend(cursor.position.key.to_be_bytes());
+    bytes.extend(cursor.position.trace_id.as_bytes());
+    bytes
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Option<Cursor> {
+    let ([VERSION], rest) = bytes.split_first_chunk::<1>()? else { return None };
+    let (filter, rest) = rest.split_first_chunk::<32>()?;
+    let (binding, rest) = rest.split_first_chunk::<32>()?;
+    let (caller, rest) = rest.split_first_chunk::<32>()?;
+    let (from, rest) = rest.split_first_chunk::<8>()?;
+    let (to, rest) = rest.split_first_chunk::<8>()?;
+    let ([tier], rest) = rest.split_first_chunk::<1>()?;
+    let (key, trace_id) = rest.split_first_chunk::<8>()?;
+    let at = |bytes: &[u8; 8]| Timestamp::from_nanos(i64::from_be_bytes(*bytes));
+    Some(Cursor {
+        fingerprint: Fingerprint { filter: *filter, binding: *binding, caller: *caller },
+        window: Window::new(at(from), at(to)).ok()?,
+        position: Position {
+            tier: *tier,
+            key: i64::from_be_bytes(*key),
+            trace_id: String::from_utf8(trace_id.to_vec()).ok()?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

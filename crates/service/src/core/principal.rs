@@ -1,0 +1,314 @@
+//! The caller. These types are witnesses: each value was created by the check that it stands for, and a use case that takes
+//! one cannot be called without that check.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
+use tracewarden_model::AttributeValue;
+
+use crate::Secret;
+use crate::core::audit::RecordedCall;
+use crate::core::error::ServiceError;
+use crate::core::tools::Tool;
+
+/// Credential of a request.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// Token of the session cookie.
+    Session(Secret),
+    /// Token of an `Authorization: Bearer` header.
+    ApiKey(Secret),
+}
+
+/// Interface that received a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// The REST API.
+    Rest,
+    /// The MCP interface.
+    Mcp,
+}
+
+/// Data about a request for the audit log.
+#[derive(Debug, Clone)]
+pub struct RequestInfo {
+    /// Opaque id, which the client gets too.
+    pub request_id: String,
+    /// Address of the client, as far as it can be trusted.
+    pub client_ip: Option<IpAddr>,
+    /// `User-Agent`.
+    pub user_agent: Option<String>,
+    /// Interface that received the request.
+    pub via: Transport,
+    /// Tool call in the request, if any; every record of the request contains it.
+    pub tool_call: Option<Arc<RecordedCall>>,
+}
+
+/// Tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// Name of the tool as called; need not exist.
+    pub tool: String,
+    /// Arguments as sent.
+    pub arguments: serde_json::Value,
+    /// Name and version that the client gives itself; not verified.
+    pub client: Option<String>,
+}
+
+/// Kind of the caller's credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthKind {
+    /// Browser session.
+    Session,
+    /// API key.
+    ApiKey,
+}
+
+impl AuthKind {
+    /// Name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::ApiKey => "api_key",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum VerifiedCredential {
+    Session(Session),
+    ApiKey(ApiKey),
+}
+
+/// Known, enabled user, who may still have to change the password.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub(crate) user: User,
+    pub(crate) verified_credential: VerifiedCredential,
+    pub(crate) info: RequestInfo,
+}
+
+/// Known, enabled user who may use the service.
+#[derive(Debug, Clone)]
+pub struct Principal(pub(crate) Identity);
+
+/// Principal with the role `admin`.
+#[derive(Debug, Clone, Copy)]
+pub struct Administrator<'a>(&'a Principal);
+
+/// The caller's own data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Me {
+    /// Opaque id.
+    pub id: String,
+    /// User name.
+    pub username: String,
+    /// Roles.
+    pub roles: BTreeSet<String>,
+    /// Attributes.
+    pub attributes: BTreeMap<String, AttributeValue>,
+    /// Whether the roles include `admin`, and the credential permits its use.
+    pub is_admin: bool,
+    /// Whether the user must change the password before any other action.
+    pub must_change_password: bool,
+    /// Active preview, if any.
+    pub preview: Option<Preview>,
+    /// Kind of the caller's credential.
+    pub auth: AuthKind,
+}
+
+impl Identity {
+    /// Id of the user.
+    pub fn user_id(&self) -> &str {
+        &self.user.id
+    }
+
+    /// Name of the user.
+    pub fn username(&self) -> &str {
+        &self.user.username
+    }
+
+    /// Whether the caller is an administrator: the user has the role `admin`, and does not use a scoped API key.
+    pub fn is_admin(&self) -> bool {
+        self.has_admin_role() && !self.is_scoped_key()
+    }
+
+    /// Whether the user has the role `admin`, with any credential.
+    pub(crate) fn has_admin_role(&self) -> bool {
+        self.user.roles.contains(ADMIN_ROLE)
+    }
+
+    /// Whether the caller uses an API key that grants less than its owner's roles.
+    pub(crate) fn is_scoped_key(&self) -> bool {
+        self.api_key().is_some_and(|key| key.policy.is_some() || key.tools.is_some())
+    }
+
+    /// Policy of the caller's API key, which a trace must satisfy in addition to those of the roles.
+    pub(crate) fn key_policy(&self) -> Option<&str> {
+        self.api_key().and_then(|key| key.policy.as_deref())
+    }
+
+    /// Names of the tools to which the caller's API key is limited.
+    pub(crate) fn key_tools(&self) -> Option<Vec<String>> {
+        self.api_key().and_then(|key| key.tools.clone())
+    }
+
+    fn api_key(&self) -> Option<&ApiKey> {
+        match &self.verified_credential {
+            VerifiedCredential::Session(_) => None,
+            VerifiedCredential::ApiKey(key) => Some(key),
+        }
+    }
+
+    /// Checks that the caller's credential permits this tool. `None` stands for a call outside the tools, which no scoped API
+    /// key permits: its holder must not get access to the owner's sessions and other keys.
+    ///
+    /// # Errors
+    /// [`ServiceError::ToolNotPermitted`].
+    pub fn require_tool(&self, tool: Option<Tool>) -> Result<(), ServiceError> {
+        let Some(key) = self.api_key().filter(|_| self.is_scoped_key()) else { return Ok(()) };
+        let allows = |tool: Tool| match &key.tools {
+            None => true,
+            Some(names) => names.iter().any(|name| name == tool.name()),
+        };
+        if tool.is_some_and(allows) { Ok(()) } else { Err(ServiceError::ToolNotPermitted) }
+    }
+
+    /// Data about the request.
+    pub fn request_info(&self) -> &RequestInfo {
+        &self.info
+    }
+
+    /// Kind of the caller's credential.
+    pub fn auth(&self) -> AuthKind {
+        match self.verified_credential {
+            VerifiedCredential::Session(_) => AuthKind::Session,
+            VerifiedCredential::ApiKey(_) => AuthKind::ApiKey,
+        }
+    }
+
+    /// Id of the session or API key.
+    pub fn credential_id(&self) -> &str {
+        match &self.verified_credential {
+            VerifiedCredential::Session(session) => &session.id,
+            VerifiedCredential::ApiKey(key) => &key.id,
+        }
+    }
+
+    /// Active preview. Only an administrator has one: the loss of the role ends it within the same request, whatever the
+    /// session's row contains.
+    pub fn preview(&self) -> Option<&Preview> {
+        match &self.verified_credential {
+            VerifiedCredential::Session(session) if self.is_admin() => session.preview.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the session's row previews a user, whose roles and attributes must be read separately.
+    pub(crate) fn previews_user(&self) -> bool {
+        match &self.verified_credential {
+            VerifiedCredential::Session(session) => {
+                session.preview.as_ref().is_some_and(|preview| preview.user_id.is_some())
+            }
+            VerifiedCredential::ApiKey(_) => false,
+        }
+    }
+
+    /// Checks that no password change is pending.
+    ///
+    /// # Errors
+    /// [`ServiceError::PasswordChangeRequired`].
+    pub fn require_no_pending_password_change(&self) -> Result<(), ServiceError> {
+        if self.user.must_change_password { Err(ServiceError::PasswordChangeRequired) } else { Ok(()) }
+    }
+
+    /// Checks that the caller is an administrator; [`Principal::require_admin`] returns the permission as a value.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::ScopedKey`] with it.
+    pub fn require_admin_role(&self) -> Result<(), ServiceError> {
+        if self.is_admin() {
+            Ok(())
+        } else if self.has_admin_role() {
+            Err(ServiceError::ScopedKey)
+        } else {
+            Err(ServiceError::Forbidden)
+        }
+    }
+
+    /// Converts the caller into one who may use the service.
+    ///
+    /// # Errors
+    /// [`ServiceError::PasswordChangeRequired`].
+    pub fn into_principal(self) -> Result<Principal, ServiceError> {
+        self.require_no_pending_password_change()?;
+        Ok(Principal(self))
+    }
+
+    /// Checks that the caller uses a session.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionRequired`] if the caller uses an API key.
+    pub fn require_own_session(&self) -> Result<(), ServiceError> {
+        self.require_session().map(drop)
+    }
+
+    /// Returns the session, which actions require that a stolen API key must not be able to do.
+    pub(crate) fn require_session(&self) -> Result<&Session, ServiceError> {
+        match &self.verified_credential {
+            VerifiedCredential::Session(session) => Ok(session),
+            VerifiedCredential::ApiKey(_) => Err(ServiceError::SessionRequired),
+        }
+    }
+
+    pub(crate) fn me(&self) -> Me {
+        Me {
+            id: self.user.id.clone(),
+            username: self.user.username.clone(),
+            roles: self.user.roles.clone(),
+            attributes: self.user.attributes.clone(),
+            is_admin: self.is_admin(),
+            must_change_password: self.user.must_change_password,
+            preview: self.preview().cloned(),
+            auth: self.auth(),
+        }
+    }
+}
+
+impl Principal {
+    /// Returns the same caller with this tool call.
+    #[must_use]
+    pub fn with_tool_call(&self, call: ToolCall) -> Self {
+        let mut identity = self.0.clone();
+        identity.info.tool_call = Some(Arc::new(RecordedCall::new(&call)));
+        Self(identity)
+    }
+
+    /// Returns the permission to administer.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::ScopedKey`] with it.
+    pub fn require_admin(&self) -> Result<Administrator<'_>, ServiceError> {
+        self.require_admin_role()?;
+        Ok(Administrator(self))
+    }
+}
+
+impl Deref for Principal {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.0
+    }
+}
+
+impl Deref for Administrator<'_> {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        self.0
+    }
+}

@@ -1,0 +1,206 @@
+//! Parsing of query parameters; errors point to the invalid member.
+
+use serde_json::{Value, json};
+use tracewarden_model::{
+    AccessModel, ConditionError, ConditionErrorKind, Decimal, FieldRef, Filter, RawCondition, Scalar,
+    Timestamp, Window,
+};
+use tracewarden_tracestore::ClickHouseError;
+
+use crate::core::error::{FieldError, ServiceError, unknown};
+use crate::core::settings::Limits;
+
+/// Parses the number in a cursor, before which the page begins. A number that the database cannot represent is invalid.
+pub(crate) fn sequence_cursor(
+    cursor: Option<&str>,
+    log_cause: &'static str,
+) -> Result<Option<u64>, ServiceError> {
+    let number = |cursor: &str| cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
+    cursor.map(|cursor| number(cursor).ok_or(ServiceError::InvalidCursor { log_cause })).transpose()
+}
+
+/// Returns the length of a page: the requested one, capped at the maximum.
+pub(crate) fn limit(requested: Option<i64>, default: u32, max: u32) -> Result<u32, ServiceError> {
+    match requested {
+        None => Ok(default.min(max)),
+        Some(requested) if requested < 1 => Err(ServiceError::InvalidRequest(vec![FieldError::new(
+            "/limit",
+            "invalid_request",
+            "`limit` must be at least 1",
+        )])),
+        Some(requested) => Ok(u32::try_from(requested).unwrap_or(u32::MAX).min(max)),
+    }
+}
+
+/// Returns the window of a first page.
+pub(crate) fn first_window(
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<Window, ServiceError> {
+    let to = to.unwrap_or(now);
+    window(from.unwrap_or_else(|| to.saturating_sub(Window::DEFAULT_NANOS)), to)
+}
+
+/// Creates a window; an empty one is an error.
+pub(crate) fn window(from: Timestamp, to: Timestamp) -> Result<Window, ServiceError> {
+    Window::new(from, to).map_err(|error| ServiceError::refused("/from", "invalid_window", error.to_string()))
+}
+
+/// Returns the window of a later page: the first page fixed it, and a request may only repeat it.
+pub(crate) fn later_window(
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    fixed: Window,
+) -> Result<Window, ServiceError> {
+    if from.is_some_and(|from| from != fixed.from()) || to.is_some_and(|to| to != fixed.to()) {
+        return Err(ServiceError::InvalidCursor { log_cause: "made for another window" });
+    }
+    Ok(fixed)
+}
+
+pub(crate) fn filter(
+    conditions: &[RawCondition],
+    model: &AccessModel,
+    knows_policy_fields: bool,
+    limits: &Limits,
+) -> Result<Filter, ServiceError> {
+    if conditions.len() > limits.max_conditions {
+        let detail = format!("at most {} conditions", limits.max_conditions);
+        return Err(ServiceError::refused("/filter/conditions", "too_many_conditions", detail));
+    }
+    Filter::check(conditions, model, knows_policy_fields, limits.max_values)
+        .map_err(|errors| ServiceError::Refused(errors.into_iter().map(condition_error).collect()))
+}
+
+fn condition_error(error: ConditionError) -> FieldError {
+    let (member, position) = error.member;
+    let mut pointer = format!("/filter/conditions/{}/{member}", error.index);
+    if let Some(position) = position {
+        pointer.push_str(&format!("/{position}"));
+    }
+    let field = error.field.to_string();
+    let (code, detail) = match error.kind {
+        ConditionErrorKind::UnknownField(suggestions) => {
+            ("unknown_field", unknown("field", &field, &suggestions))
+        }
+        ConditionErrorKind::MisnamedField(intended_fields) => {
+            ("unknown_field", misnamed(&error.field, &intended_fields))
+        }
+        ConditionErrorKind::NotFilterable(suggestions) => {
+            let detail = format!("`{field}` is usable in policies only; it is not searchable");
+            let names: Vec<String> = suggestions.iter().map(|name| format!("`{name}`")).collect();
+            let hint =
+                if names.is_empty() { String::new() } else { format!("; searchable: {}", names.join(", ")) };
+            ("not_filterable", detail + &hint)
+        }
+        ConditionErrorKind::OperatorNotAllowed(logical) => {
+            let names: Vec<&str> = logical.operators().iter().map(|operator| operator.as_str()).collect();
+            ("operator_not_allowed", format!("`{field}` is of type {logical}: {}", names.join(", ")))
+        }
+        ConditionErrorKind::ValueType(requested) => {
+            ("value_type", format!("`{field}` takes {requested} here"))
+        }
+        ConditionErrorKind::Number(error) => ("value_type", error.to_string()),
+        ConditionErrorKind::ValueCount(message) => ("value_count", message.to_owned()),
+        ConditionErrorKind::TooManyValues(max) => ("too_many_values", format!("at most {max} values")),
+    };
+    FieldError::new(pointer, code, detail)
+}
+
+/// Message for a field that was named in another form.
+fn misnamed(requested: &FieldRef, intended_fields: &[FieldRef]) -> String {
+    let forms = intended_fields.iter().map(|field| {
+        let reference = json!({ "ref": field.to_string() });
+        match &field.map {
+            Some(map) => format!("{reference} or {}", json!({ "map": map, "name": field.name })),
+            None => format!("{reference} or {}", json!({ "name": field.name })),
+        }
+    });
+    let forms: Vec<String> = forms.collect();
+    let named = match &requested.map {
+        Some(map) => format!("no field `{}` of `{map}`", requested.name),
+        None => format!("no column `{}`", requested.name),
+    };
+    format!("{named}; write {}", forms.join(", or "))
+}
+
+/// Converts the error, with a pointer to the unknown column.
+pub(crate) fn point_to_column(error: ClickHouseError, columns: &[String]) -> ServiceError {
+    let position = match &error {
+        ClickHouseError::UnknownColumn { name, .. } => columns.iter().position(|column| column == name),
+        _ => None,
+    };
+    match (ServiceError::from(error), position) {
+        (ServiceError::Refused(mut errors), Some(position)) => {
+            for error in &mut errors {
+                error.pointer = format!("/columns/{position}");
+            }
+            ServiceError::Refused(errors)
+        }
+        (error, _) => error,
+    }
+}
+
+/// Formats a decimal as a JSON number if that represents every digit, otherwise as text.
+fn number(value: &Decimal) -> Value {
+    let digits = value.to_string();
+    let exact = |number: &serde_json::Number| Decimal::parse(&number.to_string()).as_ref() == Ok(value);
+    let read = digits.parse::<serde_json::Number>().ok().filter(exact);
+    read.map_or(Value::String(digits), Value::Number)
+}
+
+/// Formats the filter for the audit log: a number with every digit, as text if a 64-bit JSON number cannot represent it.
+pub(crate) fn conditions_detail(conditions: &[RawCondition]) -> Value {
+    let scalar = |value: &Scalar| match value {
+        Scalar::String(text) | Scalar::Digits(text, _) => json!(text),
+        Scalar::Bool(value) => json!(value),
+        Scalar::Number(value) => number(value),
+    };
+    let condition = |condition: &RawCondition| {
+        let mut detail = json!({ "field": condition.field.to_string(), "op": condition.op });
+        if let Value::Object(members) = &mut detail {
+            if let Some(value) = &condition.value {
+                members.insert("value".to_owned(), scalar(value));
+            }
+            if let Some(values) = &condition.values {
+                members.insert("values".to_owned(), values.iter().map(scalar).collect());
+            }
+        }
+        detail
+    };
+    conditions.iter().map(condition).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: i64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn windows_default_to_the_last_day() {
+        let day = Window::DEFAULT_NANOS;
+        let window = first_window(None, None, at(3 * day)).unwrap();
+        assert_eq!((window.from(), window.to()), (at(2 * day), at(3 * day)));
+        let window = first_window(None, Some(at(day)), at(3 * day)).unwrap();
+        assert_eq!((window.from(), window.to()), (at(0), at(day)));
+        let error = first_window(Some(at(5)), Some(at(5)), at(9)).unwrap_err();
+        assert_eq!(error.code(), "invalid_window");
+        assert_eq!(later_window(None, Some(at(day)), window).unwrap(), window);
+        assert_eq!(later_window(Some(at(1)), None, window).unwrap_err().code(), "invalid_cursor");
+    }
+
+    #[test]
+    fn limits_are_capped_and_must_be_positive() {
+        assert_eq!(limit(None, 50, 200).unwrap(), 50);
+        assert_eq!(limit(None, 50, 20).unwrap(), 20);
+        assert_eq!(limit(Some(1), 50, 200).unwrap(), 1);
+        assert_eq!(limit(Some(i64::MAX), 50, 200).unwrap(), 200);
+        for wrong in [0, -1, i64::MIN] {
+            assert_eq!(limit(Some(wrong), 50, 200).unwrap_err().code(), "invalid_request");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The bound table: discovery, binding, fields and DDL advice.
+
+mod adoption;
+mod binding;
+mod ddl;
+mod discovery;
+mod fields;
+
+pub(crate) use adoption::without_column;
+pub use binding::BoundModel;
+pub use discovery::{ColumnDetail, MemberDetail, Source, TableDetail};
+pub use fields::FieldMark;
+pub(crate) use fields::{check_field_count, is_usable_in_policies, resolve_marks};

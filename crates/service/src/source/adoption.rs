@@ -1,0 +1,97 @@
+//! Adoption of columns: policies read a materialized column in place of a map key.
+
+use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_tracestore::KeyColumnComparison;
+
+use crate::core::{FieldError, ServiceError};
+use crate::source::discovery::Source;
+
+impl Source {
+    /// Compares with the data each column that `fields` adopt and `current` does not. A column's expression does not
+    /// determine its values in old parts, and with other values there a policy would grant access to other traces than the
+    /// map does.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] with pointers into `/fields`, or a ClickHouse failure.
+    pub(crate) async fn compare_adopted(
+        &self,
+        binding: &Binding,
+        current: &AccessModel,
+        fields: &[MarkedField],
+    ) -> Result<(), ServiceError> {
+        let is_unchanged = |field: &MarkedField| {
+            current.field(&field.field).is_some_and(|before| before.column == field.column)
+        };
+        let (indices, adopted): (Vec<usize>, Vec<MarkedField>) = fields
+            .iter()
+            .enumerate()
+            .filter(|(_, field)| field.column.is_some() && !is_unchanged(field))
+            .map(|(at, field)| (at, field.clone()))
+            .unzip();
+        if adopted.is_empty() {
+            return Ok(());
+        }
+        let compared =
+            self.core.clickhouse.compare_key_columns(binding, &adopted).await.map_err(|error| match error
+                .into()
+            {
+                ServiceError::OverLimit { limit, log_cause, .. } => {
+                    let detail =
+                        "comparing the columns with their maps exceeds the limit, which is ten times \
+                             `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
+                             ClickHouse has little load, or raise the limit temporarily"
+                            .to_owned();
+                    ServiceError::OverLimit { limit, detail, log_cause }
+                }
+                other => other,
+            })?;
+        let differing: Vec<FieldError> = indices
+            .iter()
+            .zip(&adopted)
+            .zip(&compared)
+            .filter(|(_, compared)| !compared.is_equal())
+            .map(|((at, field), compared)| {
+                FieldError::new(
+                    format!("/fields/{at}/column"),
+                    "column_differs",
+                    differs(binding, field, compared),
+                )
+            })
+            .collect();
+        if differing.is_empty() && compared.len() == adopted.len() {
+            return Ok(());
+        }
+        Err(ServiceError::Refused(differing))
+    }
+}
+
+fn differs(binding: &Binding, field: &MarkedField, compared: &KeyColumnComparison) -> String {
+    let column = field.column.as_deref().unwrap_or_default();
+    let table = format!("{}.{}", binding.database, binding.table);
+    let mut reasons = Vec::new();
+    if compared.differing > 0 {
+        reasons.push(format!(
+            "`{column}` differs from `{}` in {} of {} rows: run `ALTER TABLE {table} MATERIALIZE COLUMN \
+             {column}` to rewrite the column",
+            field.field, compared.differing, compared.rows
+        ));
+    }
+    for (name, rows) in &compared.stale_projections {
+        reasons.push(format!(
+            "projection `{name}` has values of `{column}` that differ from `{}`, in parts with {rows} rows: \
+             run `ALTER TABLE {table} CLEAR PROJECTION {name}` and then `MATERIALIZE PROJECTION {name}` to \
+             rebuild it",
+            field.field
+        ));
+    }
+    for (name, reason) in &compared.unknown_projections {
+        reasons
+            .push(format!("projection `{name}` cannot be compared: {reason}; adopt the column without it"));
+    }
+    reasons.join("; ")
+}
+
+/// Returns the field without its column, for another table in which the column has not been compared.
+pub(crate) fn without_column(field: MarkedField) -> MarkedField {
+    MarkedField { column: None, ..field }
+}

@@ -1,0 +1,259 @@
+//! A user's policies, compiled and evaluated on one trace.
+
+use std::sync::Arc;
+
+use tracewarden_appdb::{Policy, Role};
+use tracewarden_model::{AccessModel, Caller, MarkedField};
+use tracewarden_policy::{
+    AppliedPolicies, AppliedPolicy, BrokenPolicy, CompiledPolicies, Diagnostic, KeyConstraint, PolicySource,
+    Predicate, apply, in_words,
+};
+use tracewarden_tracestore::{ChangedField, ClickHouseError, MatchingSpans, Selection};
+
+use super::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict, summary};
+use crate::core::{Access, reason_text, role_policies};
+
+/// Reason why a policy that compiles cannot be applied.
+const COLUMN_CHANGED: &str =
+    "names a field whose column in ClickHouse has changed; the field has to be marked again";
+
+/// The user to whom policies apply, and the access model.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyInputs {
+    /// User as policies see them.
+    pub(crate) caller: Caller,
+    pub(crate) disabled: bool,
+    /// Whether the user must change the password before any other action.
+    pub(crate) must_change_password: bool,
+    pub(crate) roles: Vec<Role>,
+    /// Text of the key's policy, and whether its author may know of fields that are policy inputs only.
+    pub(crate) key_constraint: Option<(String, bool)>,
+    pub(crate) model: AccessModel,
+}
+
+impl PolicyInputs {
+    pub(crate) fn explained_user(&self) -> ExplainedUser {
+        ExplainedUser::new(&self.caller, self.disabled)
+    }
+
+    /// Returns every policy with its role, in the order in which they are applied.
+    pub(crate) fn stored_policies(&self) -> impl Iterator<Item = (&Role, &Policy)> {
+        self.roles.iter().flat_map(|role| role.policies.iter().map(move |policy| (role, policy)))
+    }
+}
+
+/// A user's policies, compiled for that user.
+#[derive(Debug)]
+pub(crate) struct UserPolicies {
+    pub(crate) inputs: PolicyInputs,
+    pub(crate) policies: AppliedPolicies,
+}
+
+/// Decision of a user's policies on a trace.
+pub(crate) struct Decision {
+    pub(crate) verdict: ExplainVerdict,
+    /// Policy to name: the first that grants access to the trace, or the broken one.
+    pub(crate) source: Option<PolicySource>,
+    /// Reason why the policy is broken.
+    pub(crate) reason: Option<&'static str>,
+}
+
+/// Matching spans of each policy that was evaluated.
+pub(crate) struct PolicyMatches {
+    /// Id of the trace.
+    pub(crate) trace_id: String,
+    /// Number of spans in the trace.
+    pub(crate) spans: u64,
+    /// Result of each policy, in order; `None` for a broken one.
+    pub(crate) results: Vec<Option<MatchingSpans>>,
+    /// Fields whose definition in the table has changed since they were marked.
+    pub(crate) changed: Vec<ChangedField>,
+}
+
+impl PolicyMatches {
+    fn changes(&self, fields: &[Arc<MarkedField>]) -> bool {
+        changes(&self.changed, fields)
+    }
+}
+
+fn changes(changed: &[ChangedField], fields: &[Arc<MarkedField>]) -> bool {
+    fields.iter().any(|field| changed.iter().any(|changed| changed.field == **field))
+}
+
+impl UserPolicies {
+    /// Compiles the policies. Blocks its thread.
+    pub(crate) fn new(inputs: PolicyInputs, compiled: &CompiledPolicies) -> Self {
+        let key_constraint = inputs
+            .key_constraint
+            .as_ref()
+            .map(|(expression, knows)| KeyConstraint { expression, knows_policy_fields: *knows });
+        let policies =
+            apply(role_policies(&inputs.roles), key_constraint, &inputs.caller, &inputs.model, compiled);
+        Self { inputs, policies }
+    }
+
+    /// Returns the policies in order, followed by the policy of the API key.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Result<AppliedPolicy, BrokenPolicy>> {
+        self.policies.policies.iter().chain(&self.policies.key_constraint)
+    }
+
+    /// Returns their texts.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &str> {
+        let policies = self.inputs.stored_policies().map(|(_, policy)| policy.expression.as_str());
+        policies.chain(self.inputs.key_constraint.iter().map(|(expression, _)| expression.as_str()))
+    }
+
+    /// Returns the requirement of each policy in words, by role, for administrators; `None` for a broken policy.
+    pub(crate) fn in_words(&self) -> Vec<Vec<Option<String>>> {
+        let mut words =
+            self.policies.policies.iter().map(|policy| requirement_in_words(policy.as_ref().ok(), true));
+        let of_role = |role: &Role| words.by_ref().take(role.policies.len()).collect();
+        self.inputs.roles.iter().map(of_role).collect()
+    }
+
+    /// Describes the user's access in one sentence.
+    pub(crate) fn summary(&self) -> String {
+        summary::access_summary(self)
+    }
+
+    /// Returns the decision that a read makes: if a read could not be decided, the trace is not visible.
+    pub(crate) fn decide(&self, found: &PolicyMatches) -> Decision {
+        let refused = |verdict| Decision { verdict, source: None, reason: None };
+        if self.inputs.disabled {
+            return refused(ExplainVerdict::Disabled);
+        }
+        // Authentication rejects sessions and API keys alike, before anything is read.
+        if self.inputs.must_change_password {
+            return refused(ExplainVerdict::PasswordChangeRequired);
+        }
+        self.decide_by_policies(found)
+    }
+
+    /// Returns the decision for a user who passes authentication.
+    pub(crate) fn decide_by_policies(&self, found: &PolicyMatches) -> Decision {
+        let refused = |verdict| Decision { verdict, source: None, reason: None };
+        if let Some(broken) = &self.policies.refused {
+            let (source, reason) = (Some(broken.source.clone()), Some(reason_text(broken.reason)));
+            return Decision { verdict: ExplainVerdict::Broken, source, reason };
+        }
+        let sources = || {
+            self.inputs.stored_policies().map(|(role, policy)| PolicySource::Role {
+                role: role.name.clone(),
+                title: policy.title.clone(),
+            })
+        };
+        if found.changes(&self.policies.referenced_fields) {
+            let mut broken = self.policies.policies.iter().zip(sources());
+            let broken =
+                broken.find(|(policy, _)| policy.as_ref().is_ok_and(|policy| found.changes(&policy.fields)));
+            let (source, reason) = (broken.map(|(_, source)| source), Some(COLUMN_CHANGED));
+            return Decision { verdict: ExplainVerdict::Broken, source, reason };
+        }
+        if self.policies.policies.is_empty() {
+            return refused(ExplainVerdict::NoPolicy);
+        }
+        let satisfied =
+            |satisfied: &Option<MatchingSpans>| satisfied.as_ref().is_some_and(|found| found.spans > 0);
+        let granting = found.results.iter().zip(sources()).find(|(found, _)| satisfied(found));
+        let Some((_, source)) = granting else { return refused(ExplainVerdict::NotSatisfied) };
+        // The policy of the key is the last element, after the policies, whose number equals that of the sources.
+        let within = self.policies.key_constraint.is_none() || found.results.last().is_some_and(satisfied);
+        let verdict = if within { ExplainVerdict::Granted } else { ExplainVerdict::KeyConstraint };
+        Decision { verdict, source: Some(source), reason: None }
+    }
+}
+
+/// Asks ClickHouse which spans of a trace satisfy each policy. Without a selection, which proves that the caller may read the
+/// trace, asks only for counts. Leaves out policies with changed fields, as broken. Returns `None` if there is no such trace.
+/// The selection is of the trace that `trace_id` names, in any of its notations.
+pub(crate) async fn match_policies(
+    access: &Access,
+    selection: Option<&Selection>,
+    trace_id: &str,
+    policies: &[&Result<AppliedPolicy, BrokenPolicy>],
+) -> Result<Option<PolicyMatches>, ClickHouseError> {
+    let mut changed: Vec<ChangedField> = Vec::new();
+    loop {
+        let usable = |policy: &&Result<AppliedPolicy, BrokenPolicy>| {
+            policy.as_ref().ok().filter(|policy| !changes(&changed, &policy.fields)).cloned()
+        };
+        let usable_policies: Vec<Option<AppliedPolicy>> = policies.iter().map(usable).collect();
+        let predicates: Vec<Predicate> =
+            usable_policies.iter().flatten().map(|policy| policy.predicate.clone()).collect();
+        let fields: Vec<Arc<MarkedField>> =
+            usable_policies.iter().flatten().flat_map(|policy| policy.fields.iter().cloned()).collect();
+        let found = query_matches(access, selection, trace_id, &predicates, &fields).await;
+        let (trace_id, spans, found) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            // Each round leaves out at least one more policy, or ends.
+            Err(ClickHouseError::FieldsChanged(more))
+                if more.iter().any(|field| !changed.contains(field)) =>
+            {
+                changed.extend(more);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let mut found = found.into_iter();
+        let results =
+            usable_policies.iter().map(|policy| policy.as_ref().and_then(|_| found.next())).collect();
+        return Ok(Some(PolicyMatches { trace_id, spans, results, changed }));
+    }
+}
+
+async fn query_matches(
+    access: &Access,
+    selection: Option<&Selection>,
+    trace_id: &str,
+    predicates: &[Predicate],
+    fields: &[Arc<MarkedField>],
+) -> Result<Option<(String, u64, Vec<MatchingSpans>)>, ClickHouseError> {
+    let Access { store, binding, .. } = access;
+    if let Some((selection, trace_id)) = selection.zip(selection.and_then(|found| found.trace_ids().next())) {
+        let found = store.matching_spans(binding, selection, predicates, fields).await?;
+        return Ok(Some((trace_id.to_owned(), selection.span_count(), found)));
+    }
+    let counts = store.matching_span_counts(binding, trace_id, predicates, fields).await?;
+    Ok(counts.map(|counts| {
+        let counted = |spans| MatchingSpans { spans, first: Vec::new(), nearest: None };
+        (counts.trace_id, counts.spans, counts.matching_spans.into_iter().map(counted).collect())
+    }))
+}
+
+/// Returns the requirement of a policy in words, if the reader may know of its fields.
+pub(crate) fn requirement_in_words(
+    policy: Option<&AppliedPolicy>,
+    knows_policy_fields: bool,
+) -> Option<String> {
+    let policy = policy.filter(|policy| knows_policy_fields || policy.has_only_filterable_fields())?;
+    Some(in_words(&policy.predicate))
+}
+
+/// Returns the part of the explanation that contains no span data.
+pub(super) fn policy_explanation(
+    expression: &str,
+    policy: &Result<AppliedPolicy, BrokenPolicy>,
+    satisfied: &Option<MatchingSpans>,
+    admin: bool,
+) -> PolicyExplanation {
+    let errors: Vec<Diagnostic> = match policy {
+        Err(broken) if admin => broken.diagnostics.clone(),
+        _ => Vec::new(),
+    };
+    let outcome = match satisfied {
+        None => PolicyVerdict::Broken,
+        Some(found) if found.spans > 0 => PolicyVerdict::Satisfied,
+        Some(_) => PolicyVerdict::NotSatisfied,
+    };
+    PolicyExplanation {
+        expression: admin.then(|| expression.to_owned()),
+        in_words: requirement_in_words(policy.as_ref().ok(), admin),
+        outcome,
+        satisfied_by: satisfied.as_ref().map(|found| found.spans),
+        spans: Vec::new(),
+        decided_by: None,
+        nearest: None,
+        errors,
+    }
+}

@@ -1,0 +1,81 @@
+//! Formats an explanation, and a user's whole access, as one sentence.
+
+use tracewarden_policy::{PolicySource, Predicate, in_words};
+
+use super::ExplainVerdict;
+use super::policies::{Decision, UserPolicies};
+use crate::core::{policy_name, reason_text};
+
+/// Formats "`ada` sees this trace: …"; addresses the caller as "you".
+pub(super) fn decision_summary(applied: &UserPolicies, decision: &Decision, spans: u64, own: bool) -> String {
+    let name = format!("`{}`", applied.inputs.caller.username);
+    let (who, sees, is) = if own { ("you", "see", "are") } else { (name.as_str(), "sees", "is") };
+    let not = if own { "do not see" } else { "does not see" };
+    let possessive = if own { "your" } else { "their" };
+    let spans = match spans {
+        1 => "its one span".to_owned(),
+        spans => format!("any of its {spans} spans"),
+    };
+    let source = |missing: &str| match &decision.source {
+        Some(PolicySource::Role { role, title }) => format!("the policy `{title}` of the role `{role}`"),
+        Some(PolicySource::KeyConstraint) => "the policy of the API key".to_owned(),
+        None => missing.to_owned(),
+    };
+    match decision.verdict {
+        ExplainVerdict::Granted => {
+            format!("{who} {sees} this trace: {} grants access", source("a policy"))
+        }
+        ExplainVerdict::NoPolicy => {
+            format!("{who} {not} this trace: none of {possessive} roles has a policy")
+        }
+        ExplainVerdict::NotSatisfied => {
+            let policies = match applied.policies.policies.len() {
+                1 => format!("the one policy of {possessive} roles is not satisfied"),
+                policies => format!("none of the {policies} policies of {possessive} roles is satisfied"),
+            };
+            format!("{who} {not} this trace: {policies} by {spans}")
+        }
+        ExplainVerdict::KeyConstraint => {
+            format!("{who} {not} this trace: the policy of the API key is not satisfied by {spans}")
+        }
+        ExplainVerdict::Disabled => format!("{who} {is} disabled and can read no trace"),
+        ExplainVerdict::PasswordChangeRequired => {
+            format!("{who} can read no trace before the password is changed")
+        }
+        ExplainVerdict::Broken => {
+            let reason = decision.reason.unwrap_or("cannot be applied");
+            format!("{who} can read no trace at all: {} {reason}", source("a policy"))
+        }
+    }
+}
+
+/// Formats "`ada` can read a trace when …".
+pub(super) fn access_summary(applied: &UserPolicies) -> String {
+    if applied.inputs.disabled {
+        return format!("`{}` is disabled and can read no trace", applied.inputs.caller.username);
+    }
+    let by_policies = policies_summary(applied);
+    if applied.inputs.must_change_password {
+        return format!("{by_policies}; nothing before the password is changed");
+    }
+    by_policies
+}
+
+fn policies_summary(applied: &UserPolicies) -> String {
+    let name = &applied.inputs.caller.username;
+    let policies = applied.policies.policies.len();
+    if let Some(broken) = &applied.policies.refused {
+        let (source, reason) = (policy_name(&broken.source), reason_text(broken.reason));
+        return format!("`{name}` can read no trace at all: {source} {reason}");
+    }
+    match (policies, applied.policies.granting_predicates().as_slice()) {
+        (0, _) => format!("`{name}` can read no trace: none of their roles has a policy"),
+        (_, []) => format!("`{name}` can read no trace: no span can satisfy a policy of their roles"),
+        (_, [Predicate::True]) => format!("`{name}` can read every trace"),
+        (_, [one]) => format!("`{name}` can read a trace when one of its spans matches: {}", in_words(one)),
+        (_, several) => format!(
+            "`{name}` can read a trace when one of its spans satisfies any of {} policies",
+            several.len()
+        ),
+    }
+}

@@ -1,0 +1,289 @@
+//! Values of a field, for users who write a filter; counted in traces that the caller may read.
+//!
+//! Counted are all spans of some of the newest traces to which the caller's policies grant access, and no others: a span of
+//! another trace neither adds a value, nor changes a count, nor influences which traces are sampled.
+
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, timeout};
+use tracewarden_model::{
+    AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
+};
+use tracewarden_policy::{Predicate, lower_condition};
+use tracewarden_tracestore::{SelectRequest, ValueCount, ValuesRequest};
+
+use crate::core::{Outcome, PreparedRead, Principal, ServiceError, TRACES_VALUES, query_input, unknown};
+use crate::traces::Traces;
+
+/// Number of traces that are always sampled, if there are so many: the size of a page.
+const SMALL_SAMPLE_TRACES: u32 = 50;
+/// Number of traces that are sampled if they are found fast, because they are close together: enough to find the values that
+/// many traces have.
+const LARGE_SAMPLE_TRACES: u32 = 500;
+/// Maximum time to find the few traces before the larger sample is skipped, and time-out of the larger sample. Traces that
+/// are far apart also take long to read.
+const SMALL_SAMPLE_TIME: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Default number of values in an answer.
+const DEFAULT_VALUES: u32 = 20;
+/// Maximum number of values in an answer.
+const MAX_VALUES: u32 = 100;
+
+/// Request for the values of a field.
+#[derive(Debug, Clone, Default)]
+pub struct FieldValuesRequest {
+    /// Field, as `GET /filter/schema` writes it.
+    pub reference: String,
+    /// Prefix of the values, compared exactly as the operator `prefix` does; absent or empty for all.
+    pub prefix: Option<String>,
+    /// Start of the window; 24 hours before `to` when absent.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive; now when absent.
+    pub to: Option<Timestamp>,
+    /// Maximum number of values in the answer, at least 1; capped.
+    pub limit: Option<i64>,
+}
+
+/// Values of a field in the newest traces that the caller may see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldValuesAnswer {
+    /// Name of the field.
+    pub reference: String,
+    /// Logical type: string or array of strings.
+    pub logical: LogicalType,
+    /// Values, most frequent by trace first.
+    pub values: Vec<ValueCount>,
+    /// Whether the sampled traces contain further, less frequent values.
+    pub more: bool,
+    /// Number of distinct values that are never listed, because they are too long for a filter or not text.
+    pub unlisted: u64,
+    /// Number of traces that were sampled.
+    pub sampled_traces: u64,
+    /// Whether the sample contains all traces that could have such a value; otherwise it contains the newest.
+    pub complete: bool,
+    /// Time window.
+    pub window: Window,
+    /// Time range around the window within which spans of a trace were considered, as in [`SchemaEcho::searched_around`].
+    ///
+    /// [`SchemaEcho::searched_around`]: crate::SchemaEcho::searched_around
+    pub searched_around: Option<(Timestamp, Timestamp)>,
+}
+
+struct Plan {
+    field: MarkedField,
+    prefix: Option<String>,
+    window: Window,
+    limit: u32,
+}
+
+impl Traces {
+    /// Returns the most frequent values of a field in the newest traces that the caller may see.
+    ///
+    /// # Errors
+    /// Those of [`Service::query`]; `unknown_field`, `not_filterable`, and `value_type` for a field whose values are not
+    /// text.
+    pub async fn field_values(
+        &self,
+        principal: &Principal,
+        request: FieldValuesRequest,
+    ) -> Result<FieldValuesAnswer, ServiceError> {
+        let prepare = || self.prepare_values(principal, &request).boxed();
+        let (access, plan, mut open_audit_record) =
+            self.core.begin_read(principal, TRACES_VALUES, None, prepare).await?;
+        let mut answer = FieldValuesAnswer {
+            reference: plan.field.field.to_string(),
+            logical: plan.field.logical,
+            values: Vec::new(),
+            more: false,
+            unlisted: 0,
+            sampled_traces: 0,
+            complete: true,
+            window: plan.window,
+            searched_around: access.searched_around(plan.window),
+        };
+        if access.scope.is_empty() {
+            open_audit_record.complete(Outcome::Success, None).await?;
+            return Ok(answer);
+        }
+        // Traces without such a value are of no use. For arrays, operators cannot express the prefix, so the filter only
+        // requires the field.
+        let test = match &plan.prefix {
+            Some(prefix) if plan.field.logical == LogicalType::String => Test::Prefix(prefix.clone()),
+            _ => Test::Exists,
+        };
+        let has_value = Condition { field: plan.field.clone(), test };
+        // A field that every span has needs no condition.
+        let in_every_span = matches!(lower_condition(&has_value), Predicate::True);
+        let filter = Filter { conditions: if in_every_span { Vec::new() } else { vec![has_value] } };
+        let query_context = self.core.query_context(&access, Some(plan.window), &filter.conditions);
+        let sample = |limit| SelectRequest {
+            binding: &access.binding,
+            scope: &access.scope,
+            filter: &filter,
+            window: plan.window,
+            limit,
+            after: None,
+            progress: None,
+        };
+        let started = Instant::now();
+        let mut selection = match access.store.select(sample(SMALL_SAMPLE_TRACES)).await {
+            Ok(selection) => selection,
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
+        };
+        if selection.next().is_some() && started.elapsed() <= SMALL_SAMPLE_TIME {
+            // If this fails for any reason, the smaller sample is used.
+            if let Ok(Ok(larger)) = timeout(TIMEOUT, access.store.select(sample(LARGE_SAMPLE_TRACES))).await {
+                selection = larger;
+            }
+        }
+        let values = ValuesRequest {
+            field: &plan.field,
+            prefix: plan.prefix.as_deref(),
+            selection: &selection,
+            window: plan.window,
+            limit: plan.limit,
+        };
+        let found = match access.store.values(values).await {
+            Ok(found) => found,
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
+        };
+        answer.more = found.distinct > found.values.len() as u64;
+        answer.unlisted = found.unlisted;
+        answer.sampled_traces = found.traces;
+        answer.complete = selection.next().is_none() && found.traces == selection.len() as u64;
+        answer.values = found.values;
+        answer.searched_around = selection.searched_around();
+        open_audit_record.traces = answer.sampled_traces;
+        // The answer is sent in one piece, so the completing record can also precede the first byte.
+        open_audit_record.complete(Outcome::Success, None).await?;
+        Ok(answer)
+    }
+
+    async fn prepare_values(
+        &self,
+        principal: &Principal,
+        request: &FieldValuesRequest,
+    ) -> Result<PreparedRead<Plan>, ServiceError> {
+        let limit = query_input::limit(request.limit, DEFAULT_VALUES, MAX_VALUES)?;
+        let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let access = self.core.access(principal).await?;
+        let authority = access.authority.as_ref();
+        let field =
+            listable_field("/ref", &request.reference, &authority.model, authority.principal.is_admin())?
+                .clone();
+        let prefix = request.prefix.clone().filter(|prefix| !prefix.is_empty());
+        let mut detail = access.decision_inputs.clone();
+        if let Value::Object(members) = &mut detail {
+            members.insert("field".to_owned(), json!(request.reference));
+            members.insert("prefix".to_owned(), json!(prefix));
+            members.insert("from".to_owned(), json!(window.from().to_string()));
+            members.insert("to".to_owned(), json!(window.to().to_string()));
+            members.insert("limit".to_owned(), json!(limit));
+        }
+        Ok(PreparedRead { access, plan: Plan { field, prefix, window, limit }, detail })
+    }
+}
+
+/// Returns the field of this name if its values can be listed to the caller; errors use `pointer` as the place of the name.
+pub(crate) fn listable_field<'a>(
+    pointer: &str,
+    reference: &str,
+    model: &'a AccessModel,
+    knows_policy_fields: bool,
+) -> Result<&'a MarkedField, ServiceError> {
+    let refused = |code, detail| Err(ServiceError::refused(pointer, code, detail));
+    let field_ref = FieldRef::parse(reference);
+    let marked = model.field(&field_ref);
+    let field = match marked {
+        Some(field) if field.filterable => field,
+        Some(_) if knows_policy_fields => {
+            let detail = format!("`{reference}` is usable in policies only; it is not searchable");
+            return refused("not_filterable", detail);
+        }
+        _ => {
+            let intended_fields = model.intended_fields(&field_ref, |field| field.filterable);
+            let detail = if intended_fields.is_empty() {
+                unknown("field", reference, &model.suggest(&field_ref, |field| field.filterable))
+            } else {
+                let names: Vec<String> = intended_fields.iter().map(|field| format!("`{field}`")).collect();
+                format!("no field `{reference}`; write {}", names.join(", or "))
+            };
+            return refused("unknown_field", detail);
+        }
+    };
+    match field.logical {
+        LogicalType::String | LogicalType::StringArray => Ok(field),
+        LogicalType::Boolean => {
+            let detail = format!("`{reference}` is of type boolean: its values are true and false");
+            refused("value_type", detail)
+        }
+        LogicalType::Number => {
+            let detail = format!(
+                "`{reference}` is of type number; values are listed for text fields only: filter it by a \
+                 range, with `between`"
+            );
+            refused("value_type", detail)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{ColumnType, FieldSource};
+
+    use super::*;
+
+    fn model() -> AccessModel {
+        let field = |field: FieldRef, logical, filterable| MarkedField {
+            field,
+            logical,
+            source: FieldSource::Column,
+            column_type: ColumnType::String,
+            filterable,
+            policy: true,
+            column: None,
+        };
+        AccessModel {
+            fields: vec![
+                field(FieldRef::column("ServiceName"), LogicalType::String, true),
+                field(FieldRef::key("SpanAttributes", "a \"b\""), LogicalType::String, true),
+                field(FieldRef::key("SpanAttributes", "secret"), LogicalType::String, false),
+                field(FieldRef::column("Duration"), LogicalType::Number, true),
+                field(FieldRef::column("Failed"), LogicalType::Boolean, true),
+                field(FieldRef::column("Events.Name"), LogicalType::StringArray, true),
+            ],
+            ..AccessModel::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(reference: &str, admin: bool, expected: Result<(), (&str, &str)>) {
+        match (listable_field("/ref", reference, &model(), admin), expected) {
+            (Ok(field), Ok(())) => assert_eq!(field.field.to_string(), reference),
+            (Err(error), Err((code, text))) => {
+                assert_eq!((error.code(), error.errors()[0].pointer.as_str()), (code, "/ref"));
+                assert!(error.detail().contains(text), "{}", error.detail());
+                let detail = error.detail().replace(reference, "");
+                assert!(!detail.contains("secret"), "{detail}");
+            }
+            (got, _) => panic!("{reference}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn only_searchable_text_fields_are_listed() {
+        for admin in [false, true] {
+            check("ServiceName", admin, Ok(()));
+            check("Events.Name", admin, Ok(()));
+            check("SpanAttributes[\"a \\\"b\\\"\"]", admin, Ok(()));
+            check("Duration", admin, Err(("value_type", "`between`")));
+            check("Failed", admin, Err(("value_type", "true and false")));
+            check("Servicename", admin, Err(("unknown_field", "did you mean `ServiceName`")));
+            check("", admin, Err(("unknown_field", "no field")));
+            check("a \"b\"", admin, Err(("unknown_field", "write `SpanAttributes[\"a \\\"b\\\"\"]`")));
+            check("SpanAttributes[\"secre\"]", admin, Err(("unknown_field", "no field")));
+        }
+        check("SpanAttributes[\"secret\"]", true, Err(("not_filterable", "policies only")));
+        check("SpanAttributes[\"secret\"]", false, Err(("unknown_field", "no field `SpanAttributes")));
+    }
+}

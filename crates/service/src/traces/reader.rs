@@ -1,0 +1,246 @@
+//! A trace that one request reads in several ways, under one audit record.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracewarden_model::Filter;
+use tracewarden_tracestore::{
+    ClickHouseError, MAX_SPANS_BYTES, Selection, SpanIdentity, SpanLine, SpanSummary, Summary,
+};
+
+use crate::core::{
+    Access, Core, OpenAuditRecord, Outcome, Permit, Principal, QueryContext, ServiceError, TRACES_GET,
+};
+use crate::traces::{AuthorizedTrace, SchemaEcho, Traces};
+
+/// Maximum number of spans in a brief listing; each takes some hundred bytes.
+pub const BRIEF_SPANS_MAX: u32 = 100_000;
+
+/// Number of spans that are listed briefly without a permit; hardly any trace has more.
+const MAX_SPANS_WITHOUT_PERMIT: u64 = 5_000;
+
+/// Size of whole spans that are held without a permit; hardly any are larger.
+pub(crate) const MAX_BYTES_WITHOUT_PERMIT: usize = 1024 * 1024;
+
+/// Time-out of the wait for a permit to hold more.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A whole trace that the caller may read. The results of its methods may be sent only after [`TraceReader::close`] has
+/// succeeded; if it is dropped before, the record says `aborted`.
+pub struct TraceReader {
+    access: Access,
+    selection: Selection,
+    query_context: QueryContext,
+    /// Taken by the first failure, which completes the record.
+    open_audit_record: Option<OpenAuditRecord>,
+    columns: Option<Vec<String>>,
+    /// Acquired when more than [`MAX_SPANS_WITHOUT_PERMIT`] or [`MAX_BYTES_WITHOUT_PERMIT`] are first requested.
+    span_permit: Option<Permit>,
+    core: Arc<Core>,
+    user: String,
+}
+
+impl Traces {
+    /// Opens one trace by its id, in any notation. `columns` are those that [`TraceReader::spans`] returns in addition to the
+    /// structural ones.
+    ///
+    /// # Errors
+    /// Those of [`Service::trace`], and `unknown_field` for a column.
+    pub async fn open_trace(
+        &self,
+        principal: &Principal,
+        trace_id: &str,
+        columns: Option<Vec<String>>,
+    ) -> Result<TraceReader, ServiceError> {
+        let found = self.find_trace(principal, TRACES_GET, trace_id, columns.as_deref()).await?;
+        let AuthorizedTrace { access, selection, open_audit_record, query_context } = found;
+        let (open_audit_record, span_permit, user) =
+            (Some(open_audit_record), None, principal.user_id().to_owned());
+        Ok(TraceReader {
+            access,
+            selection,
+            query_context,
+            open_audit_record,
+            columns,
+            span_permit,
+            core: Arc::clone(&self.core),
+            user,
+        })
+    }
+}
+
+impl TraceReader {
+    /// Returns the binding, and the columns that [`TraceReader::spans`] omits if none were named.
+    pub fn schema(&self) -> SchemaEcho {
+        let whole = self.columns.is_none();
+        let omitted_columns = whole.then(|| self.selection.omitted_columns(&self.access.binding));
+        SchemaEcho { omitted_columns, ..self.access.echo() }
+    }
+
+    /// Returns the trace's id, as it is stored.
+    pub fn trace_id(&self) -> &str {
+        self.selection.trace_ids().next().unwrap_or_default()
+    }
+
+    /// Returns a summary of the trace.
+    ///
+    /// # Errors
+    /// When ClickHouse fails; the trace is then closed.
+    pub async fn summary(&mut self) -> Result<Summary, ServiceError> {
+        let Access { store, binding, .. } = &self.access;
+        let found = store.summarise(binding, &self.selection, &Filter::default()).await;
+        let found = found.and_then(|summaries| {
+            let first = summaries.into_iter().next();
+            first.ok_or_else(|| ClickHouseError::IncompleteResponse("a summary is missing".to_owned()))
+        });
+        self.fail_on_error(found).await
+    }
+
+    /// Returns a brief listing of all spans, by start time; for a trace with more than [`BRIEF_SPANS_MAX`] spans, the first
+    /// ones.
+    ///
+    /// # Errors
+    /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
+    /// closed.
+    pub async fn brief(&mut self) -> Result<Vec<SpanSummary>, ServiceError> {
+        if self.selection.span_count() > MAX_SPANS_WITHOUT_PERMIT {
+            self.ensure_span_permit().await?;
+        }
+        let Access { store, binding, .. } = &self.access;
+        let found = store.span_summaries(binding, &self.selection, BRIEF_SPANS_MAX).await;
+        let spans = self.fail_on_error(found).await?;
+        self.count(spans.len());
+        Ok(spans)
+    }
+
+    /// Reads these spans by identity; each result has its index in `spans`. Spans with equal identities are assigned in the
+    /// order of the answer, after those that `before` contains. Returns `None` if the spans are too large to be read
+    /// together.
+    ///
+    /// # Errors
+    /// As for [`TraceReader::brief`].
+    pub async fn spans_by_identity(
+        &mut self,
+        spans: &[SpanSummary],
+        before: &[SpanSummary],
+    ) -> Result<Option<Vec<(usize, SpanLine)>>, ServiceError> {
+        if spans.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let mut indices: HashMap<SpanIdentity, VecDeque<usize>> = HashMap::new();
+        for (index, span) in spans.iter().enumerate() {
+            indices.entry(span.into()).or_default().push_back(index);
+        }
+        let mut earlier: HashMap<SpanIdentity, usize> = HashMap::new();
+        let ids: HashSet<&str> = spans.iter().map(|span| span.span_id.as_str()).collect();
+        for span in before.iter().filter(|span| ids.contains(span.span_id.as_str())) {
+            *earlier.entry(span.into()).or_default() += 1;
+        }
+        let identities: Vec<SpanIdentity> = indices.keys().cloned().collect();
+        let mut found = self.read_by_identity(MAX_BYTES_WITHOUT_PERMIT, &identities).await;
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
+            self.ensure_span_permit().await?;
+            found = self.read_by_identity(MAX_SPANS_BYTES, &identities).await;
+        }
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
+            return Ok(None);
+        }
+        let found = self.fail_on_error(found).await?;
+        self.count(found.len());
+        let with_index = |(identity, line)| {
+            if let Some(left) = earlier.get_mut(&identity).filter(|left| **left > 0) {
+                *left -= 1;
+                return None;
+            }
+            Some((indices.get_mut(&identity)?.pop_front()?, line))
+        };
+        Ok(Some(found.into_iter().filter_map(with_index).collect()))
+    }
+
+    async fn read_by_identity(
+        &self,
+        bytes: usize,
+        spans: &[SpanIdentity],
+    ) -> Result<Vec<(SpanIdentity, SpanLine)>, ClickHouseError> {
+        let Access { store, binding, .. } = &self.access;
+        store.read_spans_by_identity(bytes, binding, &self.selection, spans, self.columns.as_deref()).await
+    }
+
+    /// Returns these spans in the form of a query's answer, in the order of time. Omits ids that the trace does not contain,
+    /// and returns at most four spans of one id. `None` if they are too large to be read together.
+    ///
+    /// # Errors
+    /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
+    /// closed.
+    pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<SpanLine>>, ServiceError> {
+        if span_ids.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let mut found = self.read_by_id(MAX_BYTES_WITHOUT_PERMIT, span_ids).await;
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
+            self.ensure_span_permit().await?;
+            found = self.read_by_id(MAX_SPANS_BYTES, span_ids).await;
+        }
+        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
+            return Ok(None);
+        }
+        let spans = self.fail_on_error(found).await?;
+        self.count(spans.len());
+        Ok(Some(spans))
+    }
+
+    async fn ensure_span_permit(&mut self) -> Result<(), ServiceError> {
+        if self.span_permit.is_some() {
+            return Ok(());
+        }
+        let acquire = self.core.permits.whole_traces.acquire(&self.user);
+        let span_permit = tokio::time::timeout(TIMEOUT, acquire).await;
+        let late = || ServiceError::Overloaded { what: "other requests hold many spans in memory" };
+        match span_permit.map_err(|_| late()).and_then(|permit| permit.ok_or(ServiceError::TooManyQueries)) {
+            Ok(span_permit) => self.span_permit = Some(span_permit),
+            Err(error) => return Err(self.fail(error).await),
+        }
+        Ok(())
+    }
+
+    async fn read_by_id(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<SpanLine>, ClickHouseError> {
+        let Access { store, binding, .. } = &self.access;
+        store.read_span_lines(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
+    }
+
+    /// Completes the record. The data that was read may be sent now.
+    ///
+    /// # Errors
+    /// When the record could not be written.
+    pub async fn close(mut self) -> Result<(), ServiceError> {
+        match self.open_audit_record.take() {
+            Some(mut open_audit_record) => open_audit_record.complete(Outcome::Success, None).await,
+            None => Err(ServiceError::internal("the trace is closed".to_owned())),
+        }
+    }
+
+    fn count(&mut self, spans: usize) {
+        if let Some(open_audit_record) = &mut self.open_audit_record {
+            // Repeated reads return the same spans.
+            open_audit_record.spans = open_audit_record.spans.max(spans as u64);
+        }
+    }
+
+    async fn fail_on_error<T>(&mut self, found: Result<T, ClickHouseError>) -> Result<T, ServiceError> {
+        match found {
+            Ok(found) => Ok(found),
+            Err(error) => {
+                let error = self.query_context.error(error);
+                Err(self.fail(error).await)
+            }
+        }
+    }
+
+    async fn fail(&mut self, error: ServiceError) -> ServiceError {
+        match self.open_audit_record.take() {
+            Some(open_audit_record) => open_audit_record.fail(error).await,
+            None => error,
+        }
+    }
+}

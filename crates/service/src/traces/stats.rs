@@ -1,0 +1,141 @@
+//! Counts, error rates and durations over all traces in a window that the caller may see, not over one page.
+
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tracewarden_model::{FieldRef, Filter, LogicalType, MarkedField, RawCondition, Timestamp, Window};
+use tracewarden_tracestore::{Stats, StatsOrder, StatsRequest, StatsUnit};
+
+use crate::core::{
+    Limits, Outcome, PreparedRead, Principal, ServiceError, TRACES_STATS, conditions_detail, query_input,
+};
+use crate::traces::field_values::listable_field;
+use crate::traces::{SchemaEcho, Traces};
+
+/// Maximum number of traces that are evaluated; of more, the newest. A decision about this many takes some hundred megabytes
+/// in ClickHouse.
+const MAX_TRACES: u32 = 1_000_000;
+/// Maximum number of fields by which traces are grouped.
+const MAX_FIELDS: usize = 2;
+/// Default and maximum number of groups in an answer.
+const DEFAULT_GROUPS: u32 = 10;
+const MAX_GROUPS: u32 = 100;
+
+/// Request for statistics.
+#[derive(Debug, Clone)]
+pub struct TraceStatsRequest {
+    /// Start of the window; 24 hours before `to` when absent.
+    pub from: Option<Timestamp>,
+    /// End of the window, exclusive; now when absent.
+    pub to: Option<Timestamp>,
+    /// Conditions, all of which a trace must match.
+    pub conditions: Vec<RawCondition>,
+    /// Fields to group by, as `GET /filter/schema` writes them; none, one or two.
+    pub group_by: Vec<String>,
+    /// Unit that is counted in each group.
+    pub per: StatsUnit,
+    /// Order of the groups.
+    pub order: StatsOrder,
+    /// Maximum number of groups in the answer, at least 1; capped.
+    pub limit: Option<i64>,
+}
+
+/// Statistics of traces.
+#[derive(Debug, Clone)]
+pub struct TraceStatsAnswer {
+    /// Binding under which the answer was made.
+    pub schema: SchemaEcho,
+    /// Time window.
+    pub window: Window,
+    /// Statistics over all traces and by group.
+    pub stats: Stats,
+    /// Types of the fields to group by.
+    pub types: Vec<LogicalType>,
+    /// Limits on the conditions of a filter and their values.
+    pub limits: Limits,
+    /// Name in filters of the column that contains the status of a span, if the caller may use it.
+    pub status: Option<String>,
+}
+
+struct Plan {
+    filter: Filter,
+    window: Window,
+    group: Vec<MarkedField>,
+    limit: u32,
+    status: Option<String>,
+}
+
+impl Traces {
+    /// Counts and measures the matching traces that the caller may see.
+    ///
+    /// # Errors
+    /// Those of [`Service::query`], and for a field to group by those of [`Service::field_values`].
+    pub async fn trace_stats(
+        &self,
+        principal: &Principal,
+        request: TraceStatsRequest,
+    ) -> Result<TraceStatsAnswer, ServiceError> {
+        let prepare = || self.prepare_stats(principal, &request).boxed();
+        let (access, plan, mut open_audit_record) =
+            self.core.begin_read(principal, TRACES_STATS, None, prepare).await?;
+        let query_context = self.core.query_context(&access, Some(plan.window), &plan.filter.conditions);
+        let stats_request = StatsRequest {
+            binding: &access.binding,
+            scope: &access.scope,
+            filter: &plan.filter,
+            window: plan.window,
+            group: &plan.group,
+            per: request.per,
+            order: request.order,
+            limit: plan.limit,
+            max_traces: MAX_TRACES,
+        };
+        let stats = match access.store.stats(stats_request).await {
+            Ok(stats) => stats,
+            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
+        };
+        (open_audit_record.traces, open_audit_record.spans) = (stats.total.traces, stats.total.spans);
+        // The answer is sent in one piece, so the completing record can also precede the first byte.
+        open_audit_record.complete(Outcome::Success, None).await?;
+        let types = plan.group.iter().map(|field| field.logical).collect();
+        let limits = self.core.settings.limits;
+        let (window, status) = (plan.window, plan.status);
+        let schema = SchemaEcho { searched_around: access.searched_around(window), ..access.echo() };
+        Ok(TraceStatsAnswer { schema, window, stats, types, limits, status })
+    }
+
+    async fn prepare_stats(
+        &self,
+        principal: &Principal,
+        request: &TraceStatsRequest,
+    ) -> Result<PreparedRead<Plan>, ServiceError> {
+        let limits = self.core.settings.limits;
+        let limit = query_input::limit(request.limit, DEFAULT_GROUPS, MAX_GROUPS)?;
+        let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let access = self.core.access(principal).await?;
+        let authority = access.authority.as_ref();
+        let (model, admin) = (&authority.model, authority.principal.is_admin());
+        let filter = query_input::filter(&request.conditions, model, admin, &limits)?;
+        if request.group_by.len() > MAX_FIELDS {
+            let detail = format!("at most {MAX_FIELDS} fields to group by");
+            return Err(ServiceError::refused("/group_by", "too_many_values", detail));
+        }
+        let group = request.group_by.iter().enumerate().map(|(at, reference)| {
+            let pointer = format!("/group_by/{at}");
+            listable_field(&pointer, reference, model, admin).cloned()
+        });
+        let group = group.collect::<Result<Vec<_>, _>>()?;
+        let status = access.binding.display.status.as_deref().and_then(|name| {
+            let field = FieldRef::column(name);
+            let marked = model.fields.iter().find(|marked| marked.field == field)?;
+            (marked.filterable && marked.logical == LogicalType::String).then(|| field.to_string())
+        });
+        let mut detail = access.decision_inputs.clone();
+        if let Value::Object(members) = &mut detail {
+            members.insert("filter".to_owned(), conditions_detail(&request.conditions));
+            members.insert("group_by".to_owned(), json!(request.group_by));
+            members.insert("from".to_owned(), json!(window.from().to_string()));
+            members.insert("to".to_owned(), json!(window.to().to_string()));
+        }
+        Ok(PreparedRead { access, plan: Plan { filter, window, group, limit, status }, detail })
+    }
+}
