@@ -1,5 +1,6 @@
 //! Users, roles, API keys, sessions, sign-in and previews: who may see what.
 
+mod account;
 mod api_keys;
 mod change_password;
 pub(crate) mod preview;
@@ -11,6 +12,7 @@ pub(crate) mod sign_in_throttle;
 mod user_credentials;
 mod users;
 
+pub use account::Account;
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
 pub use preview::PreviewRequest;
 pub(crate) use roles::{
@@ -18,6 +20,5 @@ pub(crate) use roles::{
 };
 pub use roles::{PolicyCheck, PutRoleAnswer, RoleDetail, Roles};
 pub use sessions::SessionInfo;
-pub use sign_in::{Account, PasswordCredentials, SignInAnswer};
-pub(crate) use users::find_user;
+pub use sign_in::{PasswordCredentials, SignInAnswer};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage, Users};

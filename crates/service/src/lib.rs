@@ -70,11 +70,12 @@ pub use core::{
     RejectedCall, RequestInfo, Retry, ServiceError, SessionOnly, Settings, Tool, ToolCall, Transport,
     bounded, hash_password_phc, is_generated_password, is_invisible_or_bidi_control,
 };
-pub use policies::{EVALUATED_SPANS_MAX, Policies};
+pub use policies::{
+    EVALUATED_SPANS_MAX, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess,
+    OwnPolicy, OwnRole, Policies, PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
+};
 pub use source::{BoundModel, ColumnDetail, FieldMark, MemberDetail, Source, TableDetail};
 pub use traces::{
-    BRIEF_SPANS_MAX, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, FieldDescriptor,
-    FieldValuesAnswer, FieldValuesRequest, FilterSchema, NearestSpan, OwnAccess, OwnPolicy, OwnRole,
-    PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanStream, SpanVerdict, TraceReader,
-    TraceStatsAnswer, TraceStatsRequest,
+    BRIEF_SPANS_MAX, FieldDescriptor, FieldValuesAnswer, FieldValuesRequest, FilterSchema, SpanStream,
+    TraceReader, TraceStatsAnswer, TraceStatsRequest,
 };

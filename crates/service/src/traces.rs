@@ -7,11 +7,6 @@ mod reader;
 mod span_stream;
 mod stats;
 
-pub use explain::{
-    ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole,
-    PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
-};
-pub(crate) use explain::{PolicyInputs, PolicyMatches, UserPolicies, match_policies};
 pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
 pub use filter_schema::{FieldDescriptor, FilterSchema};
 pub use reader::{BRIEF_SPANS_MAX, TraceReader};

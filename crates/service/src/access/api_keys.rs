@@ -9,7 +9,7 @@ use tracewarden_model::{Caller, Timestamp, nearest::nearest};
 use tracewarden_policy::Diagnostic;
 
 use crate::Secret;
-use crate::access::sign_in::Account;
+use crate::access::account::Account;
 use crate::core::{
     FieldError, Principal, ServiceError, SessionOnly, Tool, key_constraint, tokens, unknown, validate,
 };

@@ -4,7 +4,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use crate::Secret;
-use crate::access::sign_in::Account;
+use crate::access::account::Account;
 use crate::access::sign_in_limits::TOO_MANY_SIGN_INS;
 use crate::access::sign_in_throttle;
 use crate::access::sign_in_throttle::{Block, SignInAttempt};

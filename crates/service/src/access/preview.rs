@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use tracewarden_appdb::{Preview, ReadTx, Session, User};
+use tracewarden_appdb::{Preview, Session, User};
 use tracewarden_model::AttributeValue;
 
-use crate::access::sign_in::Account;
-use crate::access::users::find_user;
-use crate::core::{Administrator, Me, ServiceError, SessionOnly, audit_detail, validate};
+use crate::access::account::Account;
+use crate::core::{
+    Administrator, Me, ServiceError, SessionOnly, audit_detail, find_user, refresh_preview, validate,
+};
 
 /// Request for a preview.
 #[derive(Debug, Clone)]
@@ -24,29 +25,6 @@ pub enum PreviewRequest {
     },
     /// Preview of this user, with the roles and attributes that the user has at each request.
     User(String),
-}
-
-/// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
-/// has now. A user who is deleted or disabled has no access, and neither has their preview.
-pub(crate) async fn refresh_preview(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
-    if let Some(preview) = &mut session.preview
-        && let Some(id) = &preview.user_id
-    {
-        *preview = match tx.user_by_id(id).await? {
-            Some(user) if !user.disabled => current_preview(user),
-            _ => Preview {
-                username: preview.username.take(),
-                user_id: preview.user_id.take(),
-                ..Preview::default()
-            },
-        };
-    }
-    Ok(session)
-}
-
-fn current_preview(user: User) -> Preview {
-    let User { id, username, roles, attributes, .. } = user;
-    Preview { roles, attributes, username: Some(username), user_id: Some(id) }
 }
 
 impl Account {

@@ -4,7 +4,7 @@ use serde_json::json;
 use tracewarden_appdb::Session;
 use tracewarden_model::Timestamp;
 
-use crate::access::sign_in::Account;
+use crate::access::account::Account;
 use crate::core::{Identity, Principal, ServiceError, VerifiedCredential, validate};
 
 /// Session, as its user or an administrator sees it.

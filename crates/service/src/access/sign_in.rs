@@ -1,7 +1,5 @@
 //! Sign-in and sign-out.
 
-use std::sync::Arc;
-
 use std::fmt;
 
 use secrecy::ExposeSecret as _;
@@ -9,12 +7,13 @@ use serde_json::json;
 use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
 
 use crate::Secret;
+use crate::access::account::Account;
 use crate::access::sign_in_limits::TOO_MANY_SIGN_INS;
 use crate::access::sign_in_throttle;
 use crate::access::sign_in_throttle::{Block, SignInAttempt};
 use crate::core::{
-    AuditContext, Core, Event, Identity, Me, Outcome, RequestInfo, ServiceError, SessionOnly,
-    VerifiedCredential, run_to_completion, sanitize, tokens, validate,
+    AuditContext, Event, Identity, Me, Outcome, RequestInfo, ServiceError, SessionOnly, VerifiedCredential,
+    run_to_completion, sanitize, tokens, validate,
 };
 
 /// Credentials as entered by the user.
@@ -62,17 +61,7 @@ const SESSIONS_PER_USER_MAX: u32 = 1_000;
 /// both renew it.
 const VERIFICATIONS_MAX: usize = 2;
 
-/// The caller's own sessions, keys, password and preview.
-#[derive(Clone)]
-pub struct Account {
-    pub(crate) core: Arc<Core>,
-}
-
 impl Account {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Creates a session.
     ///
     /// An unknown name, a wrong password and a disabled user get the same answer and take the same number of hashes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracewarden_appdb::WriteTx;
 
-use crate::access::sign_in::Account;
+use crate::access::account::Account;
 use crate::core::ServiceError;
 
 /// Maximum wait of a sign-in for those before it; a longer wait means that the database does not work.

@@ -9,7 +9,7 @@ use serde_json::json;
 use tracewarden_appdb::{ReadTx, Throttle, WriteTx, fold_username};
 use tracewarden_model::Timestamp;
 
-use crate::access::sign_in::Account;
+use crate::access::account::Account;
 use crate::core::{AuditContext, Event, Outcome, ServiceError, UsernameKey};
 
 const SECOND_NANOS: i64 = 1_000_000_000;

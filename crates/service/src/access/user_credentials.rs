@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::access::api_keys::ApiKeyInfo;
 use crate::access::sessions::SessionInfo;
-use crate::access::users::{Users, find_user};
-use crate::core::{Administrator, ServiceError, validate};
+use crate::access::users::Users;
+use crate::core::{Administrator, ServiceError, find_user, validate};
 
 impl Users {
     /// Returns a user's sessions, newest first.

@@ -8,14 +8,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tracewarden_appdb::{ADMIN_ROLE, DbError, ReadTx, Role, User, WriteTx, fold_username};
+use tracewarden_appdb::{ADMIN_ROLE, DbError, Role, User, WriteTx, fold_username};
 use tracewarden_model::{AttributeValue, Timestamp};
 
-use crate::Secret;
 use crate::core::{
-    Administrator, Core, FieldError, IfMatch, ServiceError, audit_detail, query_input, tokens, validate,
+    Administrator, Core, FieldError, IfMatch, ServiceError, audit_detail, find_user, query_input, tokens,
+    validate,
 };
-use crate::traces::{PolicyInputs, Traces};
+use crate::policies::{PolicyInputs, access_summary};
+use crate::{Policies, Secret};
 
 /// A user to create.
 #[derive(Debug, Clone, Default)]
@@ -127,11 +128,6 @@ pub struct UserAccess {
 
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 500;
-
-pub(crate) async fn find_user(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
-    let username = validate::lookup_name(username, "user")?;
-    tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
-}
 
 /// Checks that an administrator remains; called after the change and before the commit. There is one writer at a time, so two
 /// administrators cannot remove each other at the same moment.
@@ -430,8 +426,8 @@ impl Users {
         let model = tx.access_model().await?;
         drop(tx);
         let applied =
-            Traces::new(&self.core).compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
-        let (in_words, summary) = (applied.in_words(), applied.summary());
+            Policies::new(&self.core).compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
+        let (in_words, summary) = (applied.in_words(), access_summary(&applied));
         Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, in_words, summary })
     }
 }

@@ -12,15 +12,14 @@ use tracewarden_appdb::{Role, User};
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
 use tracewarden_tracestore::ClickHouseError;
 
+use crate::ExplainVerdict;
 use crate::analysis::impact::Analysis;
 use crate::core::{
     Access, Administrator, Outcome, PreparedRead, ServiceError, TRACES_EXPLAIN, UserBatches, attribute_bytes,
     take_batch,
 };
-use crate::policies::Policies;
-use crate::traces::{
-    ExplainVerdict, PolicyInputs, PolicyMatches, UserPolicies, match_policies, trace_not_found,
-};
+use crate::policies::{Policies, PolicyInputs, PolicyMatches, UserPolicies, match_policies};
+use crate::traces::trace_not_found;
 
 /// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;

@@ -3,46 +3,19 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tracewarden_appdb::{NewAuditRecord, WriteTx};
 use tracewarden_model::Timestamp;
 
+use crate::core::Core;
 use crate::core::audit_detail::bounded;
+use crate::core::audit_event::{Event, Outcome};
 use crate::core::error::ServiceError;
-use crate::core::principal::{Identity, RequestInfo, ToolCall, Transport};
+use crate::core::principal::{Identity, RequestInfo, Transport};
 use crate::core::tasks::run_to_completion;
-use crate::core::{Core, username_characters};
-
-/// Outcome of an action, as the audit log spells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The action succeeded.
-    Success,
-    /// The caller was denied.
-    Denied,
-    /// The action failed because of an error in the request or in a system.
-    Failed,
-    /// The trace is absent or not authorised; the log does not tell which, because the service does not check.
-    NotFound,
-    /// The client disconnected before the end.
-    Aborted,
-    /// The action was started; a record that keeps this outcome was never completed.
-    Unknown,
-}
-
-impl Outcome {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Denied => "denied",
-            Self::Failed => "failed",
-            Self::NotFound => "not_found",
-            Self::Aborted => "aborted",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+use crate::core::text::sanitize;
+use crate::core::tool_call::RecordedCall;
 
 /// Caller and origin, for all records of one request.
 #[derive(Debug, Clone)]
@@ -57,11 +30,6 @@ pub(crate) struct AuditContext {
     tool_call: Option<Arc<RecordedCall>>,
 }
 
-/// Tool call as audit records contain it: JSON of bounded size. Kept as text, because a parsed tree takes some forty times as
-/// much memory and records queue to be written, also those of clients that have disconnected.
-#[derive(Debug)]
-pub struct RecordedCall(String);
-
 /// Detail of an event, and the tool call in which it happened.
 #[derive(Serialize)]
 struct RecordDetail<'a> {
@@ -69,63 +37,6 @@ struct RecordDetail<'a> {
     detail: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     mcp: Option<&'a RawValue>,
-}
-
-/// Audited event.
-#[derive(Debug, Clone)]
-pub(crate) struct Event<'a> {
-    pub(crate) action: &'static str,
-    pub(crate) outcome: Outcome,
-    pub(crate) target: Option<&'a str>,
-    pub(crate) detail: Value,
-}
-
-const TEXT_MAX_CHARS: usize = 256;
-
-/// Sanitises text from a client: limits its length and removes characters that could forge lines or reverse the text
-/// direction.
-pub(crate) fn sanitize(text: &str) -> String {
-    text.chars().filter(|character| !is_invisible_or_bidi_control(*character)).take(TEXT_MAX_CHARS).collect()
-}
-
-/// Variation selector that displays the preceding character as an emoji; also used in the titles that users choose. It
-/// carries no information except its presence.
-const EMOJI_VARIATION_SELECTOR: char = '\u{FE0F}';
-
-/// Whether a character is a control character, is invisible or changes the text direction. Invisible characters include tags
-/// and variation selectors, which can hide whole sentences from people but not from models.
-pub fn is_invisible_or_bidi_control(character: char) -> bool {
-    if character.is_ascii() {
-        return character.is_ascii_control();
-    }
-    // Line and paragraph separators; interlinear annotation characters.
-    let breaks = matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFB}');
-    breaks
-        || character.is_control()
-        || (character != EMOJI_VARIATION_SELECTOR && username_characters::is_default_ignorable(character))
-}
-
-#[test]
-fn rejects_invisible_characters() {
-    let hidden = "\0\u{7}\u{85}\u{AD}\u{34F}\u{61C}\u{115F}\u{17B4}\u{180B}\u{180F}\u{200B}\u{200D}\u{2028}\u{2029}\u{202E}\
-                  \u{2065}\u{2800}\u{3164}\u{FE00}\u{FE0E}\u{FEFF}\u{FFA0}\u{FFF9}\u{FFFB}\u{1BCA0}\u{1D173}\u{E0041}\u{E0100}";
-    hidden.chars().for_each(|character| assert!(is_invisible_or_bidi_control(character), "{character:?}"));
-    "a ~é\u{301}אب김😀❤\u{FE0F}"
-        .chars()
-        .for_each(|character| assert!(!is_invisible_or_bidi_control(character), "{character:?}"));
-}
-
-impl RecordedCall {
-    /// Sanitises the name of the client and of the tool, which are text from the client.
-    pub(crate) fn new(call: &ToolCall) -> Self {
-        let client = call.client.as_deref().map(sanitize);
-        let mut detail = bounded(json!({ "arguments": call.arguments }));
-        if let Value::Object(members) = &mut detail {
-            members.insert("tool".to_owned(), json!(sanitize(&call.tool)));
-            members.insert("client".to_owned(), json!(client));
-        }
-        Self(detail.to_string())
-    }
 }
 
 impl AuditContext {

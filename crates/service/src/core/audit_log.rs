@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 
-use crate::core::audit::Outcome;
+use crate::core::audit_event::Outcome;
 use crate::core::error::ServiceError;
 use crate::core::principal::Administrator;
 use crate::core::{Core, query_input, validate};

@@ -5,10 +5,9 @@
 //! changes between that read and the commit. The audit chain proves it: no change and no started read follows the record that
 //! revokes its caller's credential.
 
-use tracewarden_appdb::{CurrentModel, ReadTx, Role, User, WriteTx};
+use tracewarden_appdb::{CurrentModel, Preview, ReadTx, Role, Session, User, WriteTx};
 use tracewarden_model::AccessModel;
 
-use crate::access::preview;
 use crate::core::Core;
 use crate::core::authentication::{enabled, live_key};
 use crate::core::error::ServiceError;
@@ -161,7 +160,7 @@ impl Core {
         let verified_credential = match &identity.verified_credential {
             VerifiedCredential::Session(session) => {
                 let session = self.live_session(tx.session_by_id(&session.id).await?, now)?;
-                VerifiedCredential::Session(preview::refresh_preview(tx, session).await?)
+                VerifiedCredential::Session(refresh_preview(tx, session).await?)
             }
             VerifiedCredential::ApiKey(key) => {
                 VerifiedCredential::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?)
@@ -170,4 +169,27 @@ impl Core {
         let user = enabled(tx.user_by_id(identity.user_id()).await?)?;
         Ok(Identity { user, verified_credential, info: identity.info.clone() })
     }
+}
+
+/// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
+/// has now. A user who is deleted or disabled has no access, and neither has their preview.
+pub(crate) async fn refresh_preview(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
+    if let Some(preview) = &mut session.preview
+        && let Some(id) = &preview.user_id
+    {
+        *preview = match tx.user_by_id(id).await? {
+            Some(user) if !user.disabled => current_preview(user),
+            _ => Preview {
+                username: preview.username.take(),
+                user_id: preview.user_id.take(),
+                ..Preview::default()
+            },
+        };
+    }
+    Ok(session)
+}
+
+fn current_preview(user: User) -> Preview {
+    let User { id, username, roles, attributes, .. } = user;
+    Preview { roles, attributes, username: Some(username), user_id: Some(id) }
 }

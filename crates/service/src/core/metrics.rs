@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tracewarden_policy::CompiledPolicies;
 
-use crate::core::audit::Outcome;
+use crate::core::audit_event::Outcome;
 use crate::core::error::ServiceError;
 use crate::core::principal::Credential;
 

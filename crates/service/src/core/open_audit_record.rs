@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::core::Core;
 use crate::core::access::Access;
-use crate::core::audit::{AuditContext, Event, Outcome};
+use crate::core::audit::AuditContext;
+use crate::core::audit_event::{Event, Outcome};
 use crate::core::authority::Authority;
 use crate::core::error::ServiceError;
 use crate::core::metrics::ReadMeasurement;

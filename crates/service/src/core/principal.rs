@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
 use tracewarden_model::AttributeValue;
 
-use crate::Secret;
-use crate::core::audit::RecordedCall;
 use crate::core::error::ServiceError;
+use crate::core::tool_call::RecordedCall;
 use crate::core::tools::Tool;
+use crate::{Secret, ToolCall};
 
 /// Credential of a request.
 #[derive(Debug, Clone)]
@@ -45,17 +45,6 @@ pub struct RequestInfo {
     pub via: Transport,
     /// Tool call in the request, if any; every record of the request contains it.
     pub tool_call: Option<Arc<RecordedCall>>,
-}
-
-/// Tool call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolCall {
-    /// Name of the tool as called; need not exist.
-    pub tool: String,
-    /// Arguments as sent.
-    pub arguments: serde_json::Value,
-    /// Name and version that the client gives itself; not verified.
-    pub client: Option<String>,
 }
 
 /// Kind of the caller's credential.

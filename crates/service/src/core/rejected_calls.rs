@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::core::audit::{AuditContext, Event, Outcome};
+use crate::core::audit::AuditContext;
+use crate::core::audit_event::{Event, Outcome};
 use crate::core::error::ServiceError;
 use crate::core::principal::{Identity, Principal, Transport};
 use crate::core::tools::Tool;

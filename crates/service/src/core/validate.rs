@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tracewarden_appdb::{ADMIN_ROLE, ReadTx};
+use tracewarden_appdb::{ADMIN_ROLE, ReadTx, User};
 use tracewarden_model::AttributeValue;
 use tracewarden_model::nearest::nearest;
 
-use crate::core::audit::is_invisible_or_bidi_control;
 use crate::core::error::{FieldError, ServiceError, unknown};
+use crate::core::text::is_invisible_or_bidi_control;
 use crate::core::username_characters;
 
 const ATTRIBUTES_MAX: usize = 64;
@@ -151,6 +151,15 @@ pub(crate) fn includes_admin(roles: &BTreeSet<String>) -> bool {
 /// Escapes a name for a JSON Pointer.
 pub(crate) fn pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Returns the user of this name.
+///
+/// # Errors
+/// [`ServiceError::NotFound`].
+pub(crate) async fn find_user(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
+    let username = lookup_name(username, "user")?;
+    tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
 }
 
 #[cfg(test)]

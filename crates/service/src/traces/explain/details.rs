@@ -9,9 +9,10 @@ use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
 use tracewarden_tracestore::{ClickHouseError, Selection, SpanIdentity, SpanLine};
 
-use super::policies::PolicyMatches;
-use super::{NearestSpan, PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict};
 use crate::core::{Access, blocking};
+use crate::policies::{
+    NearestSpan, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
+};
 use crate::traces::reader::MAX_BYTES_WITHOUT_PERMIT;
 
 /// Maximum total size of the spans whose deciding parts are explained; above it, the explanation omits these parts. As

@@ -2,12 +2,12 @@
 
 use tracewarden_policy::{PolicySource, Predicate, in_words};
 
-use super::ExplainVerdict;
-use super::policies::{Decision, UserPolicies};
 use crate::core::{policy_name, reason_text};
+use crate::policies::explanation::ExplainVerdict;
+use crate::policies::user_policies::{Decision, UserPolicies};
 
 /// Formats "`ada` sees this trace: …"; addresses the caller as "you".
-pub(super) fn decision_summary(applied: &UserPolicies, decision: &Decision, spans: u64, own: bool) -> String {
+pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, spans: u64, own: bool) -> String {
     let name = format!("`{}`", applied.inputs.caller.username);
     let (who, sees, is) = if own { ("you", "see", "are") } else { (name.as_str(), "sees", "is") };
     let not = if own { "do not see" } else { "does not see" };
@@ -50,7 +50,7 @@ pub(super) fn decision_summary(applied: &UserPolicies, decision: &Decision, span
 }
 
 /// Formats "`ada` can read a trace when …".
-pub(super) fn access_summary(applied: &UserPolicies) -> String {
+pub(crate) fn access_summary(applied: &UserPolicies) -> String {
     if applied.inputs.disabled {
         return format!("`{}` is disabled and can read no trace", applied.inputs.caller.username);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracewarden_appdb::{Policy, Role};
+use tracewarden_appdb::{Policy, Role, User};
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 use tracewarden_policy::{
     AppliedPolicies, AppliedPolicy, BrokenPolicy, CompiledPolicies, Diagnostic, KeyConstraint, PolicySource,
@@ -10,8 +10,9 @@ use tracewarden_policy::{
 };
 use tracewarden_tracestore::{ChangedField, ClickHouseError, MatchingSpans, Selection};
 
-use super::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict, summary};
-use crate::core::{Access, reason_text, role_policies};
+use crate::core::{Access, Authority, ServiceError, access, reason_text, role_policies};
+use crate::policies::evaluation::Policies;
+use crate::policies::explanation::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict};
 
 /// Reason why a policy that compiles cannot be applied.
 const COLUMN_CHANGED: &str =
@@ -39,6 +40,32 @@ impl PolicyInputs {
     /// Returns every policy with its role, in the order in which they are applied.
     pub(crate) fn stored_policies(&self) -> impl Iterator<Item = (&Role, &Policy)> {
         self.roles.iter().flat_map(|role| role.policies.iter().map(move |policy| (role, policy)))
+    }
+}
+
+impl PolicyInputs {
+    /// Returns the caller as their reads are decided: with the roles and attributes of their preview, and the policy of their
+    /// API key.
+    pub(crate) fn caller(authority: &Authority) -> Self {
+        let principal = &authority.principal;
+        let key_constraint = principal.key_policy().map(|expression| {
+            (expression.to_owned(), access::key_constraint(principal, expression).knows_policy_fields)
+        });
+        Self {
+            caller: access::caller(principal),
+            disabled: false,
+            must_change_password: false,
+            roles: authority.roles.clone(),
+            key_constraint,
+            model: authority.model.clone(),
+        }
+    }
+
+    /// Returns a user as stored.
+    pub(crate) fn user(user: &User, roles: Vec<Role>, model: AccessModel) -> Self {
+        let caller = access::stored_caller(user);
+        let User { disabled, must_change_password, .. } = *user;
+        Self { caller, disabled, must_change_password, roles, key_constraint: None, model }
     }
 }
 
@@ -109,11 +136,6 @@ impl UserPolicies {
             self.policies.policies.iter().map(|policy| requirement_in_words(policy.as_ref().ok(), true));
         let of_role = |role: &Role| words.by_ref().take(role.policies.len()).collect();
         self.inputs.roles.iter().map(of_role).collect()
-    }
-
-    /// Describes the user's access in one sentence.
-    pub(crate) fn summary(&self) -> String {
-        summary::access_summary(self)
     }
 
     /// Returns the decision that a read makes: if a read could not be decided, the trace is not visible.
@@ -231,7 +253,7 @@ pub(crate) fn requirement_in_words(
 }
 
 /// Returns the part of the explanation that contains no span data.
-pub(super) fn policy_explanation(
+pub(crate) fn policy_explanation(
     expression: &str,
     policy: &Result<AppliedPolicy, BrokenPolicy>,
     satisfied: &Option<MatchingSpans>,
@@ -255,5 +277,16 @@ pub(super) fn policy_explanation(
         decided_by: None,
         nearest: None,
         errors,
+    }
+}
+
+impl Policies {
+    /// Compiles a user's policies, off the threads that serve requests.
+    pub(crate) async fn compile_user_policies(
+        &self,
+        inputs: PolicyInputs,
+    ) -> Result<UserPolicies, ServiceError> {
+        let compiled = Arc::clone(&self.core.compiled);
+        self.core.permits.compilation.run(move || UserPolicies::new(inputs, &compiled)).await
     }
 }

@@ -1,0 +1,42 @@
+//! Events of the audit log, and their outcomes.
+
+use serde_json::Value;
+
+/// Outcome of an action, as the audit log spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The action succeeded.
+    Success,
+    /// The caller was denied.
+    Denied,
+    /// The action failed because of an error in the request or in a system.
+    Failed,
+    /// The trace is absent or not authorised; the log does not tell which, because the service does not check.
+    NotFound,
+    /// The client disconnected before the end.
+    Aborted,
+    /// The action was started; a record that keeps this outcome was never completed.
+    Unknown,
+}
+
+impl Outcome {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::NotFound => "not_found",
+            Self::Aborted => "aborted",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Audited event.
+#[derive(Debug, Clone)]
+pub(crate) struct Event<'a> {
+    pub(crate) action: &'static str,
+    pub(crate) outcome: Outcome,
+    pub(crate) target: Option<&'a str>,
+    pub(crate) detail: Value,
+}
