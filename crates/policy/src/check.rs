@@ -43,7 +43,7 @@ impl CheckedPolicy {
 
     /// Returns advice. Warnings do not prevent storing the policy.
     pub fn warnings(&self) -> &[Diagnostic] {
-        self.warnings.get_or_init(|| lint::warnings(self))
+        self.warnings.get_or_init(|| lint::warnings(&self.text, &self.root))
     }
 
     /// Returns the predicate that a span must satisfy for this caller; `None` if it is too large to send to

@@ -5,29 +5,18 @@
 //! could be read as true without a value, such as `is not "prod"`, does.
 
 mod clauses;
+mod limits;
 mod presence;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::FieldRef;
 
-use crate::lower::fields::defined;
 use crate::predicate::{Atom, Junction, Predicate, Text, TextFunction};
 
 use clauses::{Names, clause};
-use presence::{fields_of, implied};
-
-/// Maximum number of parts of a junction that are described. For the rest, their number is given.
-const MAX_PARTS: usize = 12;
-/// Maximum nesting depth of junctions in a description.
-const MAX_DEPTH: usize = 8;
-/// Approximate maximum length of a description, about one screen. After that, only the number of remaining parts is
-/// given.
-const MAX_CHARACTERS: usize = 1_500;
-
-/// Larger predicates are never sent to ClickHouse, so they are not described.
-const MAX_SIZE: u64 = 100_000;
+use limits::{MAX_CHARACTERS, MAX_DEPTH, MAX_PARTS, MAX_SIZE};
+use presence::{fields_of, implied, is_text_when_present};
 
 /// Describes which spans match: one English clause, such as `ServiceName is "checkout" and SpanAttributes["team"] is
 /// one of "payments", "web"`; `every span` and `no span` if the result does not depend on the span.
@@ -301,12 +290,6 @@ fn absence_test(predicate: &Predicate) -> Option<&FieldRef> {
     }
 }
 
-/// Whether the field has a value of its type wherever it is present.
-fn is_text_when_present(field: &MarkedField) -> bool {
-    let may_be_null = field.source == FieldSource::MapKey && field.column_type.is_nullable();
-    field.logical == LogicalType::String && field.source != FieldSource::JsonPath && !may_be_null
-}
-
 /// Whether the test is only a precondition of other tests.
 fn is_guard(part: &Predicate) -> bool {
     matches!(leaf(part), Some((Atom::Utf8(_) | Atom::Defined(_) | Atom::Present(_), _)))
@@ -339,9 +322,4 @@ fn is_redundant(
         }
         _ => false,
     }
-}
-
-/// Whether the field has a value on every span.
-fn always_has_value(field: &Arc<MarkedField>) -> bool {
-    matches!(defined(field), Predicate::True)
 }

@@ -13,8 +13,9 @@ mod patterns;
 mod reasons;
 mod references;
 mod span_values;
+mod verdict;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
@@ -26,13 +27,14 @@ use crate::diagnostics::{Diagnostic, Span as SourceSpan};
 use crate::parse::{on_deep_stack, parse_expanded};
 use crate::pattern::Pattern;
 
-pub use field_value::FieldValue;
+pub use field_value::{FieldValue, Span};
 use patterns::{CompiledPatterns, Patterns};
 use span_values::SpanValues;
 #[cfg(test)]
 pub(crate) use span_values::string_array;
 
-pub use decision::{Decision, ReadValue, Verdict, explain};
+pub use decision::explain;
+pub use verdict::{Decision, ReadValue, Verdict};
 
 /// Environment of every context, the same for all spans.
 static STANDARD_ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
@@ -47,9 +49,6 @@ pub enum Outcome {
     /// Evaluation failed, with the reason.
     Error(String),
 }
-
-/// One span, by column. A missing column counts as NULL, a missing map as empty.
-pub type Span = BTreeMap<String, FieldValue>;
 
 /// Evaluates a policy on each of the spans.
 ///

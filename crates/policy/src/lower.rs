@@ -6,6 +6,8 @@
 //! below give the same result, because for an error neither predicate holds.
 
 pub(crate) mod fields;
+mod limits;
+mod operations;
 #[cfg(feature = "testing")]
 pub(crate) mod rule_mutations;
 pub(crate) mod rules;
@@ -21,26 +23,16 @@ use crate::expression::{Constant, Kind, Node};
 use crate::predicate::work::Budget;
 use crate::predicate::{Predicate, Quantifier, Text};
 
-use fields::field_value;
+pub(crate) use limits::{MAX_PREDICATE_SIZE, MAX_WORK, MAX_WORK_OF_SMALL_LISTS, TooLarge};
+use operations::field_value;
 use rules::{Elements, RULES, Rules};
 pub(crate) use truth::Truth;
 pub(crate) use values::LoweredValue;
 use work::LoweringContext;
 
-/// Maximum size of one policy's predicate, in nodes as written. An ordinary policy has fewer than 50.
-pub(crate) const MAX_PREDICATE_SIZE: u64 = 10_000;
-/// Maximum work of lowering and simplifying one policy: enough for a list of ten thousand elements, with some reserve.
-/// Nested macros and lists of conditionals multiply.
-pub(crate) const MAX_WORK: u64 = 1_250_000;
-/// The same limit for the checker's synthetic callers together. Their lists are small.
-pub(crate) const MAX_WORK_OF_SMALL_LISTS: u64 = 150_000;
 /// Maximum size of an intermediate predicate, even if the result is small. Shared nodes count as often as they would
 /// be written.
 const MAX_INTERMEDIATE_SIZE: u64 = 1_000_000;
-
-/// The predicate would be too large to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLarge;
 
 /// Returns the predicate "the policy is true" for this caller.
 pub(crate) fn lower(node: &Node, caller: &Caller, budget: &Budget) -> Result<Predicate, TooLarge> {

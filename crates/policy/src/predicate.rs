@@ -6,7 +6,12 @@
 //! in common; [`Predicate::size`] is the size of the tree as it will be written.
 
 mod fields;
+mod join;
+mod junction_kind;
 mod merge;
+mod operands;
+mod operators;
+mod redundancy;
 mod simplify;
 pub(crate) mod work;
 
@@ -16,115 +21,10 @@ use std::sync::Arc;
 
 use tracewarden_model::{Decimal, MarkedField};
 
+use operands::weight;
+pub use operands::{Array, Int, Text};
+pub use operators::{Quantifier, Relation, TextFunction};
 use work::{charge, charge_each};
-
-/// How two values compare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Relation {
-    /// Equal.
-    Eq,
-    /// Unequal.
-    Ne,
-    /// Less.
-    Lt,
-    /// Less or equal.
-    Le,
-    /// Greater.
-    Gt,
-    /// Greater or equal.
-    Ge,
-}
-
-impl Relation {
-    /// Returns the complementary relation, for ordered values.
-    pub fn negated(self) -> Self {
-        match self {
-            Self::Eq => Self::Ne,
-            Self::Ne => Self::Eq,
-            Self::Lt => Self::Ge,
-            Self::Le => Self::Gt,
-            Self::Gt => Self::Le,
-            Self::Ge => Self::Lt,
-        }
-    }
-
-    /// Returns the relation with its operands swapped.
-    pub fn swapped(self) -> Self {
-        match self {
-            Self::Eq => Self::Eq,
-            Self::Ne => Self::Ne,
-            Self::Lt => Self::Gt,
-            Self::Le => Self::Ge,
-            Self::Gt => Self::Lt,
-            Self::Ge => Self::Le,
-        }
-    }
-
-    /// Whether the relation holds for two values with this ordering.
-    pub fn holds(self, ordering: std::cmp::Ordering) -> bool {
-        match self {
-            Self::Eq => ordering.is_eq(),
-            Self::Ne => ordering.is_ne(),
-            Self::Lt => ordering.is_lt(),
-            Self::Le => ordering.is_le(),
-            Self::Gt => ordering.is_gt(),
-            Self::Ge => ordering.is_ge(),
-        }
-    }
-}
-
-/// Functions of two strings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TextFunction {
-    /// The first begins with the second.
-    StartsWith,
-    /// The first ends with the second.
-    EndsWith,
-    /// The first contains the second.
-    Contains,
-}
-
-/// How many elements must satisfy the body of a macro.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Quantifier {
-    /// At least one.
-    Exists,
-    /// Every one.
-    All,
-    /// Exactly one.
-    ExistsOne,
-}
-
-/// A string of the span, or a literal.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Text {
-    /// A literal.
-    Literal(String),
-    /// The value of a field of type string.
-    Field(Arc<MarkedField>),
-    /// An element of the array that an enclosing [`Atom::Quantified`] iterates over.
-    Element(u32),
-}
-
-/// An array of strings.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Array {
-    /// The value of a field of type string_array.
-    Field(Arc<MarkedField>),
-    /// An array of these elements.
-    List(Vec<Text>),
-}
-
-/// An integer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Int {
-    /// A literal.
-    Literal(i64),
-    /// Number of code points of a string.
-    TextSize(Text),
-    /// Number of elements of an array.
-    ArraySize(Array),
-}
 
 /// A test that is true or false on every span.
 #[derive(Debug, Clone, PartialEq, Hash)]
@@ -456,11 +356,6 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Weight of a string: one node, and one more for every 32 bytes.
-fn weight(text: &str) -> u64 {
-    1 + text.len() as u64 / 32
-}
-
 /// Weight of a list of strings. Short lists are expanded; a list of thousands is one value that is looked up in a set.
 fn list_weight(lengths: impl ExactSizeIterator<Item = usize>) -> u64 {
     const MAX_EXPANDED_VALUES: usize = 16;
@@ -469,15 +364,6 @@ fn list_weight(lengths: impl ExactSizeIterator<Item = usize>) -> u64 {
     1 + count.min(MAX_EXPANDED_VALUES) as u64
         + count.saturating_sub(MAX_EXPANDED_VALUES) as u64 / 8
         + bytes / 32
-}
-
-impl Text {
-    fn size(&self) -> u64 {
-        match self {
-            Self::Literal(text) => weight(text),
-            _ => 1,
-        }
-    }
 }
 
 impl Atom {

@@ -79,9 +79,9 @@ pub(crate) use validate::find_user;
 use std::sync::Arc;
 
 use tracewarden_appdb::AppDb;
+use tracewarden_clickhouse::ClickHouse;
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
-use tracewarden_tracestore::ClickHouse;
 
 use self::metrics::Metrics;
 use self::passwords::Passwords;

@@ -40,15 +40,15 @@ pub use tracewarden_appdb::{
     AppDb, AuditRemoval, ChainFault, CurrentModel, DbError, DbInspection, ModelState, Policy, Preview, Role,
     SchemaState, VerifiedAudit,
 };
-pub use tracewarden_policy::{
-    Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
-    suite,
-};
-pub use tracewarden_tracestore::{
+pub use tracewarden_clickhouse::{
     ClickHouse, Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, ExistingAddition,
     MAX_SPANS_PER_ID, PhysicalField, ProgressCallback, Reads, SampledColumn, SampledKey, SearchProgress,
     SharedValue, SpanChunk, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit,
     Summary, TableSummary, ValueCount,
+};
+pub use tracewarden_policy::{
+    Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
+    suite,
 };
 
 /// Token or password that is created or received; `Debug` does not show it.

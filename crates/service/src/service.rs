@@ -6,8 +6,8 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 use tracewarden_appdb::{AppDb, ChainFault, DbError};
+use tracewarden_clickhouse::{ClickHouse, ClickHouseError, SharedWork};
 use tracewarden_model::{Clock, Entropy};
-use tracewarden_tracestore::{ClickHouse, ClickHouseError, SharedWork};
 
 use crate::access::{Account, Roles, Users};
 use crate::analysis::Analysis;

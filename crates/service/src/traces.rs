@@ -18,10 +18,10 @@ use std::sync::Arc;
 use futures::{FutureExt as _, TryFutureExt as _, stream};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
-use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
-use tracewarden_tracestore::{
+use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary,
 };
+use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
 
 use crate::core::{
     Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal,

@@ -290,7 +290,7 @@ async fn a_password_that_cannot_be_stored_creates_no_user() {
 #[tokio::test]
 async fn weak_hashing_settings_prevent_the_start() {
     let fixture = fixture().await;
-    let store = tracewarden_tracestore::ClickHouseConfig {
+    let store = tracewarden_clickhouse::ClickHouseConfig {
         endpoints: vec![fixture.store.address.clone()],
         user: String::new(),
         password: "".into(),

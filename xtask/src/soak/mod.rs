@@ -120,7 +120,7 @@ impl Soak {
     /// Returns the tests to run with more repetitions. Users, fuzz targets and mutants are run differently.
     fn runs(&self) -> Vec<Run> {
         const SERVICE: &str = "tracewarden";
-        const STORE: &str = "tracewarden-tracestore";
+        const STORE: &str = "tracewarden-clickhouse";
         let run = |name, count, of, variable, package, target, filter| Run {
             name,
             count,

@@ -6,15 +6,11 @@ use std::sync::Arc;
 use tracewarden_model::field::escape;
 use tracewarden_model::{Decimal, FieldRef, FieldSource, LogicalType, MarkedField};
 
-use super::{always_has_value, is_text_when_present};
+use super::limits::{MAX_LIST_ELEMENTS, MAX_TEXT_CHARS};
+use super::presence::{always_has_value, is_text_when_present};
 use crate::pattern::{Pattern, readable};
 use crate::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 use crate::syntax_errors::escape_invisible;
-
-/// Maximum length of field names, texts and patterns; longer ones are truncated.
-const MAX_TEXT_CHARS: usize = 80;
-/// Maximum number of list elements in a description.
-const MAX_LIST_ELEMENTS: usize = 10;
 
 /// Names of the elements that tests iterate over: `x`, `y`, `z`, `x4`, …
 #[derive(Debug, Clone, Default)]

@@ -1,11 +1,24 @@
-//! Determines which tests imply that a field has a value.
+//! Determines which fields have a value, and which tests imply it.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use tracewarden_model::FieldRef;
+use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField};
 
-use super::MAX_DEPTH;
+use super::limits::MAX_DEPTH;
+use crate::lower::fields::defined;
 use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Relation, Text};
+
+/// Whether the field has a value of its type wherever it is present.
+pub(super) fn is_text_when_present(field: &MarkedField) -> bool {
+    let may_be_null = field.source == FieldSource::MapKey && field.column_type.is_nullable();
+    field.logical == LogicalType::String && field.source != FieldSource::JsonPath && !may_be_null
+}
+
+/// Whether the field has a value on every span.
+pub(super) fn always_has_value(field: &Arc<MarkedField>) -> bool {
+    matches!(defined(field), Predicate::True)
+}
 
 /// Returns the fields that a reader of the description assumes to have a value, if the predicate holds.
 pub(super) fn implied(predicate: &Predicate, depth: usize) -> HashSet<&FieldRef> {

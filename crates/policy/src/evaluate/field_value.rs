@@ -1,6 +1,11 @@
-//! Values of a span's columns.
+//! Spans, with the values of their columns.
+
+use std::collections::BTreeMap;
 
 use tracewarden_model::Number;
+
+/// One span, by column. A missing column counts as NULL, a missing map as empty.
+pub type Span = BTreeMap<String, FieldValue>;
 
 /// The value of one column of a span. Strings are bytes: a span's text need not be UTF-8.
 #[derive(Debug, Clone, PartialEq)]

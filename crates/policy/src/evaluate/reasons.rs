@@ -6,16 +6,12 @@ use cel::Value;
 use tracewarden_model::field::escape;
 use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
 
-use crate::evaluate::decision::ReadValue;
 use crate::evaluate::span_values::bytes;
+use crate::evaluate::verdict::{ABSENT, NULL, ReadValue};
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Node};
 use crate::predicate::{Relation, TextFunction};
 
-/// Text for an absent value.
-pub(super) const ABSENT: &str = "absent";
-/// Text for NULL.
-pub(super) const NULL: &str = "NULL";
 /// Maximum length of a value; longer ones are truncated.
 const MAX_VALUE_CHARS: usize = 120;
 

@@ -2,7 +2,7 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Constant, Kind, Node, Type};
-use crate::lint::negations::parts;
+use crate::lint::chain::parts;
 use crate::lint::normal_form::{AnalysisBudget, NormalForms, may_err, normal_forms};
 use crate::predicate::Relation;
 

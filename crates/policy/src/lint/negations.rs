@@ -8,6 +8,7 @@ use tracewarden_model::field::escape;
 
 use crate::diagnostics::{Diagnostic, Span};
 use crate::expression::{Constant, Kind, Node, Type};
+use crate::lint::chain::parts;
 use crate::lint::normal_form::{AnalysisBudget, normal_forms};
 use crate::lower::fields::present;
 use crate::predicate::{Predicate, Quantifier, Relation};
@@ -212,18 +213,6 @@ impl<'a> NegationLinter<'a> {
         let text = self.text.get(node.span.start..node.span.end).unwrap_or_default();
         let short = text.chars().count() <= MAX_SNIPPET_CHARS && !text.contains(char::is_control);
         if short { text.to_owned() } else { "…".to_owned() }
-    }
-}
-
-/// Returns the parts of a chain of `&&` or of `||`.
-pub(super) fn parts(node: &Node, conjunction: bool) -> Vec<&Node> {
-    match (&node.kind, conjunction) {
-        (Kind::And(left, right), true) | (Kind::Or(left, right), false) => {
-            let mut found = parts(left, conjunction);
-            found.extend(parts(right, conjunction));
-            found
-        }
-        _ => vec![node],
     }
 }
 

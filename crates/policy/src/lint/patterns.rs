@@ -5,7 +5,7 @@ use regex_syntax::hir::Look;
 
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Constant, Kind, Node};
-use crate::lint::negations::parts;
+use crate::lint::chain::parts;
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, Relation, TextFunction};
 

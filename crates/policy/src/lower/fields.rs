@@ -1,27 +1,10 @@
-//! Marked fields: where each has a value of its logical type, and its value.
+//! Marked fields: where each is present, and where it has a value of its logical type.
 
 use std::sync::Arc;
 
-use tracewarden_model::{ColumnType, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{ColumnType, FieldSource, MarkedField};
 
-use crate::lower::LoweredValue;
-use crate::lower::rules::Rules;
-use crate::predicate::{Array, Atom, Predicate, Text};
-
-/// Returns the value of a field, defined where it has its logical type.
-pub(crate) fn field_value(rules: &Rules, field: &Arc<MarkedField>) -> LoweredValue {
-    let defined = (rules.field_defined)(field);
-    let field = Arc::clone(field);
-    match field.logical {
-        LogicalType::String => LoweredValue::Text { defined, text: Text::Field(field) },
-        LogicalType::StringArray => LoweredValue::Array { defined, array: Array::Field(field) },
-        LogicalType::Boolean => {
-            LoweredValue::from((rules.boolean_field)(defined, Predicate::atom(Atom::Flag(field))))
-        }
-        // The checker rejects numbers. If one gets here, it must not grant access.
-        LogicalType::Number => LoweredValue::Error,
-    }
-}
+use crate::predicate::{Atom, Predicate};
 
 /// Returns where a field has a value of its logical type: everywhere for a column that is not Nullable.
 pub(crate) fn defined(field: &Arc<MarkedField>) -> Predicate {
@@ -68,7 +51,7 @@ fn may_hold_null(field: &MarkedField) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tracewarden_model::FieldRef;
+    use tracewarden_model::{FieldRef, LogicalType};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::TooLarge;
+use super::limits::TooLarge;
 use super::rules::Rules;
 use crate::predicate::work::{Budget, charge};
 

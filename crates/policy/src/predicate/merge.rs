@@ -1,14 +1,14 @@
 //! Merges tests of the same value into one test.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::simplify::{JunctionKind, join_simplified};
-use super::work::{Budget, charge_each};
+use super::junction_kind::JunctionKind;
+use super::work::charge_each;
 use super::{Array, Atom, Predicate, Quantifier, Relation, Text, TextFunction};
 
 /// A test that can be merged with others of its form.
-enum Form<'a> {
+pub(super) enum Form<'a> {
     /// The string is one of these, or none of these.
     Values { text: &'a Text, values: &'a [String], negated: bool },
     /// The function holds for the string and any of these, or for none of them.
@@ -20,7 +20,7 @@ enum Form<'a> {
 }
 
 impl<'a> Form<'a> {
-    fn from_predicate(predicate: &'a Predicate) -> Option<Self> {
+    pub(super) fn from_predicate(predicate: &'a Predicate) -> Option<Self> {
         match predicate {
             Predicate::Atom(atom) => Self::from_atom(atom, false),
             Predicate::Not(inner) => match inner.parts.first() {
@@ -122,83 +122,8 @@ pub(super) fn can_merge(kind: JunctionKind, left: &Predicate, right: &Predicate)
     }
 }
 
-/// Merges parts of a conjunction or disjunction where possible, each into the first of its group. The flag tells
-/// whether any were merged.
-pub(super) fn merged(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Predicate>, bool) {
-    let mut groups: HashMap<u64, Vec<usize>> = HashMap::new();
-    charge_each(2 * parts.len());
-    for (index, part) in parts.iter().enumerate() {
-        if let Some(key) = key(kind, part) {
-            groups.entry(key).or_default().push(index);
-        }
-    }
-    groups.retain(|_, group| group.len() > 1);
-    if groups.is_empty() {
-        return (parts, false);
-    }
-    let mut slots: Vec<Option<Predicate>> = parts.iter().cloned().map(Some).collect();
-    let mut any = false;
-    for group in groups.into_values() {
-        let Some(first) = group.first().and_then(|first| parts.get(*first)) else { continue };
-        let mergeable: Vec<usize> = group
-            .iter()
-            .copied()
-            .filter(|index| parts.get(*index).is_some_and(|part| can_merge(kind, first, part)))
-            .collect();
-        if mergeable.len() < 2 {
-            continue;
-        }
-        let one = one(kind, mergeable.iter().filter_map(|index| parts.get(*index)), budget);
-        let mut one = Some(one);
-        for index in mergeable {
-            if let Some(slot) = slots.get_mut(index) {
-                *slot = one.take();
-            }
-        }
-        any = true;
-    }
-    (slots.into_iter().flatten().collect(), any)
-}
-
-/// Merges the conjunction or disjunction of tests that fit.
-fn one<'a>(kind: JunctionKind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budget) -> Predicate {
-    let forms: Vec<Form<'a>> = tests.filter_map(Form::from_predicate).collect();
-    let Some(first) = forms.first() else { return Predicate::constant(kind == JunctionKind::All) };
-    match *first {
-        Form::Values { text, .. } => {
-            let all = forms.iter().filter_map(|form| match form {
-                Form::Values { values, negated, .. } => Some((*values, *negated)),
-                _ => None,
-            });
-            let (values, negated) = values(kind, all);
-            one_of(text, values, negated)
-        }
-        Form::Calls { function, text, negated, .. } => {
-            let call = simplify_call(function, text, distinct(all_values(&forms)));
-            if negated { negation(call) } else { call }
-        }
-        Form::Elements { array, negated, .. } => {
-            let values = distinct(all_values(&forms));
-            // Either the array must contain all values, or it must contain none of them.
-            let elements = if negated == (kind == JunctionKind::All) {
-                Atom::ArrayHasAny(array.clone(), values)
-            } else {
-                Atom::ArrayHasAll(array.clone(), values)
-            };
-            let elements = Predicate::atom(elements);
-            if negated { negation(elements) } else { elements }
-        }
-        Form::Bodies { array, variable, quantifier, .. } => {
-            let bodies = forms.iter().filter_map(|form| match form {
-                Form::Bodies { body, .. } => Some((*body).clone()),
-                _ => None,
-            });
-            quantified(quantifier, array, variable, join_simplified(kind, bodies.collect(), budget))
-        }
-    }
-}
-
-fn all_values<'a>(forms: &'a [Form<'a>]) -> impl Iterator<Item = &'a String> {
+/// Returns the listed values of all tests.
+pub(super) fn all_values<'a>(forms: &'a [Form<'a>]) -> impl Iterator<Item = &'a String> {
     forms.iter().flat_map(|form| match form {
         Form::Values { values, .. } | Form::Calls { values, .. } | Form::Elements { values, .. } => {
             values.iter()
@@ -207,14 +132,15 @@ fn all_values<'a>(forms: &'a [Form<'a>]) -> impl Iterator<Item = &'a String> {
     })
 }
 
-fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
+/// Returns the values without duplicates, in order.
+pub(super) fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut seen = HashSet::new();
     let values = values.inspect(|value| charge_each(1 + value.len() / 64));
     values.filter(|value| seen.insert(value.as_str())).cloned().collect()
 }
 
 /// Merges the conjunction or disjunction of several "one of these" and "none of these" tests into one.
-fn values<'a>(kind: JunctionKind, tests: impl Iterator<Item = (&'a [String], bool)>) -> (Vec<String>, bool) {
+pub(super) fn values<'a>(kind: JunctionKind, tests: impl Iterator<Item = (&'a [String], bool)>) -> (Vec<String>, bool) {
     // "All of them" is "not any of their negations".
     let inverted = kind == JunctionKind::All;
     let mut one_of: Vec<&String> = Vec::new();
@@ -240,7 +166,8 @@ fn values<'a>(kind: JunctionKind, tests: impl Iterator<Item = (&'a [String], boo
     }
 }
 
-fn one_of(text: &Text, mut values: Vec<String>, negated: bool) -> Predicate {
+/// Returns the test that the string is one of these values, or none of them.
+pub(super) fn one_of(text: &Text, mut values: Vec<String>, negated: bool) -> Predicate {
     match values.len() {
         0 => Predicate::constant(negated),
         1 => {
@@ -252,7 +179,8 @@ fn one_of(text: &Text, mut values: Vec<String>, negated: bool) -> Predicate {
     }
 }
 
-fn simplify_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> Predicate {
+/// Returns the test that the function holds for the string and any of these values.
+pub(super) fn simplify_call(function: TextFunction, text: &Text, mut values: Vec<String>) -> Predicate {
     if values.iter().any(String::is_empty) {
         // Every string begins with, ends with and contains the empty string.
         return Predicate::True;

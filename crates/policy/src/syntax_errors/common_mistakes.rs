@@ -14,13 +14,17 @@ use std::cell::Cell;
 pub(crate) use like::like_as_call;
 
 use crate::diagnostics::{Diagnostic, Span};
-use crate::syntax_errors::{SuggestionCheck, escape_invisible, invisible_replacement};
+use crate::syntax_errors::{escape_invisible, invisible_replacement};
 
 /// Maximum length of text that a suggestion repeats.
 const MAX_SHOWN_CHARS: usize = 160;
 
 /// Maximum number of checks of parts of a text, so that the time is bounded for any text.
 const MAX_CHECKS: u32 = 24;
+
+/// Checks whether a text would be accepted as a policy. If it has type errors only, returns the hint to show instead.
+/// A suggestion is only offered if it would be accepted when pasted.
+pub(crate) type SuggestionCheck<'a> = dyn Fn(&str) -> Result<(), Option<String>> + 'a;
 
 /// A common mistake with its position and correction.
 struct Correction {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
+use tracewarden_clickhouse::display_sql;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
-use tracewarden_tracestore::display_sql;
 
 use crate::core::{
     Administrator, Core, FieldError, IfMatch, ServiceError, blocking, no_change_detail, validate,

@@ -6,28 +6,28 @@
 //! Like the preview of a change, this counts data that the caller may not read; see `impact.rs` for what the answer may
 //! contain.
 
+mod group_by;
 mod groups;
-
-use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::Policy;
-use tracewarden_model::nearest::nearest;
-use tracewarden_model::{AccessModel, Binding, FieldRef, LogicalType, MarkedField, Timestamp, Window};
-use tracewarden_tracestore::{
-    ClickHouseError, CollateralGrouping, CollateralQuery, Cost, ImpactRequest, SharedValue,
-};
+use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, ImpactRequest, SharedValue};
+use tracewarden_model::{Timestamp, Window};
 
 use crate::access::{CheckedPolicies, check_case_conflict, check_role_input, policies_detail};
-use crate::analysis::impact::{
-    Analysis, Change, CountedTraces, Failure, ModelSide, Subjects, add_costs, estimate, timeout,
-    with_decision_inputs,
-};
+use crate::analysis::Analysis;
+use crate::analysis::change::{Change, ModelSide};
+use crate::analysis::counted_traces::CountedTraces;
+use crate::analysis::estimate::{add_costs, estimate};
+use crate::analysis::failure::Failure;
+use crate::analysis::request::{timeout, with_decision_inputs};
+use crate::analysis::subjects::Subjects;
 use crate::core::{
-    Access, Administrator, FieldError, Outcome, PreparedRead, ServiceError, query_input, unknown, validate,
+    Access, Administrator, FieldError, Outcome, PreparedRead, ServiceError, query_input, validate,
 };
+pub(crate) use group_by::{CollateralGroupBy, parse_group_by};
 pub(crate) use groups::MemberGroups;
 
 /// Action in the audit log.
@@ -88,67 +88,6 @@ pub struct CollateralAnswer {
     pub cost: Cost,
     /// Notes on omitted results and their reasons, for the user.
     pub notes: Vec<String>,
-}
-
-/// Field or column by whose values collateral access is counted.
-#[derive(Debug, Clone)]
-pub(crate) enum CollateralGroupBy {
-    Field(Box<MarkedField>),
-    Column(String),
-}
-
-impl CollateralGroupBy {
-    /// Returns the column of service names, if one is bound.
-    pub(crate) fn default_for(binding: &Binding) -> Option<Self> {
-        binding.display.service.clone().map(Self::Column)
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Field(field) => field.field.to_string(),
-            Self::Column(name) => name.clone(),
-        }
-    }
-
-    /// Returns the form that ClickHouse queries use.
-    pub(crate) fn grouping(&self) -> CollateralGrouping<'_> {
-        match self {
-            Self::Field(field) => CollateralGrouping::Field(field),
-            Self::Column(name) => CollateralGrouping::Column(name),
-        }
-    }
-}
-
-/// Returns the display columns that contain text.
-fn display_columns(binding: &Binding) -> impl Iterator<Item = &String> {
-    let display = &binding.display;
-    [&display.service, &display.name, &display.kind, &display.status].into_iter().flatten()
-}
-
-/// Returns the display column or marked field of this name.
-///
-/// # Errors
-/// `unknown_field`, and `value_type` for a field whose values are not text.
-pub(crate) fn parse_group_by(
-    reference: &str,
-    model: &AccessModel,
-    binding: &Binding,
-) -> Result<CollateralGroupBy, ServiceError> {
-    if let Some(column) = display_columns(binding).find(|column| *column == reference) {
-        return Ok(CollateralGroupBy::Column(column.clone()));
-    }
-    let names: BTreeMap<String, &MarkedField> =
-        model.fields.iter().map(|field| (field.field.to_string(), field)).collect();
-    let Some(field) = names.get(&FieldRef::parse(reference).to_string()) else {
-        let known = names.keys().chain(display_columns(binding)).map(String::as_str);
-        let suggestions = nearest(reference, known);
-        return Err(ServiceError::refused("/by", "unknown_field", unknown("field", reference, &suggestions)));
-    };
-    if !matches!(field.logical, LogicalType::String | LogicalType::StringArray) {
-        let detail = format!("`{reference}` is of type {}, and only text is counted by value", field.logical);
-        return Err(ServiceError::refused("/by", "value_type", detail));
-    }
-    Ok(CollateralGroupBy::Field(Box::new((*field).clone())))
 }
 
 struct Plan {
@@ -349,50 +288,5 @@ impl Analysis {
             notes,
         };
         Ok(answer)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tracewarden_model::{ColumnType, Display, FieldRef, FieldSource};
-
-    use super::*;
-
-    #[test]
-    fn counts_are_by_a_display_column_or_a_text_field() {
-        let field = |field: FieldRef, logical| MarkedField {
-            field,
-            logical,
-            source: FieldSource::Column,
-            column_type: ColumnType::String,
-            filterable: false,
-            policy: true,
-            column: None,
-        };
-        let fields = vec![
-            field(FieldRef::key("SpanAttributes", "team"), LogicalType::String),
-            field(FieldRef::column("Duration"), LogicalType::Number),
-        ];
-        let model = AccessModel { fields, ..AccessModel::default() };
-        let display = Display { service: Some("ServiceName".to_owned()), ..Display::default() };
-        let [database, table, trace_id, span_id, timestamp, parent_span_id] =
-            ["otel", "otel_traces", "TraceId", "SpanId", "Timestamp", "ParentSpanId"].map(str::to_owned);
-        let binding = Binding {
-            database,
-            table,
-            trace_id,
-            span_id,
-            timestamp,
-            parent_span_id,
-            trace_index: None,
-            display,
-        };
-        let by = |reference: &str| parse_group_by(reference, &model, &binding);
-        assert!(matches!(by("ServiceName"), Ok(CollateralGroupBy::Column(_))));
-        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(CollateralGroupBy::Field(_))));
-        assert_eq!(by("Duration").unwrap_err().code(), "value_type");
-        let error = by("ServiceNam").unwrap_err();
-        assert_eq!((error.code(), error.errors()[0].pointer.as_str()), ("unknown_field", "/by"));
-        assert!(error.detail().contains("did you mean `ServiceName`?"), "{}", error.detail());
     }
 }

@@ -6,32 +6,29 @@
 //! policies grant. Counts of other users' traces are for administrators only, are recorded in the audit log before ClickHouse
 //! is queried, and can be switched off together with the samples of discovery, like policy advice.
 
+mod answer;
 mod comparison_batches;
 mod preview;
-mod subjects;
-
-use std::sync::Arc;
-
-use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
 use serde_json::Value;
 use tokio::time::{Duration, Instant, timeout_at};
-use tracewarden_appdb::Policy;
+use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, Difference, Impact, ImpactRequest};
 use tracewarden_model::{AccessModel, Binding, Display, Window};
-use tracewarden_tracestore::{ClickHouseError, CollateralQuery, Cost, Difference, Impact, ImpactRequest};
 
+use crate::analysis::Analysis;
+use crate::analysis::change::{Change, ModelSide};
 use crate::analysis::collateral_access::{CollateralGroupBy, MAX_COLLATERAL_VALUES, MemberGroups};
-use crate::core::{
-    Access, Administrator, Core, Outcome, PreparedRead, QueryContext, QueryLimit, ServiceError,
-};
-use crate::policies::Policies;
-pub(crate) use comparison_batches::hash;
+use crate::analysis::counted_traces::CountedTraces;
+use crate::analysis::estimate::{add_costs, estimate, sample_note};
+use crate::analysis::failure::Failure;
+use crate::analysis::request::with_decision_inputs;
+use crate::analysis::subjects::Subjects;
+use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError};
 use comparison_batches::{Batch, batches};
 
-pub(crate) use preview::timeout;
+pub use answer::{ImpactAnswer, TraceChange, UserImpact};
 pub use preview::{PolicyPreview, PolicyPreviewRequest, SearchCosts};
-pub(crate) use subjects::Subjects;
 
 /// Maximum number of trace ids in each list.
 const SAMPLES: u32 = 10;
@@ -44,13 +41,6 @@ const COLLATERAL_TIME_SHARE: f64 = 0.7;
 const INTERMEDIATE_TIME_SHARE: f64 = 0.7;
 /// Maximum number of users that are listed.
 const USERS_LISTED: usize = 200;
-
-/// All roles and the access model on one side of a change.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ModelSide {
-    pub(crate) roles: BTreeMap<String, Vec<Policy>>,
-    pub(crate) model: AccessModel,
-}
 
 /// The change to evaluate, and the content of its audit record.
 pub(crate) struct ImpactInput<'a> {
@@ -68,84 +58,7 @@ pub(crate) struct ImpactInput<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// The set of traces that was counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CountedTraces {
-    /// All traces of the window.
-    All,
-    /// Only traces that the caller may read, because the operator has disabled counts of others.
-    Readable,
-}
-
-impl CountedTraces {
-    /// Name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Readable => "readable",
-        }
-    }
-}
-
-/// Traces gained and lost. For a sample, the counts are estimates for the whole window.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TraceChange {
-    /// Traces that are accessible after the change only.
-    pub gained: u64,
-    /// Traces that are accessible before the change only.
-    pub lost: u64,
-    /// Traces that are accessible before and after.
-    pub unchanged: u64,
-    /// Ids of some gained traces that the caller may read, newest first.
-    pub gained_ids: Vec<String>,
-    /// Ids of some lost traces that the caller may read, newest first.
-    pub lost_ids: Vec<String>,
-}
-
-/// Impact on one user, by all their roles together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserImpact {
-    /// User name.
-    pub username: String,
-    /// Traces gained and lost.
-    pub change: TraceChange,
-}
-
-/// Impact of a change of roles.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ImpactAnswer {
-    /// Time window that was evaluated.
-    pub window: Window,
-    /// The set of traces that was counted.
-    pub counted_traces: CountedTraces,
-    /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
-    /// smallest.
-    pub fraction: f64,
-    /// Impact of the one role in isolation, for any of its members who were evaluated; `None` if the request names no role.
-    pub traces: Option<TraceChange>,
-    /// Number of users whom the change may affect: enabled users with the role, or all whose roles change.
-    pub members: u64,
-    /// Number of these users who were compared.
-    pub members_compared: u64,
-    /// Users; those whose access changes come first, then by name.
-    pub users: Vec<UserImpact>,
-    /// Cost of the statements.
-    pub cost: Cost,
-    /// Notes on omitted results and their reasons, for the user.
-    pub notes: Vec<String>,
-}
-
-/// What changes of roles and policies do.
-#[derive(Clone)]
-pub struct Analysis {
-    pub(crate) core: Arc<Core>,
-}
-
 impl Analysis {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Computes the impact of a change. Recorded before ClickHouse is queried.
     ///
     /// # Errors
@@ -191,15 +104,6 @@ impl Analysis {
         let authority = self.core.admin_authority(&mut tx, admin).await?;
         drop(tx);
         self.core.access_even_if_broken(authority).await
-    }
-
-    /// Returns the set of traces that administrators may count.
-    pub(crate) fn counted_traces(&self) -> CountedTraces {
-        if Policies::new(&self.core).may_sample_traces() {
-            CountedTraces::All
-        } else {
-            CountedTraces::Readable
-        }
     }
 
     /// Runs the comparison; the caller has recorded the request.
@@ -408,19 +312,6 @@ impl Analysis {
     }
 }
 
-/// Describes the error of estimates from a sample of this many traces: a number that rests on 100 traces may be off by 20 %,
-/// on 400 by 10 %, which is twice the standard deviation of such a count.
-fn sample_note(traces: u64, fraction: f64) -> String {
-    let about = |traces| estimate(traces, fraction);
-    format!(
-        "the numbers are estimates from a sample of {traces} traces, one in {:.0}: 19 times out of 20, one near {} is right within \
-         20 %, one near {} within 10 %",
-        1.0 / fraction,
-        about(100),
-        about(400)
-    )
-}
-
 /// Collateral access by the role's policies after the change, if the statement that compares can also count it.
 struct CollateralCount<'a> {
     by: &'a CollateralGroupBy,
@@ -435,72 +326,6 @@ fn source(model: &AccessModel) -> Option<Binding> {
     model.binding.clone().map(|binding| Binding { display: Display::default(), ..binding })
 }
 
-/// A change to evaluate.
-pub(crate) struct Change<'a> {
-    pub(crate) before: &'a ModelSide,
-    pub(crate) after: &'a ModelSide,
-    pub(crate) role: Option<&'a str>,
-    pub(crate) window: Window,
-}
-
-/// Failure of a comparison; the calling use case converts ClickHouse errors for its caller.
-pub(crate) enum Failure {
-    Store(ClickHouseError),
-    Service(ServiceError),
-}
-
-impl Failure {
-    /// Converts the failure into an error for the caller.
-    pub(crate) fn into_error(self, context: &QueryContext) -> ServiceError {
-        match self {
-            Self::Store(error) => context.error(error),
-            Self::Service(error) => error,
-        }
-    }
-
-    /// Does the same if the caller has chosen the time-out.
-    pub(crate) fn into_error_for_chosen_timeout(self, context: &QueryContext) -> ServiceError {
-        match self {
-            Self::Store(ClickHouseError::Timeout(log_cause)) => ServiceError::OverLimit {
-                limit: QueryLimit::Time,
-                detail:
-                    "timed out before even a sample was counted: allow more `seconds`, at most 60, or narrow \
-                     the window"
-                        .to_owned(),
-                log_cause: log_cause.into(),
-            },
-            other => other.into_error(context),
-        }
-    }
-}
-
-impl From<ClickHouseError> for Failure {
-    fn from(error: ClickHouseError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<ServiceError> for Failure {
-    fn from(error: ServiceError) -> Self {
-        Self::Service(error)
-    }
-}
-
-impl From<tracewarden_appdb::DbError> for Failure {
-    fn from(error: tracewarden_appdb::DbError) -> Self {
-        Self::Service(error.into())
-    }
-}
-
-/// Detail of the audit record: inputs of the decision, and the request.
-pub(crate) fn with_decision_inputs(access: &Access, context: &Value) -> Value {
-    let mut detail = access.decision_inputs.clone();
-    if let (Value::Object(members), Value::Object(context)) = (&mut detail, context) {
-        members.extend(context.iter().map(|(name, value)| (name.clone(), value.clone())));
-    }
-    detail
-}
-
 fn scale_difference(found: &Difference, fraction: f64) -> TraceChange {
     TraceChange {
         gained: estimate(found.gained, fraction),
@@ -508,46 +333,5 @@ fn scale_difference(found: &Difference, fraction: f64) -> TraceChange {
         unchanged: estimate(found.unchanged, fraction),
         gained_ids: found.gained_ids.clone(),
         lost_ids: found.lost_ids.clone(),
-    }
-}
-
-/// Converts a count of a sample into an estimate for all traces.
-pub(crate) fn estimate(count: u64, fraction: f64) -> u64 {
-    if fraction >= 1.0 || fraction <= 0.0 {
-        return count;
-    }
-    // Counts stay far below the largest integer that an `f64` represents exactly.
-    (count as f64 / fraction).round() as u64
-}
-
-/// Adds two costs.
-pub(crate) fn add_costs(one: Cost, other: Cost) -> Cost {
-    Cost {
-        rows: one.rows.saturating_add(other.rows),
-        bytes: one.bytes.saturating_add(other.bytes),
-        elapsed: one.elapsed.saturating_add(other.elapsed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sampled_counts_are_scaled_and_exact_counts_are_not() {
-        assert_eq!(estimate(7, 1.0), 7);
-        assert_eq!(estimate(7, 0.25), 28);
-        assert_eq!(estimate(1, 0.3), 3);
-        assert_eq!(estimate(0, 0.001), 0);
-    }
-
-    #[test]
-    fn notes_state_the_error_of_a_sample() {
-        let note = sample_note(8_920, 1.0 / 64.0);
-        assert!(
-            note.contains("a sample of 8920 traces, one in 64: 19 times out of 20, one near 6400 is"),
-            "{note}"
-        );
-        assert!(note.ends_with("within 20 %, one near 25600 within 10 %"), "{note}");
     }
 }

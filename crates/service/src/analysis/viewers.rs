@@ -9,11 +9,12 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::{Role, User};
+use tracewarden_clickhouse::ClickHouseError;
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
-use tracewarden_tracestore::ClickHouseError;
 
 use crate::ExplainVerdict;
-use crate::analysis::impact::Analysis;
+use crate::analysis::Analysis;
+use crate::analysis::failure::Failure;
 use crate::core::{
     Access, Administrator, Outcome, PreparedRead, ServiceError, TRACES_EXPLAIN, UserBatches, attribute_bytes,
     take_batch,
@@ -147,7 +148,7 @@ impl Analysis {
         trace_id: &str,
         plan: Plan,
         details: bool,
-    ) -> Result<Option<Viewers>, crate::analysis::impact::Failure> {
+    ) -> Result<Option<Viewers>, Failure> {
         let deadline = Instant::now() + TIMEOUT;
         let Plan { total_users, roles, seen: record } = plan;
         let roles = Arc::new(roles);
@@ -190,11 +191,7 @@ impl Analysis {
     }
 
     /// Returns the answer, with whether its inputs changed during the evaluation.
-    async fn complete_viewers(
-        &self,
-        mut seen: Viewers,
-        record: u64,
-    ) -> Result<Option<Viewers>, crate::analysis::impact::Failure> {
+    async fn complete_viewers(&self, mut seen: Viewers, record: u64) -> Result<Option<Viewers>, Failure> {
         seen.changed_meanwhile = self.core.db.begin_read().await?.access_changed_since(record).await?;
         Ok(Some(seen))
     }
@@ -208,7 +205,7 @@ impl Analysis {
         cached: &mut PolicyCache,
         seen: &mut Viewers,
         deadline: Instant,
-    ) -> Result<BatchOutcome, crate::analysis::impact::Failure> {
+    ) -> Result<BatchOutcome, Failure> {
         let first = seen.users == 0 && cached.by_hash.is_empty();
         let (roles, model, compiled) =
             (Arc::clone(roles), access.authority.model.clone(), Arc::clone(&self.core.compiled));
@@ -256,13 +253,13 @@ enum BatchOutcome {
 /// Cached results of policies: most users share most of them.
 #[derive(Default)]
 struct PolicyCache {
-    by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_tracestore::MatchingSpans>)>>,
-    changed: Vec<tracewarden_tracestore::ChangedField>,
+    by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_clickhouse::MatchingSpans>)>>,
+    changed: Vec<tracewarden_clickhouse::ChangedField>,
     /// Size of the cached policies, in predicate nodes as written.
     size: u64,
 }
 
-fn timeout_error() -> crate::analysis::impact::Failure {
+fn timeout_error() -> Failure {
     ClickHouseError::Timeout("timed out before any user was evaluated".to_owned()).into()
 }
 
@@ -273,7 +270,7 @@ fn hash(policy: &AppliedPolicy) -> u64 {
 }
 
 impl PolicyCache {
-    fn get(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_tracestore::MatchingSpans>> {
+    fn get(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_clickhouse::MatchingSpans>> {
         let cached = self.by_hash.get(&hash(policy))?;
         cached.iter().find(|(cached, _)| cached == policy).map(|(_, found)| found)
     }

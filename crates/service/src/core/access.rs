@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracewarden_appdb::{Role, User};
+use tracewarden_clickhouse::ClickHouse;
 use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, KeyConstraint, RolePolicy};
-use tracewarden_tracestore::ClickHouse;
 
 use crate::core::authority::Authority;
 use crate::core::error::ServiceError;

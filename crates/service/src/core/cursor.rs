@@ -8,8 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use sha2::{Digest as _, Sha256};
+use tracewarden_clickhouse::Position;
 use tracewarden_model::{Binding, Entropy, RawCondition, Scalar, Timestamp, Window};
-use tracewarden_tracestore::Position;
 
 use crate::core::error::ServiceError;
 use crate::core::principal::Principal;

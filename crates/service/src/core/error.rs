@@ -3,9 +3,9 @@
 use std::error::Error;
 
 use tracewarden_appdb::DbError;
+use tracewarden_clickhouse::{ChangedField, ClickHouseError};
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_policy::Diagnostic;
-use tracewarden_tracestore::{ChangedField, ClickHouseError};
 
 use crate::core::query_limit::QueryLimit;
 use crate::core::retry::Retry;

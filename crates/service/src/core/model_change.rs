@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tracewarden_appdb::{CurrentModel, DbError, NewChange, Policy, Role, WriteTx};
+use tracewarden_clickhouse::{Column, FieldLookupError, PhysicalField, physical_field};
 use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy as policy;
-use tracewarden_tracestore::{Column, FieldLookupError, PhysicalField, physical_field};
 
 use crate::core::Core;
 use crate::core::audit_detail::difference;

@@ -1,7 +1,7 @@
 //! Queries that exceeded a ClickHouse limit, and advice for the caller.
 
+use tracewarden_clickhouse::ClickHouseError;
 use tracewarden_model::{Condition, Window};
-use tracewarden_tracestore::ClickHouseError;
 
 use crate::core::Core;
 use crate::core::access::Access;

@@ -1,11 +1,11 @@
 //! Parsing of query parameters; errors point to the invalid member.
 
 use serde_json::{Value, json};
+use tracewarden_clickhouse::ClickHouseError;
 use tracewarden_model::{
     AccessModel, ConditionError, ConditionErrorKind, Decimal, FieldRef, Filter, RawCondition, Scalar,
     Timestamp, Window,
 };
-use tracewarden_tracestore::ClickHouseError;
 
 use crate::core::error::{FieldError, ServiceError, unknown};
 use crate::core::settings::Limits;

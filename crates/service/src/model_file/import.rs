@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tracewarden_appdb::{DbError, ModelState, Policy, WriteTx};
 
-use super::{Mode, ModelChange, ModelFile, PolicyWarning, PreparedImport, RunTests};
+use super::prepare::{Mode, PreparedImport};
+use super::{ModelChange, ModelFile, PolicyWarning, RunTests};
 use crate::access::policies_detail;
 use crate::core::{
     Administrator, IfMatch, ServiceError, blocking, bounded_member, change_detail, difference,

@@ -15,12 +15,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::User;
+use tracewarden_clickhouse::{PolicyCoverage, PolicyCoverageRequest};
 use tracewarden_model::AccessModel;
 use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
-use tracewarden_tracestore::{PolicyCoverage, PolicyCoverageRequest};
 
 use crate::core::{Administrator, ServiceError};
-use crate::policies::advice::traces::Trial;
+use crate::policies::advice::traces::{MAX_HOLDERS, Trial};
 use crate::policies::advice::users::Users;
 use crate::policies::evaluation::Policies;
 
@@ -31,8 +31,6 @@ pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum number of distinct sets of attributes among users; with more, there is no advice on attributes.
 const MAX_ATTRIBUTE_SETS: u32 = 10_000;
-/// Maximum number of users of a role for whom its policies are tested.
-const MAX_HOLDERS: usize = 10;
 
 /// Subject of the advice.
 pub(crate) struct AdviceRequest {

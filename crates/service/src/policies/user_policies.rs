@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tracewarden_appdb::{Policy, Role, User};
+use tracewarden_clickhouse::{ChangedField, ClickHouseError, MatchingSpans, Selection};
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 use tracewarden_policy::{
     AppliedPolicies, AppliedPolicy, BrokenPolicy, CompiledPolicies, Diagnostic, KeyConstraint, PolicySource,
     Predicate, apply, in_words,
 };
-use tracewarden_tracestore::{ChangedField, ClickHouseError, MatchingSpans, Selection};
 
 use crate::core::{Access, Authority, ServiceError, access, reason_text, role_policies};
 use crate::policies::evaluation::Policies;

@@ -1,7 +1,7 @@
 //! Adoption of columns: policies read a materialized column in place of a map key.
 
+use tracewarden_clickhouse::KeyColumnComparison;
 use tracewarden_model::{AccessModel, Binding, MarkedField};
-use tracewarden_tracestore::KeyColumnComparison;
 
 use crate::core::{FieldError, ServiceError};
 use crate::source::discovery::Source;

@@ -1,8 +1,8 @@
 //! Binding of a table as the trace source.
 
 use tracewarden_appdb::CurrentModel;
+use tracewarden_clickhouse::BindingError;
 use tracewarden_model::{AccessModel, Binding, MarkedField};
-use tracewarden_tracestore::BindingError;
 
 use crate::core::{Administrator, FieldError, IfMatch, ServiceError, check_version, resolve};
 use crate::source::adoption::without_column;

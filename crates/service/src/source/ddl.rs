@@ -1,6 +1,6 @@
 //! Suggestions of DDL for the bound table that make searches cheaper. The service never executes them.
 
-use tracewarden_tracestore::DdlAdvice;
+use tracewarden_clickhouse::DdlAdvice;
 
 use crate::core::{Administrator, ServiceError};
 use crate::source::discovery::Source;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
-use tracewarden_model::{FieldRef, LogicalType};
-use tracewarden_tracestore::{
+use tracewarden_clickhouse::{
     Column, PhysicalField, SampledColumn, TableSummary, key_logical_types, members, physical_field,
 };
+use tracewarden_model::{FieldRef, LogicalType};
 
 use crate::core::{Administrator, Core, Outcome, ServiceError};
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use tracewarden_appdb::CurrentModel;
+use tracewarden_clickhouse::{Column, adoption_error};
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
-use tracewarden_tracestore::{Column, adoption_error};
 
 use crate::core::{Administrator, FieldError, IfMatch, ServiceError, check_version, resolve, validate};
 use crate::source::discovery::Source;

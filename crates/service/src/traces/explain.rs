@@ -13,8 +13,8 @@ use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracewarden_appdb::{Role, User};
+use tracewarden_clickhouse::Selection;
 use tracewarden_policy::AppliedPolicy;
-use tracewarden_tracestore::Selection;
 
 use crate::core::{
     Access, Administrator, OpenAuditRecord, Outcome, PreparedRead, Principal, QueryContext, ServiceError,

@@ -6,11 +6,11 @@
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, timeout};
+use tracewarden_clickhouse::{SelectRequest, ValueCount, ValuesRequest};
 use tracewarden_model::{
     AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
 };
 use tracewarden_policy::{Predicate, lower_condition};
-use tracewarden_tracestore::{SelectRequest, ValueCount, ValuesRequest};
 
 use crate::core::{Outcome, PreparedRead, Principal, ServiceError, TRACES_VALUES, query_input, unknown};
 use crate::traces::Traces;

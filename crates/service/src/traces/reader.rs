@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracewarden_model::Filter;
-use tracewarden_tracestore::{
+use tracewarden_clickhouse::{
     ClickHouseError, MAX_SPANS_BYTES, Selection, SpanIdentity, SpanLine, SpanSummary, Summary,
 };
+use tracewarden_model::Filter;
 
 use crate::core::{
     Access, Core, OpenAuditRecord, Outcome, Permit, Principal, QueryContext, ServiceError, TRACES_GET,

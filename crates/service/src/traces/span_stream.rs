@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::stream::{self, Stream, StreamExt as _};
-use tracewarden_tracestore::{ClickHouseError, SpanChunk};
+use tracewarden_clickhouse::{ClickHouseError, SpanChunk};
 
 use crate::core::{OpenAuditRecord, Outcome, QueryContext, ServiceError};
 

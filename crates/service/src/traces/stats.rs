@@ -2,8 +2,8 @@
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
+use tracewarden_clickhouse::{Stats, StatsOrder, StatsRequest, StatsUnit};
 use tracewarden_model::{FieldRef, Filter, LogicalType, MarkedField, RawCondition, Timestamp, Window};
-use tracewarden_tracestore::{Stats, StatsOrder, StatsRequest, StatsUnit};
 
 use crate::core::{
     Limits, Outcome, PreparedRead, Principal, ServiceError, TRACES_STATS, conditions_detail, query_input,

@@ -15,11 +15,11 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use tracewarden_clickhouse::ClickHouseConfig;
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_model::{AttributeValue, Binding, Clock, Display, Entropy, Timestamp};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
-use tracewarden_tracestore::ClickHouseConfig;
 
 pub use store::{FakeStore, Gate};
 

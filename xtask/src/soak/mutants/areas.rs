@@ -29,7 +29,7 @@ pub(super) struct Tests {
 }
 
 const POLICY: &str = "tracewarden-policy";
-const STORE: &str = "tracewarden-tracestore";
+const STORE: &str = "tracewarden-clickhouse";
 const SERVICE: &str = "tracewarden-service";
 const DATABASE: &str = "tracewarden-appdb";
 const REST: &str = "tracewarden-rest";
@@ -70,9 +70,9 @@ const LOWERING: &[Part] = &[
     Part {
         name: "lowering-sql",
         files: &[
-            "crates/tracestore/src/predicate_sql.rs",
-            "crates/tracestore/src/predicate_sql/fields.rs",
-            "crates/tracestore/src/predicate_sql/json.rs",
+            "crates/clickhouse/src/predicate_sql.rs",
+            "crates/clickhouse/src/predicate_sql/fields.rs",
+            "crates/clickhouse/src/predicate_sql/json.rs",
         ],
         tests: &[
             Tests {

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
+use tracewarden_clickhouse::{CollateralValues, MAX_PREDICATE_SETS};
 use tracewarden_policy::Predicate;
-use tracewarden_tracestore::{CollateralValues, MAX_PREDICATE_SETS};
 
-use crate::analysis::impact::{Subjects, hash};
+use crate::analysis::hash::hash;
+use crate::analysis::subjects::Subjects;
 
 /// Maximum number of groups that are counted, in statements of [`MAX_PREDICATE_SETS`].
 const MAX_GROUPS: usize = 256;

@@ -1,12 +1,12 @@
 //! Batches of comparisons in the form that ClickHouse queries use: a bounded number of predicates, referred to by number.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 
+use tracewarden_clickhouse::{Comparison, MAX_IMPACT_PREDICATES};
 use tracewarden_policy::Predicate;
-use tracewarden_tracestore::{Comparison, MAX_IMPACT_PREDICATES};
 
-use super::subjects::{Subject, Subjects};
+use crate::analysis::hash::hash;
+use crate::analysis::subjects::{Subject, Subjects};
 
 /// Maximum number of predicates on one side of a comparison; more are combined into one.
 const MAX_PREDICATES_PER_SIDE: usize = 16;
@@ -113,12 +113,6 @@ impl<'a> PredicateSet<'a> {
     }
 }
 
-pub(crate) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
 impl Batch<'_> {
     /// Returns the number of a predicate in the batch.
     pub(super) fn predicate_index(&self, predicate: &Predicate) -> Option<usize> {
@@ -168,8 +162,8 @@ mod tests {
     use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
     use tracewarden_policy::predicate::{Atom, Relation, Text};
 
-    use super::super::subjects::Access;
     use super::*;
+    use crate::analysis::subjects::Access;
 
     fn team(number: usize) -> Predicate {
         let field = MarkedField {

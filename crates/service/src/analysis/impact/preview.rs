@@ -6,22 +6,22 @@ use futures::FutureExt as _;
 use serde_json::json;
 use tokio::time::{Duration, Instant};
 use tracewarden_appdb::{ADMIN_ROLE, Policy};
+use tracewarden_clickhouse::Cost;
 use tracewarden_model::{Timestamp, Window};
-use tracewarden_tracestore::Cost;
 
-use super::{
-    Change, CollateralCount, CountedTraces, Failure, ImpactAnswer, ModelSide, Subjects, with_decision_inputs,
-};
 use crate::access::{CheckedPolicies, check_case_conflict, check_role_input, policies_detail};
+use crate::analysis::Analysis;
+use crate::analysis::change::{Change, ModelSide};
 use crate::analysis::collateral_access::{CollateralAnswer, CollateralGroupBy, parse_group_by};
-use crate::analysis::impact::Analysis;
+use crate::analysis::counted_traces::CountedTraces;
+use crate::analysis::failure::Failure;
+use crate::analysis::impact::{CollateralCount, ImpactAnswer};
+use crate::analysis::request::{timeout, with_decision_inputs};
+use crate::analysis::subjects::Subjects;
 use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError, query_input, validate};
 
 /// Action in the audit log.
 const POLICY_PREVIEW: &str = "policy.preview";
-/// Default and maximum duration of a preview in seconds.
-const DEFAULT_SECONDS: i64 = 10;
-const MAX_SECONDS: i64 = 60;
 /// Share of the requested time for all queries to ClickHouse; the rest is for the answer.
 const QUERY_TIME_SHARE: f64 = 0.95;
 /// Share of that for the comparison; the rest is for collateral access.
@@ -251,17 +251,5 @@ impl Analysis {
         });
         let detail = with_decision_inputs(&access, &detail);
         Ok(PreparedRead { access, plan: Plan { before, after, window, by }, detail })
-    }
-}
-
-/// Returns the time-out of a preview.
-pub(crate) fn timeout(seconds: Option<i64>) -> Result<Duration, ServiceError> {
-    let seconds = seconds.unwrap_or(DEFAULT_SECONDS);
-    match u64::try_from(seconds) {
-        Ok(whole) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs(whole)),
-        _ => {
-            let detail = format!("from 1 to {MAX_SECONDS} seconds");
-            Err(ServiceError::refused("/seconds", "invalid_value", detail))
-        }
     }
 }

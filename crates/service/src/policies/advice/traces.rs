@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use tracewarden_appdb::User;
+use tracewarden_clickhouse::{CoveredTraces, MAX_PREDICATES, PolicyCoverage};
 use tracewarden_model::{AccessModel, Caller, FieldRef};
 use tracewarden_policy::predicate::{Atom, Relation, Text};
 use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
-use tracewarden_tracestore::{CoveredTraces, MAX_PREDICATES, PolicyCoverage};
 
-use crate::policies::advice::MAX_HOLDERS;
-
+/// Maximum number of users of a role for whom its policies are tested.
+pub(super) const MAX_HOLDERS: usize = 10;
 /// Minimum number of traces for advice.
 const MIN_TRACES: u64 = 10;
 /// Maximum number of services that a message names.

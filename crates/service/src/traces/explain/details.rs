@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::{Duration, Instant};
+use tracewarden_clickhouse::{ClickHouseError, Selection, SpanIdentity, SpanLine};
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
-use tracewarden_tracestore::{ClickHouseError, Selection, SpanIdentity, SpanLine};
 
 use crate::core::{Access, blocking};
 use crate::policies::{

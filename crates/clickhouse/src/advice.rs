@@ -1,0 +1,5 @@
+//! DDL that makes searches cheaper.
+
+mod ddl;
+
+pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};

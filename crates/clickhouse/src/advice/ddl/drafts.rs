@@ -1,0 +1,481 @@
+//! Finds missing additions by their definitions. Pure functions of the facts about the table.
+
+use std::collections::BTreeSet;
+
+use tracewarden_model::{Binding, ColumnType, FieldRef, FieldSource, MarkedField};
+
+use super::names::Names;
+use super::parts::{MaterializeTarget, Parts};
+use super::target::Target;
+use super::trace_index::trace_index;
+use super::{DdlKind, DdlState, ExistingAddition, key_column_id};
+use crate::schema::{
+    KEY_COLUMN_TYPE, Layout, SkipIndex, TableEngine, can_be_key_column, key_column_expression, only_name,
+};
+use crate::sql::quote;
+
+/// All facts that suggestions are derived from.
+pub(super) struct Facts<'a> {
+    pub(super) binding: &'a Binding,
+    pub(super) fields: &'a [MarkedField],
+    pub(super) layout: &'a Layout,
+    pub(super) parts: &'a Parts,
+    pub(super) trace_index: TraceIndex,
+}
+
+/// State of the trace index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TraceIndex {
+    Bound(String),
+    /// One with the usual name exists, and is not bound.
+    Unbound(String),
+    /// Another table has the usual name.
+    NameTaken,
+    None,
+}
+
+/// A suggestion before it is estimated.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Draft {
+    pub(super) id: String,
+    pub(super) kind: DdlKind,
+    pub(super) state: DdlState,
+    pub(super) statements: Vec<String>,
+    pub(super) afterwards: Vec<String>,
+    pub(super) bind_trace_index: Option<String>,
+    pub(super) needs: Vec<String>,
+    pub(super) fields: Vec<FieldRef>,
+    pub(super) leaves_out: Vec<FieldRef>,
+    pub(super) speeds_up: String,
+    pub(super) subject: DraftSubject,
+}
+
+/// The subject of a suggestion, for estimates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DraftSubject {
+    /// A column with this name for this key.
+    Key {
+        map: String,
+        key: String,
+        column: String,
+    },
+    /// These columns sorted by time, and the keys among them that have no column yet.
+    Time {
+        columns: Vec<String>,
+        new_keys: Vec<(String, String)>,
+    },
+    /// All columns sorted by trace id.
+    Trace,
+    TraceIndex,
+    /// An index on this column.
+    Index {
+        column: String,
+        indexed: IndexedExpression,
+    },
+}
+
+/// The expression of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IndexedExpression {
+    Keys,
+    Values,
+    Column,
+}
+
+/// All missing additions, all additions in place, and notes.
+#[derive(Debug, Default)]
+pub(super) struct Drafts {
+    pub(super) missing: Vec<Draft>,
+    pub(super) in_place: Vec<ExistingAddition>,
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
+    let mut drafts = Drafts::default();
+    let underlying = facts.layout.underlying();
+    let unknown: Vec<&str> = underlying.unknown.iter().chain(&facts.parts.unknown).copied().collect();
+    if !unknown.is_empty() {
+        drafts.notes.push(format!(
+            "the service's ClickHouse user may not read {}: suggestions may include objects that already \
+             exist, and estimates may be missing",
+            unknown.join(", ")
+        ));
+    }
+    let TableEngine::MergeTree { name: engine } = &underlying.engine else {
+        drafts.notes.push(match &facts.layout.engine {
+            TableEngine::Distributed { database, table, cluster } => format!(
+                "the bound table is distributed, and its local table `{database}.{table}` is not on the \
+                 server that was queried: point `clickhouse_url` to a server of cluster `{cluster}` that has \
+                 it"
+            ),
+            TableEngine::Other(engine) if engine.is_empty() => "there is no such table".to_owned(),
+            other => format!("nothing can be added to a table whose engine is {}", other.name()),
+        });
+        return drafts;
+    };
+    let mut drafter = Drafter {
+        target: Target::new(facts.binding, facts.layout),
+        names: Names::taken(
+            [underlying, facts.layout]
+                .into_iter()
+                .flat_map(|layout| &layout.columns)
+                .map(|column| column.name.as_str())
+                .chain(underlying.indexes.iter().map(|index| index.name.as_str()))
+                .chain(underlying.projections.iter().map(|projection| projection.name.as_str())),
+        ),
+        underlying,
+        facts,
+        drafts,
+    };
+    let keys = drafter.key_columns();
+    drafter.skip_indexes(&keys);
+    if matches!(engine.as_str(), "MergeTree" | "ReplicatedMergeTree" | "SharedMergeTree") {
+        drafter.time_projection(&keys);
+        drafter.trace_projection(&keys);
+    } else {
+        drafter.drafts.notes.push(format!(
+            "no projection is suggested for a table whose engine is {engine}: it merges related rows, and \
+             projections would keep the old ones"
+        ));
+    }
+    drafter.trace_index();
+    if drafter.target.bound.is_some() {
+        drafter.drafts.notes.push(
+            "the bound table is distributed: existing objects and estimates are those of the server that was \
+             queried"
+                .to_owned(),
+        );
+    }
+    drafter.drafts
+}
+
+pub(super) struct Drafter<'a> {
+    pub(super) facts: &'a Facts<'a>,
+    pub(super) underlying: &'a Layout,
+    pub(super) target: Target,
+    pub(super) names: Names,
+    pub(super) drafts: Drafts,
+}
+
+/// The column of a marked key, existing or suggested.
+pub(super) struct KeyColumn {
+    pub(super) field: FieldRef,
+    pub(super) map: String,
+    pub(super) column: String,
+    /// Whether the table already has the column.
+    pub(super) exists: bool,
+    /// The suggestion that adds it, if any.
+    pub(super) needs: Option<String>,
+}
+
+impl Drafter<'_> {
+    pub(super) fn building(&self, what: MaterializeTarget) -> bool {
+        self.facts.parts.building.contains(&what)
+    }
+
+    pub(super) fn table_is_empty(&self) -> bool {
+        self.underlying.rows == Some(0)
+    }
+
+    pub(super) fn in_place(&mut self, id: String, kind: DdlKind, name: &str, disk_bytes: Option<u64>) {
+        let name = name.to_owned();
+        self.drafts.in_place.push(ExistingAddition { id, kind, name, disk_bytes });
+    }
+
+    /// Drafts a column for every marked key of a map with strings, with an index on it: the index finds rare values, as the
+    /// index on the map's values does for the map.
+    fn key_columns(&mut self) -> Vec<KeyColumn> {
+        let mut columns: Vec<KeyColumn> = Vec::new();
+        for marked in self.facts.fields {
+            let (FieldSource::MapKey, Some(map)) = (marked.source, &marked.field.map) else { continue };
+            let key = &marked.field.name;
+            let can_have_column = self
+                .underlying
+                .columns
+                .iter()
+                .any(|column| column.name == *map && can_be_key_column(&column.column_type, key));
+            if can_have_column {
+                let column = self.key_column(marked, map, key);
+                columns.push(column);
+            }
+        }
+        columns
+    }
+
+    fn key_column(&mut self, marked: &MarkedField, map: &str, key: &str) -> KeyColumn {
+        let adopted =
+            self.underlying.columns.iter().find(|column| Some(&column.name) == marked.column.as_ref());
+        let found =
+            adopted.or_else(|| self.underlying.key_column(map, key)).map(|column| column.name.clone());
+        let exists = found.is_some();
+        let name = found.unwrap_or_else(|| self.names.unused(&format!("{map}_{key}")));
+        let quoted = quote(&name);
+        let declared = format!("{quoted} {KEY_COLUMN_TYPE} MATERIALIZED {}", key_column_expression(map, key));
+        let mut statements = Vec::new();
+        let mut building = false;
+        if !exists {
+            statements.push(self.target.alter(&format!("ADD COLUMN IF NOT EXISTS {declared}")));
+        }
+        let in_bound = self.facts.layout.columns.iter().any(|column| column.name == name);
+        if !in_bound
+            && let Some(statement) = self.target.alter_bound(&format!("ADD COLUMN IF NOT EXISTS {declared}"))
+        {
+            statements.push(statement);
+        }
+        let index = self
+            .underlying
+            .indexes
+            .iter()
+            .find(|index| only_name(&index.expression).as_ref() == Some(&name) && serves_equality(index));
+        let index_name = match index {
+            Some(index) => index.name.clone(),
+            None => {
+                let unused = self.names.unused(&format!("idx_{name}"));
+                statements.push(self.target.alter(&format!(
+                    "ADD INDEX IF NOT EXISTS {} {quoted} TYPE bloom_filter(0.01) GRANULARITY 1",
+                    quote(&unused)
+                )));
+                unused
+            }
+        };
+        let column_built = exists && (self.table_is_empty() || self.facts.parts.all_have_column(&name));
+        if !column_built {
+            if self.building(MaterializeTarget::Column(name.clone())) {
+                building = true;
+            } else {
+                statements.push(self.target.alter(&format!("MATERIALIZE COLUMN {quoted}")));
+            }
+        }
+        if !index.is_some_and(|index| index.bytes > 0 || self.table_is_empty()) {
+            if self.building(MaterializeTarget::Index(index_name.clone())) {
+                building = true;
+            } else {
+                statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&index_name))));
+            }
+        }
+        let id = key_column_id(&marked.field);
+        let missing = building || !statements.is_empty();
+        if missing {
+            self.drafts.missing.push(Draft {
+                state: state(exists, &statements),
+                statements,
+                fields: vec![marked.field.clone()],
+                speeds_up: key_column_benefit(marked, &name),
+                subject: DraftSubject::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() },
+                ..Draft::new(id.clone(), DdlKind::KeyColumn)
+            });
+        } else {
+            let bytes = self.facts.parts.columns.get(&name).map(|size| size.bytes);
+            self.in_place(id.clone(), DdlKind::KeyColumn, &name, bytes);
+        }
+        KeyColumn {
+            field: marked.field.clone(),
+            map: map.to_owned(),
+            column: name,
+            exists,
+            needs: missing.then_some(id),
+        }
+    }
+
+    /// Drafts indexes on keys and values of maps with marked keys, on the trace id, and on marked string columns.
+    fn skip_indexes(&mut self, keys: &[KeyColumn]) {
+        let maps: BTreeSet<&str> = self
+            .facts
+            .fields
+            .iter()
+            .filter(|marked| marked.source == FieldSource::MapKey)
+            .filter_map(|marked| marked.field.map.as_deref())
+            .collect();
+        for map in maps {
+            let Some(column) = self.underlying.columns.iter().find(|column| column.name == map) else {
+                continue;
+            };
+            let quoted = quote(map);
+            let marked = |marked: &&MarkedField| marked.field.map.as_deref() == Some(map);
+            let fields: Vec<FieldRef> =
+                self.facts.fields.iter().filter(marked).map(|marked| marked.field.clone()).collect();
+            self.skip_index(map, IndexedExpression::Keys, &format!("mapKeys({quoted})"), fields.clone());
+            if column.column_type.map_value().is_some_and(ColumnType::is_string) {
+                self.skip_index(map, IndexedExpression::Values, &format!("mapValues({quoted})"), fields);
+            }
+        }
+        let trace_id = self.facts.binding.trace_id.clone();
+        if !self.underlying.is_sorted_by(&trace_id) {
+            self.skip_index(&trace_id.clone(), IndexedExpression::Column, &quote(&trace_id), Vec::new());
+        }
+        let in_key: Vec<Option<String>> =
+            self.underlying.sorting_key.iter().map(|part| only_name(part)).collect();
+        for marked in self.facts.fields {
+            // A string column that is neither sorted nor dictionary-encoded: an index finds its rare values.
+            let is_indexable = marked.source == FieldSource::Column
+                && matches!(
+                    marked.column_type,
+                    ColumnType::String | ColumnType::FixedString { .. } | ColumnType::Uuid
+                )
+                && !in_key.contains(&Some(marked.field.name.clone()))
+                && !keys.iter().any(|key| key.column == marked.field.name)
+                && marked.field.name != trace_id;
+            if is_indexable && self.underlying.columns.iter().any(|column| column.name == marked.field.name) {
+                let name = marked.field.name.clone();
+                self.skip_index(&name, IndexedExpression::Column, &quote(&name), vec![marked.field.clone()]);
+            }
+        }
+    }
+
+    fn skip_index(
+        &mut self,
+        column: &str,
+        indexed: IndexedExpression,
+        expression: &str,
+        fields: Vec<FieldRef>,
+    ) {
+        let id = format!(
+            "{}:{}",
+            DdlKind::SkipIndex.as_str(),
+            match indexed {
+                IndexedExpression::Keys => format!("mapKeys({column})"),
+                IndexedExpression::Values => format!("mapValues({column})"),
+                IndexedExpression::Column => column.to_owned(),
+            }
+        );
+        if self.drafts.missing.iter().any(|draft| draft.id == id)
+            || self.drafts.in_place.iter().any(|found| found.id == id)
+        {
+            return;
+        }
+        let covers = |index: &&SkipIndex| match indexed {
+            IndexedExpression::Column => only_name(&index.expression).as_deref() == Some(column),
+            IndexedExpression::Keys => argument(&index.expression, "mapKeys(").as_deref() == Some(column),
+            IndexedExpression::Values => argument(&index.expression, "mapValues(").as_deref() == Some(column),
+        };
+        let found =
+            self.underlying.indexes.iter().find(|index| covers(index) && serves_equality(index)).cloned();
+        let mut statements = Vec::new();
+        let name = match &found {
+            Some(index) => index.name.clone(),
+            None => {
+                let suffix = match indexed {
+                    IndexedExpression::Keys => "_keys",
+                    IndexedExpression::Values => "_values",
+                    IndexedExpression::Column => "",
+                };
+                let unused = self.names.unused(&format!("idx_{column}{suffix}"));
+                // Ids are looked up individually among all granules: each false positive costs a read.
+                let share =
+                    if indexed == IndexedExpression::Column && fields.is_empty() { "0.001" } else { "0.01" };
+                statements.push(self.target.alter(&format!(
+                    "ADD INDEX IF NOT EXISTS {} {expression} TYPE bloom_filter({share}) GRANULARITY 1",
+                    quote(&unused)
+                )));
+                unused
+            }
+        };
+        let mut building = false;
+        if !found.as_ref().is_some_and(|index| index.bytes > 0 || self.table_is_empty()) {
+            building = self.building(MaterializeTarget::Index(name.clone()));
+            if !building {
+                statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&name))));
+            }
+        }
+        if statements.is_empty() && !building {
+            let bytes = found.map(|index| index.bytes);
+            return self.in_place(id, DdlKind::SkipIndex, &name, bytes);
+        }
+        let what = match indexed {
+            IndexedExpression::Keys => "searches and policies for a key that few spans have",
+            IndexedExpression::Values => "searches and policies for a value that few spans have",
+            IndexedExpression::Column if fields.is_empty() => "reading and verifying traces by their ids",
+            IndexedExpression::Column => "searches and policies for a value of it that few spans have",
+        };
+        self.drafts.missing.push(Draft {
+            state: state(found.is_some(), &statements),
+            statements,
+            fields,
+            speeds_up: what.to_owned(),
+            subject: DraftSubject::Index { column: column.to_owned(), indexed },
+            ..Draft::new(id, DdlKind::SkipIndex)
+        });
+    }
+
+    fn trace_index(&mut self) {
+        let id = DdlKind::TraceIndex.as_str().to_owned();
+        let (state, statements, bind) = match &self.facts.trace_index {
+            TraceIndex::Bound(name) => return self.in_place(id, DdlKind::TraceIndex, &name.clone(), None),
+            TraceIndex::NameTaken => {
+                let name = format!("{}_trace_id_ts", self.facts.binding.table);
+                self.drafts.notes.push(format!(
+                    "no trace index is suggested: `{name}` is another table; create a trace index with \
+                     another name and bind it as `trace_index`"
+                ));
+                return;
+            }
+            TraceIndex::Unbound(name) => (DdlState::Partial, Vec::new(), name.clone()),
+            TraceIndex::None => {
+                let (statements, name) = trace_index(self.facts, &self.target);
+                (DdlState::Missing, statements, name)
+            }
+        };
+        self.drafts.missing.push(Draft {
+            state,
+            statements,
+            bind_trace_index: Some(bind),
+            speeds_up:
+                "evaluating whole traces: each is read from its first to its last span, instead of all \
+                 around the window"
+                    .to_owned(),
+            subject: DraftSubject::TraceIndex,
+            ..Draft::new(id, DdlKind::TraceIndex)
+        });
+    }
+}
+
+impl Draft {
+    pub(super) fn new(id: String, kind: DdlKind) -> Self {
+        Self {
+            id,
+            kind,
+            state: DdlState::Missing,
+            statements: Vec::new(),
+            afterwards: Vec::new(),
+            bind_trace_index: None,
+            needs: Vec::new(),
+            fields: Vec::new(),
+            leaves_out: Vec::new(),
+            speeds_up: String::new(),
+            subject: DraftSubject::TraceIndex,
+        }
+    }
+}
+
+pub(super) fn state(exists: bool, statements: &[String]) -> DdlState {
+    match (exists, statements.is_empty()) {
+        (_, true) => DdlState::Building,
+        (true, false) => DdlState::Partial,
+        (false, false) => DdlState::Missing,
+    }
+}
+
+/// Whether an index can show that a granule lacks a value.
+fn serves_equality(index: &SkipIndex) -> bool {
+    ["bloom_filter", "set", "text"].into_iter().any(|kind| {
+        index.index_type.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
+    })
+}
+
+/// Returns the column in `function(column)`.
+fn argument(expression: &str, function: &str) -> Option<String> {
+    only_name(expression.strip_prefix(function)?.strip_suffix(')')?)
+}
+
+/// Policies read the map until an administrator has adopted the column, which compares it with the map.
+fn key_column_benefit(marked: &MarkedField, column: &str) -> String {
+    let field = &marked.field;
+    let adopted =
+        format!("once it is adopted: `\"column\": \"{column}\"` beside the field in `PUT /schema/fields`");
+    let what = match (marked.filterable, marked.policy) {
+        (true, true) => format!("searches by {field} immediately, and policies that use it {adopted}"),
+        (false, true) => format!("policies that use {field}, {adopted}"),
+        _ => format!("searches by {field}"),
+    };
+    format!("{what}. The column is read instead of the whole map")
+}

@@ -1,0 +1,405 @@
+//! Estimates cost and gain of suggestions: from ClickHouse's own estimates and sizes, with the arithmetic in the
+//! documentation.
+//!
+//! A fact that cannot be determined in a few seconds is unknown. ClickHouse counts the sampled spans; only the number of
+//! distinct values and their average length leave it.
+
+use serde::de::DeserializeOwned;
+use tracewarden_model::Timestamp;
+
+use super::drafts::{Draft, DraftSubject, Drafts, Facts, IndexedExpression};
+use super::order::ordered;
+use super::parts::Parts;
+use super::{DdlAdvice, DdlSuggestion, Reads};
+use crate::client::{Client, QueryLimits};
+use crate::schema::BoundTable;
+use crate::sql::{Statement, quote};
+use crate::{ClickHouse, ClickHouseError};
+
+/// Time limit of each statement, in seconds.
+const TIMEOUT_SECONDS: u32 = 5;
+/// Window of the search that estimates are for: the newest data.
+const WINDOW_NANOS: i64 = 3_600_000_000_000;
+/// Maximum number of rows that are counted.
+const SAMPLE_ROWS: u64 = 20_000;
+/// Number of traces of a page.
+const PAGE_TRACES: u64 = 50;
+/// Rows of a granule, the default of `index_granularity`.
+const GRANULE_ROWS: f64 = 8_192.0;
+/// Bytes of a bloom filter of 1 % for each value: 9.6 bits.
+const FILTER_BYTES: f64 = 1.2;
+/// Share of false positives among granules.
+const FALSE_POSITIVE_RATE: f64 = 0.01;
+
+/// Sizes of sampled values.
+#[derive(Debug, Clone, Copy)]
+struct ValueSample {
+    rows: f64,
+    /// Number of distinct values.
+    distinct: f64,
+    /// Average length in bytes.
+    length: f64,
+}
+
+/// Inputs of the estimates.
+struct Estimator<'a> {
+    client: Client,
+    table: &'a BoundTable,
+    parts: &'a Parts,
+    samples: bool,
+    /// Number of rows of the table.
+    rows: Option<f64>,
+    /// The newest hour of its data.
+    window: Option<(Timestamp, Timestamp)>,
+    /// Number of rows in that hour.
+    in_window: Option<f64>,
+}
+
+impl ClickHouse {
+    /// Adds cost and gain to each suggestion, and sorts them by it.
+    pub(super) async fn estimated(
+        &self,
+        facts: &Facts<'_>,
+        table: &BoundTable,
+        drafts: Drafts,
+        samples: bool,
+    ) -> Result<DdlAdvice, ClickHouseError> {
+        let mut estimator = Estimator {
+            client: self.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 }),
+            table,
+            parts: facts.parts,
+            samples,
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            rows: facts.layout.rows.filter(|rows| *rows > 0).map(|rows| rows as f64),
+            window: None,
+            in_window: None,
+        };
+        if estimator.rows.is_some() {
+            estimator.window = estimator.newest_hour().await?;
+            estimator.in_window = estimator.rows_in_window().await?;
+        }
+        let max_trace_nanos = self.config.max_trace_duration_nanos;
+        let mut suggestions = Vec::with_capacity(drafts.missing.len());
+        for draft in drafts.missing {
+            let estimated = estimator.draft(&draft, max_trace_nanos).await?;
+            suggestions.push(suggestion(draft, estimated));
+        }
+        Ok(DdlAdvice { suggestions: ordered(suggestions), in_place: drafts.in_place, notes: drafts.notes })
+    }
+}
+
+/// Estimates of a suggestion.
+#[derive(Default)]
+struct Estimates {
+    operation: &'static str,
+    now: Option<Reads>,
+    then: Option<Reads>,
+    disk: Option<f64>,
+}
+
+impl Estimator<'_> {
+    fn statement(&self) -> Statement {
+        self.table.statement()
+    }
+
+    /// Returns the only row of the answer; `None` when ClickHouse cannot answer.
+    async fn row<T: DeserializeOwned + Send + 'static>(
+        &self,
+        statement: Statement,
+    ) -> Result<Option<T>, ClickHouseError> {
+        match self.client.rows(statement).await {
+            Ok(rows) => Ok(rows.into_iter().next()),
+            Err(
+                ClickHouseError::Timeout(_)
+                | ClickHouseError::Memory(_)
+                | ClickHouseError::TooLarge(_)
+                | ClickHouseError::Exception { .. },
+            ) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, ClickHouseError> {
+        let mut statement = self.statement();
+        statement.push(&format!("SELECT max({}) FROM {}", self.table.ticks, self.table.name));
+        let newest: Option<(i64,)> = self.row(statement).await?;
+        Ok(newest.map(|(newest,)| {
+            let newest = Timestamp::from_nanos(newest.saturating_mul(self.table.nanos_per_tick));
+            (newest.saturating_sub(WINDOW_NANOS), newest.saturating_add(1))
+        }))
+    }
+
+    /// Writes the condition that a span is in the newest hour, extended by `nanos` before and after.
+    fn around(&self, statement: &mut Statement, nanos: i64) -> Option<String> {
+        let (from, to) = self.window?;
+        Some(self.table.within(from.saturating_sub(nanos), to.saturating_add(nanos), statement))
+    }
+
+    async fn rows_in_window(&self) -> Result<Option<f64>, ClickHouseError> {
+        let mut statement = self.statement();
+        let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
+        statement.push(&format!("SELECT toFloat64(count()) FROM {} WHERE {in_window}", self.table.name));
+        Ok(self.row::<(f64,)>(statement).await?.map(|(rows,)| rows))
+    }
+
+    /// Returns the number of rows that ClickHouse estimates it would read for these columns of the newest hour and `nanos`
+    /// around it.
+    async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>, ClickHouseError> {
+        let mut statement = self.statement();
+        let Some(around) = self.around(&mut statement, nanos) else { return Ok(None) };
+        let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
+        statement.push(&format!(
+            "EXPLAIN ESTIMATE SELECT {} FROM {} WHERE {around}",
+            quoted.join(", "),
+            self.table.name
+        ));
+        self.estimate(statement).await
+    }
+
+    async fn estimate(&self, statement: Statement) -> Result<Option<f64>, ClickHouseError> {
+        type Row = (String, String, u64, u64, u64);
+        match self.client.rows::<Row>(statement).await {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            Ok(rows) => Ok(Some(rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum())),
+            Err(ClickHouseError::Timeout(_) | ClickHouseError::Exception { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn draft(&self, draft: &Draft, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
+        Ok(match &draft.subject {
+            DraftSubject::Key { map, key, column } => self.key(map, key, column).await?,
+            DraftSubject::Time { columns, new_keys } => self.time(columns, new_keys).await?,
+            DraftSubject::Trace => self.trace().await?,
+            DraftSubject::TraceIndex => self.trace_index(max_trace_nanos).await?,
+            DraftSubject::Index { column, indexed } => self.index(column, *indexed).await?,
+        })
+    }
+
+    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates, ClickHouseError> {
+        let scanned = self.scanned(&[map.to_owned()], 0).await?;
+        let then = self.key_row_bytes(map, key, column).await?;
+        Ok(Estimates {
+            operation: "searching the newest hour by this key",
+            now: reads(scanned, self.parts.row_bytes(map)),
+            then: reads(scanned, then),
+            disk: product(self.rows, then),
+        })
+    }
+
+    /// Returns bytes per row of a key column: the actual size if it exists, otherwise an upper bound.
+    async fn key_row_bytes(
+        &self,
+        map: &str,
+        key: &str,
+        column: &str,
+    ) -> Result<Option<f64>, ClickHouseError> {
+        if let Some(bytes) = self.parts.row_bytes(column) {
+            return Ok(Some(bytes));
+        }
+        let mut statement = self.statement();
+        let (quoted, key) = (quote(map), statement.string(key));
+        let value = format!("mapValues({quoted})[indexOf(mapKeys({quoted}), {key})]");
+        let values = format!("if(mapContains({quoted}, {key}), [{value}], [])");
+        let sampled = self.sample(statement, map, &values, 1.0).await?;
+        Ok(sampled.map(|sampled| {
+            // A dictionary index for each row, and each value once.
+            let number = if sampled.distinct < 256.0 { 1.0 } else { 2.0 };
+            let most = number + sampled.distinct * sampled.length / sampled.rows;
+            // At most as much as the map.
+            self.parts.row_bytes(map).map_or(most, |map| most.min(map))
+        }))
+    }
+
+    /// Counts the strings in the arrays of this expression, in some rows of the newest hour.
+    async fn sample(
+        &self,
+        mut statement: Statement,
+        column: &str,
+        strings: &str,
+        share: f64,
+    ) -> Result<Option<ValueSample>, ClickHouseError> {
+        if !self.samples {
+            return Ok(None);
+        }
+        let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "small"
+        )]
+        let rows = (SAMPLE_ROWS as f64 * share) as u64;
+        let values = statement.alias("values");
+        let column = quote(column);
+        statement.push(&format!(
+            "SELECT toFloat64(count()), toFloat64(uniqArray({values})), \
+             toFloat64(ifNotFinite(sum(arraySum(arrayMap({values}_1 -> length({values}_1), {values}))) / sum(length({values})), 0)) \
+             FROM (SELECT arrayMap({values}_2 -> ifNull(toString({values}_2), ''), {strings}) AS {values} FROM \
+             (SELECT {column} FROM {} WHERE {in_window} LIMIT {rows}))",
+            self.table.name
+        ));
+        let row: Option<(f64, f64, f64)> = self.row(statement).await?;
+        Ok(row.filter(|(rows, ..)| *rows > 0.0).map(|(rows, distinct, length)| ValueSample {
+            rows,
+            distinct,
+            length,
+        }))
+    }
+
+    async fn time(
+        &self,
+        columns: &[String],
+        new_keys: &[(String, String)],
+    ) -> Result<Estimates, ClickHouseError> {
+        let existing: Vec<&String> = columns
+            .iter()
+            .filter(|column| self.table.columns.iter().any(|known| known.name == **column))
+            .collect();
+        let mut now_columns: Vec<String> = existing.iter().map(|column| (*column).clone()).collect();
+        for (map, _) in new_keys {
+            if !now_columns.contains(map) {
+                now_columns.push(map.clone());
+            }
+        }
+        let scanned = self.scanned(&now_columns, 0).await?;
+        let mut then_bytes = sum(existing.iter().map(|column| self.parts.row_bytes(column)));
+        for (map, key) in new_keys {
+            then_bytes = plus(then_bytes, self.key_row_bytes(map, key, "").await?);
+        }
+        let now_bytes = sum(now_columns.iter().map(|column| self.parts.row_bytes(column)));
+        // Granules at both ends are read whole.
+        let then_rows =
+            self.in_window.map(|in_window| (in_window + GRANULE_ROWS).min(self.rows.unwrap_or(in_window)));
+        Ok(Estimates {
+            operation: "searching the newest hour",
+            now: reads(scanned, now_bytes),
+            then: reads(then_rows, then_bytes),
+            disk: product(self.rows, then_bytes),
+        })
+    }
+
+    async fn trace(&self) -> Result<Estimates, ClickHouseError> {
+        let mut statement = self.statement();
+        let ids: Option<(Vec<String>,)> = match self.around(&mut statement, 0) {
+            Some(in_window) => {
+                statement.push(&format!(
+                    "SELECT groupUniqArray({PAGE_TRACES})({}) FROM {} WHERE {in_window}",
+                    self.table.trace_id, self.table.name
+                ));
+                self.row(statement).await?
+            }
+            None => None,
+        };
+        let columns = self.table.columns.iter().filter(|column| !column.derived);
+        let row_bytes = sum(columns.map(|column| self.parts.row_bytes(&column.name)));
+        let mut estimated = Estimates {
+            operation: "reading 50 traces of the newest hour",
+            disk: product(self.rows, row_bytes),
+            ..Estimates::default()
+        };
+        let Some((ids,)) = ids.filter(|(ids,)| !ids.is_empty()) else { return Ok(estimated) };
+        let mut statement = self.statement();
+        let listed: Vec<String> = ids.iter().map(|id| statement.string(id)).collect();
+        statement.push(&format!(
+            "EXPLAIN ESTIMATE SELECT * FROM {} WHERE {} IN ({})",
+            self.table.name,
+            self.table.trace_id_column,
+            listed.join(", ")
+        ));
+        estimated.now = reads(self.estimate(statement).await?, row_bytes);
+        #[expect(clippy::cast_precision_loss, reason = "few")]
+        let granules = ids.len() as f64 * GRANULE_ROWS;
+        estimated.then = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);
+        Ok(estimated)
+    }
+
+    async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
+        let columns = vec![self.unquoted_trace_id()];
+        let now = match max_trace_nanos {
+            Some(nanos) => self.scanned(&columns, nanos).await?,
+            None => self.rows,
+        };
+        let then = self.scanned(&columns, 0).await?;
+        Ok(Estimates {
+            operation: "evaluating the traces of the newest hour",
+            now: reads(now, None),
+            then: reads(then, None),
+            disk: None,
+        })
+    }
+
+    fn unquoted_trace_id(&self) -> String {
+        let is = |name: &str| quote(name) == self.table.trace_id_column;
+        let column = self.table.columns.iter().find(|column| is(&column.name));
+        column.map(|column| column.name.clone()).unwrap_or_default()
+    }
+
+    async fn index(&self, column: &str, indexed: IndexedExpression) -> Result<Estimates, ClickHouseError> {
+        let quoted = quote(column);
+        let strings = match indexed {
+            IndexedExpression::Keys => format!("mapKeys({quoted})"),
+            IndexedExpression::Values => format!("mapValues({quoted})"),
+            IndexedExpression::Column => format!("[{quoted}]"),
+        };
+        // A sample as large as a granule.
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let share = GRANULE_ROWS / SAMPLE_ROWS as f64;
+        let sampled = self.sample(self.statement(), column, &strings, share).await?;
+        let scanned = self.scanned(&[column.to_owned()], 0).await?;
+        let row_bytes = self.parts.row_bytes(column);
+        let then = scanned.map(|rows| rows.min(GRANULE_ROWS + FALSE_POSITIVE_RATE * rows));
+        Ok(Estimates {
+            operation: "searching the newest hour for a value that one span has",
+            now: reads(scanned, row_bytes),
+            then: reads(then, row_bytes),
+            disk: product(self.rows, sampled.map(|sampled| sampled.distinct * FILTER_BYTES / sampled.rows)),
+        })
+    }
+}
+
+fn product(left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    Some(left? * right?)
+}
+
+fn plus(left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    Some(left? + right?)
+}
+
+fn sum(parts: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    parts.sum()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and none is negative"
+)]
+fn rounded(value: f64) -> u64 {
+    value.round() as u64
+}
+
+fn reads(rows: Option<f64>, row_bytes: Option<f64>) -> Option<Reads> {
+    let rows = rows?;
+    Some(Reads { rows: rounded(rows), bytes: row_bytes.map(|bytes| rounded(rows * bytes)) })
+}
+
+fn suggestion(draft: Draft, estimated: Estimates) -> DdlSuggestion {
+    DdlSuggestion {
+        number: 0,
+        id: draft.id,
+        kind: draft.kind,
+        state: draft.state,
+        statements: draft.statements,
+        afterwards: draft.afterwards,
+        bind_trace_index: draft.bind_trace_index,
+        needs: draft.needs,
+        fields: draft.fields,
+        leaves_out: draft.leaves_out,
+        speeds_up: draft.speeds_up,
+        measured_on: estimated.operation.to_owned(),
+        reads_now: estimated.now,
+        reads_then: estimated.then,
+        disk_bytes: estimated.disk.map(rounded),
+    }
+}

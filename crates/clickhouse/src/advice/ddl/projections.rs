@@ -1,0 +1,187 @@
+//! Missing projections: the columns that searches read, sorted by time, and all columns, sorted by trace id.
+
+use tracewarden_model::{ColumnType, FieldSource};
+
+use super::drafts::{Draft, DraftSubject, Drafter, KeyColumn, state};
+use super::parts::MaterializeTarget;
+use super::{DdlKind, DdlState};
+use crate::schema::{ProjectedColumns, Projection};
+use crate::sql::quote;
+
+impl Drafter<'_> {
+    /// Drafts a projection with the columns that searches read, sorted by time: a search then reads only the spans of the
+    /// time steps that it visits.
+    pub(super) fn time_projection(&mut self, keys: &[KeyColumn]) {
+        let binding = self.facts.binding;
+        let id = DdlKind::TimeProjection.as_str().to_owned();
+        if self.underlying.is_sorted_by(&binding.timestamp) {
+            return self.in_place(id, DdlKind::TimeProjection, "the table's own order", None);
+        }
+        let mut columns = vec![binding.timestamp.clone(), binding.trace_id.clone()];
+        let mut fields = Vec::new();
+        let mut leaves_out = Vec::new();
+        let mut needs = Vec::new();
+        let mut new_keys = Vec::new();
+        for marked in self.facts.fields {
+            let key = keys.iter().find(|key| key.field == marked.field);
+            let scalar = marked.source == FieldSource::Column
+                && !matches!(marked.column_type.bare(), ColumnType::Array(_))
+                && self.underlying.columns.iter().any(|column| column.name == marked.field.name);
+            let column = match key {
+                Some(key) => {
+                    needs.extend(key.needs.clone());
+                    if !key.exists {
+                        new_keys.push((key.map.clone(), key.field.name.clone()));
+                    }
+                    &key.column
+                }
+                None if scalar => &marked.field.name,
+                None => {
+                    leaves_out.push(marked.field.clone());
+                    continue;
+                }
+            };
+            fields.push(marked.field.clone());
+            if !columns.contains(column) {
+                columns.push(column.clone());
+            }
+        }
+        let by_time: Vec<&Projection> = self
+            .underlying
+            .projections
+            .iter()
+            .filter(|projection| projection.is_sorted_by(&binding.timestamp))
+            .collect();
+        let complete = by_time.iter().find(|projection| self.contains_columns(projection, &columns));
+        let older: Vec<String> = by_time
+            .iter()
+            .filter(|projection| Some(&projection.name) != complete.map(|complete| &complete.name))
+            // A projection with all columns may have another purpose.
+            .filter(|projection| matches!(projection.columns(), ProjectedColumns::Named(_)))
+            .map(|projection| projection.name.clone())
+            .collect();
+        let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
+        let query = format!("SELECT {} ORDER BY {}", quoted.join(", "), quote(&binding.timestamp));
+        let complete = complete.map(|complete| complete.name.clone());
+        let required = RequiredProjection {
+            id,
+            kind: DdlKind::TimeProjection,
+            existing: complete,
+            name: "by_time",
+            query,
+        };
+        let afterwards =
+            older.iter().map(|name| self.target.alter(&format!("DROP PROJECTION {}", quote(name)))).collect();
+        let Some(draft) = self.projection(required) else { return };
+        self.drafts.missing.push(Draft {
+            afterwards,
+            needs,
+            fields,
+            leaves_out,
+            speeds_up:
+                "every search for the newest traces: it reads only the columns that it needs, in order of \
+                 time"
+                    .to_owned(),
+            subject: DraftSubject::Time { columns, new_keys },
+            ..draft
+        });
+    }
+
+    /// Whether a projection holds these columns.
+    fn contains_columns(&self, projection: &Projection, columns: &[String]) -> bool {
+        let materialized = |name: &String| {
+            self.underlying
+                .columns
+                .iter()
+                .any(|column| column.name == *name && column.default_kind == "MATERIALIZED")
+        };
+        match projection.columns() {
+            ProjectedColumns::Named(named) => columns.iter().all(|column| named.contains(column)),
+            ProjectedColumns::All { additional } => columns.iter().all(|column| {
+                additional.contains(column) || !materialized(column) && self.has_column(column)
+            }),
+        }
+    }
+
+    fn has_column(&self, name: &str) -> bool {
+        self.underlying.columns.iter().any(|column| column.name == name)
+    }
+
+    /// Drafts a projection with all columns, sorted by trace id: a trace is then read from one place.
+    pub(super) fn trace_projection(&mut self, keys: &[KeyColumn]) {
+        let trace_id = self.facts.binding.trace_id.clone();
+        let id = DdlKind::TraceProjection.as_str().to_owned();
+        if self.underlying.is_sorted_by(&trace_id) {
+            return self.in_place(id, DdlKind::TraceProjection, "the table's own order", None);
+        }
+        let selected_by_star: Vec<String> = self
+            .underlying
+            .columns
+            .iter()
+            .filter(|column| matches!(column.default_kind.as_str(), "" | "DEFAULT"))
+            .map(|column| column.name.clone())
+            .collect();
+        let existing = self.underlying.projections.iter().find(|projection| {
+            projection.is_sorted_by(&trace_id) && self.contains_columns(projection, &selected_by_star)
+        });
+        let existing = existing.map(|existing| existing.name.clone());
+        // `*` omits materialized columns. With them, the projection also serves the verification of traces.
+        let additional: String = keys.iter().map(|key| format!(", {}", quote(&key.column))).collect();
+        let query = format!("SELECT *{additional} ORDER BY {}", quote(&trace_id));
+        let required =
+            RequiredProjection { id, kind: DdlKind::TraceProjection, existing, name: "by_trace", query };
+        let Some(draft) = self.projection(required) else { return };
+        // A projection that only has to be built does not need columns that were added later.
+        let needs = if draft.state == DdlState::Missing {
+            keys.iter().filter_map(|key| key.needs.clone()).collect()
+        } else {
+            Vec::new()
+        };
+        self.drafts.missing.push(Draft {
+            needs,
+            speeds_up: "reading traces: the spans of a trace are stored together instead of across the table"
+                .to_owned(),
+            subject: DraftSubject::Trace,
+            ..draft
+        });
+    }
+
+    /// Drafts the statements that add and build a projection, as far as necessary.
+    fn projection(&mut self, required: RequiredProjection) -> Option<Draft> {
+        let RequiredProjection { id, kind, existing, name, query } = required;
+        let mut statements = Vec::new();
+        let exists = existing.is_some();
+        let name = match existing {
+            Some(name) => name,
+            None => {
+                let unused = self.names.unused(name);
+                let quoted = quote(&unused);
+                statements
+                    .push(self.target.alter(&format!("ADD PROJECTION IF NOT EXISTS {quoted} ({query})")));
+                unused
+            }
+        };
+        let built = exists && (self.table_is_empty() || self.facts.parts.all_have_projection(&name));
+        let building = !built && self.building(MaterializeTarget::Projection(name.clone()));
+        if !built && !building {
+            statements.push(self.target.alter(&format!("MATERIALIZE PROJECTION {}", quote(&name))));
+        }
+        if statements.is_empty() && !building {
+            let bytes = self.facts.parts.projection_bytes.get(&name).copied();
+            self.in_place(id, kind, &name, bytes);
+            return None;
+        }
+        Some(Draft { state: state(exists, &statements), statements, ..Draft::new(id, kind) })
+    }
+}
+
+/// A projection that should exist.
+struct RequiredProjection {
+    id: String,
+    kind: DdlKind,
+    /// Name of an existing one that suffices.
+    existing: Option<String>,
+    /// Name of a new one.
+    name: &'static str,
+    query: String,
+}

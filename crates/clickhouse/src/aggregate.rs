@@ -1,0 +1,18 @@
+//! Counts and values over the traces that a caller may read.
+
+mod impact;
+mod matching_spans;
+mod policy_coverage;
+mod stats;
+mod values;
+
+#[cfg(test)]
+pub(crate) use impact::SamplingPlan;
+pub use impact::{
+    CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, Impact, ImpactRequest,
+    MAX_IMPACT_PREDICATES, MAX_PREDICATE_SETS, SharedValue,
+};
+pub use matching_spans::{MAX_FIRST_SPANS, MatchingSpans, NearestSpan, TraceCounts};
+pub use policy_coverage::{CoveredTraces, MAX_PREDICATES, PolicyCoverage, PolicyCoverageRequest};
+pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
+pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};

@@ -1,0 +1,183 @@
+//! The counting statement. Its innermost part groups the spans that count by trace, as the grouped pass does. For each trace
+//! it keeps a bit for each predicate that any span satisfies, and its values with the same bits of the spans that have them.
+//! Traces with the same bits are compared together.
+//!
+//! The service computes the comparisons from these rows (`counts.rs`). In the statement, each would be an expression, and
+//! ClickHouse takes seconds to plan hundreds of them. ClickHouse also plans all predicates anew for each further sub-query,
+//! so there are few.
+
+use tracewarden_policy::Predicate;
+
+use super::collateral::{CollateralQuery, HIDDEN_VALUE_PREFIX};
+use super::masks::Masks;
+use super::{ImpactRequest, MAX_SAMPLES, QueryPart};
+use crate::ClickHouseError;
+use crate::search::{Aggregates, MAX_LONG_TRACES, Search, TraceScan};
+use crate::sql::Statement;
+
+/// Kind of a row: compared traces; of a predicate set the total, a value that can be listed, or, with one more, a value that
+/// no list can show.
+pub(super) const COMPARED: u8 = 0;
+pub(super) const TOTAL: u8 = 1;
+const LISTED: u8 = 2;
+
+/// Maximum number of distinct sets of satisfied predicates in the answer of one statement.
+pub(super) const MAX_MASKS: u64 = 100_000;
+
+/// Index of the predicate set; kind and value; traces, and those in which a matching span has the value; for the predicate
+/// set, the numbers of distinct values, of only shared ones, and of listable ones; traces that have spans which may not
+/// count, not all of them. For compared traces, the predicates that they satisfy as words, and the latest of them that may be
+/// returned, each after its latest span in the window, negated.
+pub(super) type Row =
+    ((u8, u8, String, u64, u64, u64, u64, u64, Vec<String>), (Vec<u64>, Vec<(i64, String)>));
+
+pub(super) fn statement(
+    search: &Search<'_>,
+    scan: &TraceScan<'_>,
+    request: &ImpactRequest<'_>,
+    part: &QueryPart<'_>,
+) -> Result<Statement, ClickHouseError> {
+    let mut statement = search.table.statement().evaluated_per_row();
+    let compares = part.compares();
+    let masks = Masks::new(&part.used);
+    let mut words = Vec::new();
+    for numbers in masks.predicates() {
+        let mut bits = Vec::new();
+        for (bit, number) in numbers.iter().enumerate() {
+            let predicate = request.predicates.get(*number).unwrap_or(&Predicate::False);
+            let satisfied = search.table.condition(predicate, &mut statement)?;
+            bits.push(format!("toUInt64({satisfied}) * {}", 1_u64 << bit));
+        }
+        words.push(bits.join(" + "));
+    }
+    let satisfied = if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") };
+    let [mask, values, readable] = ["mask", "values", "readable"].map(|name| statement.alias(name));
+    let span_bits = statement.alias("satisfied");
+    let (mut columns, mut names) =
+        (format!("groupBitOrForEach([{satisfied}] AS {span_bits}) AS {mask}"), mask.clone());
+    let mut having = if request.only_readable { format!(" AND {readable}") } else { String::new() };
+    if let Some(collateral) = part.collateral {
+        // For a span, a bit for each predicate set that it satisfies: fewer than one for each predicate.
+        let satisfied_bits = collateral.predicate_sets.iter().enumerate().map(|(number, predicate_set)| {
+            format!("toUInt64({}) * {}", masks.any_bit_set(&span_bits, predicate_set), 1_u64 << number)
+        });
+        let satisfied_bits = satisfied_bits.collect::<Vec<_>>().join(" + ");
+        let trace_values = collateral.by.trace_values(&satisfied_bits, search.table, &mut statement)?;
+        columns.push_str(&format!(", {trace_values} AS {values}"));
+        names.push_str(&format!(", {values}"));
+        if !compares {
+            let predicate_sets = collateral.predicate_sets.iter().flatten();
+            having.push_str(&format!(" AND {}", masks.any_bit_set(&mask, predicate_sets)));
+        }
+    }
+    let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
+    let traces = scan.traces(search, &aggregates, &mut statement)?;
+    let samples = request.samples.clamp(1, MAX_SAMPLES);
+    let text = match part.collateral {
+        Some(collateral) => {
+            let rows = collateral_rows(&traces, collateral, &masks, compares, &statement);
+            answer_rows(&grouped(&rows, samples, &statement), u64::from(collateral.limit) + 1, &statement)
+        }
+        None => compared(&traces, samples, &statement),
+    };
+    statement.push(&text);
+    Ok(statement)
+}
+
+/// Writes compared traces, grouped by the predicates that they satisfy.
+fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
+    let [mask, latest, trace, readable, beyond] =
+        ["mask", "latest", "trace", "readable", "beyond"].map(|name| statement.alias(name));
+    format!(
+        "SELECT (toUInt8(0), toUInt8({COMPARED}), '', count(), toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), \
+         groupUniqArrayIf({max_beyond})({trace}, {beyond})), \
+         ({mask}, groupArraySortedIf({samples})((-{latest}, {trace}), {readable})) \
+         FROM ({traces}) GROUP BY {mask} LIMIT {limit}",
+        max_beyond = MAX_LONG_TRACES + 1,
+        limit = MAX_MASKS + 1,
+    )
+}
+
+/// Writes, for each trace, a row if traces are compared, and for each predicate set that grants access to it, a row and one
+/// for each of its values.
+fn collateral_rows(
+    traces: &str,
+    collateral: CollateralQuery<'_>,
+    masks: &Masks,
+    compares: bool,
+    statement: &Statement,
+) -> String {
+    let [number, row, mask, satisfied_bits, latest, trace, readable, beyond] =
+        ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
+            .map(|name| statement.alias(name));
+    let [values, pair, bit, distinct_values] =
+        ["values", "pair", "bit", "those"].map(|name| statement.alias(name));
+    let set_count = collateral.predicate_sets.len();
+    let by_set: Vec<String> = collateral
+        .predicate_sets
+        .iter()
+        .map(|predicate_set| masks.any_bit_set(&mask, predicate_set))
+        .collect();
+    let mut numbers =
+        format!("arrayFilter({bit} -> [{}][{bit} + 1] != 0, range(toUInt8({set_count})))", by_set.join(", "));
+    // The comparison has the index after the predicate sets, and no values.
+    if compares {
+        numbers = format!("arrayPushFront({numbers}, toUInt8({set_count}))");
+    }
+    let by_set = format!(
+        "SELECT arrayJoin({numbers}) AS {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, {values} FROM ({traces})"
+    );
+    // Each value once, and whether any span that has it satisfies the predicate set: those that do come first.
+    let valued = format!(
+        "SELECT {number}, {mask}, {latest}, {trace}, {readable}, {beyond}, arrayCompact({pair} -> {pair}.1, \
+         arrayReverseSort(arrayMap({pair} -> ({pair}.1, bitTest({pair}.2, {number})), if({number} = {set_count}, [], {values})))) \
+         AS {distinct_values} FROM ({by_set})"
+    );
+    format!(
+        "SELECT {number}, arrayJoin(if({number} = {set_count}, [(toUInt8({COMPARED}), '', toUInt8(0))], \
+         arrayPushFront(arrayMap({pair} -> (toUInt8({LISTED} + startsWith({pair}.1, {HIDDEN_VALUE_PREFIX})), {pair}.1, {pair}.2), {distinct_values}), \
+         (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {set_count}, {mask}, arrayMap({bit} -> toUInt64(0), {mask})) AS {satisfied_bits}, {latest}, {trace}, \
+         {readable}, {beyond} FROM ({valued})"
+    )
+}
+
+/// Counts equal rows; those for comparisons separately for each set of satisfied predicates.
+fn grouped(rows: &str, samples: u32, statement: &Statement) -> String {
+    let [number, row, kind, value, satisfied_bits, latest, trace, readable, beyond] =
+        ["number", "row", "kind", "value", "opens", "latest", "trace", "readable", "beyond"]
+            .map(|name| statement.alias(name));
+    let [traces, own, any_readable, first, beyond_ids] =
+        ["traces", "own", "open", "first", "odd"].map(|name| statement.alias(name));
+    format!(
+        "SELECT {number}, {row}.1 AS {kind}, {row}.2 AS {value}, {satisfied_bits}, count() AS {traces}, \
+         countIf({row}.3 = 1) AS {own}, max({readable}) AS {any_readable}, \
+         groupUniqArrayIf({max_beyond})({trace}, {beyond} AND {row}.1 < {LISTED}) AS {beyond_ids}, \
+         groupArraySortedIf({samples})((-{latest}, {trace}), {row}.1 = {COMPARED} AND {readable}) AS {first} \
+         FROM ({rows}) GROUP BY {number}, {kind}, {value}, {satisfied_bits}",
+        max_beyond = MAX_LONG_TRACES + 1,
+    )
+}
+
+/// Writes the answer: for each predicate set the total and then its values, and the compared traces.
+fn answer_rows(grouped: &str, limit: u64, statement: &Statement) -> String {
+    let [number, kind, value, satisfied_bits, traces, own, any_readable, first, beyond_ids, listable] =
+        ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd", "listable"]
+            .map(|name| statement.alias(name));
+    let over_predicate_set = format!("OVER (PARTITION BY {number})");
+    format!(
+        "SELECT ({number}, {kind}, if({listable}, {value}, ''), {traces}, {own}, \
+         countIf({kind} >= {LISTED}) {over_predicate_set}, countIf({kind} >= {LISTED} AND {own} = 0) {over_predicate_set}, \
+         countIf({listable}) {over_predicate_set}, {beyond_ids}), ({satisfied_bits}, {first}) FROM (\
+         SELECT *, {kind} = {LISTED} AND {any_readable} AS {listable} FROM ({grouped})) \
+         ORDER BY {number}, {kind} != {TOTAL}, NOT {listable}, {traces} DESC, {own}, {value} LIMIT {limit} BY {number}, {satisfied_bits} \
+         LIMIT {}",
+        MAX_MASKS + 1
+    )
+}
+
+impl QueryPart<'_> {
+    /// Whether all traces of the window are counted, and not only the accessible ones.
+    pub(super) fn compares(&self) -> bool {
+        self.collateral.is_none() || !self.comparisons.is_empty()
+    }
+}

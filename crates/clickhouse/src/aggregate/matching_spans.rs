@@ -1,0 +1,431 @@
+//! Which spans of one trace match which predicates: why a user may see a trace, or how close the user comes to it.
+//!
+//! Functions that return span identities take a [`Selection`], which only an access scope creates. Counts alone are available
+//! for any trace. Their caller is responsible for authorisation, as for those of [`policy_coverage`](ClickHouse::policy_coverage):
+//! `service` requests them for administrators only, not where the operator disabled samples, and only after the request is in
+//! the audit log.
+
+use std::sync::Arc;
+
+use tracewarden_model::{Binding, Display, MarkedField, TraceIdNotations};
+use tracewarden_policy::Predicate;
+
+use crate::read::{IdentityRow, SpanIdentity, identity_columns};
+use crate::schema::{BoundTable, DisplayExpressions};
+use crate::search::Selection;
+use crate::sql::Statement;
+use crate::{ClickHouse, ClickHouseError};
+
+/// Maximum number of matching spans of one trace that are listed for a predicate.
+pub const MAX_FIRST_SPANS: usize = 20;
+/// Number of spans that are collected for the list: spans of one identity are listed once, and must not hide the others.
+const MAX_COLLECTED: usize = 10 * MAX_FIRST_SPANS;
+/// Maximum number of predicates of one statement, and maximum size of all of them together, in nodes as written.
+const MAX_PREDICATES: usize = 200;
+const MAX_SIZE: u64 = 20_000;
+
+/// The spans of a trace that match a predicate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MatchingSpans {
+    /// Number of matching spans.
+    pub spans: u64,
+    /// The first of them by start and then by id, at most [`MAX_FIRST_SPANS`]; spans of one identity are listed once.
+    pub first: Vec<SpanIdentity>,
+    /// If no span matches: the span that comes closest, the first if there are several.
+    pub nearest: Option<NearestSpan>,
+}
+
+/// A span that does not satisfy a predicate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NearestSpan {
+    /// The span.
+    pub span: SpanIdentity,
+    /// How close it comes, from 0 to less than 1: a conjunction scores the mean of its parts, a disjunction the maximum.
+    pub score: f64,
+}
+
+/// Numbers of spans of a trace that match predicates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceCounts {
+    /// The trace.
+    pub trace_id: String,
+    /// Number of spans of the trace.
+    pub spans: u64,
+    /// Number of spans that match each predicate, in order.
+    pub matching_spans: Vec<u64>,
+}
+
+/// The trace whose spans are read.
+#[derive(Clone, Copy)]
+struct TraceTarget<'a> {
+    table: &'a BoundTable,
+    /// The columns that identify spans.
+    display: &'a Display,
+    trace_id: &'a str,
+    /// The endpoint that selected it.
+    endpoint: Option<usize>,
+}
+
+impl ClickHouse {
+    /// For each predicate, in order, returns the matching spans of a selected trace, within the whole trace, as
+    /// [`find`](Self::find) reads it. If several traces are selected, it reads the first; if none is, the result is empty.
+    /// `referenced_fields` are the fields of the policies behind the predicates, even if the predicates no longer refer to them. The
+    /// statement that finds a span also returns its identity: a later look-up by its id could return another span.
+    ///
+    /// # Errors
+    /// When ClickHouse fails, returns fewer spans than were counted, or a field has changed since it was marked.
+    pub async fn matching_spans(
+        &self,
+        binding: &Binding,
+        selection: &Selection,
+        predicates: &[Predicate],
+        referenced_fields: &[Arc<MarkedField>],
+    ) -> Result<Vec<MatchingSpans>, ClickHouseError> {
+        selection.table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
+        let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
+        let target = TraceTarget {
+            table: selection.table.as_ref(),
+            display: &binding.display,
+            trace_id: &trace.id,
+            endpoint: selection.endpoint,
+        };
+        let mut matching_spans = Vec::with_capacity(predicates.len());
+        for part in parts(predicates) {
+            let (spans, mut found) = self.first_spans(target, part).await?;
+            if spans < trace.spans {
+                return Err(ClickHouseError::IncompleteResponse(
+                    "spans of a trace have disappeared".to_owned(),
+                ));
+            }
+            let unmatched: Vec<Predicate> = part
+                .iter()
+                .zip(&found)
+                .filter(|(_, matching_spans)| matching_spans.spans == 0)
+                .map(|(predicate, _)| predicate.clone())
+                .collect();
+            if !unmatched.is_empty() {
+                let mut nearest = self.nearest(target, &unmatched).await?.into_iter();
+                for matching_spans in found.iter_mut().filter(|matching_spans| matching_spans.spans == 0) {
+                    matching_spans.nearest = nearest.next();
+                }
+            }
+            matching_spans.append(&mut found);
+        }
+        Ok(matching_spans)
+    }
+
+    /// For each predicate, in order, counts the matching spans of a trace; `None` where the trace does not exist. No other
+    /// data of the trace leaves ClickHouse. The trace is found as [`Self::find`] finds one with unrestricted access.
+    /// `referenced_fields` is as in [`Self::matching_spans`].
+    ///
+    /// # Errors
+    /// When ClickHouse fails, or a field has changed since it was marked.
+    pub async fn matching_span_counts(
+        &self,
+        binding: &Binding,
+        trace_id: &str,
+        predicates: &[Predicate],
+        referenced_fields: &[Arc<MarkedField>],
+    ) -> Result<Option<TraceCounts>, ClickHouseError> {
+        // The same notations as when the trace is read.
+        let mut notations = TraceIdNotations::of(trace_id);
+        if notations.ids().is_empty() {
+            return Ok(None);
+        }
+        let table = self.bound_table(binding).await?;
+        table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
+        let endpoint = self.client.session_endpoint();
+        let mut counts: Option<TraceCounts> = None;
+        // Without predicates, a statement is still needed to check that the trace exists.
+        let mut parts: Vec<&[Predicate]> = parts(predicates);
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        for part in parts {
+            let mut statement = table.statement();
+            let conditions = part.iter().map(|predicate| table.condition(predicate, &mut statement));
+            let matched = conditions.map(|matched| Ok(format!("countIf({})", matched?)));
+            let matched = matched.collect::<Result<Vec<String>, ClickHouseError>>()?.join(", ");
+            let (trace, ids) = (statement.alias("trace"), statement.string_parameters(notations.ids()));
+            statement.filters_by_trace_id = true;
+            statement.push(&format!(
+                "SELECT {id} AS {trace}, count(), [{matched}] FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace}",
+                id = table.trace_id,
+                name = table.name,
+                column = table.trace_id_column,
+            ));
+            let mut rows: Vec<(String, u64, Vec<u64>)> =
+                self.client.pinned_to(endpoint).rows(statement).await?;
+            let Some(index) = notations.best(rows.iter().map(|(id, ..)| id.as_str())) else {
+                // The trace existed for the previous statement, and has been removed since.
+                return Ok(None);
+            };
+            let (trace_id, spans, matching_spans) = rows.swap_remove(index);
+            if matching_spans.len() != part.len() {
+                return Err(missing_counts());
+            }
+            let counts = counts.get_or_insert_with(|| {
+                notations = TraceIdNotations::exactly(&trace_id);
+                TraceCounts { trace_id, spans: 0, matching_spans: Vec::with_capacity(predicates.len()) }
+            });
+            // New spans may arrive between the statements: the maximum counts.
+            counts.spans = counts.spans.max(spans);
+            counts.matching_spans.extend(matching_spans);
+        }
+        Ok(counts)
+    }
+
+    /// Returns the number of spans, and for each predicate the number of matching spans and the first of them.
+    async fn first_spans(
+        &self,
+        target: TraceTarget<'_>,
+        predicates: &[Predicate],
+    ) -> Result<(u64, Vec<MatchingSpans>), ClickHouseError> {
+        let table = target.table;
+        let mut statement = table.statement();
+        let conditions = target.conditions(predicates, &mut statement)?;
+        let display = DisplayExpressions::new(table, target.display);
+        let (identity, columns) = identity_columns(table, &display, &statement);
+        let matched: Vec<String> =
+            (0..conditions.len()).map(|at| statement.alias(&format!("p{at}"))).collect();
+        let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
+        let first: Vec<String> = matched
+            .iter()
+            .map(|matched| {
+                format!(
+                    "arraySlice(arraySort(arrayDistinct(\
+                     groupArraySortedIf({MAX_COLLECTED})(({identity}), {matched}))), 1, {MAX_FIRST_SPANS})"
+                )
+            })
+            .collect();
+        let each: Vec<String> = conditions
+            .iter()
+            .zip(&matched)
+            .map(|(condition, matched)| format!(", {condition} AS {matched}"))
+            .collect();
+        let inner = format!("SELECT {columns}{}", each.concat());
+        let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
+        target.finish_statement(&outer, &mut statement);
+        statement.push(")");
+        let rows: Vec<(u64, Vec<u64>, Vec<Vec<IdentityRow>>)> =
+            self.client.pinned_to(target.endpoint).rows(statement).await?;
+        let (spans, counts, first) = single_row(rows)?;
+        if counts.len() != predicates.len() || first.len() != predicates.len() {
+            return Err(missing_counts());
+        }
+        let matching_spans = counts.into_iter().zip(first);
+        let matching_spans = matching_spans.map(|(spans, first)| {
+            let first = first.into_iter().map(|row| SpanIdentity::from_row(table, &display, row)).collect();
+            MatchingSpans { spans, first, nearest: None }
+        });
+        Ok((spans, matching_spans.collect()))
+    }
+
+    /// Returns the span that comes closest to each predicate.
+    async fn nearest(
+        &self,
+        target: TraceTarget<'_>,
+        predicates: &[Predicate],
+    ) -> Result<Vec<NearestSpan>, ClickHouseError> {
+        let table = target.table;
+        let mut statement = table.statement();
+        let display = DisplayExpressions::new(table, target.display);
+        let (identity, columns) = identity_columns(table, &display, &statement);
+        let scores: Vec<String> =
+            (0..predicates.len()).map(|at| statement.alias(&format!("s{at}"))).collect();
+        let mut inner = format!("SELECT {columns}");
+        for (predicate, score) in predicates.iter().zip(&scores) {
+            inner.push_str(&format!(", {} AS {score}", table.score(predicate, &mut statement)?));
+        }
+        let nearest: Vec<String> = scores
+            .iter()
+            .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
+            .collect();
+        target.finish_statement(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
+        statement.push(")");
+        let rows: Vec<(Vec<(IdentityRow, f64)>,)> =
+            self.client.pinned_to(target.endpoint).rows(statement).await?;
+        let (nearest,) = single_row(rows)?;
+        if nearest.len() != predicates.len() {
+            return Err(missing_counts());
+        }
+        let nearest = nearest.into_iter().map(|(row, score)| {
+            let span = SpanIdentity::from_row(table, &display, row);
+            NearestSpan { span, score }
+        });
+        Ok(nearest.collect())
+    }
+}
+
+impl TraceTarget<'_> {
+    fn conditions(
+        &self,
+        predicates: &[Predicate],
+        statement: &mut Statement,
+    ) -> Result<Vec<String>, ClickHouseError> {
+        predicates.iter().map(|predicate| self.table.condition(predicate, statement)).collect()
+    }
+
+    /// Completes a statement with the table and the trace to read.
+    fn finish_statement(&self, select: &str, statement: &mut Statement) {
+        let id = statement.string(self.trace_id);
+        statement.filters_by_trace_id = true;
+        let (name, column) = (&self.table.name, &self.table.trace_id_column);
+        statement.push(&format!("{select} FROM {name} WHERE {column} = {id}"));
+    }
+}
+
+/// Splits predicates into parts that each fit into one statement; a large one has a part of its own.
+fn parts(predicates: &[Predicate]) -> Vec<&[Predicate]> {
+    let (mut parts, mut begin, mut size) = (Vec::new(), 0, 0_u64);
+    for (at, predicate) in predicates.iter().enumerate() {
+        let next = size.saturating_add(predicate.size());
+        if at > begin && (next > MAX_SIZE || at - begin >= MAX_PREDICATES) {
+            parts.extend(predicates.get(begin..at));
+            (begin, size) = (at, predicate.size());
+        } else {
+            size = next;
+        }
+    }
+    parts.extend(predicates.get(begin..).filter(|rest| !rest.is_empty()));
+    parts
+}
+
+fn single_row<T>(rows: Vec<T>) -> Result<T, ClickHouseError> {
+    rows.into_iter().next().ok_or_else(missing_counts)
+}
+
+fn missing_counts() -> ClickHouseError {
+    ClickHouseError::IncompleteResponse("counts are missing".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+    use tracewarden_policy::predicate::{Atom, Relation, Text};
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::agreement::{binding, unrestricted_scope};
+    use crate::agreement::{connect, execute};
+
+    #[test]
+    fn every_predicate_is_in_one_part() {
+        let many = vec![Predicate::True; 450];
+        assert_eq!(parts(&many).iter().map(|part| part.len()).collect::<Vec<_>>(), [200, 200, 50]);
+        assert_eq!(parts(&[]), [&[] as &[Predicate]; 0]);
+        assert_eq!(parts(&many[..1]).len(), 1);
+    }
+
+    const COLUMNS: [&str; 3] = ["X", "Y", "Z"];
+
+    /// Returns a random predicate over whether columns are `1`.
+    fn some(random: &mut ChaCha8Rng, depth: u32) -> Predicate {
+        let several = |random: &mut ChaCha8Rng| -> Vec<Predicate> {
+            (0..random.random_range(2..4)).map(|_| some(random, depth - 1)).collect()
+        };
+        match random.random_range(0..if depth == 0 { 1 } else { 4 }) {
+            0 => {
+                let field = Arc::new(MarkedField {
+                    field: FieldRef::column(COLUMNS[random.random_range(0..3)]),
+                    source: FieldSource::Column,
+                    logical: LogicalType::String,
+                    column_type: ColumnType::String,
+                    filterable: true,
+                    policy: true,
+                    column: None,
+                });
+                let one = Text::Literal("1".to_owned());
+                Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(field), one))
+            }
+            1 => Predicate::all(several(random)),
+            2 => Predicate::any(several(random)),
+            _ => some(random, depth - 1).negate(),
+        }
+    }
+
+    /// Returns the score of a span whose columns are `1` where its bits are set.
+    fn score(predicate: &Predicate, bits: usize) -> f64 {
+        let whole = |matched: bool| if matched { 1.0 } else { 0.0 };
+        let each = |parts: &[Predicate]| parts.iter().map(|part| score(part, bits)).collect::<Vec<f64>>();
+        match predicate {
+            Predicate::True => 1.0,
+            Predicate::False => 0.0,
+            Predicate::And(junction) => {
+                let each = each(junction.parts());
+                each.iter().sum::<f64>() / each.len() as f64
+            }
+            Predicate::Or(junction) => each(junction.parts()).into_iter().fold(0.0, f64::max),
+            Predicate::Not(junction) => whole(!each(junction.parts()).iter().all(|score| *score == 1.0)),
+            Predicate::Atom(leaf) => match &***leaf {
+                Atom::CompareText(relation, Text::Field(field), _) => {
+                    let column = COLUMNS.iter().position(|name| *name == field.field.name).unwrap();
+                    whole((bits >> column & 1 == 1) == (*relation == Relation::Eq))
+                }
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn the_nearest_span_satisfies_most_of_the_predicate() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        execute(
+            &local,
+            "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+             toDateTime64(1790000000 - number % 3, 9) AS Timestamp, 'a' AS TraceId, toString(number) AS SpanId, \
+             '' AS ParentSpanId, toString(number % 2) AS X, toString(intDiv(number, 2) % 2) AS Y, \
+             toString(intDiv(number, 4)) AS Z FROM numbers(7)"
+                .to_owned(),
+        )
+        .await;
+        let found =
+            store.find(&binding("default", "spans"), &unrestricted_scope(), "a").await.unwrap().unwrap();
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        let predicates: Vec<Predicate> = (0..300).map(|_| some(&mut random, 3)).collect();
+        let matching_spans =
+            store.matching_spans(&binding("default", "spans"), &found, &predicates, &[]).await.unwrap();
+        let mut between = 0;
+        for (predicate, matching_spans) in predicates.iter().zip(matching_spans) {
+            let scores = (0..7).map(|span| (score(predicate, span), 1_790_000_000 - span % 3, span));
+            let (best, _, span) = scores
+                .min_by(|one, other| other.0.total_cmp(&one.0).then((one.1, one.2).cmp(&(other.1, other.2))))
+                .unwrap();
+            assert_eq!(matching_spans.spans > 0, best == 1.0, "{predicate:?}");
+            if let Some(nearest) = matching_spans.nearest {
+                assert!((nearest.score - best).abs() < 1e-12, "{nearest:?}, {best} of {predicate:?}");
+                assert_eq!(nearest.span.span_id, span.to_string(), "{best} of {predicate:?}");
+                between += usize::from(best > 0.0);
+            }
+        }
+        assert!(between > 5, "hardly any predicate is met in part: {between}");
+    }
+
+    /// Spans without an id, several with the same start, as an instrumentation may send them.
+    #[tokio::test]
+    async fn spans_with_one_identity_hide_no_others() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        execute(
+            &local,
+            format!(
+                "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+                 toDateTime64(1790000000 + greatest(number, {MAX_FIRST_SPANS}), 9) AS Timestamp, 'a' AS TraceId, \
+                 if(number < 30, '', toString(number)) AS SpanId, '' AS ParentSpanId FROM numbers(40)"
+            ),
+        )
+        .await;
+        let binding = binding("default", "spans");
+        let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
+        let matching_spans = store.matching_spans(&binding, &found, &[Predicate::True], &[]).await.unwrap();
+        let ids: Vec<&str> = matching_spans[0].first.iter().map(|span| span.span_id.as_str()).collect();
+        assert_eq!(matching_spans[0].spans, 40);
+        // One for all that begin at the same time, nine for the others, and those with ids.
+        assert_eq!(ids.len(), MAX_FIRST_SPANS);
+        assert_eq!(ids.iter().filter(|id| id.is_empty()).count(), 10);
+        assert_eq!(ids[10..], ["30", "31", "32", "33", "34", "35", "36", "37", "38", "39"]);
+    }
+}

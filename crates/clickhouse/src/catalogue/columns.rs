@@ -1,0 +1,114 @@
+//! Reading of columns and engines of tables from ClickHouse.
+
+use crate::schema::detect_key_columns;
+use crate::sql::Statement;
+use crate::{ClickHouse, ClickHouseError, Column, TableEngine};
+use tracewarden_model::ColumnType;
+
+impl ClickHouse {
+    /// Returns the columns of a table, in its order; none when the table does not exist.
+    ///
+    /// # Errors
+    /// When ClickHouse fails.
+    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, ClickHouseError> {
+        let [columns] = self.columns_of(database, [table]).await?;
+        Ok(columns)
+    }
+
+    /// Returns the columns of several tables of a database, with one statement.
+    ///
+    /// # Errors
+    /// When ClickHouse fails.
+    pub(crate) async fn columns_of<const N: usize>(
+        &self,
+        database: &str,
+        tables: [&str; N],
+    ) -> Result<[Vec<Column>; N], ClickHouseError> {
+        let mut statement = Statement::default();
+        let in_database = statement.string(database);
+        let of_tables = tables.map(|table| statement.string(table)).join(", ");
+        let [engines, one] = ["engines", "one"].map(|name| statement.alias(name));
+        statement.push(&format!(
+            "WITH (SELECT groupArray((name, engine, if(engine = 'Distributed', engine_full, ''))) FROM system.tables \
+             WHERE database = {in_database} AND name IN ({of_tables})) AS {engines} \
+             SELECT table, name, type, default_kind, if(default_kind = 'MATERIALIZED', default_expression, ''), \
+             arrayFirst({one} -> {one}.1 = table, {engines}) FROM system.columns \
+             WHERE database = {in_database} AND table IN ({of_tables}) AND default_kind != 'EPHEMERAL' \
+             ORDER BY table, position"
+        ));
+        type Row = (String, String, String, String, String, (String, String, String));
+        let rows: Vec<Row> = self.client.rows(statement).await?;
+        let mut found = tables.map(|_| Vec::new());
+        for (slot, table) in found.iter_mut().zip(tables) {
+            let rows = || rows.iter().filter(|(of_table, ..)| of_table == table);
+            if let Some((.., (_, engine, full))) = rows().next() {
+                // Boxed because it is large, to keep it out of every caller's future.
+                Box::pin(self.verify_servers_of(&TableEngine::from_system_table(engine, full))).await?;
+            }
+            let (columns, expressions) = rows()
+                .map(|(_, name, type_text, kind, expression, (_, engine, _))| {
+                    let column = Column {
+                        column_type: ColumnType::parse(type_text),
+                        derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
+                        omitted: kind == "ALIAS",
+                        name: name.clone(),
+                        type_text: type_text.clone(),
+                        key: None,
+                        in_parts: engine.ends_with("MergeTree"),
+                    };
+                    (column, expression.clone())
+                })
+                .unzip();
+            *slot =
+                self.verify_on_local_table(database, table, detect_key_columns(columns, expressions)).await?;
+        }
+        Ok(found)
+    }
+
+    /// Returns the engines of tables of a database, for those tables that exist.
+    ///
+    /// # Errors
+    /// When ClickHouse fails.
+    pub(crate) async fn engines_of<const N: usize>(
+        &self,
+        database: &str,
+        tables: [&str; N],
+    ) -> Result<Vec<TableEngine>, ClickHouseError> {
+        let mut statement = Statement::default();
+        let in_database = statement.string(database);
+        let of_tables = tables.map(|table| statement.string(table)).join(", ");
+        statement.push(&format!(
+            "SELECT engine, engine_full FROM system.tables WHERE database = {in_database} AND name IN ({of_tables})"
+        ));
+        let rows: Vec<(String, String)> = self.client.rows(statement).await?;
+        Ok(rows.into_iter().map(|(engine, full)| TableEngine::from_system_table(&engine, &full)).collect())
+    }
+
+    /// Clears the keys of columns of a distributed table that the table behind it lacks or defines in another form, or when
+    /// that table cannot be seen: the declaration does not decide the answer. Materialized columns that the table behind it
+    /// lacks cannot be read at all.
+    async fn verify_on_local_table(
+        &self,
+        database: &str,
+        table: &str,
+        columns: Vec<Column>,
+    ) -> Result<Vec<Column>, ClickHouseError> {
+        if columns.iter().all(|column| column.in_parts || (column.key.is_none() && !column.derived)) {
+            return Ok(columns);
+        }
+        let layout = self.layout(database, table).await?;
+        let is_distributed = matches!(layout.engine, TableEngine::Distributed { .. });
+        let is_in_local_table = |column: &Column| {
+            layout.local.as_ref().is_some_and(|local| local.columns.iter().any(|own| own.name == column.name))
+        };
+        let declared = |column: &Column| {
+            layout.columns.iter().any(|declared| declared.name == column.name && declared.key == column.key)
+        };
+        let columns = columns.into_iter().map(|column| Column {
+            omitted: column.omitted || (is_distributed && column.derived && !is_in_local_table(&column)),
+            key: column.key.clone().filter(|_| declared(&column)),
+            ..column
+        });
+        Ok(columns.collect())
+    }
+}

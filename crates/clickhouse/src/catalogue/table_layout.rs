@@ -1,0 +1,162 @@
+//! Reading of table layouts from ClickHouse.
+
+use crate::schema::{split_list, with_keys};
+use crate::sql::Statement;
+use crate::{ClickHouse, ClickHouseError, Layout, LayoutColumn, Projection, SkipIndex, TableEngine};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+use tracewarden_model::ColumnType;
+
+/// How long a layout is cached: changes are noticed well within a minute.
+const CACHE_TTL: Duration = Duration::from_secs(30);
+
+impl ClickHouse {
+    /// Returns the layout of a table, not older than half a minute.
+    ///
+    /// # Errors
+    /// When ClickHouse fails. A system table that cannot be read is no error: see [`Layout::unknown`].
+    pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, ClickHouseError> {
+        let (store, key) = (self.clone(), (database.to_owned(), table.to_owned()));
+        let (database, table) = key.clone();
+        let from_system_table =
+            Box::pin(async move { store.current_layout(&database, &table).await.map(Arc::new) });
+        self.layouts.get(key, CACHE_TTL, from_system_table).await
+    }
+
+    /// Returns the layout of a table that was last read, without reading it.
+    pub(crate) fn cached_layout(&self, database: &str, table: &str) -> Option<Arc<Layout>> {
+        self.layouts.peek(&(database.to_owned(), table.to_owned()))
+    }
+
+    /// Reads the current layout of a table.
+    ///
+    /// # Errors
+    /// When ClickHouse fails.
+    pub async fn current_layout(&self, database: &str, table: &str) -> Result<Layout, ClickHouseError> {
+        let mut layout = self.read_layout(database, table).await?;
+        if let TableEngine::Distributed { database: local_database, table: local, .. } = &layout.engine {
+            let local_database = if local_database.is_empty() { database } else { local_database };
+            let local = self.read_layout(local_database, local).await?;
+            if matches!(local.engine, TableEngine::MergeTree { .. }) {
+                layout.unknown.clone_from(&local.unknown);
+                layout.indexes.clone_from(&local.indexes);
+                layout.projections.clone_from(&local.projections);
+                layout.sorting_key.clone_from(&local.sorting_key);
+                layout.partition_key.clone_from(&local.partition_key);
+                (layout.rows, layout.bytes) = (local.rows, local.bytes);
+                // The tables of the other servers cannot be seen, so the distributed table must declare the column, too.
+                for column in &mut layout.columns {
+                    let local_column = local.columns.iter().find(|own| own.name == column.name);
+                    column.key = column.key.take().filter(|key| {
+                        local_column.is_some_and(|local_column| local_column.key.as_ref() == Some(key))
+                    });
+                }
+                layout.local = Some(Arc::new(local));
+            } else {
+                layout.columns.iter_mut().for_each(|column| column.key = None);
+            }
+        }
+        Ok(layout)
+    }
+
+    async fn read_layout(&self, database: &str, table: &str) -> Result<Layout, ClickHouseError> {
+        let table_statement = |select: &str, name: &str, rest: &str| {
+            let mut statement = Statement::default();
+            let (database, table) = (statement.string(database), statement.string(table));
+            statement.push(&format!("{select} WHERE database = {database} AND {name} = {table}{rest}"));
+            statement
+        };
+        let tables = table_statement(
+            "SELECT engine, engine_full, sorting_key, partition_key, total_rows, total_bytes FROM system.tables",
+            "name",
+            "",
+        );
+        type TableRow = (String, String, String, String, Option<u64>, Option<u64>);
+        let columns = table_statement(
+            "SELECT name, type, default_kind, default_expression FROM system.columns",
+            "table",
+            " ORDER BY position",
+        );
+        let indexes = table_statement(
+            "SELECT name, type_full, expr, granularity, data_compressed_bytes FROM system.data_skipping_indices",
+            "table",
+            "",
+        );
+        let projections = table_statement(
+            "SELECT name, type = 'Normal', sorting_key, query FROM system.projections",
+            "table",
+            "",
+        );
+        let (tables, columns, indexes, projections) = futures::try_join!(
+            self.client.rows::<TableRow>(tables),
+            self.client.rows::<(String, String, String, String)>(columns),
+            self.optional_system_rows::<(String, String, String, u64, u64)>(indexes),
+            self.optional_system_rows::<(String, u8, Vec<String>, String)>(projections),
+        )?;
+        let mut unknown = Vec::new();
+        if indexes.is_none() {
+            unknown.push("system.data_skipping_indices");
+        }
+        if projections.is_none() {
+            unknown.push("system.projections");
+        }
+        let (engine, full, sorting_key, partition_key, rows, bytes) =
+            tables.into_iter().next().unwrap_or_default();
+        let columns: Vec<LayoutColumn> = columns
+            .into_iter()
+            .map(|(name, type_text, default_kind, default_expression)| LayoutColumn {
+                name,
+                column_type: ColumnType::parse(&type_text),
+                type_text,
+                default_kind,
+                default_expression,
+                key: None,
+            })
+            .collect();
+        Ok(Layout {
+            engine: TableEngine::from_system_table(&engine, &full),
+            columns: with_keys(columns),
+            indexes: indexes
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, index_type, expression, granularity, bytes)| SkipIndex {
+                    name,
+                    index_type,
+                    expression,
+                    granularity,
+                    bytes,
+                })
+                .collect(),
+            projections: projections
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, normal, sorting_key, query)| Projection {
+                    name,
+                    normal: normal == 1,
+                    sorting_key,
+                    query,
+                })
+                .collect(),
+            sorting_key: split_list(&sorting_key).into_iter().map(str::to_owned).collect(),
+            partition_key,
+            rows,
+            bytes,
+            unknown,
+            local: None,
+        })
+    }
+
+    /// Returns rows of an optional system table: `None` when the user may not read it (497), or when this version of
+    /// ClickHouse lacks the table (60) or these columns (47).
+    pub(crate) async fn optional_system_rows<T: DeserializeOwned + Send + 'static>(
+        &self,
+        statement: Statement,
+    ) -> Result<Option<Vec<T>>, ClickHouseError> {
+        match self.client.rows(statement).await {
+            Ok(rows) => Ok(Some(rows)),
+            Err(ClickHouseError::Exception { code: Some(497 | 60 | 47), .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The client, with what it caches.
+
+use crate::client::TtlCache;
+use crate::schema::{CachedSchema, LayoutCache, TraceSizes};
+use crate::{ClickHouseConfig, ClickHouseError, Cost};
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use tracewarden_model::Entropy;
+
+/// Clusters whose servers keep the settings, by the endpoint that read them and the cluster's name.
+pub(crate) type VerifiedClusters = TtlCache<(Option<usize>, String), ()>;
+
+/// Client for ClickHouse. Cheap to clone.
+#[derive(Clone)]
+pub struct ClickHouse {
+    pub(crate) client: crate::client::Client,
+    pub(crate) config: Arc<ClickHouseConfig>,
+    pub(crate) layouts: Arc<LayoutCache>,
+    pub(crate) trace_sizes: Arc<TraceSizes>,
+    pub(crate) cached_schema: Arc<CachedSchema>,
+    pub(crate) verified: Arc<VerifiedClusters>,
+}
+
+impl ClickHouse {
+    /// Creates a client. It connects with the first statement.
+    ///
+    /// # Errors
+    /// When an endpoint is not a valid address.
+    pub fn new(config: ClickHouseConfig, entropy: Arc<dyn Entropy>) -> Result<Self, ClickHouseError> {
+        let config = Arc::new(config);
+        let client = crate::client::Client::new(Arc::clone(&config), entropy)?;
+        Ok(Self {
+            client,
+            config,
+            layouts: Arc::default(),
+            trace_sizes: Arc::default(),
+            cached_schema: Arc::default(),
+            verified: Arc::default(),
+        })
+    }
+
+    /// Registers the metrics of the statements in a registry.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.client.register_metrics(registry);
+    }
+
+    /// Returns the same client for the statements of one request. They stay with the endpoint that answered the first
+    /// of them as long as it works: another replica may lag behind and would return fewer spans than were counted.
+    #[must_use]
+    pub fn session(&self) -> Self {
+        Self { client: self.client.session(), ..self.clone() }
+    }
+
+    /// Returns the same client with a meter for the cost of its statements from here on. The meter omits statements whose
+    /// answers are streamed, such as those that read spans: their cost is unknown when the answer begins. All other answers
+    /// are sent when they are complete, and then ClickHouse knows the cost.
+    #[must_use]
+    pub fn metered(&self) -> Self {
+        Self { client: self.client.metered(), ..self.clone() }
+    }
+
+    /// Returns the cost of this client's statements since [`Self::metered`] created it; zero for a client without a meter.
+    /// Abandoned statements are not included.
+    pub fn cost(&self) -> Cost {
+        self.client.cost()
+    }
+}

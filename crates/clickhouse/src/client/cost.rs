@@ -1,0 +1,148 @@
+//! Cost of statements, as ClickHouse reports it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Cost of statements, as ClickHouse reports it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Rows read, from all tables.
+    pub rows: u64,
+    /// Size of these rows in memory, in bytes.
+    pub bytes: u64,
+    /// Time that ClickHouse worked.
+    pub elapsed: Duration,
+}
+
+impl Cost {
+    /// Parses the summary header of an answer: numbers as strings. Older servers do not send the time.
+    pub(crate) fn from_summary(text: &str, waited: Duration) -> Option<Self> {
+        let summary: serde_json::Value = serde_json::from_str(text).ok()?;
+        let number = |name: &str| -> Option<u64> {
+            let value = summary.get(name)?;
+            value.as_u64().or_else(|| value.as_str()?.parse().ok())
+        };
+        let elapsed = number("elapsed_ns").map_or(waited, Duration::from_nanos);
+        Some(Self { rows: number("read_rows")?, bytes: number("read_bytes")?, elapsed })
+    }
+}
+
+/// Adds up the cost of statements, also for the outer meter, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    nanos: AtomicU64,
+    outer: Option<Arc<Meter>>,
+}
+
+impl Meter {
+    pub(crate) fn nested(outer: Option<Arc<Self>>) -> Self {
+        Self { outer, ..Self::default() }
+    }
+
+    pub(crate) fn add(&self, cost: Cost) {
+        let nanos = u64::try_from(cost.elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.rows.fetch_add(cost.rows, Ordering::Relaxed);
+        self.bytes.fetch_add(cost.bytes, Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        if let Some(outer) = &self.outer {
+            outer.add(cost);
+        }
+    }
+
+    pub(crate) fn cost(&self) -> Cost {
+        Cost {
+            rows: self.rows.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            elapsed: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{Filter, Timestamp, Window};
+    use tracewarden_policy::Predicate;
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::SelectRequest;
+    use crate::agreement::{binding, unrestricted_scope};
+    use crate::agreement::{connect, execute};
+    use crate::sql::Statement;
+
+    #[test]
+    fn a_summary_is_numbers_as_strings() {
+        let waited = Duration::from_millis(7);
+        let cost = |rows, bytes, elapsed| Some(Cost { rows, bytes, elapsed });
+        let of = |text: &str| Cost::from_summary(text, waited);
+        assert_eq!(
+            of(
+                r#"{"read_rows":"18446744073709551615","read_bytes":"5","elapsed_ns":"1000","memory_usage":"0"}"#
+            ),
+            cost(u64::MAX, 5, Duration::from_micros(1))
+        );
+        assert_eq!(of(r#"{"read_rows":"3","read_bytes":"5"}"#), cost(3, 5, waited));
+        assert_eq!(of(r#"{"read_rows":3,"read_bytes":5}"#), cost(3, 5, waited));
+        for odd in ["", "3", "{}", r#"{"read_rows":"3"}"#, r#"{"read_rows":"-3","read_bytes":"5"}"#] {
+            assert_eq!(of(odd), None, "{odd}");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_row_of_a_slow_answer_is_counted() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        execute(
+            &local,
+            "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY Timestamp AS SELECT \
+             toDateTime64(1790000000, 9) AS Timestamp, toString(number + 1) AS TraceId, toString(number) AS SpanId, \
+             '' AS ParentSpanId FROM numbers(30000)"
+                .to_owned(),
+        )
+        .await;
+        let metered = store.metered();
+        assert_eq!(metered.cost(), Cost::default());
+        // The first rows arrive long before the last are read.
+        let slow = "SELECT SpanId, 0 FROM default.spans WHERE SpanId < '1' \
+                    UNION ALL SELECT SpanId, sleepEachRow(0.00003) FROM default.spans";
+        let rows: Vec<(String, u8)> = metered.client.rows(Statement::new(slow)).await.unwrap();
+        let cost = metered.cost();
+        assert_eq!((rows.len(), cost.rows), (30_001, 60_000));
+        assert!(cost.bytes >= 30_000 * 8 && cost.elapsed >= Duration::from_millis(500), "{cost:?}");
+
+        // All statements of a search count, for the search and for the outer meter; other clients' statements do not.
+        let inner = metered.metered();
+        let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        let (binding, scope, filter) = (binding("default", "spans"), unrestricted_scope(), Filter::default());
+        let request = || SelectRequest {
+            binding: &binding,
+            scope: &scope,
+            filter: &filter,
+            window: Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap(),
+            limit: 10,
+            after: None,
+            progress: None,
+        };
+        assert_eq!(inner.select(request()).await.unwrap().len(), 10);
+        let found = inner.cost();
+        assert!(found.rows >= 30_000, "{found:?}");
+        assert_eq!(metered.cost().rows, cost.rows + found.rows);
+        assert_eq!(store.cost(), Cost::default());
+
+        // The cost of a search is available without its results.
+        let unscoped = {
+            let SelectRequest { binding, window, limit, .. } = request();
+            let timeout = Duration::from_secs(60);
+            let asked = connect(&local);
+            asked
+                .search_cost(binding, &[Predicate::False, Predicate::True], &[], window, limit, timeout)
+                .await
+        };
+        let fresh = connect(&local).metered();
+        fresh.select(request()).await.unwrap();
+        assert_eq!(unscoped.unwrap().rows, fresh.cost().rows);
+    }
+}

@@ -1,0 +1,47 @@
+//! The only crate that talks to ClickHouse.
+//!
+//! No span leaves this crate without an [`AccessScope`](tracewarden_policy::AccessScope): [`ClickHouse::select`] and
+//! [`ClickHouse::find`] take one, and the functions that read spans take what these two return. Values travel as
+//! server-side parameters (`sql`), which is also the one place that quotes identifiers. `client/settings.rs` lists every
+//! setting that is sent.
+
+mod advice;
+mod aggregate;
+#[cfg(test)]
+mod agreement;
+mod catalogue;
+mod clickhouse;
+mod client;
+mod inspect;
+mod read;
+mod schema;
+mod search;
+mod sql;
+
+pub use clickhouse::ClickHouse;
+pub use inspect::{ClickHouseInspection, EndpointInspection, ProfileLimit, UserInspection};
+pub use read::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanChunk, SpanLine, SpanStream};
+
+pub use advice::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
+pub use aggregate::{
+    CollateralGrouping, CollateralQuery, CollateralValues, Comparison, CoveredTraces, Difference,
+    FieldValues, Impact, ImpactRequest, MAX_FIRST_SPANS, MAX_IMPACT_PREDICATES, MAX_PREDICATE_SETS,
+    MAX_PREDICATES, MAX_VALUE_BYTES, MatchingSpans, NearestSpan, PolicyCoverage, PolicyCoverageRequest,
+    SharedValue, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit, TraceCounts,
+    ValueCount, ValuesRequest,
+};
+pub use catalogue::{
+    BindingError, KeyColumnComparison, SampledColumn, SampledKey, TableSummary, Unsuitability,
+};
+pub use client::{
+    ChangedField, ClickHouseConfig, ClickHouseError, Cost, ProgressCallback, SearchProgress, SharedWork,
+};
+pub use inspect::{Grant, PrivilegeKind};
+pub use read::{SpanIdentity, SpanSummary, Summary};
+pub use schema::{
+    Column, ERROR_STATUSES, FieldLookupError, Layout, LayoutColumn, MapKey, PhysicalField, ProjectedColumns,
+    Projection, SkipIndex, TableEngine, adoption_error, can_be_key_column, key_column_expression,
+    key_logical_types, members, physical_field,
+};
+pub use search::{Position, SelectRequest, Selection, TableProperties};
+pub use sql::display_sql;

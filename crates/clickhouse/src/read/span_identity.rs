@@ -1,0 +1,293 @@
+//! Span identities. A span id alone does not identify a span: exporters leave it empty, and some clients reuse it.
+
+use serde_json::value::RawValue;
+use tracewarden_model::{Binding, Timestamp};
+
+use crate::read::span_summary::{MAX_TEXT, SpanSummary, truncate_text};
+use crate::read::{SpanLine, invalid_duration, line, projection};
+use crate::schema::{BoundTable, DisplayExpressions};
+use crate::search::Selection;
+use crate::sql::{Statement, quote};
+use crate::{ClickHouse, ClickHouseError};
+
+/// Maximum number of spans that are read for one identity: the identity cannot tell which one is meant.
+const MAX_SPANS_PER_IDENTITY: usize = 20;
+/// Maximum size of an answer apart from its spans, in bytes: names and types of columns, and tabs.
+const RESPONSE_OVERHEAD_BYTES: usize = 1024 * 1024;
+
+/// Identifies a span of a trace. Where the id is empty or repeated, the start and the names distinguish it from others. Spans
+/// that have all of them in common cannot be distinguished.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SpanIdentity {
+    /// Span id.
+    pub span_id: String,
+    /// Its start time.
+    pub start: Timestamp,
+    /// Operation name, cut to 100 characters; `None` without a column for it.
+    pub name: Option<String>,
+    /// Service, cut to 100 characters; `None` without a column for it.
+    pub service: Option<String>,
+}
+
+/// Start in ticks, id, name, service: the sort order of spans.
+pub(crate) type IdentityRow = (i64, String, String, String);
+
+/// Returns the expressions of an [`IdentityRow`], and the columns of a subquery that they name.
+pub(crate) fn identity_columns(
+    table: &BoundTable,
+    display: &DisplayExpressions,
+    statement: &Statement,
+) -> (String, String) {
+    let names = ["time", "span", "name", "service"].map(|name| statement.alias(name));
+    let columns: Vec<String> = expressions(table, display)
+        .iter()
+        .zip(&names)
+        .map(|(expression, name)| format!("{expression} AS {name}"))
+        .collect();
+    (names.join(", "), columns.join(", "))
+}
+
+fn expressions(table: &BoundTable, display: &DisplayExpressions) -> [String; 4] {
+    let text =
+        |text: &Option<String>| text.as_ref().map_or("''".to_owned(), |text| truncate_text(text, MAX_TEXT));
+    [table.ticks.clone(), table.span_id.clone(), text(&display.name), text(&display.service)]
+}
+
+/// Converts ticks and saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
+fn start(table: &BoundTable, ticks: i64) -> Timestamp {
+    Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick))
+}
+
+impl SpanIdentity {
+    pub(crate) fn from_row(table: &BoundTable, display: &DisplayExpressions, row: IdentityRow) -> Self {
+        let (ticks, span_id, name, service) = row;
+        Self {
+            span_id,
+            start: start(table, ticks),
+            name: display.name.is_some().then_some(name),
+            service: display.service.is_some().then_some(service),
+        }
+    }
+
+    /// Writes the condition for spans of this identity. Names that were not valid UTF-8 are compared after the spans have
+    /// been read: their replacement is known only then.
+    fn condition(
+        &self,
+        table: &BoundTable,
+        display: &DisplayExpressions,
+        statement: &mut Statement,
+    ) -> String {
+        let nanos = self.start.as_nanos();
+        let ticks = statement.int(nanos.div_euclid(table.nanos_per_tick));
+        let relation = match nanos {
+            i64::MAX => ">=",
+            i64::MIN => "<=",
+            _ => "=",
+        };
+        let id = statement.string(&self.span_id);
+        let [.., name, service] = expressions(table, display);
+        let mut named = |expression: String, text: &Option<String>| match text {
+            Some(text) if !text.contains(char::REPLACEMENT_CHARACTER) => {
+                format!(" AND {expression} = {}", statement.string(text))
+            }
+            _ => String::new(),
+        };
+        let names = named(name, &self.name) + &named(service, &self.service);
+        format!("({} = {id} AND {} {relation} {ticks}{names})", table.span_id, table.ticks)
+    }
+}
+
+impl From<&SpanSummary> for SpanIdentity {
+    fn from(brief: &SpanSummary) -> Self {
+        let SpanSummary { span_id, start, name, service, .. } = brief.clone();
+        Self { span_id, start, name, service }
+    }
+}
+
+impl ClickHouse {
+    /// Reads spans of a selected trace by identity. Each span is as [`ClickHouse::read_span_lines`] returns it, with its
+    /// identity; they are sorted by start and then by span id. At most twenty spans of one identity are read.
+    ///
+    /// # Errors
+    /// Those of [`ClickHouse::read_span_lines`].
+    pub async fn read_spans_by_identity(
+        &self,
+        max_bytes: usize,
+        binding: &Binding,
+        selection: &Selection,
+        spans: &[SpanIdentity],
+        columns: Option<&[String]>,
+    ) -> Result<Vec<(SpanIdentity, SpanLine)>, ClickHouseError> {
+        let table = selection.table.as_ref();
+        let projection = projection(binding, table, columns)?;
+        let Some(trace) = selection.traces.first().filter(|_| !spans.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let display = DisplayExpressions::new(table, &binding.display);
+        let mut statement = table.statement();
+        let conditions: Vec<String> =
+            spans.iter().map(|span| span.condition(table, &display, &mut statement)).collect();
+        let mut selected: Vec<String> = projection.iter().map(|name| quote(name)).collect();
+        let expressions = expressions(table, &display);
+        selected.extend_from_slice(&expressions);
+        selected.push(invalid_duration(binding, &projection, &display));
+        let id = statement.string(&trace.id);
+        statement.filters_by_trace_id = true;
+        statement.push(&format!(
+            "SELECT {selected} FROM {name} WHERE {column} = {id} AND ({conditions}) \
+             ORDER BY {timestamp}, {span} LIMIT {MAX_SPANS_PER_IDENTITY} BY {identity}",
+            selected = selected.join(", "),
+            name = table.name,
+            column = table.trace_id_column,
+            conditions = conditions.join(" OR "),
+            timestamp = table.timestamp,
+            span = table.span_id,
+            identity = expressions.join(", "),
+        ));
+        let rows: Vec<Vec<Box<RawValue>>> = self
+            .client
+            .pinned_to(selection.endpoint)
+            .rows_within(statement, max_bytes.saturating_mul(2).saturating_add(RESPONSE_OVERHEAD_BYTES))
+            .await?;
+        let names: Vec<String> =
+            projection.iter().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
+        let (mut found, mut bytes) = (Vec::with_capacity(rows.len()), 0_usize);
+        for mut row in rows {
+            let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
+            let missing = || ClickHouseError::IncompleteResponse("columns are missing".to_owned());
+            let (values, identity) = row.split_at_checked(projection.len()).ok_or_else(missing)?;
+            let identity = identity_row(identity).ok_or_else(missing)?;
+            let identity = SpanIdentity::from_row(table, &display, identity);
+            if !spans.contains(&identity) {
+                continue;
+            }
+            let json = line(&names, values, &trace.id)?;
+            bytes = bytes.saturating_add(json.len() + 1);
+            if bytes > max_bytes {
+                return Err(ClickHouseError::TooLarge(format!(
+                    "the spans are larger than {max_bytes} bytes"
+                )));
+            }
+            found.push((identity, SpanLine { json, duration_invalid }));
+        }
+        Ok(found)
+    }
+}
+
+fn identity_row(values: &[Box<RawValue>]) -> Option<IdentityRow> {
+    let [ticks, span, name, service] = values else { return None };
+    let text = |value: &RawValue| serde_json::from_str::<String>(value.get()).ok();
+    Some((serde_json::from_str(ticks.get()).ok()?, text(span)?, text(name)?, text(service)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{ColumnType, Display, FieldRef, FieldSource, LogicalType, MarkedField};
+    use tracewarden_policy::Predicate;
+    use tracewarden_policy::predicate::{Atom, Relation, Text};
+    use tracewarden_testkit::local_store::LocalStore;
+
+    use super::*;
+    use crate::agreement::{binding, unrestricted_scope};
+    use crate::agreement::{connect, execute};
+
+    /// `column == text`.
+    fn equals(column: &str, text: &str) -> Predicate {
+        let field = std::sync::Arc::new(MarkedField {
+            field: FieldRef::column(column),
+            source: FieldSource::Column,
+            logical: LogicalType::String,
+            column_type: ColumnType::String,
+            filterable: true,
+            policy: true,
+            column: None,
+        });
+        Predicate::atom(Atom::CompareText(Relation::Eq, Text::Field(field), Text::Literal(text.to_owned())))
+    }
+
+    #[tokio::test]
+    async fn spans_with_one_id_are_distinguished_by_time_and_names() {
+        for timestamp in ["DateTime", "DateTime64(3)", "DateTime64(6)", "DateTime64(7)", "DateTime64(9)"] {
+            let local = LocalStore::start().unwrap();
+            let store = connect(&local);
+            // Thirty spans with an empty id, two at each time; and two that share one id.
+            let create = format!(
+                "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+                 CAST(toDateTime(1790000000 + intDiv(number, 2)) AS {timestamp}) AS Timestamp, 'a' AS TraceId, \
+                 if(number < 30, '', '0000000000000001') AS SpanId, '' AS ParentSpanId, \
+                 toString(number) AS Service, concat('name ', toString(number)) AS Name FROM numbers(32)"
+            );
+            execute(&local, create).await;
+            let display = Display {
+                name: Some("Name".to_owned()),
+                service: Some("Service".to_owned()),
+                ..Display::default()
+            };
+            let binding = Binding { display, ..binding("default", "spans") };
+            let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
+            for number in 0..32 {
+                let text = number.to_string();
+                let predicates = [equals("Service", &text), equals("Service", "none")];
+                let satisfied = store.matching_spans(&binding, &found, &predicates, &[]).await.unwrap();
+                let expected = SpanIdentity {
+                    span_id: if number < 30 { "" } else { "0000000000000001" }.to_owned(),
+                    start: Timestamp::from_nanos((1_790_000_000 + number / 2) * 1_000_000_000),
+                    name: Some(format!("name {number}")),
+                    service: Some(text),
+                };
+                assert_eq!(satisfied[0].first, std::slice::from_ref(&expected), "{timestamp}");
+                let nearest = satisfied[1].nearest.as_ref().unwrap();
+                assert_eq!(nearest.span.name.as_deref(), Some("name 0"), "{timestamp}");
+                let identities = [expected.clone(), nearest.span.clone()];
+                let read =
+                    store.read_spans_by_identity(1 << 20, &binding, &found, &identities, None).await.unwrap();
+                let last = read.last().unwrap();
+                assert_eq!(last.0, expected, "{timestamp}");
+                assert!(last.1.json.contains(&format!("\"name {number}\"")), "{timestamp}: {read:?}");
+                assert_eq!(read.len(), if number == 0 { 1 } else { 2 }, "{timestamp}");
+            }
+        }
+    }
+
+    /// Other spans with the same id and start do not make the answer too large.
+    #[tokio::test]
+    async fn spans_of_other_names_are_not_read() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        let create = "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT toDateTime(1790000000) AS Timestamp, \
+             'a' AS TraceId, '' AS SpanId, '' AS ParentSpanId, concat('s ', toString(number)) AS Service, repeat('x', 1000) AS Text \
+             FROM numbers(20000)";
+        execute(&local, create.to_owned()).await;
+        let display = Display { service: Some("Service".to_owned()), ..Display::default() };
+        let binding = Binding { display, ..binding("default", "spans") };
+        let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
+        let identity = SpanIdentity {
+            span_id: String::new(),
+            start: Timestamp::from_nanos(1_790_000_000_000_000_000),
+            name: None,
+            service: Some("s 777".to_owned()),
+        };
+        let read = store.read_spans_by_identity(1 << 20, &binding, &found, &[identity], None).await.unwrap();
+        assert!(matches!(read.as_slice(), [(_, line)] if line.json.contains("\"s 777\"")), "{read:?}");
+    }
+
+    #[tokio::test]
+    async fn times_beyond_nanoseconds_are_read() {
+        let local = LocalStore::start().unwrap();
+        let store = connect(&local);
+        let create = "CREATE TABLE default.spans ENGINE = MergeTree ORDER BY TraceId AS SELECT \
+             toDateTime64('2290-01-01 00:00:00', 3, 'UTC') + number AS Timestamp, 'a' AS TraceId, '' AS SpanId, \
+             '' AS ParentSpanId, toString(number) AS Service FROM numbers(3)";
+        execute(&local, create.to_owned()).await;
+        let display = Display { service: Some("Service".to_owned()), ..Display::default() };
+        let binding = Binding { display, ..binding("default", "spans") };
+        let found = store.find(&binding, &unrestricted_scope(), "a").await.unwrap().unwrap();
+        let satisfied = store.matching_spans(&binding, &found, &[equals("Service", "1")], &[]).await.unwrap();
+        let read =
+            store.read_spans_by_identity(1 << 20, &binding, &found, &satisfied[0].first, None).await.unwrap();
+        assert!(
+            matches!(read.as_slice(), [(_, line)] if line.json.contains("\"Service\":\"1\"")),
+            "{read:?}"
+        );
+    }
+}

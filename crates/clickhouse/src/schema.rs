@@ -1,0 +1,30 @@
+//! Tables, their columns and fields, as data.
+
+mod cached_schema;
+mod column;
+mod display;
+mod fields;
+pub(crate) mod key_columns;
+mod layout;
+mod table;
+mod trace_index;
+mod trace_sizes;
+
+pub(crate) use cached_schema::{CachedSchema, Tables};
+pub use column::Column;
+pub(crate) use display::DisplayExpressions;
+pub use display::ERROR_STATUSES;
+pub(crate) use fields::resolve_fields;
+pub use fields::{FieldLookupError, PhysicalField, key_logical_types, members, physical_field};
+pub use key_columns::adoption_error;
+pub(crate) use key_columns::{Purpose, detect_key_columns};
+#[cfg(test)]
+pub(crate) use layout::parse_key_expression;
+pub(crate) use layout::{KEY_COLUMN_TYPE, LayoutCache, only_name, split_list, split_outside, with_keys};
+pub use layout::{
+    Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
+    key_column_expression,
+};
+pub(crate) use table::{BoundTable, known_column, plain_text};
+pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};
+pub(crate) use trace_sizes::TraceSizes;

@@ -1,0 +1,264 @@
+//! The current layout of a table in ClickHouse: engine, key columns, skip indexes, projections.
+//!
+//! Operators add and drop these while the service runs. So this crate assumes nothing: it reads them from ClickHouse's system
+//! tables, caches them for a short while, and reads them again. They change only the speed of an answer, never the answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracewarden_model::ColumnType;
+
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::client::TtlCache;
+use crate::sql::{quote, quote_literal};
+use text::Scanner;
+pub(crate) use text::split_list;
+
+pub(crate) use text::{only_name, split_outside};
+
+/// The type of every key column.
+pub(crate) const KEY_COLUMN_TYPE: &str = "LowCardinality(Nullable(String))";
+
+/// The layout of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Its engine.
+    pub engine: TableEngine,
+    /// Its columns, in its order.
+    pub columns: Vec<LayoutColumn>,
+    /// Its skip indexes. Those of the local table, for a distributed one.
+    pub indexes: Vec<SkipIndex>,
+    /// Its projections. Those of the local table, for a distributed one.
+    pub projections: Vec<Projection>,
+    /// Expressions of the sorting key, as ClickHouse writes them. Those of the local table, for a distributed one.
+    pub sorting_key: Vec<String>,
+    /// The partition key as ClickHouse writes it, empty without one.
+    pub partition_key: String,
+    /// Rows, where ClickHouse knows the number. Those on this server, for a distributed table.
+    pub rows: Option<u64>,
+    /// Bytes on disk, where ClickHouse knows the number.
+    pub bytes: Option<u64>,
+    /// System tables that the user may not read or that this version does not have. Their part of the layout is unknown, and
+    /// counts as absent.
+    pub unknown: Vec<&'static str>,
+    /// For a distributed table, its local table, where this server has it.
+    pub local: Option<Arc<Layout>>,
+}
+
+/// Where a table stores its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableEngine {
+    /// On this server, in parts.
+    MergeTree {
+        /// The engine's full name, such as `ReplicatedReplacingMergeTree`.
+        name: String,
+    },
+    /// In tables of the servers of a cluster.
+    Distributed {
+        /// The cluster.
+        cluster: String,
+        /// Database of the local tables; empty for each server's default.
+        database: String,
+        /// Name of the local tables.
+        table: String,
+    },
+    /// Elsewhere, or the table does not exist.
+    Other(String),
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayoutColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub column_type: ColumnType,
+    /// Its type as ClickHouse writes it.
+    pub type_text: String,
+    /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or empty.
+    pub default_kind: String,
+    /// Its expression as ClickHouse writes it, empty without one.
+    pub default_expression: String,
+    /// The map key whose values it holds.
+    pub key: Option<MapKey>,
+}
+
+/// A key of a map.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MapKey {
+    /// The map.
+    pub map: String,
+    /// The key.
+    pub key: String,
+}
+
+/// A skip index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkipIndex {
+    /// Its name.
+    pub name: String,
+    /// Its type with its arguments, such as `bloom_filter(0.01)`.
+    pub index_type: String,
+    /// Its expression, as ClickHouse writes it.
+    pub expression: String,
+    /// Number of the table's granules that one granule of the index covers.
+    pub granularity: u64,
+    /// Its size on disk in bytes; zero before it is built.
+    pub bytes: u64,
+}
+
+/// A projection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Projection {
+    /// Its name.
+    pub name: String,
+    /// Whether it holds rows, not groups of rows.
+    pub normal: bool,
+    /// Its sorting key: columns by their names, without quotes, and expressions as ClickHouse writes them.
+    pub sorting_key: Vec<String>,
+    /// Its query as ClickHouse writes it.
+    pub query: String,
+}
+
+/// The columns that a projection holds unchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectedColumns {
+    /// All but the materialized ones that are not in `additional`.
+    All {
+        /// Columns that are named in addition.
+        additional: Vec<String>,
+    },
+    /// These.
+    Named(Vec<String>),
+}
+
+/// Layouts by database and table.
+pub(crate) type LayoutCache = TtlCache<(String, String), Arc<Layout>>;
+
+/// Returns the standard expression of a materialized key column: the key's value, or NULL where the map lacks the key. Not
+/// `m[k]`: see `predicate_sql.rs`.
+///
+/// The key must not be empty, and the map must map strings to strings: [`can_be_key_column`].
+pub fn key_column_expression(map: &str, key: &str) -> String {
+    let (map, key) = (quote(map), quote_literal(key));
+    format!("if(mapContains({map}, {key}), mapValues({map})[indexOf(mapKeys({map}), {key})], NULL)")
+}
+
+/// Whether a materialized column can replace this key. Observed with 26.7: `mapContains` and `indexOf` do not find an empty
+/// constant among `LowCardinality` keys, and values that are not strings would change their type.
+pub fn can_be_key_column(map_type: &ColumnType, key: &str) -> bool {
+    let strings = matches!(map_type, ColumnType::Map(key, value) if key.is_string() && value.is_string());
+    // A key that is not UTF-8 arrives with replacement characters, and is then another key.
+    strings && !key.is_empty() && !key.contains(char::REPLACEMENT_CHARACTER)
+}
+
+/// Returns the key, if an expression has the standard form.
+pub(crate) fn parse_key_expression(expression: &str) -> Option<MapKey> {
+    let mut scanner = Scanner::new(expression);
+    scanner.exact("if(mapContains(")?;
+    let map = scanner.name()?;
+    scanner.exact(", ")?;
+    let key = scanner.literal()?;
+    scanner.exact("), mapValues(")?;
+    let same_map = scanner.name()?;
+    scanner.exact(")[indexOf(mapKeys(")?;
+    let same_map = same_map == map && scanner.name()? == map;
+    scanner.exact("), ")?;
+    let same_key = scanner.literal()? == key;
+    scanner.exact(")], NULL)")?;
+    (same_map && same_key && scanner.at_end()).then_some(MapKey { map, key })
+}
+
+impl Layout {
+    /// Returns the column that holds the values of a key, if the table has one in exactly the standard form.
+    pub fn key_column(&self, map: &str, key: &str) -> Option<&LayoutColumn> {
+        self.columns
+            .iter()
+            .find(|column| column.key.as_ref().is_some_and(|found| found.map == map && found.key == key))
+    }
+
+    /// Whether the table itself is sorted by this column.
+    pub fn is_sorted_by(&self, column: &str) -> bool {
+        self.sorting_key.first().and_then(|first| only_name(first)).is_some_and(|first| first == column)
+    }
+
+    /// Returns the table that holds the rows: the local one, for a distributed table whose local table this server has.
+    pub fn underlying(&self) -> &Self {
+        self.local.as_deref().unwrap_or(self)
+    }
+}
+
+impl Projection {
+    /// Whether it holds rows, sorted by this column.
+    pub fn is_sorted_by(&self, column: &str) -> bool {
+        self.normal && self.sorting_key.first().is_some_and(|first| first == column)
+    }
+
+    /// Returns the columns that it holds unchanged.
+    pub fn columns(&self) -> ProjectedColumns {
+        let selected = self.query.strip_prefix("SELECT ").unwrap_or_default();
+        let selected = split_outside(selected, " ORDER BY ").map_or(selected, |(selected, _)| selected);
+        let parts = split_list(selected);
+        let named = parts.iter().filter_map(|part| only_name(part)).collect();
+        if parts.contains(&"*") {
+            ProjectedColumns::All { additional: named }
+        } else {
+            ProjectedColumns::Named(named)
+        }
+    }
+}
+
+impl TableEngine {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::MergeTree { name } | Self::Other(name) => name,
+            Self::Distributed { .. } => "Distributed",
+        }
+    }
+
+    /// Parses `engine` and `engine_full` of `system.tables`.
+    pub(crate) fn from_system_table(engine: &str, full: &str) -> Self {
+        if engine.ends_with("MergeTree") {
+            return Self::MergeTree { name: engine.to_owned() };
+        }
+        let arguments = || {
+            let inside = full.strip_prefix("Distributed(")?;
+            let (inside, _) = split_at_closing_bracket(inside)?;
+            let mut arguments = split_list(inside).into_iter().map(|argument| {
+                let mut scanner = Scanner::new(argument);
+                scanner.literal().or_else(|| scanner.name()).filter(|_| scanner.at_end())
+            });
+            let [cluster, database, table] = [arguments.next()??, arguments.next()??, arguments.next()??];
+            Some(Self::Distributed { cluster, database, table })
+        };
+        if engine == "Distributed"
+            && let Some(distributed) = arguments()
+        {
+            return distributed;
+        }
+        Self::Other(engine.to_owned())
+    }
+}
+
+/// Splits at the bracket that closes an open one.
+fn split_at_closing_bracket(text: &str) -> Option<(&str, &str)> {
+    split_outside(text, ")")
+}
+
+/// Finds the key columns.
+pub(crate) fn with_keys(columns: Vec<LayoutColumn>) -> Vec<LayoutColumn> {
+    let maps: HashMap<String, ColumnType> =
+        columns.iter().map(|column| (column.name.clone(), column.column_type.clone())).collect();
+    let standard_key = |column: &LayoutColumn| {
+        if column.default_kind != "MATERIALIZED" || column.type_text != KEY_COLUMN_TYPE {
+            return None;
+        }
+        let key = parse_key_expression(&column.default_expression)?;
+        maps.get(&key.map).is_some_and(|map| can_be_key_column(map, &key.key)).then_some(key)
+    };
+    columns.into_iter().map(|column| LayoutColumn { key: standard_key(&column), ..column }).collect()
+}

@@ -1,0 +1,95 @@
+//! Decides candidates of a step: from the step's own rows if those cover all considered spans, otherwise by id.
+
+use super::crossing::DecidedTraces;
+use super::page::{MatchingTrace, Page};
+use super::search::Search;
+use super::trace_bounds::TraceBounds;
+use crate::ClickHouseError;
+use crate::search::selection::Position;
+
+/// Maximum statements to settle candidates: their bounds and the decision by id.
+pub(crate) const RESOLVE_STATEMENTS: usize = 2;
+
+/// A trace returned by a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) trace: String,
+    /// Its newest ordering span, in ticks, and the number of its ordering spans.
+    pub(crate) newest: i64,
+    pub(crate) spans: u64,
+    /// The oldest and the newest of its spans that satisfy any predicate, in ticks.
+    pub(crate) tick_range: (i64, i64),
+    /// Whether they satisfy all predicates.
+    pub(crate) satisfies_all: bool,
+}
+
+impl Candidate {
+    /// Returns its position in the order, if it matches and is on no earlier page.
+    pub(crate) fn position(&self) -> Position {
+        Position { tier: 1, key: self.newest, trace_id: self.trace.clone() }
+    }
+}
+
+impl Search<'_> {
+    /// Adds those of the decided traces that match, then matching candidates until the page is full, then matching traces
+    /// that the index lacks. Returns the position if it stopped early: after `enough` candidates that satisfy all predicates,
+    /// or, without a trace index, when too many must be decided by id.
+    pub(crate) async fn resolve_candidates(
+        &self,
+        candidates: &[Candidate],
+        enough: usize,
+        decided: &DecidedTraces,
+        page: &mut Page,
+    ) -> Result<Option<Position>, ClickHouseError> {
+        let most = match self.index {
+            Some(_) => usize::MAX,
+            None => self.wanted.saturating_mul(self.options.undecided_per_result).max(1),
+        };
+        let satisfying = candidates.iter().enumerate().filter(|(_, candidate)| candidate.satisfies_all);
+        let end = satisfying.map(|(at, _)| at + 1).nth(enough);
+        let (candidates, further) = candidates.split_at(end.unwrap_or(candidates.len()));
+        page.extend(decided.matching.iter().cloned());
+        let remaining = || candidates.iter().filter(|candidate| !decided.traces.contains(&candidate.trace));
+        let traces = remaining().map(|candidate| &candidate.trace).chain(&decided.pending);
+        let bounds = self.trace_bounds(traces.cloned().collect()).await?;
+        let (mut undecided, mut last, mut is_full) = (Vec::new(), None, false);
+        for candidate in remaining() {
+            let is_certain = self.is_certain(candidate, &bounds);
+            if !is_certain && undecided.len() == most {
+                self.decide_by_id(&undecided, &bounds, page).await?;
+                return Ok(last);
+            }
+            let position = candidate.position();
+            match is_certain {
+                true => page.insert(MatchingTrace { position: position.clone(), spans: candidate.spans }),
+                false => undecided.push(candidate.trace.clone()),
+            }
+            is_full = page.count_up_to(&position) >= self.wanted;
+            if is_full {
+                break;
+            }
+            last = Some(position);
+        }
+        if !is_full && further.is_empty() {
+            undecided.extend(decided.pending.iter().cloned());
+            undecided.sort_unstable();
+            undecided.dedup();
+            undecided.retain(|trace| !page.contains(trace) && !decided.traces.contains(trace));
+        }
+        self.decide_by_id(&undecided, &bounds, page).await?;
+        Ok(last.filter(|_| !is_full && !further.is_empty()))
+    }
+
+    /// Whether the step alone decides the candidate: it satisfies all predicates with spans inside its bounds, and no newer
+    /// span can put it on an earlier page.
+    fn is_certain(&self, candidate: &Candidate, bounds: &TraceBounds) -> bool {
+        let (oldest, newest) = candidate.tick_range;
+        let is_on_earlier_page = || {
+            let end = bounds.get(&candidate.trace).map(|(_, end)| end);
+            self.after.as_ref().is_some_and(|after| end.is_none_or(|end| end > self.nanos(after.key)))
+        };
+        candidate.satisfies_all
+            && bounds.contain_range(&candidate.trace, self.nanos(oldest), self.nanos(newest))
+            && !is_on_earlier_page()
+    }
+}

@@ -1,0 +1,316 @@
+//! Steps back in time: from the newest end of the window, or from the end of the previous page, until the page is full. The
+//! cost depends on the number of matches, and is at most that of the whole window, which is the last step.
+//!
+//! A step is one statement. It groups the spans in its time range that satisfy any required predicate. ClickHouse rejects
+//! traces that lie entirely within the step, by the trace index, and do not satisfy all predicates. Returned traces match or
+//! extend beyond the step; only the latter are decided by id.
+
+use std::collections::HashSet;
+use std::pin::{Pin, pin};
+
+use futures::future::{Either, MaybeDone, maybe_done, select};
+use tracewarden_model::Timestamp;
+
+use super::crossing::{DecidedTraces, IndexSize};
+use super::page::Page;
+use super::required_predicates::RequiredPredicate;
+use super::resolve::{Candidate, RESOLVE_STATEMENTS};
+use super::search::Search;
+use crate::ClickHouseError;
+use crate::schema::TraceIndex;
+use crate::search::selection::Position;
+use crate::sql::Statement;
+
+/// Growth factor of a step after one that found nothing.
+const STEP_GROWTH: i64 = 8;
+
+/// Maximum statements of the grouped pass.
+const GROUPING_STATEMENTS: usize = 2;
+/// Maximum statements from the last step on: the step, the crossing traces, and settling the candidates or grouping the rest.
+const LAST_STEP_STATEMENTS: usize = 4;
+
+/// A trace, its newest span, the oldest and the newest of the spans that were read, the number of spans, and whether it
+/// satisfies all predicates.
+type Row = (String, i64, i64, i64, u64, u8);
+
+/// Options of the steps plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepOptions {
+    /// Length of the first step, in nanoseconds.
+    pub(crate) first: i64,
+    /// Length that costs as much as one more statement, in nanoseconds.
+    pub(crate) statement: i64,
+    /// Whether the first step reads the trace index, which is worth it unless the index is much larger than the step.
+    pub(crate) use_trace_index: bool,
+    pub(crate) index_size: IndexSize,
+}
+
+/// The part of the window not yet read.
+pub(crate) struct RemainingWindow {
+    /// Where it ends, in nanoseconds, exclusive.
+    pub(crate) top: i64,
+    /// At its last tick, only traces after this position.
+    pub(crate) after: Option<Position>,
+}
+
+/// Waits for the first future, and meanwhile drives the second as far as it gets.
+async fn await_while_driving<A: Future, B: Future>(first: A, second: Pin<&mut MaybeDone<B>>) -> A::Output {
+    match select(pin!(first), second).await {
+        Either::Left((output, _)) => output,
+        Either::Right((_, first)) => first.await,
+    }
+}
+
+impl Search<'_> {
+    /// Returns where the traces of the page begin, in nanoseconds, exclusive.
+    pub(crate) fn begin(&self) -> i64 {
+        let to = self.window.to().as_nanos();
+        match &self.after {
+            Some(after) => self.nanos(after.key.saturating_add(1)).min(to),
+            None => to,
+        }
+    }
+
+    /// Steps back until the page is full. The grouped pass takes over where steps would take too many statements.
+    pub(crate) async fn fill_by_steps(
+        &self,
+        step_options: StepOptions,
+        page: &mut Page,
+    ) -> Result<(), ClickHouseError> {
+        let from = self.window.from().as_nanos();
+        let begin = self.begin();
+        let mut remainder = RemainingWindow { top: begin, after: self.after.clone() };
+        let StepOptions { first: mut length, statement, mut use_trace_index, index_size } = step_options;
+        // Candidates not yet resolved, in order.
+        let mut candidates: Vec<Candidate> = Vec::new();
+        // The page is complete up to here.
+        let mut complete_to = self.after.clone();
+        loop {
+            let left = self.statements_left();
+            let bottom = if left > LAST_STEP_STATEMENTS { self.bottom(remainder.top, length) } else { from };
+            let is_last = bottom == from;
+            // Without a trace index, crossing traces are unknown.
+            if is_last && (self.index.is_none() || left < LAST_STEP_STATEMENTS) {
+                return self.fill_by_grouping(complete_to.as_ref(), page).await;
+            }
+            let step = self.step(bottom, &remainder, use_trace_index.then_some(index_size));
+            // The last step rarely fills the page, and then crossing traces are needed: they are read concurrently.
+            let mut crossing = pin!(maybe_done(self.decided_crossing(index_size)));
+            let step_candidates =
+                if is_last { await_while_driving(step, crossing.as_mut()).await? } else { step.await? };
+            let limit_reached = step_candidates.len() >= self.max_candidates();
+            let known: HashSet<String> = candidates.iter().map(|known| known.trace.clone()).collect();
+            candidates
+                .extend(step_candidates.into_iter().filter(|candidate| !known.contains(&candidate.trace)));
+            let satisfying = candidates.iter().filter(|candidate| candidate.satisfies_all).count();
+            let found = page.len().saturating_add(satisfying);
+            let needs_more = found < self.wanted && !limit_reached;
+            if needs_more && !is_last && use_trace_index {
+                length = self.next_length(bottom, found, statement);
+                remainder = RemainingWindow { top: bottom, after: None };
+                self.report_progress(bottom, page.len());
+                continue;
+            }
+            let can_group = self.statements_left() >= RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
+            if is_last && !limit_reached && (needs_more || !can_group) {
+                crossing.as_mut().await;
+                let Some(decided) = crossing.take_output().transpose()?.flatten() else {
+                    return self.fill_by_grouping(complete_to.as_ref(), page).await;
+                };
+                self.resolve_candidates(&candidates, usize::MAX, &decided, page).await?;
+                return Ok(());
+            }
+            // Twice as many as wanted fill the page, except when the index lacks spans of their traces: then grouping takes
+            // one more statement.
+            if is_last && !can_group && found < self.wanted.saturating_mul(2) {
+                return self.fill_by_grouping(complete_to.as_ref(), page).await;
+            }
+            let enough = if is_last && !can_group { usize::MAX } else { self.wanted.saturating_mul(2) };
+            let stopped =
+                self.resolve_candidates(&candidates, enough, &DecidedTraces::default(), page).await?;
+            let limit_reached = candidates.last().filter(|_| limit_reached).map(Candidate::position);
+            remainder = match stopped.or(limit_reached) {
+                // Read the rest again with the trace index, which reaches the `LIMIT` later.
+                Some(position) => RemainingWindow {
+                    top: self.nanos(position.key.saturating_add(1)).min(begin),
+                    after: Some(position),
+                },
+                None => RemainingWindow { top: bottom, after: None },
+            };
+            let position = remainder.after.clone().unwrap_or_else(|| self.position_before(bottom));
+            if page.count_up_to(&position) >= self.wanted {
+                return Ok(());
+            }
+            complete_to = Some(position);
+            if is_last {
+                return self.fill_by_grouping(complete_to.as_ref(), page).await;
+            }
+            self.report_progress(remainder.top, page.len());
+            length = self.next_length(bottom, page.len(), statement);
+            use_trace_index = true;
+            candidates.clear();
+        }
+    }
+
+    /// The position after all spans at or after a time, and before all earlier ones.
+    fn position_before(&self, nanos: i64) -> Position {
+        Position { tier: 1, key: self.ticks_from(nanos).saturating_sub(1), trace_id: String::new() }
+    }
+
+    /// `LIMIT` of a step.
+    fn max_candidates(&self) -> usize {
+        self.wanted.saturating_mul(4).max(self.options.min_step_limit)
+    }
+
+    /// Returns where a step begins, in nanoseconds: at a whole tick, so that no span is in two steps.
+    fn bottom(&self, top: i64, length: i64) -> i64 {
+        let from = self.window.from().as_nanos();
+        let bottom = top.saturating_sub(length);
+        let bottom = bottom.div_euclid(self.table.nanos_per_tick).saturating_mul(self.table.nanos_per_tick);
+        bottom.max(from)
+    }
+
+    /// Returns the traces with ordering spans in a step, in order; at most [`Self::max_candidates`].
+    async fn step(
+        &self,
+        bottom: i64,
+        remainder: &RemainingWindow,
+        index_size: Option<IndexSize>,
+    ) -> Result<Vec<Candidate>, ClickHouseError> {
+        let statement = self.step_statement(bottom, remainder, index_size)?;
+        let rows: Vec<Row> = self.rows(statement).await?;
+        let candidate = |(trace, newest, oldest, last, spans, all)| Candidate {
+            trace,
+            newest,
+            spans,
+            tick_range: (oldest, last),
+            satisfies_all: all == 1,
+        };
+        Ok(rows.into_iter().map(candidate).collect())
+    }
+
+    pub(crate) fn step_statement(
+        &self,
+        bottom: i64,
+        remainder: &RemainingWindow,
+        index_size: Option<IndexSize>,
+    ) -> Result<Statement, ClickHouseError> {
+        let RemainingWindow { top, after } = remainder;
+        let others = self.not_implied();
+        let statement = self.table.statement();
+        // ClickHouse uses no skip index for predicates combined with `OR`.
+        let mut statement = if others.is_empty() { statement } else { statement.evaluated_per_row() };
+        let key = self.required_predicates.key(self.table, &mut statement)?;
+        let satisfies_all = self.required_predicates.having_clause(&others, self.table, &mut statement)?;
+        let satisfies_any = self.satisfies_any(&mut statement)?;
+        let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
+        let range = self.range(range, &mut statement);
+        let [trace, newest, spans, all] =
+            ["trace", "newest", "spans", "all"].map(|name| statement.alias(name));
+        let (id, ticks) = (&self.table.trace_id, &self.table.ticks);
+        // Excludes spans, not traces: a trace whose newest span does not count has a later position, by another span.
+        let after_condition = match after {
+            None => String::new(),
+            Some(after) => {
+                let (key, after) = (statement.int(after.key), statement.string(&after.trace_id));
+                format!(" AND ({ticks} < {key} OR {id} > {after})")
+            }
+        };
+        let not_excluded = match (&self.index, index_size) {
+            (Some(index), Some(size)) if !others.is_empty() && index.covers(self.window) => {
+                // At the tick of `after`, some spans are excluded, so it is not part of the range.
+                let top = after.as_ref().map_or(*top, |after| self.nanos(after.key).min(*top));
+                let lies_within = self.lies_within(index, size, &trace, (bottom, top), &mut statement);
+                format!(" AND ({all} OR NOT {lies_within})")
+            }
+            _ => String::new(),
+        };
+        statement.push(&format!(
+            "SELECT {id} AS {trace}, maxIf({ticks}, {key}) AS {newest}, min({ticks}), max({ticks}), countIf({key}) AS {spans}, \
+             toUInt8({satisfies_all}) AS {all} FROM {name} WHERE {range}{after_condition} AND {satisfies_any} GROUP BY {trace} \
+             HAVING {is_valid_trace_id} ORDER BY {newest} DESC, {trace} ASC LIMIT {limit}",
+            name = self.table.name,
+            is_valid_trace_id = Self::with_valid_trace_id(&trace, &format!("{spans} > 0{not_excluded}")),
+            limit = self.max_candidates(),
+        ));
+        Ok(statement)
+    }
+
+    /// SQL: whether a trace lies entirely in a range of nanoseconds. All of its entries must: the exporter writes one per
+    /// batch, so a trace may cross the boundary between two entries.
+    fn lies_within(
+        &self,
+        index: &TraceIndex,
+        size: IndexSize,
+        trace: &str,
+        (bottom, top): (i64, i64),
+        statement: &mut Statement,
+    ) -> String {
+        let bottom = self.nanos(self.ticks_from(bottom));
+        let within = index.entry_within(self.window, (bottom, top), statement);
+        let index = &index.name;
+        // For a large index, restricts the set to traces of the step, to bound memory.
+        let restricted = match size {
+            IndexSize::Small => String::new(),
+            IndexSize::Large => {
+                format!(" AND `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within})")
+            }
+        };
+        format!(
+            "({trace} GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within}) \
+             AND {trace} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{restricted}))"
+        )
+    }
+
+    /// Required predicates except the one that every ordering span satisfies.
+    pub(crate) fn not_implied(&self) -> Vec<RequiredPredicate> {
+        let implied = self.required_predicates.implied();
+        self.required_predicates.all().into_iter().filter(|predicate| Some(*predicate) != implied).collect()
+    }
+
+    /// Writes whether a span is an ordering span or satisfies a predicate.
+    pub(crate) fn satisfies_any(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
+        let mut any = vec![self.required_predicates.key(self.table, statement)?];
+        for predicate in self.not_implied() {
+            // Spans that satisfy a filter condition are ordering spans.
+            if !matches!(predicate, RequiredPredicate::Condition(_)) {
+                any.push(self.required_predicates.span_condition(predicate, self.table, statement)?);
+            }
+        }
+        Ok(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" OR ")) })
+    }
+
+    /// Returns the length of the next step, after one that ended at `bottom`.
+    fn next_length(&self, bottom: i64, found: usize, statement: i64) -> i64 {
+        let read = self.begin().saturating_sub(bottom).max(1);
+        let rest = bottom.saturating_sub(self.window.from().as_nanos());
+        next_length((read, rest), (found, self.wanted), statement)
+    }
+}
+
+/// Returns the length of the next step in nanoseconds, extrapolated from the traces found so far: all of the rest if the remainder
+/// would cost less than a statement.
+fn next_length((read, rest): (i64, i64), (found, wanted): (usize, usize), statement: i64) -> i64 {
+    if found == 0 {
+        return read.saturating_mul(STEP_GROWTH);
+    }
+    let missing = wanted.saturating_sub(found).max(1);
+    let length = ((read as f64 * missing as f64 / found as f64 * 1.5) as i64).max(1);
+    if length.saturating_add(statement) > rest { rest } else { length }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_step_leaves_no_rest_that_costs_less_than_a_statement() {
+        assert_eq!(next_length((10, 90), (0, 20), 5), 80);
+        assert_eq!(next_length((10, 90), (10, 20), 5), 15);
+        assert_eq!(next_length((10, 90), (5, 20), 5), 45);
+        assert_eq!(next_length((10, 50), (5, 20), 5), 45);
+        assert_eq!(next_length((10, 49), (5, 20), 5), 49);
+        assert_eq!(next_length((10, 20), (5, 20), 0), 20);
+        assert_eq!(next_length((i64::MAX, 1), (1, 200), i64::MAX), 1);
+    }
+}

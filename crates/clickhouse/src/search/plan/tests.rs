@@ -1,0 +1,460 @@
+//! Compares every plan with the grouped pass, over a table of a typical shape with typical sizes, and over tables on which a
+//! plan once fell back to another one at the wrong place.
+
+mod searches;
+
+use tracewarden_model::{
+    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
+    MarkedField, Test, Timestamp, Window,
+};
+use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::crossing::{CrossingKind, IndexSize};
+use super::steps::StepOptions;
+use super::*;
+use crate::agreement::{connect, execute};
+use crate::schema::BoundTable;
+use crate::search::selection::Position;
+use crate::{ClickHouse, SelectRequest};
+
+const SECOND: i64 = 1_000_000_000;
+const HOUR: i64 = 3_600 * SECOND;
+/// Start of the data: 2027-01-15 00:00 UTC.
+const BEGIN: i64 = 1_800_057_600 * SECOND;
+const COLUMNS: [&str; 5] = ["Service", "User", "Tenant", "Status", "Team"];
+
+fn field(name: &str) -> MarkedField {
+    MarkedField {
+        field: FieldRef::column(name),
+        source: FieldSource::Column,
+        logical: LogicalType::String,
+        column_type: ColumnType::String,
+        filterable: true,
+        policy: true,
+        column: None,
+    }
+}
+
+fn binding(index: bool) -> Binding {
+    Binding {
+        database: "default".to_owned(),
+        table: "spans".to_owned(),
+        trace_id: "TraceId".to_owned(),
+        span_id: "SpanId".to_owned(),
+        timestamp: "At".to_owned(),
+        parent_span_id: "ParentSpanId".to_owned(),
+        trace_index: index.then(|| "ends".to_owned()),
+        display: Display::default(),
+    }
+}
+
+fn scope(policies: &[&str]) -> AccessScope {
+    let model = AccessModel { version: 1, binding: None, fields: COLUMNS.map(field).to_vec() };
+    let policies = policies.iter().map(|expression| RolePolicy { role: "r", title: "t", expression });
+    authorise(policies, None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap()
+}
+
+fn filter(conditions: &[(&str, &str)]) -> Filter {
+    let condition = |(name, value): &(&str, &str)| Condition {
+        field: field(name),
+        test: Test::StringEq((*value).to_owned()),
+    };
+    Filter { conditions: conditions.iter().map(condition).collect() }
+}
+
+fn window(from: i64, to: i64) -> Window {
+    Window::new(Timestamp::from_nanos(from), Timestamp::from_nanos(to)).unwrap()
+}
+
+/// Creates a table sorted like the exporter's, with an index on one of the columns, and the exporter's trace index.
+async fn create(local: &LocalStore) {
+    create_with(local, "DateTime64(9)", "DateTime").await;
+}
+
+/// Like [`create`], with other types of the timestamp and of the bounds of the trace index.
+async fn create_with(local: &LocalStore, timestamp: &str, bound: &str) {
+    for table in tables(timestamp, bound) {
+        execute(local, table).await;
+    }
+}
+
+/// The statements that create both tables.
+fn tables(timestamp: &str, bound: &str) -> [String; 2] {
+    [
+        format!(
+            "CREATE TABLE default.spans (At {timestamp}, TraceId String, SpanId String, ParentSpanId String, \
+             Service LowCardinality(String), User String, Tenant String, Status LowCardinality(String), Team String, \
+             INDEX users User TYPE bloom_filter(0.01) GRANULARITY 1, \
+             INDEX traces TraceId TYPE bloom_filter(0.01) GRANULARITY 1) \
+             ENGINE = MergeTree PARTITION BY toDate(At) ORDER BY (Service, toDateTime(At)) SETTINGS index_granularity = 64"
+        ),
+        format!(
+            "CREATE TABLE default.ends (TraceId String, Start {bound}, End {bound}) ENGINE = MergeTree \
+             PARTITION BY toDate(Start) ORDER BY (TraceId, Start)"
+        ),
+    ]
+}
+
+/// One search, with the plan of its pages and their maximum number.
+#[derive(Clone, Copy)]
+struct SearchCase<'a> {
+    store: &'a ClickHouse,
+    binding: &'a Binding,
+    scope: &'a AccessScope,
+    filter: &'a Filter,
+    window: Window,
+    limit: u32,
+    pages: usize,
+}
+
+impl<'a> SearchCase<'a> {
+    /// The first page of twenty traces.
+    fn new(
+        store: &'a ClickHouse,
+        binding: &'a Binding,
+        scope: &'a AccessScope,
+        filter: &'a Filter,
+        window: Window,
+    ) -> Self {
+        Self { store, binding, scope, filter, window, limit: 20, pages: 1 }
+    }
+
+    async fn table(&self) -> BoundTable {
+        let tables = self.store.bound_tables(self.binding).await.unwrap();
+        BoundTable::new(self.binding, tables.columns.to_vec()).unwrap()
+    }
+
+    async fn search<'t>(
+        &'t self,
+        table: &'t BoundTable,
+        after: Option<Position>,
+        options: PlannerOptions,
+    ) -> Search<'t> {
+        let Self { store, binding, scope, filter, window, limit, .. } = *self;
+        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+        let index = store.bound_tables(binding).await.unwrap().index;
+        store.prepare(&request, table, index, options).unwrap()
+    }
+
+    /// Returns traces with their positions, and the maximum number of statements of a page.
+    async fn pages(&self, choice: &PlanChoice, options: PlannerOptions) -> (Vec<Position>, usize) {
+        let (mut positions, mut most, mut after) = (Vec::new(), 0, None);
+        let (table, limit) = (self.table().await, self.limit as usize);
+        for _ in 0..self.pages {
+            let search = self.search(&table, after, options).await;
+            let found = search.run(choice).await.unwrap();
+            most = most.max(search.statements_sent.into_inner());
+            let more = found.len() > limit;
+            positions.extend(found.into_iter().take(limit).map(|found| found.position));
+            after = positions.last().cloned();
+            if !more {
+                break;
+            }
+        }
+        (positions, most)
+    }
+
+    async fn assert_same_results(&self, choices: &[PlanChoice], options: PlannerOptions) -> usize {
+        let one_page = Self { limit: self.limit * self.pages as u32, pages: 1, ..*self };
+        let (expected, _) = one_page.pages(&PlanChoice::Fixed(Plan::GroupByTrace), options).await;
+        for choice in choices {
+            let (found, most) = self.pages(choice, options).await;
+            let details =
+                format!("{choice:?}, {:?}, {:?}, pages of {}", self.window, self.filter, self.limit);
+            assert_eq!(found, expected, "{details}");
+            assert!(most <= 7, "{most} statements: {details}");
+        }
+        expected.len()
+    }
+}
+
+fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> PlanChoice {
+    PlanChoice::Fixed(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
+}
+
+/// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
+#[tokio::test]
+async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), \
+                 toString(intDiv(number, 8) + 1), toString(number), '', concat('s', toString(number % 40)), \
+                 concat('u', toString(cityHash64(number) % 4000)), concat('t', toString(cityHash64(number) % 20)), 'Ok', \
+                 concat('team', toString(cityHash64(number) % 5)) FROM numbers(40000)";
+    execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
+    let entries =
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId";
+    execute(&local, entries.to_owned()).await;
+    execute(&local, "OPTIMIZE TABLE default.spans FINAL".to_owned()).await;
+    let (all, team, user) = ("true", "Team == \"team3\"", "User == \"u9\"");
+    let service = ("Service", "s3");
+    let [granted, first, second] =
+        [RequiredPredicate::Policies, RequiredPredicate::Condition(0), RequiredPredicate::Condition(1)];
+    let case = |policy, conditions: &[(&'static str, &'static str)], sources: &[_], filters: &[_]| {
+        (policy, conditions.to_vec(), sources.to_vec(), filters.to_vec())
+    };
+    for (policy, conditions, sources, filters) in [
+        // The skip index leaves less to read than a statement costs.
+        case(all, &[("User", "u7")], &[], &[]),
+        case(all, &[service, ("User", "u7")], &[second], &[first, second]),
+        case(all, &[("Tenant", "t3"), ("User", "u7")], &[second], &[second]),
+        case(user, &[("User", "u7")], &[granted, first], &[granted, first]),
+        case(team, &[service, ("Tenant", "t3")], &[], &[]),
+        case(team, &[], &[], &[]),
+    ] {
+        let (scope, filter, binding) = (scope(&[policy]), filter(&conditions), binding(true));
+        let search_case =
+            SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        let table = search_case.table().await;
+        let (plan, _) = search_case.search(&table, None, PlannerOptions::default()).await.plan().await;
+        match plan {
+            Plan::RarePredicates(rare) => {
+                let has_all = |found: &[RequiredPredicate], expected: &[RequiredPredicate]| {
+                    found.len() == expected.len() && expected.iter().all(|one| found.contains(one))
+                };
+                assert!(
+                    has_all(&rare.sources, &sources) && has_all(&rare.filters, &filters),
+                    "{conditions:?}: {rare:?}"
+                );
+            }
+            other => {
+                assert!(sources.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}")
+            }
+        }
+        search_case.assert_same_results(&[PlanChoice::Auto], PlannerOptions::default()).await;
+    }
+    // A decision by id reads a granule for each span of a candidate.
+    let rows = async |policy: &str, conditions: &[(&str, &str)], rare: RarePredicates| {
+        let (metered, scope, filter, binding) =
+            (store.metered(), scope(&[policy]), filter(conditions), binding(true));
+        let search_case =
+            SearchCase::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        search_case.pages(&PlanChoice::Fixed(Plan::RarePredicates(rare)), PlannerOptions::default()).await;
+        metered.cost().rows
+    };
+    let both = [service, ("User", "u7")];
+    let narrowed = rows(all, &both, RarePredicates { sources: vec![second], filters: vec![first] }).await;
+    let whole = rows(all, &both, RarePredicates { sources: vec![second], filters: vec![] }).await;
+    assert!(narrowed < whole, "{narrowed} rows narrowed, {whole} without");
+    let intersected =
+        rows(user, &[("User", "u7")], RarePredicates { sources: vec![first, granted], filters: vec![] })
+            .await;
+    let one = rows(user, &[("User", "u7")], RarePredicates { sources: vec![first], filters: vec![] }).await;
+    assert!(intersected < one, "{intersected} rows of two predicates, {one} of one");
+}
+
+/// Inserts spans: seconds after the beginning, the trace, the value of the status key, and the team.
+async fn insert(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
+    let rows: Vec<String> = spans
+        .iter()
+        .map(|(at, trace, status, team)| {
+            format!("({}, '{trace}', '{at}', '', 's', 'u', 't', '{status}', '{team}')", BEGIN + at * SECOND)
+        })
+        .collect();
+    execute(local, format!("INSERT INTO default.spans VALUES {}", rows.join(", "))).await;
+    execute(
+        local,
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId"
+            .to_owned(),
+    )
+    .await;
+}
+
+/// The newest traces do not match, except for the oldest of them, which are the newest matches.
+#[tokio::test]
+async fn unsettled_candidates_of_a_step_are_settled_later() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let mut spans = Vec::new();
+    let end = 24 * 3_600;
+    for number in 1..=200 {
+        let at = end - number * 6 - 60;
+        spans.push((at, format!("a{number:03}"), "Error", ""));
+        if number > 190 {
+            spans.push((at - 1_800, format!("a{number:03}"), "", "team1"));
+        }
+    }
+    for number in 1..=21 {
+        let at = end - 1_500 - number * 400;
+        spans.push((at, format!("b{number:03}"), "Error", "team1"));
+    }
+    insert(&local, &spans).await;
+    let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
+    for index in [false, true] {
+        let binding = binding(index);
+        let search_case = SearchCase {
+            limit: 20,
+            pages: 3,
+            ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 24 * HOUR))
+        };
+        let choices = [HOUR / 4, HOUR, 24 * HOUR].map(|first| steps(first, true, IndexSize::Small));
+        assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 31);
+        let choices = [HOUR / 4, HOUR].map(|first| steps(first, false, IndexSize::Large));
+        assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 31);
+    }
+}
+
+/// Each step finds all of the traces again, and none of them matches.
+#[tokio::test]
+async fn long_traces_that_fill_every_step_end_the_search_soon() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let mut spans = Vec::new();
+    for second in (0..7_200).step_by(2) {
+        spans.push((second, format!("long{:02}", second / 2 % 13), "Error", ""));
+    }
+    spans.push((10, "right".to_owned(), "Error", "team1"));
+    insert(&local, &spans).await;
+    let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
+    for index in [false, true] {
+        let binding = binding(index);
+        let search_case = SearchCase {
+            limit: 2,
+            pages: 2,
+            ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN - HOUR, BEGIN + 2 * HOUR))
+        };
+        for use_trace_index in [false, true] {
+            let choices = [60 * SECOND, HOUR].map(|first| steps(first, use_trace_index, IndexSize::Large));
+            let options = PlannerOptions { min_step_limit: 1, ..PlannerOptions::default() };
+            assert_eq!(search_case.assert_same_results(&choices, options).await, 1);
+        }
+    }
+}
+
+/// Bounds of the index that are finer than the timestamp, end before they begin, or are at the end of their type: each trace
+/// has a span outside of the window that grants access, or none.
+#[tokio::test]
+async fn odd_bounds_give_the_same_result_in_every_plan() {
+    // Matching spans and spans that grant access, in seconds after the beginning; bounds in nanoseconds after it.
+    type Trace = (&'static str, &'static [i64], &'static [i64], (i64, i64), bool);
+    const HOURS_BACK: i64 = -3 * 3_600;
+    let second = |second: i64| second * SECOND;
+    let traces: [Trace; 4] = [
+        ("finer", &[1_800], &[HOURS_BACK], (second(HOURS_BACK) + 1, second(1_800)), true),
+        ("backwards", &[1_700], &[5_400], (second(600), second(-9 * 3_600)), true),
+        ("inside", &[1_600], &[1_500], (second(1_500), second(1_600)), true),
+        ("short", &[1_400], &[HOURS_BACK], (second(1_400), second(1_400)), false),
+    ];
+    let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
+    for begin in [BEGIN, -HOUR - 300 * SECOND] {
+        for timestamp in ["DateTime64(3)", "DateTime64(0)", "DateTime64(9)"] {
+            let local = LocalStore::start().unwrap();
+            let store = connect(&local);
+            create_with(&local, timestamp, "DateTime64(9)").await;
+            for (trace, matching, opening, (start, end), _) in traces {
+                let spans = matching
+                    .iter()
+                    .map(|at| (at, "Error", ""))
+                    .chain(opening.iter().map(|at| (at, "", "team1")));
+                for (at, status, team) in spans {
+                    execute(
+                        &local,
+                        format!(
+                            "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(toInt64({})), '{trace}', '{at}', '', 's', 'u', \
+                             't', '{status}', '{team}'",
+                            begin + at * SECOND
+                        ),
+                    )
+                    .await;
+                }
+                execute(
+                    &local,
+                    format!(
+                        "INSERT INTO default.ends SELECT '{trace}', fromUnixTimestamp64Nano(toInt64({})), \
+                         fromUnixTimestamp64Nano(toInt64({}))",
+                        begin + start,
+                        begin + end
+                    ),
+                )
+                .await;
+            }
+            let binding = binding(true);
+            let search_case = SearchCase::new(&store, &binding, &scope, &filter, window(begin, begin + HOUR));
+            // The first span counts where the bound is rounded down to its tick: before 1970 ClickHouse rounds up, toward zero.
+            let exact = timestamp == "DateTime64(9)" || begin < 0;
+            let expected: Vec<&str> = traces
+                .iter()
+                .filter(|trace| trace.4 && !(exact && trace.0 == "finer"))
+                .map(|trace| trace.0)
+                .collect();
+            let found =
+                search_case.pages(&PlanChoice::Fixed(Plan::GroupByTrace), PlannerOptions::default()).await.0;
+            let found: Vec<&str> = found.iter().map(|position| position.trace_id.as_str()).collect();
+            assert_eq!(found, expected, "{timestamp} at {begin}");
+            let choices = [
+                PlanChoice::Auto,
+                steps(HOUR, true, IndexSize::Small),
+                steps(600 * SECOND, true, IndexSize::Large),
+                steps(600 * SECOND, false, IndexSize::Large),
+                PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
+                    sources: vec![RequiredPredicate::Condition(0)],
+                    filters: vec![],
+                })),
+                PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
+                    sources: vec![RequiredPredicate::Policies],
+                    filters: vec![],
+                })),
+            ];
+            search_case.assert_same_results(&choices, PlannerOptions::default()).await;
+        }
+    }
+}
+
+/// A span of a broken clock makes the bounds of its trace unusable. No search may read more than its window because of it.
+#[tokio::test]
+async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let mut spans = vec![(-BEGIN / SECOND, "broken".to_owned(), "Error", "team1")];
+    for number in 0..500 {
+        spans.push((
+            number * 60,
+            format!("a{number:03}"),
+            "Error",
+            if number % 100 == 0 { "team1" } else { "" },
+        ));
+    }
+    insert(&local, &spans).await;
+    let (filter, scope, binding) =
+        (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]), binding(true));
+    let search_case = SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 9 * HOUR));
+    for size in [IndexSize::Small, IndexSize::Large] {
+        assert_eq!(
+            search_case.assert_same_results(&[steps(HOUR, true, size)], PlannerOptions::default()).await,
+            5
+        );
+        let table = search_case.table().await;
+        let search = search_case.search(&table, None, PlannerOptions::default()).await;
+        let crossing = search.crossing(CrossingKind::All, size).await.unwrap().unwrap();
+        assert_eq!(crossing.traces, Vec::<String>::new());
+    }
+}
+
+/// A user with ten traces in a table of 128 granules, and in one of 100,000 with 1,000 false positives of bloom filters; a
+/// tenant in each granule, and a service without a skip index.
+#[test]
+fn rare_predicates_are_those_with_few_matches() {
+    let of = |selected, after_primary_key| Granules { selected, after_primary_key };
+    for (granules, rare) in [
+        (of(10, 128), true),
+        (of(60, 128), true),
+        (of(1_010, 100_000), true),
+        (of(30_000, 100_000), false),
+        (of(128, 128), false),
+        (of(4, 4), false),
+        (of(0, 0), true),
+        (of(0, 128), true),
+    ] {
+        assert_eq!(
+            is_rare(granules, 21.0 * MAX_MATCHES_PER_RESULT),
+            rare,
+            "{granules:?}: {} matches",
+            matches(granules)
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! All traces of the window, as a part of a statement that aggregates over them.
+//!
+//! Which spans of a trace count depends on its entry in the trace index. Joining the index to every span would cost more than
+//! the rest of the statement. Nearly always, the entry covers all spans of the trace. Then the join can follow the grouping:
+//! once for each trace.
+
+use std::collections::BTreeSet;
+
+use super::grouping::TraceSet;
+use super::required_predicates::RequiredPredicate;
+use super::search::{Search, SpanFilter, TimeRange};
+use super::trace_bounds::TimeRanges;
+use crate::ClickHouseError;
+use crate::schema::{IndexBounds, TraceIndex};
+use crate::sql::Statement;
+
+/// Maximum traces that are aggregated separately because they extend beyond the range read, or beyond their entries.
+pub(crate) const MAX_LONG_TRACES: usize = 1_000;
+
+/// How the spans of traces are read.
+pub(crate) enum TraceScan<'a> {
+    /// Each span is compared with the bounds of its trace.
+    BySpan {
+        /// The traces.
+        trace_set: TraceSet<'a>,
+        /// Time ranges of all their spans.
+        scan: TimeRanges,
+    },
+    /// All traces of the window, grouped first and compared with their bounds afterwards. A trace for which that does not
+    /// suffice is marked `beyond`.
+    ByTrace {
+        /// The range of spans that is read.
+        range: TimeRange,
+        /// Traces that extend beyond this range; they are aggregated span by span.
+        long: Vec<String>,
+        /// Time ranges of all their spans.
+        scan: TimeRanges,
+        /// Only traces that satisfy this predicate. They are found first, since skip indexes and few columns make that cheap.
+        only: Option<RequiredPredicate>,
+    },
+}
+
+/// Aggregates over the spans of each trace.
+pub(crate) struct Aggregates<'s> {
+    /// Expressions with their names.
+    pub(crate) columns: &'s str,
+    /// The names.
+    pub(crate) names: &'s str,
+    /// Which traces are wanted, as `AND …`; empty for all. A wanted trace must remain wanted when spans are included that do
+    /// not count.
+    pub(crate) having: &'s str,
+}
+
+impl TraceScan<'_> {
+    /// All traces of the window, grouped first. `None` without a trace index, or if too many traces extend far beyond the window.
+    pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>, ClickHouseError> {
+        Self::with_bounds(search, search.default_range, None).await
+    }
+
+    /// Like [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found
+    /// first.
+    pub(crate) async fn matching_by_trace(search: &Search<'_>) -> Result<Option<Self>, ClickHouseError> {
+        let required_predicates = search.required_predicates.all();
+        let (range, rarest) = match required_predicates.as_slice() {
+            // Without required predicates, a span in the window suffices.
+            [] => (Some((search.window.from(), search.window.to())), None),
+            [only] => (search.default_range, Some(*only)),
+            several => (search.default_range, search.rarest(several).await),
+        };
+        Self::with_bounds(search, range, rarest).await
+    }
+
+    async fn with_bounds(
+        search: &Search<'_>,
+        range: TimeRange,
+        only: Option<RequiredPredicate>,
+    ) -> Result<Option<Self>, ClickHouseError> {
+        let Some(index) = &search.index else { return Ok(None) };
+        let (mut long, mut scan) = (Vec::new(), TimeRanges::default());
+        if range.is_some() && range == search.default_range {
+            let rows: Vec<(String,)> = search.rows(long_traces(search, index)).await?;
+            if rows.len() > MAX_LONG_TRACES {
+                return Ok(None);
+            }
+            long.extend(rows.into_iter().map(|(id,)| id));
+            if !long.is_empty() {
+                scan = search.scan(TraceSet::Given(&long)).await?;
+            }
+        }
+        Ok(Some(Self::ByTrace { range, long, scan, only }))
+    }
+
+    /// All traces of the window, span by span.
+    pub(crate) async fn by_span(search: &Search<'_>) -> Result<Self, ClickHouseError> {
+        let trace_set = TraceSet::Window;
+        Ok(Self::BySpan { trace_set, scan: search.scan(trace_set).await? })
+    }
+
+    /// Adds further traces that are aggregated span by span; `None` if there are too many.
+    pub(crate) async fn with_long_traces(
+        &self,
+        search: &Search<'_>,
+        more: &BTreeSet<String>,
+    ) -> Result<Option<Self>, ClickHouseError> {
+        let Self::ByTrace { range, long, only, .. } = self else { return Ok(None) };
+        let long: Vec<String> = long.iter().chain(more).cloned().collect();
+        if long.len() > MAX_LONG_TRACES {
+            return Ok(None);
+        }
+        let scan = search.scan(TraceSet::Given(&long)).await?;
+        Ok(Some(Self::ByTrace { range: *range, long, scan, only: *only }))
+    }
+
+    /// SQL: the traces, one per row: `trace`; `latest`, its latest span in the window in ticks; `readable`, whether it
+    /// satisfies all required predicates; `beyond`, whether spans were included that may not count; and the aggregates.
+    pub(crate) fn traces(
+        &self,
+        search: &Search<'_>,
+        aggregates: &Aggregates<'_>,
+        statement: &mut Statement,
+    ) -> Result<String, ClickHouseError> {
+        match self {
+            Self::BySpan { trace_set, scan } => by_span(search, aggregates, *trace_set, scan, statement),
+            Self::ByTrace { long, scan, .. } => {
+                let all = self.by_bounds(search, aggregates, statement)?;
+                if long.is_empty() {
+                    return Ok(all);
+                }
+                let long = by_span(search, aggregates, TraceSet::Given(long), scan, statement)?;
+                Ok(format!("{all} UNION ALL {long}"))
+            }
+        }
+    }
+
+    /// Writes all traces except the long ones. Each is marked if some of its spans that are read lie outside its entry, or if
+    /// its entry extends beyond the range that is read.
+    fn by_bounds(
+        &self,
+        search: &Search<'_>,
+        aggregates: &Aggregates<'_>,
+        statement: &mut Statement,
+    ) -> Result<String, ClickHouseError> {
+        let (Some(index), Self::ByTrace { range, long, only, .. }) = (&search.index, self) else {
+            return Err(ClickHouseError::Internal("there is no trace index".to_owned()));
+        };
+        let [trace, latest, readable, beyond, first, last] =
+            ["trace", "latest", "readable", "beyond", "first", "last"].map(|name| statement.alias(name));
+        let [traces, bounds, indexed, start, end, is_open] =
+            ["traces", "bounds", "indexed", "start", "end", "open"].map(|name| statement.alias(name));
+        let (table, timestamp) = (&search.table.name, &search.table.timestamp);
+        let mut spans = format!(" FROM {table} WHERE {}", search.range(*range, statement));
+        if let Some(only) = only {
+            let id = &search.table.trace_id_column;
+            let near = search.range(*range, statement);
+            let span_condition = statement.filtering_rows(|statement| {
+                search.required_predicates.span_condition(*only, search.table, statement)
+            })?;
+            spans.push_str(&format!(
+                " AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {span_condition})"
+            ));
+        }
+        let others: Vec<RequiredPredicate> = search
+            .required_predicates
+            .all()
+            .into_iter()
+            .filter(|predicate| Some(*predicate) != *only)
+            .collect();
+        let times = format!(", min({timestamp}) AS {first}, max({timestamp}) AS {last}");
+        let mut all = grouped(search, aggregates, &others, &times, &spans, statement)?;
+        if !long.is_empty() {
+            let long = statement.string_array(long);
+            all.push_str(&format!(" AND {trace} NOT IN {long}"));
+        }
+        let IndexBounds { from, to, unusable, .. } =
+            search.bounds(index, statement).with_precision(search.table.coarse_precision);
+        let of_indexed = search.of_indexed(index, statement);
+        let within_entry = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
+        let fully_read_range = search.fully_read_range().filter(|_| *range == search.default_range);
+        let beyond_entry = match fully_read_range {
+            // All spans that can count are read.
+            None => format!("NOT {bounds}.{is_open} AND NOT ({within_entry})"),
+            Some((low, high)) => {
+                let [low, high] = [low, high].map(|time| statement.time(time));
+                format!(
+                    "({bounds}.{is_open} OR NOT ({within_entry} AND {bounds}.{start} >= {low} AND {bounds}.{end} <= {high}))"
+                )
+            }
+        };
+        // With join_use_nulls = 0, a trace without an entry has an empty id here.
+        Ok(format!(
+            "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND {beyond_entry} AS {beyond}{names} \
+             FROM ({all}) AS {traces} \
+             GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {unusable} AS {is_open} \
+             FROM {index} WHERE {of_indexed} GROUP BY `TraceId`) AS {bounds} ON {trace} = {bounds}.{indexed}",
+            names = extra_columns(aggregates.names),
+            index = index.name,
+        ))
+    }
+}
+
+impl Search<'_> {
+    /// Returns the range in which all spans of a trace are certainly read, if its bounds lie within it. It is shorter by a
+    /// tick at both ends: bounds may be finer than timestamps, which are rounded down.
+    fn fully_read_range(&self) -> TimeRange {
+        let tick = self.table.nanos_per_tick;
+        self.default_range.map(|(low, high)| (low.saturating_add(tick), high.saturating_sub(tick)))
+    }
+
+    /// Returns the required predicate that the fewest granules may satisfy, by estimate.
+    async fn rarest(&self, required_predicates: &[RequiredPredicate]) -> Option<RequiredPredicate> {
+        let reads: Vec<(SpanFilter, TimeRange)> = required_predicates
+            .iter()
+            .map(|predicate| (SpanFilter::Predicate(*predicate), self.default_range))
+            .collect();
+        let granules = self.estimate_granules(&reads).await.unwrap_or_default();
+        let selected = |at: usize| granules.get(at).map(|granules| granules.selected);
+        required_predicates
+            .iter()
+            .enumerate()
+            .min_by_key(|(at, _)| selected(*at))
+            .map(|(_, predicate)| *predicate)
+    }
+
+    /// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
+    fn of_indexed(&self, index: &TraceIndex, statement: &mut Statement) -> String {
+        if self.default_range.is_none() || !index.covers(self.window) {
+            // Every entry is near the window.
+            return format!("`TraceId` {}", self.trace_id_condition(TraceSet::Window, statement));
+        }
+        let near = index.entry_overlaps(self.window, self.default_range, statement);
+        format!("`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near})", index.name)
+    }
+}
+
+/// Returns the statement for traces of the window that extend beyond the range that is read: each has an entry that does not
+/// lie within it.
+fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
+    let mut statement = Statement::default();
+    let Some((low, high)) = search.fully_read_range() else { return statement };
+    let within = index.entry_within(search.window, (low.as_nanos(), high.as_nanos()), &mut statement);
+    let of_indexed = search.of_indexed(index, &mut statement);
+    let [low, high] = [low, high].map(|time| statement.time(time));
+    let tick = search.table.nanos_per_tick;
+    let from = statement.time(search.window.from().saturating_sub(tick));
+    let to = statement.time(search.window.to().saturating_add(tick));
+    let IndexBounds { from: start, to: end, unusable, .. } = search.bounds(index, &mut statement);
+    statement.push(&format!(
+        "SELECT `TraceId` FROM {index} \
+         WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within} AND {of_indexed}) \
+         GROUP BY `TraceId` HAVING {is_long} LIMIT {}",
+        MAX_LONG_TRACES + 1,
+        index = index.name,
+        is_long = Search::with_valid_trace_id(
+            "`TraceId`",
+            &format!(
+                "({unusable} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))"
+            )
+        ),
+    ));
+    statement
+}
+
+/// Writes traces by the bounds of each of their spans.
+fn by_span(
+    search: &Search<'_>,
+    aggregates: &Aggregates<'_>,
+    trace_set: TraceSet<'_>,
+    scan: &TimeRanges,
+    statement: &mut Statement,
+) -> Result<String, ClickHouseError> {
+    let spans = search.considered_spans(trace_set, scan, statement)?;
+    let traces = grouped(search, aggregates, &search.required_predicates.all(), "", &spans, statement)?;
+    let [trace, latest, readable, beyond] =
+        ["trace", "latest", "readable", "beyond"].map(|name| statement.alias(name));
+    Ok(format!(
+        "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}{} FROM ({traces})",
+        extra_columns(aggregates.names)
+    ))
+}
+
+/// Writes spans grouped by their traces, which are in the window; `readable` is whether they satisfy these predicates.
+fn grouped(
+    search: &Search<'_>,
+    aggregates: &Aggregates<'_>,
+    required_predicates: &[RequiredPredicate],
+    more: &str,
+    spans: &str,
+    statement: &mut Statement,
+) -> Result<String, ClickHouseError> {
+    let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.alias(name));
+    let inside = search.window_condition(statement);
+    let having_clause =
+        search.required_predicates.having_clause(required_predicates, search.table, statement)?;
+    Ok(format!(
+        "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({having_clause}) AS {readable}{columns}{more}{spans} \
+         GROUP BY {trace} HAVING {is_valid_trace_id}",
+        id = search.table.trace_id,
+        ticks = search.table.ticks,
+        columns = extra_columns(aggregates.columns),
+        is_valid_trace_id =
+            Search::with_valid_trace_id(&trace, &format!("countIf({inside}) > 0{}", aggregates.having)),
+    ))
+}
+
+/// Writes additional columns of a list.
+fn extra_columns(columns: &str) -> String {
+    if columns.is_empty() { String::new() } else { format!(", {columns}") }
+}

@@ -1,0 +1,305 @@
+//! Selection: which traces a page holds, and whether one given trace may be read.
+//!
+//! A trace is in the window when one of its spans is. Policies and conditions apply to the whole trace, within its bounds in
+//! the trace index, or else within `max_trace_duration` around the window. The planner decides how the traces are found.
+
+#[cfg(test)]
+mod tests;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures::future::Either;
+use tokio::time::{Duration, Instant};
+use tracewarden_model::{Binding, MarkedField, Timestamp, TraceIdNotations, Window};
+use tracewarden_policy::{AccessScope, Predicate};
+
+use crate::client::Cost;
+use crate::read::omitted_columns;
+use crate::schema::{BoundTable, Tables, TraceIndex};
+use crate::search::plan::{PlanChoice, PlannerOptions, RequiredPredicates, Search, window_with_margin};
+use crate::search::selection::SelectedTrace;
+use crate::{ClickHouse, ClickHouseError, ProgressCallback, SelectRequest, Selection, TableProperties};
+
+/// How often a search is restarted on another endpoint.
+pub(crate) const MAX_SEARCH_ATTEMPTS: usize = 3;
+
+impl ClickHouse {
+    pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable, ClickHouseError> {
+        let columns = self.columns(&binding.database, &binding.table).await?;
+        BoundTable::new(binding, columns)
+    }
+
+    /// Selects the traces of a page: those in the window that the access scope allows and that match every condition.
+    ///
+    /// # Errors
+    /// When ClickHouse fails. There is no partial selection.
+    pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, ClickHouseError> {
+        if let Some(found) = self.select_with_cached_schema(&request).await? {
+            return Ok(found);
+        }
+        for _ in 0..MAX_SEARCH_ATTEMPTS {
+            let current = self.bound_tables(request.binding).await?;
+            let endpoint_switches = self.client.endpoint_switches().max(1);
+            let found = self.search(&request, current, request.progress.clone()).await;
+            if self.client.endpoint_switches() <= endpoint_switches {
+                return found;
+            }
+        }
+        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
+    }
+
+    /// Searches with the cached tables. Every request reads the columns, since policies depend on them. The search does not
+    /// wait for them, but none of its results leave this function before the cached tables are confirmed. `None` where they
+    /// are not confirmed, or the endpoint changed: another endpoint may have other columns.
+    async fn select_with_cached_schema(
+        &self,
+        request: &SelectRequest<'_>,
+    ) -> Result<Option<Selection>, ClickHouseError> {
+        let cached_schema = self.cached_schema.get(request.binding).filter(|_| !request.scope.is_empty());
+        let Some(cached_schema) = cached_schema else { return Ok(None) };
+        let confirmed = Arc::new(AtomicBool::new(false));
+        let endpoint_switches = self.client.endpoint_switches().max(1);
+        let is_same_endpoint = {
+            let client = self.client.clone();
+            move || client.endpoint_switches() <= endpoint_switches
+        };
+        let progress = request.progress.clone().map(|progress| {
+            let (confirmed, is_same_endpoint) = (Arc::clone(&confirmed), is_same_endpoint.clone());
+            // The number of traces found is information about spans, too.
+            let confirmed_progress: ProgressCallback = Arc::new(move |report| {
+                if confirmed.load(Ordering::Acquire) && is_same_endpoint() {
+                    progress(report);
+                }
+            });
+            confirmed_progress
+        });
+        let current = pin!(self.bound_tables(request.binding));
+        let search = pin!(self.search(request, cached_schema.clone(), progress));
+        let found = match futures::future::select(current, search).await {
+            Either::Left((current, search)) => {
+                if current? != cached_schema || !is_same_endpoint() {
+                    return Ok(None);
+                }
+                confirmed.store(true, Ordering::Release);
+                search.await
+            }
+            Either::Right((found, current)) => {
+                if current.await? != cached_schema {
+                    return Ok(None);
+                }
+                found
+            }
+        };
+        if is_same_endpoint() { found.map(Some) } else { Ok(None) }
+    }
+
+    /// Reads the current tables of a binding, and caches them for later requests, which still confirm them. If the trace
+    /// index was dropped or replaced by another table, it is not used.
+    pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables, ClickHouseError> {
+        let (columns, index) = match &binding.trace_index {
+            None => (self.columns(&binding.database, &binding.table).await?, None),
+            Some(name) => {
+                let [columns, index] = self.columns_of(&binding.database, [&binding.table, name]).await?;
+                (columns, TraceIndex::from_columns(&index, &binding.database, name))
+            }
+        };
+        let tables = Tables { columns: columns.into(), index };
+        self.cached_schema.set(binding, &tables);
+        Ok(tables)
+    }
+
+    async fn search(
+        &self,
+        request: &SelectRequest<'_>,
+        tables: Tables,
+        progress: Option<ProgressCallback>,
+    ) -> Result<Selection, ClickHouseError> {
+        // Before the check of the scope, so that a missing table is the same error for every user.
+        let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
+        let searched_around = self.searched_around(request.window, &tables);
+        if request.scope.is_empty() {
+            return Ok(Selection {
+                traces: Vec::new(),
+                table,
+                positions: Vec::new(),
+                has_more: false,
+                searched_around,
+                endpoint: None,
+            });
+        }
+        let mut search = self.prepare(request, &table, tables.index, PlannerOptions::default())?;
+        search.progress = progress;
+        let found = search.run(&PlanChoice::Auto).await?;
+        let limit = request.limit as usize;
+        let has_more = found.len() > limit;
+        let chosen = found.into_iter().take(limit).map(|found| {
+            let id = found.position.trace_id.clone();
+            (SelectedTrace { id, spans: found.spans }, found.position)
+        });
+        let (traces, positions) = chosen.unzip();
+        Ok(Selection {
+            traces,
+            table,
+            positions,
+            has_more,
+            searched_around,
+            endpoint: self.client.session_endpoint(),
+        })
+    }
+
+    /// Returns the time range of spans that count, where only the window bounds it.
+    fn searched_around(&self, window: Window, tables: &Tables) -> Option<(Timestamp, Timestamp)> {
+        let bounded = window_with_margin(window, self.config.max_trace_duration_nanos);
+        bounded.filter(|_| tables.index.is_none())
+    }
+
+    /// Returns the table's properties before a search is complete, as the last request found them: names of omitted columns,
+    /// and the time range of spans that count. `None` when no request has read the table yet.
+    pub fn table_properties(&self, binding: &Binding, window: Window) -> Option<TableProperties> {
+        let tables = self.cached_schema.get(binding)?;
+        let omitted_columns = omitted_columns(binding, tables.columns.iter());
+        Some(TableProperties { omitted_columns, searched_around: self.searched_around(window, &tables) })
+    }
+
+    /// Returns the bound trace index. If it was dropped or replaced by another table, it is not used.
+    #[cfg(test)]
+    pub(crate) async fn usable_trace_index(
+        &self,
+        binding: &Binding,
+    ) -> Result<Option<TraceIndex>, ClickHouseError> {
+        let Some(name) = &binding.trace_index else { return Ok(None) };
+        let columns = self.columns(&binding.database, name).await?;
+        Ok(TraceIndex::from_columns(&columns, &binding.database, name))
+    }
+
+    /// Prepares a search of a table, with this trace index.
+    pub(crate) fn prepare<'a>(
+        &'a self,
+        request: &SelectRequest<'a>,
+        table: &'a BoundTable,
+        index: Option<TraceIndex>,
+        options: PlannerOptions,
+    ) -> Result<Search<'a>, ClickHouseError> {
+        let required_predicates = RequiredPredicates::new(request.scope, &request.filter.conditions, table)?;
+        let mut search = self.search_for(required_predicates, request.window, request.limit, table, index);
+        search.after.clone_from(&request.after);
+        search.progress.clone_from(&request.progress);
+        search.options = options;
+        Ok(search)
+    }
+
+    fn search_for<'a>(
+        &'a self,
+        required_predicates: RequiredPredicates<'a>,
+        window: Window,
+        limit: u32,
+        table: &'a BoundTable,
+        index: Option<TraceIndex>,
+    ) -> Search<'a> {
+        let seconds = u64::from(self.config.max_execution_time_seconds);
+        Search {
+            store: self,
+            table,
+            required_predicates,
+            window,
+            wanted: (limit as usize).saturating_add(1),
+            after: None,
+            default_range: window_with_margin(window, self.config.max_trace_duration_nanos),
+            index,
+            options: PlannerOptions::default(),
+            deadline: Instant::now() + Duration::from_secs(seconds),
+            statements_sent: AtomicUsize::new(0),
+            progress: None,
+        }
+    }
+
+    /// Returns the cost of finding the first page of traces that any of these predicates grants access to, as
+    /// [`Self::select`] does for a scope: it runs the search, and returns nothing that was found. `referenced_fields` are the fields
+    /// of the policies behind the predicates, even if the predicates no longer refer to them.
+    ///
+    /// # Errors
+    /// When ClickHouse fails, or it takes longer than `timeout`.
+    pub async fn search_cost(
+        &self,
+        binding: &Binding,
+        predicates: &[Predicate],
+        referenced_fields: &[Arc<MarkedField>],
+        window: Window,
+        limit: u32,
+        timeout: Duration,
+    ) -> Result<Cost, ClickHouseError> {
+        let store = self.metered();
+        let any = Predicate::any(predicates.iter().cloned());
+        let tables = store.bound_tables(binding).await?;
+        let table = BoundTable::new(binding, tables.columns.to_vec())?;
+        let required_predicates = RequiredPredicates::unscoped(&any, referenced_fields, &table)?;
+        if any != Predicate::False {
+            let mut search = store.search_for(required_predicates, window, limit, &table, tables.index);
+            search.deadline = search.deadline.min(Instant::now() + timeout);
+            let late = || ClickHouseError::Timeout("the search exceeds its time limit".to_owned());
+            tokio::time::timeout_at(search.deadline, search.run(&PlanChoice::Auto))
+                .await
+                .map_err(|_| late())??;
+        }
+        Ok(store.cost())
+    }
+
+    /// Finds one trace by its id, in any of its [notations](TraceIdNotations); `None` when it does not exist or the scope
+    /// does not grant access to it. All its spans count, however far apart they are. Of several accessible traces, it returns
+    /// the one whose id is written like `trace_id`, or else the first in the order of notations.
+    ///
+    /// # Errors
+    /// When ClickHouse fails.
+    pub async fn find(
+        &self,
+        binding: &Binding,
+        scope: &AccessScope,
+        trace_id: &str,
+    ) -> Result<Option<Selection>, ClickHouseError> {
+        // Spans without a trace cannot be read as one trace.
+        let notations = TraceIdNotations::of(trace_id);
+        if notations.ids().is_empty() {
+            return Ok(None);
+        }
+        for _ in 0..MAX_SEARCH_ATTEMPTS {
+            let table = Arc::new(self.bound_table(binding).await?);
+            let endpoint_switches = self.client.endpoint_switches().max(1);
+            let found = self.find_in(table, scope, &notations).await;
+            // Another endpoint may have other columns than those that were read.
+            if self.client.endpoint_switches() <= endpoint_switches {
+                return found;
+            }
+        }
+        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
+    }
+
+    async fn find_in(
+        &self,
+        table: Arc<BoundTable>,
+        scope: &AccessScope,
+        notations: &TraceIdNotations,
+    ) -> Result<Option<Selection>, ClickHouseError> {
+        let mut statement = table.statement();
+        let required_predicates = RequiredPredicates::new(scope, &[], &table)?;
+        let having = required_predicates.having_clause(&required_predicates.all(), &table, &mut statement)?;
+        // All notations in one statement, and no row for an inaccessible trace: it takes as long as a trace that does not
+        // exist.
+        let ids = statement.string_parameters(notations.ids());
+        let trace = statement.alias("trace");
+        statement.filters_by_trace_id = true;
+        statement.push(&format!(
+            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace} HAVING {having}",
+            id = table.trace_id,
+            name = table.name,
+            column = table.trace_id_column,
+        ));
+        let mut rows: Vec<(String, u64)> = self.client.rows(statement).await?;
+        let Some(index) = notations.best(rows.iter().map(|(id, _)| id.as_str())) else { return Ok(None) };
+        let (id, spans) = rows.swap_remove(index);
+        let (traces, positions, endpoint) =
+            (vec![SelectedTrace { id, spans }], Vec::new(), self.client.session_endpoint());
+        Ok(Some(Selection { traces, table, positions, has_more: false, searched_around: None, endpoint }))
+    }
+}

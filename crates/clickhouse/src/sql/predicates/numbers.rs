@@ -1,0 +1,277 @@
+//! Comparisons of numbers: exact, and against constants of the column's own type, so that its key and its skip indexes serve
+//! them. Times are the exception: their ticks are compared, since table keys treat times outside the range of `DateTime`
+//! wrongly.
+//!
+//! Integers, decimals and times are all counts of some unit: an operand between two counts equals neither, and is above the
+//! one and below the other. A binary floating-point column is compared with the operand rounded once to its type. Such a
+//! constant is sent as its bits: ClickHouse does not parse a text to the nearest number (observed with 25.8 and 26.7,
+//! `6.502323762924948e17`), whatever `precise_float_parsing` is.
+
+use std::borrow::Cow;
+
+use tracewarden_model::{ColumnType, Decimal};
+use tracewarden_policy::predicate::Relation;
+
+use super::operator;
+use crate::sql::statement::Statement;
+
+/// Matches a text that is a number: decimal digits, with optional sign, point and exponent. `nan` and `inf` are numbers, too.
+const NUMBER: &str = "^[+-]?(?i:(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?|nan|inf(?:inity)?)$";
+/// The parts of a finite number: digits before and after the point, sign and digits of the exponent.
+const PARTS: &str = "^[+-]?([0-9]*)[.]?([0-9]*)(?:[eE]([+-]?)0*([0-9]*))?$";
+
+/// A comparison with an operand, after conversion to the column's type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Comparison {
+    /// The same result for every value.
+    Always(bool),
+    /// A comparison with a constant, as SQL.
+    Constant(Relation, String),
+}
+
+impl Comparison {
+    fn to_sql(self, value: &str) -> String {
+        match self {
+            Self::Always(result) => sql_bool(result).to_owned(),
+            Self::Constant(relation, constant) => format!("({value} {} {constant})", operator(relation)),
+        }
+    }
+}
+
+/// Writes the value that is compared with constants: the value itself, or the ticks of a `DateTime64`.
+///
+/// Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`, which wrap around before 1970 and after
+/// 2106. ClickHouse treats them as monotonic: when the time itself is compared, it skips parts and granules that hold
+/// matching rows of those years (observed with 25.8 and 26.7).
+fn comparable_value<'v>(value: &'v str, column_type: &ColumnType) -> Cow<'v, str> {
+    match column_type.bare() {
+        ColumnType::DateTime64 { .. } => Cow::Owned(format!("reinterpret({value}, 'Int64')")),
+        _ => Cow::Borrowed(value),
+    }
+}
+
+fn sql_bool(value: bool) -> &'static str {
+    if value { "1" } else { "0" }
+}
+
+/// Writes the comparison of a value of this type, which is never NULL.
+pub(super) fn compare(
+    value: &str,
+    column_type: &ColumnType,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> String {
+    comparison_for(column_type, relation, wanted, statement).to_sql(&comparable_value(value, column_type))
+}
+
+/// Writes the comparison of a value that may be NULL, for which it is false. The value without its NULL would be a function
+/// of the column, which no index serves.
+pub(super) fn compare_nullable(
+    value: &str,
+    column_type: &ColumnType,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> String {
+    match comparison_for(column_type, relation, wanted, statement) {
+        Comparison::Always(true) => format!("isNotNull({value})"),
+        Comparison::Always(false) => sql_bool(false).to_owned(),
+        Comparison::Constant(relation, constant) => {
+            format!("ifNull({} {} {constant}, 0)", comparable_value(value, column_type), operator(relation))
+        }
+    }
+}
+
+fn comparison_for(
+    column_type: &ColumnType,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> Comparison {
+    match column_type.bare() {
+        ColumnType::Float { bits: 32 } => {
+            let rounded = wanted.to_f32();
+            let mut constant = || {
+                format!(
+                    "reinterpretAsFloat32({})",
+                    statement.typed_parameter("UInt32", rounded.to_bits().to_string())
+                )
+            };
+            float_comparison(relation, f64::from(rounded), &mut constant)
+        }
+        ColumnType::Float { .. } => {
+            let rounded = wanted.to_f64();
+            let mut constant = || {
+                format!(
+                    "reinterpretAsFloat64({})",
+                    statement.typed_parameter("UInt64", rounded.to_bits().to_string())
+                )
+            };
+            float_comparison(relation, rounded, &mut constant)
+        }
+        other => match FixedPointRange::for_type(other) {
+            // A column of another type holds no numbers.
+            None => Comparison::Always(false),
+            Some(unit) => unit.compare(relation, wanted, |count| match other {
+                ColumnType::Decimal { scale, .. } => statement
+                    .typed_parameter(&other.to_string(), count.shifted(-i32::from(*scale)).to_string()),
+                ColumnType::DateTime => {
+                    format!("toDateTime({}, 'UTC')", statement.typed_parameter("UInt32", count.to_string()))
+                }
+                ColumnType::DateTime64 { .. } => statement.typed_parameter("Int64", count.to_string()),
+                _ => statement.typed_parameter(&other.to_string(), count.to_string()),
+            }),
+        },
+    }
+}
+
+/// Returns a comparison with the rounded operand. An operand beyond all finite numbers of the type is between them and
+/// infinity, and equals neither.
+fn float_comparison(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> String) -> Comparison {
+    let relation = match (relation, rounded.is_infinite(), rounded > 0.0) {
+        (relation, false, _) => relation,
+        (Relation::Eq, true, _) => return Comparison::Always(false),
+        (Relation::Ne, true, _) => return Comparison::Always(true),
+        (Relation::Lt | Relation::Le, true, true) => Relation::Lt,
+        (Relation::Gt | Relation::Ge, true, true) => Relation::Ge,
+        (Relation::Lt | Relation::Le, true, false) => Relation::Le,
+        (Relation::Gt | Relation::Ge, true, false) => Relation::Gt,
+    };
+    Comparison::Constant(relation, constant())
+}
+
+/// The counts of a type: units of ten to the power of `-scale`, from the minimum to the maximum.
+struct FixedPointRange {
+    scale: i32,
+    min: Decimal,
+    max: Decimal,
+}
+
+impl FixedPointRange {
+    fn for_type(column_type: &ColumnType) -> Option<Self> {
+        let (scale, min, max) = match column_type {
+            ColumnType::Integer { bits, signed } => {
+                let (min, max) = integer_range(*bits, *signed)?;
+                (0, min, max)
+            }
+            ColumnType::Decimal { precision, scale } => {
+                let nines = "9".repeat(usize::from(*precision));
+                (i32::from(*scale), Decimal::whole(true, &nines), Decimal::whole(false, &nines))
+            }
+            ColumnType::DateTime => (0, Decimal::zero(), Decimal::from(u64::from(u32::MAX))),
+            ColumnType::DateTime64 { precision } => {
+                (i32::from(*precision), Decimal::from(i64::MIN), Decimal::from(i64::MAX))
+            }
+            _ => return None,
+        };
+        Some(Self { scale, min, max })
+    }
+
+    fn compare(
+        &self,
+        relation: Relation,
+        wanted: &Decimal,
+        constant: impl FnOnce(&Decimal) -> String,
+    ) -> Comparison {
+        let (count, exact) = wanted.shifted(self.scale).floor();
+        let relation = match (relation, exact) {
+            (relation, true) => relation,
+            (Relation::Eq, false) => return Comparison::Always(false),
+            (Relation::Ne, false) => return Comparison::Always(true),
+            // The operand is above this count and below the next.
+            (Relation::Lt | Relation::Le, false) => Relation::Le,
+            (Relation::Gt | Relation::Ge, false) => Relation::Gt,
+        };
+        if count < self.min {
+            return Comparison::Always(matches!(relation, Relation::Ne | Relation::Gt | Relation::Ge));
+        }
+        if count > self.max {
+            return Comparison::Always(matches!(relation, Relation::Ne | Relation::Lt | Relation::Le));
+        }
+        Comparison::Constant(relation, constant(&count))
+    }
+}
+
+/// Returns the minimum and the maximum of the integers of a width.
+fn integer_range(bits: u16, signed: bool) -> Option<(Decimal, Decimal)> {
+    let whole = |digits: &str| Decimal::whole(false, digits);
+    let below = |digits: &str| Decimal::whole(true, digits);
+    let of = |min: i128, max: u128| {
+        (Decimal::whole(min < 0, &min.unsigned_abs().to_string()), whole(&max.to_string()))
+    };
+    Some(match (bits, signed) {
+        (256, true) => (
+            below("57896044618658097711785492504343953926634992332820282019728792003956564819968"),
+            whole("57896044618658097711785492504343953926634992332820282019728792003956564819967"),
+        ),
+        (256, false) => (
+            Decimal::zero(),
+            whole("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+        ),
+        (8..=128, true) => {
+            let unused = u32::from(128 - bits);
+            of(i128::MIN >> unused, u128::try_from(i128::MAX >> unused).ok()?)
+        }
+        (8..=128, false) => of(0, u128::MAX >> u32::from(128 - bits)),
+        _ => return None,
+    })
+}
+
+/// Writes whether a string represents a number.
+pub(super) fn is_number(text: &str) -> String {
+    format!("match({text}, '{NUMBER}')")
+}
+
+/// Writes a comparison of the number that a string represents, with any number of digits; the result is arbitrary where the
+/// string is not a number.
+///
+/// Most such strings are 64-bit integers and are compared as those. Any other finite number is split into its digits, without
+/// zeros at either end, and the position of its point. Of two numbers with the same sign, the one with the larger power has
+/// the larger absolute value; with the same power, the digits decide.
+pub(super) fn compare_text(
+    text: &str,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> String {
+    let less = sql_bool(matches!(relation, Relation::Lt | Relation::Le | Relation::Ne));
+    let greater = sql_bool(matches!(relation, Relation::Gt | Relation::Ge | Relation::Ne));
+    let unordered = sql_bool(relation == Relation::Ne);
+    let integer = format!("toInt64OrNull({text})");
+    let int64 = ColumnType::Integer { bits: 64, signed: true };
+    let as_integer = compare(&format!("assumeNotNull({integer})"), &int64, relation, wanted, statement);
+    let part = |at: u8| format!("extractGroups({text}, '{PARTS}')[{at}]");
+    let all = format!("concat({}, {})", part(1), part(2));
+    let digits = format!("trim(BOTH '0' FROM {all})");
+    // A longer exponent is beyond every operand.
+    let exponent = format!(
+        "if(length({digits}) > 9, toInt64(10000000000), toInt64OrZero({digits})) * if({} = '-', -1, 1)",
+        part(3),
+        digits = part(4)
+    );
+    let point =
+        format!("toInt64(length(trim(LEADING '0' FROM {all}))) - toInt64(length({})) + {exponent}", part(2));
+    let size = format!("({point}, {digits})");
+    let is_negative = format!("startsWith({text}, '-')");
+    let compared = operator(relation);
+    let as_decimal = match wanted.signum() {
+        0 => format!("if({digits} = '', 0, if({is_negative}, -1, 1)) {compared} 0"),
+        sign => {
+            let digits_wanted = statement.string(wanted.digits());
+            let wanted = format!("(toInt64({}), {digits_wanted})", wanted.point());
+            if sign > 0 {
+                format!("if({digits} = '' OR {is_negative}, {less}, {size} {compared} {wanted})")
+            } else {
+                format!("if({digits} = '' OR NOT {is_negative}, {greater}, {wanted} {compared} {size})")
+            }
+        }
+    };
+    let letter = |letter: char| format!("positionCaseInsensitive({text}, '{letter}') > 0");
+    format!(
+        "multiIf(isNotNull({integer}), {as_integer}, {}, {unordered}, {}, if({is_negative}, {less}, {greater}), \
+         {as_decimal})",
+        letter('a'),
+        letter('n'),
+    )
+}

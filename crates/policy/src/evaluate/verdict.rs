@@ -1,0 +1,64 @@
+//! Explained outcomes: what a policy evaluated to on a span, and which parts determined it.
+
+use crate::evaluate::Outcome;
+
+/// Text for an absent value.
+pub(super) const ABSENT: &str = "absent";
+/// Text for NULL.
+pub(super) const NULL: &str = "NULL";
+
+/// Outcome of a policy on one span, with its explanation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Result of [`evaluate`](crate::evaluate()).
+    pub outcome: Outcome,
+    /// The sub-expressions that determined the outcome, in text order; never empty.
+    pub decided_by: Vec<Decision>,
+}
+
+/// A sub-expression that determined the outcome, with its own outcome: inside a negation, the opposite of the whole's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in code points, from 1.
+    pub column: u32,
+    /// Length in code points, at least 1. May include line breaks.
+    pub length: u32,
+    /// Outcome of the sub-expression. The reason of an error names fields and attributes, but contains no values of
+    /// the span.
+    pub outcome: Outcome,
+    /// Values that it read. These are data of the span: show them only to users who may see the span.
+    pub read: Vec<ReadValue>,
+}
+
+impl Decision {
+    /// Returns the reason of an error and the values read, as text; `None` if there is neither. Contains data of the
+    /// span.
+    pub fn detail(&self) -> Option<String> {
+        let read: Vec<String> =
+            self.read.iter().map(|ReadValue { name, value }| format!("`{name}` is {value}")).collect();
+        match &self.outcome {
+            // The reason already says that a value is absent or NULL.
+            Outcome::Error(reason) if self.read.iter().all(ReadValue::is_missing) => Some(reason.clone()),
+            Outcome::Error(reason) => Some(format!("{reason}: {}", read.join(", "))),
+            _ if read.is_empty() => None,
+            _ => Some(read.join(", ")),
+        }
+    }
+}
+
+/// A value that a sub-expression read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadValue {
+    /// Name in policy syntax of the field, the caller's attribute, or the variable of a macro.
+    pub name: String,
+    /// The value in CEL syntax, truncated if it is long; `absent` or `NULL` if there is no value.
+    pub value: String,
+}
+
+impl ReadValue {
+    fn is_missing(&self) -> bool {
+        [ABSENT, NULL].contains(&self.value.as_str())
+    }
+}

@@ -1,0 +1,54 @@
+//! Characters that are invisible, look like a space or change the text direction.
+
+/// Replaces invisible characters and characters that change the text direction by CEL escapes, so that suggestions can
+/// still be pasted. Characters of ordinary scripts stay as they are.
+pub(crate) fn escape_invisible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            other if invisible_replacement(other).is_none() => shown.push(other),
+            other if u32::from(other) <= 0xffff => shown.push_str(&format!("\\u{:04x}", u32::from(other))),
+            other => shown.push_str(&format!("\\U{:08x}", u32::from(other))),
+        }
+    }
+    shown
+}
+
+/// For a character that is invisible or looks like a space, returns the text that it looks like.
+pub(crate) fn invisible_replacement(character: char) -> Option<&'static str> {
+    match character {
+        '\u{a0}'
+        | '\u{1680}'
+        | '\u{2000}'..='\u{200a}'
+        | '\u{202f}'
+        | '\u{205f}'
+        | '\u{3000}'
+        | '\u{2800}' => Some(" "),
+        // Line breaks that only some programs recognise.
+        '\u{b}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(" "),
+        // Joiners, direction marks, fillers, tags.
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{600}'..='\u{605}'
+        | '\u{61c}'
+        | '\u{6dd}'
+        | '\u{70f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => Some(""),
+        other if other.is_control() => Some(""),
+        _ => None,
+    }
+}

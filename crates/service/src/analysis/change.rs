@@ -1,0 +1,41 @@
+//! A change of roles or of the access model, and its two sides.
+
+use std::collections::BTreeMap;
+
+use tracewarden_appdb::{Policy, User};
+use tracewarden_model::{AccessModel, Window};
+
+use crate::core::attribute_bytes;
+
+/// All roles and the access model on one side of a change.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ModelSide {
+    pub(crate) roles: BTreeMap<String, Vec<Policy>>,
+    pub(crate) model: AccessModel,
+}
+
+/// A change to evaluate.
+pub(crate) struct Change<'a> {
+    pub(crate) before: &'a ModelSide,
+    pub(crate) after: &'a ModelSide,
+    pub(crate) role: Option<&'a str>,
+    pub(crate) window: Window,
+}
+
+impl Change<'_> {
+    /// Whether the change may affect this user's access.
+    pub(super) fn affects(&self, user: &User) -> bool {
+        let Self { before, after, .. } = self;
+        // All holders of one role are evaluated. If the fields differ, the meaning of any policy may differ.
+        let all = self.role.is_some() || before.model.fields != after.model.fields;
+        user.roles.iter().any(|role| all || before.roles.get(role) != after.roles.get(role))
+    }
+
+    /// Estimates the size of this user's policies in bytes, if each contains all of the user's attributes.
+    pub(super) fn weight(&self, user: &User) -> usize {
+        let policies = |side: &ModelSide| -> usize {
+            user.roles.iter().filter_map(|role| side.roles.get(role)).map(Vec::len).sum()
+        };
+        attribute_bytes(user).saturating_mul(policies(self.before) + policies(self.after))
+    }
+}

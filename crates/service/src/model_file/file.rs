@@ -1,0 +1,73 @@
+//! Access model in the form of a file.
+
+use tracewarden_appdb::{ModelState, Policy};
+use tracewarden_model::{Binding, ColumnType, FieldSource, MarkedField};
+
+use crate::source::{FieldMark, is_usable_in_policies};
+
+/// Access model in the form of a file.
+#[derive(Debug, Clone, Default)]
+pub struct ModelFile {
+    /// Bound table, if any.
+    pub binding: Option<Binding>,
+    /// All marked fields.
+    pub fields: Vec<FileField>,
+    /// All roles with their policies. If the role `admin` is missing, it has no policies.
+    pub roles: Vec<(String, Vec<Policy>)>,
+    /// Tests, as a document that [`RunTests`](crate::RunTests) parses; empty for none.
+    pub tests: String,
+}
+
+/// Marked field of a file.
+#[derive(Debug, Clone)]
+pub struct FileField {
+    /// The field and its marks.
+    pub mark: FieldMark,
+    /// Source of the field according to the file. If it differs from the stored one, the table is inspected, and the table
+    /// decides.
+    pub source: Option<FieldSource>,
+    /// Column type according to the file; handled like `source`.
+    pub column_type: Option<ColumnType>,
+}
+
+impl From<MarkedField> for FileField {
+    fn from(field: MarkedField) -> Self {
+        Self {
+            mark: FieldMark {
+                map: field.field.map,
+                name: field.field.name,
+                logical: Some(field.logical),
+                filterable: field.filterable,
+                policy: Some(field.policy),
+                column: field.column,
+            },
+            source: Some(field.source),
+            column_type: Some(field.column_type),
+        }
+    }
+}
+
+impl From<ModelState> for ModelFile {
+    fn from(state: ModelState) -> Self {
+        Self {
+            binding: state.model.binding,
+            fields: state.model.fields.into_iter().map(FileField::from).collect(),
+            roles: state.roles.into_iter().collect(),
+            tests: state.tests,
+        }
+    }
+}
+
+impl FileField {
+    /// Whether this equals the stored marked field.
+    pub(super) fn equals(&self, stored: &MarkedField) -> bool {
+        let FieldMark { map, name, logical, filterable, policy, column } = &self.mark;
+        (map, name) == (&stored.field.map, &stored.field.name)
+            && *logical == Some(stored.logical)
+            && *filterable == stored.filterable
+            && is_usable_in_policies(*policy, stored.logical) == stored.policy
+            && *column == stored.column
+            && self.source.is_none_or(|source| source == stored.source)
+            && self.column_type.as_ref().is_none_or(|column_type| *column_type == stored.column_type)
+    }
+}

@@ -1,0 +1,142 @@
+//! Plan of an import: its effect, without making any change.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tracewarden_appdb::ModelState;
+
+use super::prepare::{Mode, PolicyWarning, PreparedImport};
+use super::{ModelChange, ModelFile, RunTests, TestRun};
+use crate::analysis::{Analysis, ImpactAnswer, ImpactInput, ModelSide, timeout};
+use crate::core::{Administrator, ServiceError, query_input};
+use crate::model_file::ModelFiles;
+
+/// Default time that ClickHouse may take to compute the impact of a plan, in seconds.
+const IMPACT_SECONDS: i64 = 1;
+/// Maximum number of names of users who lose a role in a plan.
+const MAX_LISTED_MEMBERS: usize = 100;
+
+/// Users who lose a role because it is removed.
+#[derive(Debug, Clone)]
+pub struct LostRole {
+    /// Name of the role.
+    pub role: String,
+    /// Number of users who have it.
+    pub users: usize,
+    /// Names of the first users.
+    pub usernames: Vec<String>,
+}
+
+/// Effect of importing a file.
+#[derive(Debug, Clone)]
+pub struct ModelPlan {
+    /// Version of the access model that the file was compared with.
+    pub version: u64,
+    /// Differences.
+    pub changes: Vec<ModelChange>,
+    /// Advice on the policies of roles that would change.
+    pub warnings: Vec<PolicyWarning>,
+    /// Results of the file's tests.
+    pub tests: TestRun,
+    /// Users who would lose a role.
+    pub members: Vec<LostRole>,
+    /// Traces that users would gain and lose; `None` if this was not requested, or could not be computed.
+    pub impact: Option<ImpactAnswer>,
+    /// Further notes in words.
+    pub notes: Vec<String>,
+}
+
+impl ModelFiles {
+    /// Returns the effect of importing a file. Changes nothing. `seconds` is the time that ClickHouse may take to compute the
+    /// traces that users would gain and lose: 1 when absent, 60 at most; with 0 they are not computed.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] for `seconds`, otherwise as for [`Service::import_model`], except for tests that fail or
+    /// cannot be run: the plan contains them.
+    pub async fn plan_model(
+        &self,
+        admin: &Administrator<'_>,
+        file: ModelFile,
+        tests: RunTests,
+        seconds: Option<i64>,
+    ) -> Result<ModelPlan, ServiceError> {
+        let seconds = seconds.unwrap_or(IMPACT_SECONDS);
+        let timeout = if seconds == 0 { None } else { Some(timeout(Some(seconds))?) };
+        let current = self.export_model(admin).await?;
+        let mut prepared = self.prepare_model(current, file, Mode::Plan).await?;
+        let tests = match self.run_tests(prepared.after.clone(), tests).await {
+            // A plan lists the changes even if its tests cannot be run.
+            Err(ServiceError::Refused(faults)) => TestRun::impossible(faults),
+            run => run?,
+        };
+        let members = self.users_losing_role(&prepared).await?;
+        let impact = match timeout {
+            Some(timeout) => self.plan_impact(admin, &mut prepared, timeout).await?,
+            None => None,
+        };
+        let PreparedImport { version, changes, warnings, notes, .. } = prepared;
+        Ok(ModelPlan { version, changes, warnings, tests, members, impact, notes })
+    }
+
+    /// Computes the traces that users gain and lose. If ClickHouse fails, the plan contains the rest.
+    async fn plan_impact(
+        &self,
+        admin: &Administrator<'_>,
+        prepared: &mut PreparedImport,
+        timeout: Duration,
+    ) -> Result<Option<ImpactAnswer>, ServiceError> {
+        let PreparedImport { before, after, notes, changes, .. } = prepared;
+        if (&before.model, &before.roles) == (&after.model, &after.roles) {
+            return Ok(None);
+        }
+        if before.model.binding.is_none() || after.model.binding.is_none() {
+            notes.push("no table is bound before or after: there are no traces to compare".to_owned());
+            return Ok(None);
+        }
+        let side = |state: &ModelState| ModelSide { roles: state.roles.clone(), model: state.model.clone() };
+        let descriptions: Vec<&str> = changes.iter().map(|change| change.description.as_str()).collect();
+        let input = ImpactInput {
+            action: "model.plan",
+            target: None,
+            detail: json!({ "changes": descriptions }),
+            before: &side(before),
+            after: &side(after),
+            role: None,
+            window: query_input::first_window(None, None, self.core.now())?,
+            timeout,
+        };
+        match Analysis::new(&self.core).compute_impact(admin, input).await {
+            Ok(impact) => Ok(Some(impact)),
+            Err(
+                error @ (ServiceError::ClickHouse { .. }
+                | ServiceError::ClickHouseUnavailable { .. }
+                | ServiceError::OverLimit { .. }
+                | ServiceError::SchemaChanged { .. }
+                | ServiceError::NotBound
+                | ServiceError::TooManyQueries),
+            ) => {
+                notes.push(format!(
+                    "the access that users gain and lose could not be counted: {}",
+                    error.detail()
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the users who lose a role that is removed.
+    async fn users_losing_role(&self, prepared: &PreparedImport) -> Result<Vec<LostRole>, ServiceError> {
+        let removed: Vec<&str> = prepared.removed_roles().collect();
+        if removed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let members = self.core.db.begin_read().await?.members_of_roles(&removed).await?;
+        let lost = members.into_iter().map(|(role, mut usernames)| {
+            let users = usernames.len();
+            usernames.truncate(MAX_LISTED_MEMBERS);
+            LostRole { role, users, usernames }
+        });
+        Ok(lost.collect())
+    }
+}

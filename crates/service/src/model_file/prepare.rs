@@ -1,0 +1,275 @@
+//! Check of a file against the current access model, before it is planned or applied.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracewarden_appdb::{ADMIN_ROLE, ModelState, Policy};
+use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_policy::Diagnostic;
+
+use super::{ExportedModel, FileField, ModelChange, ModelFile, changes};
+use crate::access::{case_conflict, check_role_input, compile_policies};
+use crate::core::{FieldError, ServiceError};
+use crate::model_file::ModelFiles;
+use crate::source::{FieldMark, Source, check_field_count, resolve_marks, without_column};
+
+/// Advice on a policy of a file.
+#[derive(Debug, Clone)]
+pub struct PolicyWarning {
+    /// Name of the role.
+    pub role: String,
+    /// Title of the policy.
+    pub title: String,
+    /// The advice.
+    pub diagnostic: Diagnostic,
+}
+
+/// Handling of the columns that a file adopts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Apply: compare them with the data.
+    Apply,
+    /// Plan: only mention them, because a comparison can take minutes.
+    Plan,
+}
+
+/// File that was checked against the current state, ready to be applied.
+pub(super) struct PreparedImport {
+    pub(super) version: u64,
+    pub(super) before: ModelState,
+    pub(super) after: ModelState,
+    pub(super) changes: Vec<ModelChange>,
+    pub(super) warnings: Vec<PolicyWarning>,
+    pub(super) notes: Vec<String>,
+}
+
+impl ModelFiles {
+    /// Checks a file like the requests that change a part of the model.
+    pub(super) async fn prepare_model(
+        &self,
+        current: ExportedModel,
+        file: ModelFile,
+        mode: Mode,
+    ) -> Result<PreparedImport, ServiceError> {
+        let ExportedModel { version, state: before } = current;
+        let ModelFile { binding, fields, roles, tests } = file;
+        let roles = all_roles(roles)?;
+        let mut notes = Vec::new();
+        let model = self.next_model(&before.model, binding, fields, mode, &mut notes).await?;
+        let after = ModelState { model, roles: roles.iter().cloned().collect(), tests };
+        let work = move || {
+            let (warnings, broken) = check_policies(&roles, &before, &after)?;
+            notes.extend(broken);
+            let changes = changes::between(&before, &after);
+            Ok(PreparedImport { version, before, after, changes, warnings, notes })
+        };
+        let pool = match mode {
+            Mode::Apply => &self.core.permits.model_checks,
+            Mode::Plan => &self.core.permits.analysis,
+        };
+        pool.run(work).await?
+    }
+
+    /// Resolves the binding and fields of a file. ClickHouse is not queried if they equal the current ones, so that a file of
+    /// roles can be applied while ClickHouse is unavailable.
+    async fn next_model(
+        &self,
+        current: &AccessModel,
+        binding: Option<Binding>,
+        fields: Vec<FileField>,
+        mode: Mode,
+        notes: &mut Vec<String>,
+    ) -> Result<AccessModel, ServiceError> {
+        let same_fields = fields.len() == current.fields.len()
+            && fields.iter().zip(&current.fields).all(|(field, stored)| field.equals(stored));
+        if same_fields && binding == current.binding {
+            return Ok(current.clone());
+        }
+        let version = current.version.saturating_add(1);
+        let Some(binding) = binding else {
+            if fields.is_empty() {
+                return Ok(AccessModel { version, binding: None, fields: Vec::new() });
+            }
+            let detail = "fields need a bound table: add the `binding`, or leave the fields out";
+            return Err(ServiceError::refused("/binding", "invalid_value", detail));
+        };
+        let marks: Vec<FieldMark> = fields.into_iter().map(|field| field.mark).collect();
+        check_field_count(&marks)?;
+        notes.extend(
+            Source::new(&self.core)
+                .check_binding(&binding)
+                .await
+                .map_err(|error| with_pointer_prefix("/binding", error))?,
+        );
+        let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
+        let fields = resolve_marks(marks, &columns)?;
+        let other_table = current
+            .binding
+            .as_ref()
+            .is_none_or(|bound| (&bound.database, &bound.table) != (&binding.database, &binding.table));
+        let mut known = current.clone();
+        if other_table {
+            // The comparison was made with the rows of the other table.
+            known.fields = known.fields.into_iter().map(without_column).collect();
+        }
+        match mode {
+            Mode::Apply => Source::new(&self.core).compare_adopted(&binding, &known, &fields).await?,
+            Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
+        }
+        let next = AccessModel { version, binding: Some(binding), fields };
+        let unchanged = (&next.binding, &next.fields) == (&current.binding, &current.fields);
+        Ok(if unchanged { current.clone() } else { next })
+    }
+}
+
+impl PreparedImport {
+    pub(super) fn removed_roles(&self) -> impl Iterator<Item = &str> {
+        self.before.roles.keys().filter(|name| !self.after.roles.contains_key(*name)).map(String::as_str)
+    }
+
+    /// Returns the roles that are new or whose policies change.
+    pub(super) fn written_roles(&self) -> impl Iterator<Item = (&str, &[Policy])> {
+        let other = self
+            .after
+            .roles
+            .iter()
+            .filter(|(name, policies)| self.before.roles.get(*name) != Some(*policies));
+        other.map(|(name, policies)| (name.as_str(), policies.as_slice()))
+    }
+}
+
+/// Returns a note about columns that will be adopted when the file is applied.
+fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> {
+    let is_unchanged =
+        |field: &&MarkedField| known.field(&field.field).is_some_and(|before| before.column == field.column);
+    let columns: Vec<String> = fields
+        .iter()
+        .filter(|field| !is_unchanged(field))
+        .filter_map(|field| field.column.as_ref().map(|column| format!("`{column}`")))
+        .collect();
+    (!columns.is_empty()).then(|| {
+        format!(
+            "importing the file compares {} with the map over the whole table, which can take long; a plan \
+             skips this comparison",
+            columns.join(", ")
+        )
+    })
+}
+
+/// Returns the roles of a file by name, including the built-in one.
+fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<Policy>)>, ServiceError> {
+    let mut errors = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut folded: BTreeMap<String, &str> = BTreeMap::from([(ADMIN_ROLE.to_owned(), ADMIN_ROLE)]);
+    let mut conflict = None;
+    for (at, (name, policies)) in roles.iter().enumerate() {
+        if let Err(ServiceError::Refused(found)) = check_role_input(name, policies) {
+            errors.extend(found.into_iter().map(|mut error| {
+                let below = if error.pointer.is_empty() { "/name" } else { &error.pointer };
+                error.pointer = format!("/roles/{at}{below}");
+                error
+            }));
+        }
+        if !seen.insert(name.as_str()) {
+            let detail = format!("the role `{name}` is listed twice");
+            errors.push(FieldError::new(format!("/roles/{at}/name"), "invalid_value", detail));
+        }
+        let other = *folded.entry(name.to_ascii_lowercase()).or_insert(name);
+        if other != name {
+            let found = case_conflict(name, other);
+            conflict.get_or_insert_with(|| with_pointer_prefix(&format!("/roles/{at}"), found));
+        }
+    }
+    let is_admin = seen.contains(ADMIN_ROLE);
+    if !errors.is_empty() {
+        return Err(ServiceError::Refused(errors));
+    }
+    if let Some(conflict) = conflict {
+        return Err(conflict);
+    }
+    if !is_admin {
+        roles.push((ADMIN_ROLE.to_owned(), Vec::new()));
+    }
+    Ok(roles)
+}
+
+/// Compiles all policies under their new model; returns advice, and notes on unchanged policies that are already broken,
+/// which must not prevent a correction of the rest of the model.
+///
+/// # Errors
+/// [`ServiceError::Refused`] with `policy_invalid`, and pointers into `/roles`.
+fn check_policies(
+    roles: &[(String, Vec<Policy>)],
+    before: &ModelState,
+    after: &ModelState,
+) -> Result<(Vec<PolicyWarning>, Vec<String>), ServiceError> {
+    let mut errors = Vec::new();
+    let mut warnings = Vec::new();
+    let mut notes = Vec::new();
+    let other_model = before.model != after.model;
+    for (at, (name, policies)) in roles.iter().enumerate() {
+        match compile_policies(policies, &after.model) {
+            Err(ServiceError::Refused(mut found)) => {
+                if before.roles.get(name) == Some(policies) {
+                    notes.extend(already_broken_notes(name, policies, &before.model, &mut found));
+                }
+                for error in &mut found {
+                    error.pointer.insert_str(0, &format!("/roles/{at}"));
+                }
+                errors.extend(found);
+            }
+            Err(other) => return Err(other),
+            Ok((_, found)) if other_model || before.roles.get(name) != Some(policies) => {
+                for (policy, diagnostics) in policies.iter().zip(found) {
+                    warnings.extend(diagnostics.into_iter().map(|diagnostic| PolicyWarning {
+                        role: name.clone(),
+                        title: policy.title.clone(),
+                        diagnostic,
+                    }));
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+    if errors.is_empty() { Ok((warnings, notes)) } else { Err(ServiceError::Refused(errors)) }
+}
+
+/// Removes the errors of policies that are also broken under the current model, and returns a note for each of these
+/// policies.
+fn already_broken_notes(
+    role: &str,
+    policies: &[Policy],
+    current: &AccessModel,
+    found: &mut Vec<FieldError>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (at, policy) in policies.iter().enumerate() {
+        let pointer = format!("/policies/{at}/expression");
+        let reason = found.iter().find(|error| error.pointer == pointer).map(|error| error.detail.clone());
+        if let Some(reason) = reason
+            && compile_policies(std::slice::from_ref(policy), current).is_err()
+        {
+            found.retain(|error| error.pointer != pointer);
+            notes.push(format!(
+                "the policy `{}` of the unchanged role `{role}` is broken: it grants no access, and users \
+                 with the role can read no trace: {reason}",
+                policy.title
+            ));
+        }
+    }
+    notes
+}
+
+/// Converts an error about a part of a larger document.
+fn with_pointer_prefix(prefix: &str, error: ServiceError) -> ServiceError {
+    let below = |mut errors: Vec<FieldError>| {
+        for error in &mut errors {
+            error.pointer.insert_str(0, prefix);
+        }
+        errors
+    };
+    match error {
+        ServiceError::Refused(errors) => ServiceError::Refused(below(errors)),
+        ServiceError::Conflict { detail, errors } => ServiceError::Conflict { detail, errors: below(errors) },
+        other => other,
+    }
+}
