@@ -226,7 +226,7 @@ describe("a stored role", () => {
       only_shared: number;
       distinct: number;
       sampled: boolean;
-    }>("POST", "/policies/overshare", {
+    }>("POST", "/policies/collateral-access", {
       role: ROLE,
       from: new Date(Date.now() - 7 * 86_400_000).toISOString(),
       seconds: 60,
@@ -259,7 +259,7 @@ describe("a stored role", () => {
     await waitUntilIdle(page);
     const answer = await admin.call<{ only_shared: number; members_told: number; notes: string[] }>(
       "POST",
-      "/policies/overshare",
+      "/policies/collateral-access",
       { role, from: new Date(Date.now() - 7 * 86_400_000).toISOString(), seconds: 60 },
     );
     // The traces that one team's policies name are collateral access for the other team.

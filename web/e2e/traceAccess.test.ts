@@ -256,7 +256,7 @@ describe("an administrator who sees the trace", () => {
 
   test("sees an error for an unknown user", async () => {
     const { page } = visitor;
-    await openPage(page, `/trace/${id}?why=user&user=nobody-of-that-name`);
+    await openPage(page, `/trace/${id}?why=user&user=unknown-user`);
     await waitUntilVisible(panel(page).getByRole("alert"));
   });
 });

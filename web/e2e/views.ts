@@ -39,7 +39,7 @@ export const VIEWS: readonly View[] = [
     userKind: "anonymous",
     path: () => "/login",
     action: async (page) => {
-      await page.getByLabel("User name", { exact: true }).fill("nobody");
+      await page.getByLabel("User name", { exact: true }).fill("unknown-user");
       await page.getByLabel("Password", { exact: true }).fill("no password of anybody");
       await page.getByRole("button", { name: "Sign in" }).click();
       await waitUntilVisible(page.getByRole("alert"));

@@ -4,10 +4,11 @@ use futures::stream::{BoxStream, StreamExt as _};
 use sqlx::any::AnyRow;
 use tracewarden_model::{AccessModel, Timestamp};
 
-use crate::database::{AppDb, ReadTx, WriteTx};
+use crate::database::AppDb;
 use crate::documents;
 use crate::error::DbError;
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 const LATEST_MODEL: &str = "SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1";
 
@@ -41,6 +42,18 @@ fn model(row: &AnyRow) -> Result<AccessModel, DbError> {
     documents::read_model(rows::unsigned(row, "version")?, &rows::text(row, "document")?)
 }
 
+/// Returns one earlier version.
+///
+/// # Errors
+/// [`DbError`] when the database fails or the document cannot be read.
+pub(crate) async fn version(tx: &mut ReadTx, version: u64) -> Result<Option<AccessModel>, DbError> {
+    let row = sqlx::query("SELECT document FROM access_models WHERE version = $1")
+        .bind(rows::signed(version)?)
+        .fetch_optional(tx.connection.statements())
+        .await?;
+    row.map(|row| documents::read_model(version, &rows::text(&row, "document")?)).transpose()
+}
+
 impl AppDb {
     /// Returns the current access model with its version, outside a transaction.
     ///
@@ -48,7 +61,7 @@ impl AppDb {
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn current_model(&self) -> Result<CurrentModel, DbError> {
         let mut connection = self.acquire_read().await?;
-        current(&sqlx::query(LATEST_MODEL_AND_CHANGE).fetch_one(connection.statement()).await?)
+        current(&sqlx::query(LATEST_MODEL_AND_CHANGE).fetch_one(connection.statements()).await?)
     }
 
     /// Returns the current access model, outside a transaction; an empty model with version 0 before the first version
@@ -58,7 +71,7 @@ impl AppDb {
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn access_model(&self) -> Result<AccessModel, DbError> {
         let mut connection = self.acquire_read().await?;
-        let row = sqlx::query(LATEST_MODEL).fetch_optional(connection.statement()).await?;
+        let row = sqlx::query(LATEST_MODEL).fetch_optional(connection.statements()).await?;
         row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
     }
 }
@@ -69,7 +82,7 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn current_model(&mut self) -> Result<CurrentModel, DbError> {
-        current(&sqlx::query(LATEST_MODEL_AND_CHANGE).fetch_one(self.statements()).await?)
+        current(&sqlx::query(LATEST_MODEL_AND_CHANGE).fetch_one(self.connection.statements()).await?)
     }
 
     /// Streams the versions of binding and fields from `from` through `through`, in order. One version can be large, so
@@ -80,7 +93,7 @@ impl ReadTx {
         sqlx::query("SELECT version, document FROM access_models WHERE version >= $1 AND version <= $2 ORDER BY version")
             .bind(bound(from))
             .bind(bound(through))
-            .fetch(self.statements())
+            .fetch(self.connection.statements())
             .map(|row| model(&row?))
             .boxed()
     }
@@ -90,20 +103,8 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or the document cannot be read.
     pub async fn access_model(&mut self) -> Result<AccessModel, DbError> {
-        let row = sqlx::query(LATEST_MODEL).fetch_optional(self.statements()).await?;
+        let row = sqlx::query(LATEST_MODEL).fetch_optional(self.connection.statements()).await?;
         row.as_ref().map_or_else(|| Ok(AccessModel::default()), model)
-    }
-
-    /// Returns one earlier version.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the document cannot be read.
-    pub async fn access_model_version(&mut self, version: u64) -> Result<Option<AccessModel>, DbError> {
-        let row = sqlx::query("SELECT document FROM access_models WHERE version = $1")
-            .bind(rows::signed(version)?)
-            .fetch_optional(self.statements())
-            .await?;
-        row.map(|row| documents::read_model(version, &rows::text(&row, "document")?)).transpose()
     }
 }
 
@@ -127,7 +128,7 @@ impl WriteTx {
         .bind(at.as_micros())
         .bind(by.0)
         .bind(by.1)
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         Ok(())
     }

@@ -3,11 +3,11 @@
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
-use crate::database::{ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
 use crate::records::{ApiKey, NewApiKey};
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 macro_rules! select_keys {
     ($rest:literal) => {
@@ -42,8 +42,10 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn api_key_by_id(&mut self, id: &str) -> Result<Option<ApiKey>, DbError> {
-        let row =
-            sqlx::query(select_keys!("WHERE id = $1")).bind(id).fetch_optional(self.statements()).await?;
+        let row = sqlx::query(select_keys!("WHERE id = $1"))
+            .bind(id)
+            .fetch_optional(self.connection.statements())
+            .await?;
         row.as_ref().map(api_key).transpose()
     }
 
@@ -54,7 +56,7 @@ impl ReadTx {
     pub async fn api_keys_of_user(&mut self, user_id: &str) -> Result<Vec<ApiKey>, DbError> {
         let found = sqlx::query(select_keys!("WHERE user_id = $1 ORDER BY created_at DESC, id"))
             .bind(user_id)
-            .fetch_all(self.statements())
+            .fetch_all(self.connection.statements())
             .await?;
         found.iter().map(api_key).collect()
     }
@@ -79,7 +81,7 @@ impl WriteTx {
         .bind(key.expires_at.map(Timestamp::as_micros))
         .bind(key.policy)
         .bind(key.tools.map(documents::write_tools).transpose()?)
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         Ok(())
     }
@@ -94,7 +96,7 @@ impl WriteTx {
         )
         .bind(id)
         .bind(at.as_micros())
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         Ok(())
     }
@@ -107,7 +109,7 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM api_keys WHERE user_id = $1 AND id = $2")
             .bind(user_id)
             .bind(id)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(done.rows_affected() > 0)
     }
@@ -119,7 +121,7 @@ impl WriteTx {
     pub async fn delete_api_keys_of_user(&mut self, user_id: &str) -> Result<u64, DbError> {
         let done = sqlx::query("DELETE FROM api_keys WHERE user_id = $1")
             .bind(user_id)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(done.rows_affected())
     }

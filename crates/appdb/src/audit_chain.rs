@@ -2,12 +2,15 @@
 //! detects a changed, inserted, removed or reordered row. An attacker who can rewrite the whole table can also rewrite
 //! the chain; an anchor kept elsewhere (the hash of the head) detects that too.
 
-use crate::audit::NewAuditRecord;
-use crate::database::ReadTx;
+use sha2::{Digest as _, Sha256};
+use sqlx::any::AnyRow;
+use tracewarden_model::Timestamp;
+
+use crate::audit_record::NewAuditRecord;
 use crate::error::DbError;
 use crate::migrations;
 use crate::rows;
-use sha2::{Digest as _, Sha256};
+use crate::transactions::ReadTx;
 
 /// Hash that precedes the first record.
 pub const GENESIS_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -44,6 +47,51 @@ pub(crate) fn hash(previous: &str, sequence: u64, record: &NewAuditRecord<'_>) -
     hex::encode(hasher.finalize())
 }
 
+/// Returns why a record with all its columns is not the unchanged successor of `last`; `None` if it is.
+pub(crate) fn check_link(
+    row: &AnyRow,
+    sequence: u64,
+    last: u64,
+    previous: &str,
+) -> Result<Option<&'static str>, DbError> {
+    if last.checked_add(1) != Some(sequence) {
+        return Ok(Some("records before it are missing"));
+    }
+    if rows::text(row, "previous_hash")? != previous {
+        return Ok(Some("it does not follow the record before it"));
+    }
+    let texts = [
+        rows::optional_text(row, "actor_id")?,
+        rows::optional_text(row, "actor_name")?,
+        rows::optional_text(row, "credential_id")?,
+        rows::optional_text(row, "client_ip")?,
+        rows::optional_text(row, "user_agent")?,
+        rows::optional_text(row, "target")?,
+    ];
+    let [actor_id, actor_name, credential_id, client_ip, user_agent, target] =
+        texts.each_ref().map(Option::as_deref);
+    let record = NewAuditRecord {
+        completes: match rows::optional_integer(row, "completes")? {
+            None => None,
+            Some(_) => Some(rows::unsigned(row, "completes")?),
+        },
+        at: Timestamp::from_micros(rows::integer(row, "at")?),
+        actor_id,
+        actor_name,
+        credential_id,
+        via: &rows::text(row, "via")?,
+        action: &rows::text(row, "action")?,
+        outcome: &rows::text(row, "outcome")?,
+        request_id: &rows::text(row, "request_id")?,
+        client_ip,
+        user_agent,
+        target,
+        detail: &rows::text(row, "detail")?,
+    };
+    let expected = hash(previous, sequence, &record);
+    Ok((rows::text(row, "hash")? != expected).then_some("its content has been changed"))
+}
+
 /// Error for a missing row. The first migration inserts the row, and the program never removes it.
 fn missing_row_error(table: &str) -> DbError {
     DbError::Corrupt(format!("the one row of `{table}` is missing"))
@@ -64,7 +112,7 @@ impl ReadTx {
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_head(&mut self) -> Result<(u64, String), DbError> {
         let row = sqlx::query("SELECT sequence, hash FROM audit_head WHERE id = 1")
-            .fetch_optional(self.statements())
+            .fetch_optional(self.connection.statements())
             .await
             .map_err(|error| missing_table_error("audit_head", error))?
             .ok_or_else(|| missing_row_error("audit_head"))?;
@@ -78,7 +126,7 @@ impl ReadTx {
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_anchor(&mut self) -> Result<(u64, String), DbError> {
         let row = sqlx::query("SELECT sequence, hash FROM audit_anchor WHERE id = 1")
-            .fetch_optional(self.statements())
+            .fetch_optional(self.connection.statements())
             .await
             .map_err(|error| missing_table_error("audit_anchor", error))?
             .ok_or_else(|| missing_row_error("audit_anchor"))?;
@@ -92,7 +140,7 @@ impl ReadTx {
     pub async fn audit_hash(&mut self, sequence: u64) -> Result<Option<String>, DbError> {
         let row = sqlx::query("SELECT hash FROM audit WHERE sequence = $1")
             .bind(rows::signed(sequence)?)
-            .fetch_optional(self.statements())
+            .fetch_optional(self.connection.statements())
             .await?;
         row.map(|row| rows::text(&row, "hash")).transpose()
     }

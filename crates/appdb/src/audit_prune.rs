@@ -4,10 +4,10 @@
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
-use crate::audit_verify;
-use crate::database::WriteTx;
+use crate::audit_chain;
 use crate::error::DbError;
 use crate::rows;
+use crate::transactions::WriteTx;
 
 /// Action of the record that documents a removal.
 pub const AUDIT_PRUNE: &str = "audit.prune";
@@ -58,7 +58,7 @@ impl PruneScan {
         let sequence = rows::unsigned(row, "sequence")?;
         // Pruning must not remove tampered records as if they were old. Until the hash is verified, not even a record's
         // time is trustworthy.
-        if let Some(reason) = audit_verify::check_link(row, sequence, self.last, &self.previous)? {
+        if let Some(reason) = audit_chain::check_link(row, sequence, self.last, &self.previous)? {
             return Err(DbError::Corrupt(format!(
                 "the audit log is broken at record {sequence}: {reason}; nothing is removed from it, verify it"
             )));
@@ -113,7 +113,7 @@ impl WriteTx {
             )
             .bind(rows::signed(scan.last)?)
             .bind(PAGE_SIZE)
-            .fetch_all(self.statements())
+            .fetch_all(self.connection.statements())
             .await?;
             if page.is_empty() {
                 break;
@@ -123,7 +123,7 @@ impl WriteTx {
                     Ok(true) => {}
                     Ok(false) => break 'scan,
                     Err(error) => {
-                        self.transaction_metrics.record_refused_prune();
+                        self.connection.transaction_metrics.record_refused_prune();
                         return Err(error);
                     }
                 }
@@ -136,15 +136,15 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM audit WHERE sequence > $1 AND sequence <= $2")
             .bind(rows::signed(anchor)?)
             .bind(rows::signed(through)?)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         sqlx::query("UPDATE audit_anchor SET sequence = $1, hash = $2 WHERE id = 1")
             .bind(rows::signed(through)?)
             .bind(hash.as_str())
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
-        self.transaction_metrics.pruned =
-            self.transaction_metrics.pruned.saturating_add(done.rows_affected());
+        self.connection.transaction_metrics.pruned =
+            self.connection.transaction_metrics.pruned.saturating_add(done.rows_affected());
         Ok(Some(PrunedAudit { through, hash, removed: done.rows_affected() }))
     }
 }

@@ -4,9 +4,9 @@ use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
-use crate::database::ReadTx;
 use crate::error::DbError;
 use crate::rows;
+use crate::transactions::ReadTx;
 
 /// Filter for entries. An absent member matches everything.
 #[derive(Debug, Clone, Default)]
@@ -148,7 +148,7 @@ impl ReadTx {
                 Value::Text(text) => query.bind(text),
             };
         }
-        let found = query.fetch_all(self.statements()).await?;
+        let found = query.fetch_all(self.connection.statements()).await?;
         found.iter().map(entry).collect()
     }
 }

@@ -3,13 +3,12 @@
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
-use crate::audit::NewAuditRecord;
 use crate::audit_chain::{self, GENESIS_HASH};
 use crate::audit_prune::{AUDIT_PRUNE, PrunedAudit};
-use crate::database::ReadTx;
 use crate::documents;
 use crate::error::DbError;
 use crate::rows;
+use crate::transactions::ReadTx;
 
 /// Records per query. A record may have 64 KiB.
 const PAGE_SIZE: i64 = 250;
@@ -78,7 +77,7 @@ impl ChainVerifier {
     /// Processes the next record, or returns the reason why it does not continue the chain.
     fn next(&mut self, row: &AnyRow) -> Result<Result<(), ChainFault>, DbError> {
         let sequence = rows::unsigned(row, "sequence")?;
-        if let Some(reason) = check_link(row, sequence, self.last, &self.previous)? {
+        if let Some(reason) = audit_chain::check_link(row, sequence, self.last, &self.previous)? {
             return Ok(Err(ChainFault { sequence, reason }));
         }
         let position = AuditPosition { sequence, at: rows::time(row, "at")? };
@@ -121,7 +120,7 @@ impl ReadTx {
     ) -> Result<Result<VerifiedAudit, ChainFault>, DbError> {
         let anchor = self.audit_anchor().await?;
         let head = self.audit_head().await?;
-        if let Some(sequence) = self.audit_record_before(anchor.0).await? {
+        if let Some(sequence) = record_before(self, anchor.0).await? {
             let reason = "its sequence number is among removed records, or never existed";
             return Ok(Err(ChainFault { sequence, reason }));
         }
@@ -142,7 +141,7 @@ impl ReadTx {
             )
             .bind(rows::signed(verifier.last)?)
             .bind(PAGE_SIZE)
-            .fetch_all(self.statements())
+            .fetch_all(self.connection.statements())
             .await
             .map_err(|error| audit_chain::missing_table_error("audit", error))?;
             if page.is_empty() {
@@ -168,60 +167,15 @@ impl ReadTx {
         let ChainVerifier { records, first, latest: last, removals, newest_removal, .. } = verifier;
         Ok(Ok(VerifiedAudit { records, first, last, head, anchor, removals, newest_removal }))
     }
-
-    /// Returns the sequence number of a record at or before the anchor, where no record may be.
-    async fn audit_record_before(&mut self, anchor: u64) -> Result<Option<u64>, DbError> {
-        let row = sqlx::query("SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1")
-            .bind(rows::signed(anchor)?)
-            .fetch_optional(self.statements())
-            .await
-            .map_err(|error| audit_chain::missing_table_error("audit", error))?;
-        let sequence = row.map(|row| rows::integer(&row, "sequence")).transpose()?;
-        Ok(sequence.map(|sequence| u64::try_from(sequence).unwrap_or(0)))
-    }
 }
 
-/// Returns why a record with all its columns is not the unchanged successor of `last`; `None` if it is.
-pub(crate) fn check_link(
-    row: &AnyRow,
-    sequence: u64,
-    last: u64,
-    previous: &str,
-) -> Result<Option<&'static str>, DbError> {
-    if last.checked_add(1) != Some(sequence) {
-        return Ok(Some("records before it are missing"));
-    }
-    if rows::text(row, "previous_hash")? != previous {
-        return Ok(Some("it does not follow the record before it"));
-    }
-    let texts = [
-        rows::optional_text(row, "actor_id")?,
-        rows::optional_text(row, "actor_name")?,
-        rows::optional_text(row, "credential_id")?,
-        rows::optional_text(row, "client_ip")?,
-        rows::optional_text(row, "user_agent")?,
-        rows::optional_text(row, "target")?,
-    ];
-    let [actor_id, actor_name, credential_id, client_ip, user_agent, target] =
-        texts.each_ref().map(Option::as_deref);
-    let record = NewAuditRecord {
-        completes: match rows::optional_integer(row, "completes")? {
-            None => None,
-            Some(_) => Some(rows::unsigned(row, "completes")?),
-        },
-        at: Timestamp::from_micros(rows::integer(row, "at")?),
-        actor_id,
-        actor_name,
-        credential_id,
-        via: &rows::text(row, "via")?,
-        action: &rows::text(row, "action")?,
-        outcome: &rows::text(row, "outcome")?,
-        request_id: &rows::text(row, "request_id")?,
-        client_ip,
-        user_agent,
-        target,
-        detail: &rows::text(row, "detail")?,
-    };
-    let expected = audit_chain::hash(previous, sequence, &record);
-    Ok((rows::text(row, "hash")? != expected).then_some("its content has been changed"))
+/// Returns the sequence number of a record at or before the anchor, where no record may be.
+async fn record_before(tx: &mut ReadTx, anchor: u64) -> Result<Option<u64>, DbError> {
+    let row = sqlx::query("SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1")
+        .bind(rows::signed(anchor)?)
+        .fetch_optional(tx.connection.statements())
+        .await
+        .map_err(|error| audit_chain::missing_table_error("audit", error))?;
+    let sequence = row.map(|row| rows::integer(&row, "sequence")).transpose()?;
+    Ok(sequence.map(|sequence| u64::try_from(sequence).unwrap_or(0)))
 }

@@ -23,7 +23,7 @@ impl AppDb {
             " FROM sessions JOIN users ON users.id = sessions.user_id WHERE token_sha256 = $1"
         );
         let query = sqlx::query(statement).bind(token.to_hex());
-        let row = query.fetch_optional(self.acquire_read().await?.statement()).await?;
+        let row = query.fetch_optional(self.acquire_read().await?.statements()).await?;
         row.map(|row| Ok((session(&row)?, user(&row)?))).transpose()
     }
 
@@ -41,7 +41,7 @@ impl AppDb {
             " FROM api_keys JOIN users ON users.id = api_keys.user_id WHERE token_sha256 = $1"
         );
         let query = sqlx::query(statement).bind(token.to_hex());
-        let row = query.fetch_optional(self.acquire_read().await?.statement()).await?;
+        let row = query.fetch_optional(self.acquire_read().await?.statements()).await?;
         row.map(|row| Ok((api_key(&row)?, user(&row)?))).transpose()
     }
 }

@@ -1,7 +1,5 @@
 //! Opens the database and begins its transactions.
 
-use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,56 +10,14 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 use tracewarden_model::Timestamp;
 
+use crate::backend::{Address, Backend};
 use crate::error::DbError;
 use crate::fair_queue::{FairQueue, QueuePermit};
-use crate::metrics::{Kind, Metrics, TransactionMetrics};
+use crate::metrics::{Kind, Metrics};
 use crate::migrations::{self, Migration};
-use crate::statements::Statements;
+use crate::statements::MeteredConnection;
+use crate::transactions::{ReadConnection, ReadTx, WriteTx};
 use crate::{postgres, sqlite};
-
-/// The kind of database. Both run the same statements; they differ in how to connect, how a transaction begins, and in
-/// a few migrations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Backend {
-    Sqlite,
-    Postgres,
-}
-
-impl Backend {
-    fn timeout(self) -> Duration {
-        match self {
-            Self::Sqlite => sqlite::TIMEOUT,
-            Self::Postgres => postgres::TIMEOUT,
-        }
-    }
-
-    fn response_timeout(self) -> Option<Duration> {
-        match self {
-            // A file has no network that can fail, and a statement that waits for a lock has its own limit.
-            Self::Sqlite => None,
-            Self::Postgres => Some(postgres::RESPONSE_TIMEOUT),
-        }
-    }
-}
-
-enum Address {
-    Sqlite(PathBuf),
-    Postgres(String),
-}
-
-impl Address {
-    fn parse(url: &str) -> Result<Self, DbError> {
-        if let Some(rest) = url.strip_prefix("sqlite:") {
-            return Ok(Self::Sqlite(sqlite::path(rest)?));
-        }
-        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return Ok(Self::Postgres(postgres::address(url)?));
-        }
-        Err(DbError::Configuration(
-            "the address must be `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`".to_owned(),
-        ))
-    }
-}
 
 /// The application database. Cheap to clone.
 #[derive(Clone)]
@@ -74,32 +30,6 @@ pub struct AppDb {
     writers: Arc<Mutex<()>>,
     fair_queue: FairQueue,
     metrics: Metrics,
-}
-
-/// A consistent snapshot for reading.
-pub struct ReadTx {
-    inner: Transaction<'static, Any>,
-    pub(crate) transaction_metrics: TransactionMetrics,
-    response_timeout: Option<Duration>,
-}
-
-/// A connection for one read statement: one snapshot without the round trips of a transaction.
-pub(crate) struct ReadConnection {
-    inner: PoolConnection<Any>,
-    transaction_metrics: TransactionMetrics,
-    response_timeout: Option<Duration>,
-}
-
-/// A write transaction. Writers of all replicas are serialized, so data that one of them reads stays true until it
-/// commits (the last administrator, the end of the audit chain). Dropped without [`WriteTx::commit`], it changes
-/// nothing. After a failed statement it can only be dropped.
-#[must_use = "a transaction that is not committed changes nothing"]
-pub struct WriteTx {
-    read: ReadTx,
-    backend: Backend,
-    _writer_guard: OwnedMutexGuard<()>,
-    /// Released last: waiters for it wait for the writers' lock afterwards.
-    _queue_permit: Option<QueuePermit>,
 }
 
 impl AppDb {
@@ -123,7 +53,7 @@ impl AppDb {
     pub async fn open_existing(url: &str) -> Result<Self, DbError> {
         let db = Self::connect(url, false).await?;
         let mut tx = db.begin_read().await?;
-        migrations::require_current(tx.statements(), db.backend, migrations::MIGRATIONS).await?;
+        migrations::require_current(tx.connection.statements(), db.backend, migrations::MIGRATIONS).await?;
         drop(tx);
         Ok(db)
     }
@@ -158,7 +88,7 @@ impl AppDb {
         // Of several replicas that start together, the write lock lets one apply the migrations; the others find them
         // applied.
         let mut tx = self.begin_write().await?;
-        tx.read.response_timeout = None;
+        tx.connection.response_timeout = None;
         migrations::migrate(&mut tx, self.backend, migrations, now).await?;
         tx.commit().await
     }
@@ -179,7 +109,8 @@ impl AppDb {
         let begin_timer = self.metrics.begin_timer(Kind::Read);
         let begun = timeout(self.backend.timeout(), begin).await.map_err(|_| busy());
         let (inner, transaction_metrics) = begin_timer.finish(begun.and_then(|begun| Ok(begun?)))?;
-        Ok(ReadTx { inner, transaction_metrics, response_timeout: self.backend.response_timeout() })
+        let response_timeout = self.backend.response_timeout();
+        Ok(ReadTx { connection: MeteredConnection { inner, transaction_metrics, response_timeout } })
     }
 
     /// Acquires a connection for one read statement. Like a snapshot, it reflects everything committed before this
@@ -191,7 +122,8 @@ impl AppDb {
         let begin_timer = self.metrics.begin_timer(Kind::Read);
         let begun = timeout(self.backend.timeout(), self.pool.acquire()).await.map_err(|_| busy());
         let (inner, transaction_metrics) = begin_timer.finish(begun.and_then(|begun| Ok(begun?)))?;
-        Ok(ReadConnection { inner, transaction_metrics, response_timeout: self.backend.response_timeout() })
+        let response_timeout = self.backend.response_timeout();
+        Ok(ReadConnection { inner, transaction_metrics, response_timeout })
     }
 
     /// Begins a write transaction, after the writers before it.
@@ -240,7 +172,8 @@ impl AppDb {
         };
         let begin_timer = self.metrics.begin_timer(Kind::Write);
         let ((inner, guard, queue_permit), transaction_metrics) = begin_timer.finish(begun.await)?;
-        let read = ReadTx { inner, transaction_metrics, response_timeout: self.backend.response_timeout() };
+        let response_timeout = self.backend.response_timeout();
+        let read = ReadTx { connection: MeteredConnection { inner, transaction_metrics, response_timeout } };
         Ok(WriteTx { read, backend: self.backend, _writer_guard: guard, _queue_permit: queue_permit })
     }
 
@@ -261,7 +194,7 @@ impl AppDb {
     pub async fn ping(&self) -> Result<(), DbError> {
         let mut connection = self.acquire_read().await?;
         sqlx::query("SELECT version FROM schema_migrations LIMIT 1")
-            .fetch_one(connection.statement())
+            .fetch_one(connection.statements())
             .await?;
         Ok(())
     }
@@ -296,60 +229,4 @@ async fn begin_write_detached(
 
 fn busy() -> DbError {
     DbError::Unavailable("the database does not answer, or too many requests are waiting for it".to_owned())
-}
-
-impl ReadConnection {
-    pub(crate) fn statement(&mut self) -> Statements<'_> {
-        let TransactionMetrics { usable, metrics, .. } = &mut self.transaction_metrics;
-        let executed = metrics.statements();
-        Statements { connection: &mut self.inner, usable, response_timeout: self.response_timeout, executed }
-    }
-}
-
-impl ReadTx {
-    pub(crate) fn statements(&mut self) -> Statements<'_> {
-        let TransactionMetrics { usable, metrics, .. } = &mut self.transaction_metrics;
-        let executed = metrics.statements();
-        Statements { connection: &mut self.inner, usable, response_timeout: self.response_timeout, executed }
-    }
-}
-
-impl WriteTx {
-    /// Commits the changes.
-    ///
-    /// # Errors
-    /// [`DbError::OutcomeUnknown`] when the connection was lost during the commit: either all changes or none were
-    /// made, and only reading them tells. Any other error: nothing has changed.
-    pub async fn commit(self) -> Result<(), DbError> {
-        // The order of the bindings decides the order of release: the last one is released first.
-        let Self { read, backend, _queue_permit, _writer_guard } = self;
-        let ReadTx { inner, transaction_metrics, .. } = read;
-        if !transaction_metrics.usable {
-            return Err(DbError::Unavailable(
-                "a statement of the transaction failed, so that nothing of it can be kept".to_owned(),
-            ));
-        }
-        let result = match backend {
-            Backend::Sqlite => inner.commit().await.map_err(DbError::from_commit_to_file),
-            Backend::Postgres => match timeout(postgres::RESPONSE_TIMEOUT, inner.commit()).await {
-                Ok(done) => done.map_err(DbError::from_commit),
-                Err(_) => Err(DbError::OutcomeUnknown("the database does not answer".to_owned())),
-            },
-        };
-        transaction_metrics.record_commit(result)
-    }
-}
-
-impl Deref for WriteTx {
-    type Target = ReadTx;
-
-    fn deref(&self) -> &ReadTx {
-        &self.read
-    }
-}
-
-impl DerefMut for WriteTx {
-    fn deref_mut(&mut self) -> &mut ReadTx {
-        &mut self.read
-    }
 }

@@ -1,6 +1,6 @@
 //! Fuzz targets for the documents in rows and for database addresses.
 
-#[path = "../../testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 use fuzzing::{target, texts, within_time_limit};

@@ -8,13 +8,15 @@ use futures::StreamExt as _;
 use sqlx::any::AnyRow;
 use tracewarden_model::{AccessModel, Timestamp};
 
-use crate::database::{AppDb, ReadTx, WriteTx};
+use crate::access_models;
+use crate::database::AppDb;
 use crate::error::DbError;
 use crate::history_pages::WrittenRoles;
 use crate::records::Policy;
 use crate::roles;
 use crate::row_batches::Value;
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 /// A change before it has a number.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +129,7 @@ impl WriteTx {
         .bind(action)
         .bind(target)
         .bind(rows::signed(model_version)?)
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         let written: Vec<_> = roles
             .iter()
@@ -157,7 +159,7 @@ impl WriteTx {
             sqlx::query("INSERT INTO test_changes (change, document) VALUES ($1, $2)")
                 .bind(signed)
                 .bind(document)
-                .execute(self.statements())
+                .execute(self.connection.statements())
                 .await?;
         }
         Ok(number)
@@ -176,13 +178,13 @@ impl AppDb {
         let ignore_corrupt =
             |error| if matches!(error, DbError::Corrupt(_)) { Ok(false) } else { Err(error) };
         let mut tx = self.begin_read().await?;
-        match tx.unrecorded_state().await {
+        match unrecorded_state(&mut tx).await {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => drop(tx),
             Err(error) => return ignore_corrupt(error),
         }
         let mut tx = self.begin_write().await?;
-        match tx.unrecorded_state().await {
+        match unrecorded_state(&mut tx).await {
             Ok(None) => Ok(false),
             Ok(Some([recorded, current])) => {
                 let names: BTreeSet<&String> = recorded.roles.keys().chain(current.roles.keys()).collect();
@@ -208,24 +210,13 @@ impl AppDb {
 }
 
 impl ReadTx {
-    /// Returns the state according to the history and the current state, if they differ.
-    async fn unrecorded_state(&mut self) -> Result<Option<[ModelState; 2]>, DbError> {
-        let last = self.change_number().await?;
-        let recorded = self.model_state(Some(last)).await?;
-        let current = self.model_state(None).await?;
-        Ok(recorded
-            .zip(current)
-            .filter(|(recorded, current)| recorded != current)
-            .map(|(recorded, current)| [recorded, current]))
-    }
-
     /// Returns the number of the last change.
     ///
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn change_number(&mut self) -> Result<u64, DbError> {
         let row = sqlx::query("SELECT number FROM changes ORDER BY number DESC LIMIT 1")
-            .fetch_optional(self.statements())
+            .fetch_optional(self.connection.statements())
             .await?
             // The migration that creates the table inserts the first change, and the program never removes one.
             .ok_or_else(|| DbError::Corrupt("the history has no change".to_owned()))?;
@@ -243,7 +234,7 @@ impl ReadTx {
         )
         .bind(before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX))
         .bind(i64::from(limit))
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         found.iter().map(change).collect()
     }
@@ -255,7 +246,8 @@ impl ReadTx {
     pub async fn change(&mut self, number: u64) -> Result<Option<Change>, DbError> {
         // The number comes from the request and can have any value.
         let Ok(number) = i64::try_from(number) else { return Ok(None) };
-        let found = sqlx::query(CHANGE_BY_NUMBER).bind(number).fetch_optional(self.statements()).await?;
+        let found =
+            sqlx::query(CHANGE_BY_NUMBER).bind(number).fetch_optional(self.connection.statements()).await?;
         found.as_ref().map(change).transpose()
     }
 
@@ -270,15 +262,15 @@ impl ReadTx {
             let state = ModelState {
                 model: self.access_model().await?,
                 roles,
-                tests: self.tests_as_of(i64::MAX).await?,
+                tests: tests_as_of(self, i64::MAX).await?,
             };
             return Ok(Some(state));
         };
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed = rows::signed(number)?;
-        let model = self.model_as_of(&change).await?;
-        let roles = self.roles_as_of(signed).await?;
-        Ok(Some(ModelState { model, roles, tests: self.tests_as_of(signed).await? }))
+        let model = model_as_of(self, &change).await?;
+        let roles = roles_as_of(self, signed).await?;
+        Ok(Some(ModelState { model, roles, tests: tests_as_of(self, signed).await? }))
     }
 
     /// Returns the model before and after a change, with only the roles that the change wrote, and with the tests only
@@ -294,10 +286,10 @@ impl ReadTx {
             Some(earlier) => self.change(earlier).await?,
             None => None,
         };
-        let model = self.model_as_of(&change).await?;
+        let model = model_as_of(self, &change).await?;
         let model_before = match earlier {
             Some(earlier) if earlier.model_version == change.model_version => model.clone(),
-            Some(earlier) => self.model_as_of(&earlier).await?,
+            Some(earlier) => model_as_of(self, &earlier).await?,
             None => AccessModel::default(),
         };
         let [roles_before, roles] = match self.written_roles(number, number).next().await.transpose()? {
@@ -310,33 +302,44 @@ impl ReadTx {
         ];
         if self.written_tests(number, number).await?.contains_key(&number) {
             let [before, after] = &mut states;
-            before.tests = self.tests_as_of(signed.saturating_sub(1)).await?;
-            after.tests = self.tests_as_of(signed).await?;
+            before.tests = tests_as_of(self, signed.saturating_sub(1)).await?;
+            after.tests = tests_as_of(self, signed).await?;
         }
         Ok(Some(states))
     }
+}
 
-    /// Returns binding and fields as of a change.
-    async fn model_as_of(&mut self, change: &Change) -> Result<AccessModel, DbError> {
-        let Change { number, model_version, .. } = *change;
-        if model_version == 0 {
-            return Ok(AccessModel::default());
-        }
-        self.access_model_version(model_version).await?.ok_or_else(|| {
-            DbError::Corrupt(format!("change {number} names version {model_version}, which is missing"))
-        })
-    }
+/// Returns the state according to the history and the current state, if they differ.
+async fn unrecorded_state(tx: &mut ReadTx) -> Result<Option<[ModelState; 2]>, DbError> {
+    let last = tx.change_number().await?;
+    let recorded = tx.model_state(Some(last)).await?;
+    let current = tx.model_state(None).await?;
+    Ok(recorded
+        .zip(current)
+        .filter(|(recorded, current)| recorded != current)
+        .map(|(recorded, current)| [recorded, current]))
+}
 
-    async fn roles_as_of(&mut self, change: i64) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
-        collect_roles(&sqlx::query(POLICIES_AS_OF).bind(change).fetch_all(self.statements()).await?)
+/// Returns binding and fields as of a change.
+async fn model_as_of(tx: &mut ReadTx, change: &Change) -> Result<AccessModel, DbError> {
+    let Change { number, model_version, .. } = *change;
+    if model_version == 0 {
+        return Ok(AccessModel::default());
     }
+    access_models::version(tx, model_version).await?.ok_or_else(|| {
+        DbError::Corrupt(format!("change {number} names version {model_version}, which is missing"))
+    })
+}
 
-    async fn tests_as_of(&mut self, change: i64) -> Result<String, DbError> {
-        let found =
-            sqlx::query("SELECT document FROM test_changes WHERE change <= $1 ORDER BY change DESC LIMIT 1")
-                .bind(change)
-                .fetch_optional(self.statements())
-                .await?;
-        found.map_or_else(|| Ok(String::new()), |row| rows::text(&row, "document"))
-    }
+async fn roles_as_of(tx: &mut ReadTx, change: i64) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
+    collect_roles(&sqlx::query(POLICIES_AS_OF).bind(change).fetch_all(tx.connection.statements()).await?)
+}
+
+async fn tests_as_of(tx: &mut ReadTx, change: i64) -> Result<String, DbError> {
+    let found =
+        sqlx::query("SELECT document FROM test_changes WHERE change <= $1 ORDER BY change DESC LIMIT 1")
+            .bind(change)
+            .fetch_optional(tx.connection.statements())
+            .await?;
+    found.map_or_else(|| Ok(String::new()), |row| rows::text(&row, "document"))
 }

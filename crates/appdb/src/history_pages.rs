@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use sqlx::any::AnyRow;
 
-use crate::database::ReadTx;
 use crate::error::DbError;
 use crate::records::Policy;
+use crate::transactions::ReadTx;
 use crate::{roles, rows};
 
 /// The roles that a change wrote.
@@ -68,7 +68,8 @@ impl ReadTx {
     /// Streams the roles that the changes from `from` through `through` wrote, by number. Changes that wrote no role
     /// are left out.
     pub fn written_roles(&mut self, from: u64, through: u64) -> BoxStream<'_, Result<WrittenRoles, DbError>> {
-        let found = sqlx::query(ROLES).bind(bound(from)).bind(bound(through)).fetch(self.statements());
+        let found =
+            sqlx::query(ROLES).bind(bound(from)).bind(bound(through)).fetch(self.connection.statements());
         let state = (found.map_err(DbError::from).fuse(), None::<WrittenRoles>);
         let changes = stream::try_unfold(state, |(mut found, mut gathered)| async move {
             while let Some(row) = found.try_next().await? {
@@ -103,8 +104,11 @@ impl ReadTx {
         from: u64,
         through: u64,
     ) -> Result<BTreeMap<u64, [bool; 2]>, DbError> {
-        let found =
-            sqlx::query(TESTS).bind(bound(from)).bind(bound(through)).fetch_all(self.statements()).await?;
+        let found = sqlx::query(TESTS)
+            .bind(bound(from))
+            .bind(bound(through))
+            .fetch_all(self.connection.statements())
+            .await?;
         let (mut written, mut before) = (BTreeMap::new(), false);
         for row in &found {
             let (change, present) = (rows::unsigned(row, "change")?, rows::boolean(row, "present")?);

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use sqlx::Row as _;
 
-use crate::database::{AppDb, Backend, ReadTx};
+use crate::backend::Backend;
+use crate::database::AppDb;
 use crate::error::DbError;
 use crate::migrations::{self, MIGRATIONS};
 use crate::rows;
 use crate::sqlite;
+use crate::transactions::ReadTx;
 
 /// Privileges that the service needs on its tables.
 const TABLE_PRIVILEGES: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
@@ -66,7 +68,8 @@ impl AppDb {
         let mut tx = self.begin_read().await?;
         let (product, encrypted, superuser) = match self.backend() {
             Backend::Sqlite => {
-                let row = sqlx::query("SELECT sqlite_version()").fetch_one(tx.statements()).await?;
+                let row =
+                    sqlx::query("SELECT sqlite_version()").fetch_one(tx.connection.statements()).await?;
                 (format!("SQLite {}", row.try_get::<String, _>(0)?), None, false)
             }
             Backend::Postgres => {
@@ -78,7 +81,7 @@ impl AppDb {
                      coalesce(host(inet_server_addr()) <> host(inet_client_addr()), false), \
                      coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false)",
                 )
-                .fetch_one(tx.statements())
+                .fetch_one(tx.connection.statements())
                 .await?;
                 let remote = row.try_get::<bool, _>(2)?;
                 let encrypted = row.try_get::<bool, _>(1)?;
@@ -96,14 +99,14 @@ impl AppDb {
     async fn schema_state(&self) -> Result<SchemaState, DbError> {
         let mut tx = self.begin_read().await?;
         let any = sqlx::query("SELECT version FROM schema_migrations LIMIT 1")
-            .fetch_optional(tx.statements())
+            .fetch_optional(tx.connection.statements())
             .await;
         match any {
             Err(error) if migrations::is_missing_table(&error) => return Ok(SchemaState::Absent),
             Err(error) if is_forbidden(&error) => return Ok(SchemaState::PermissionDenied),
             found => found?,
         };
-        match migrations::missing(tx.statements(), self.backend(), MIGRATIONS).await {
+        match migrations::missing(tx.connection.statements(), self.backend(), MIGRATIONS).await {
             Ok([]) => Ok(SchemaState::Current),
             Ok(missing) => Ok(SchemaState::Outdated(missing.len())),
             Err(DbError::Migration(reason)) => Ok(SchemaState::Incompatible(reason)),
@@ -125,7 +128,7 @@ async fn missing_privileges(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec
         "SELECT quote_ident(current_user) AS owner, quote_ident(coalesce(current_schema(), 'public')) AS place, \
          CAST(coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS INT)::BIGINT AS may_create",
     )
-    .fetch_one(tx.statements())
+    .fetch_one(tx.connection.statements())
     .await?;
     let (role, schema_name) = (rows::text(&row, "owner")?, rows::text(&row, "place")?);
     let changes = matches!(schema, SchemaState::Absent | SchemaState::Outdated(_));
@@ -143,7 +146,7 @@ async fn missing_privileges(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec
          FROM unnest(string_to_array($1, ',')) AS name JOIN pg_class ON oid = to_regclass(name) ORDER BY name",
     )
     .bind(tables.join(","))
-    .fetch_all(tx.statements())
+    .fetch_all(tx.connection.statements())
     .await?;
     let mut not_owned = Vec::new();
     let mut restricted = Vec::new();

@@ -10,7 +10,9 @@ mod audit;
 mod audit_chain;
 mod audit_prune;
 mod audit_query;
+mod audit_record;
 mod audit_verify;
+mod backend;
 mod callers;
 mod database;
 mod documents;
@@ -33,15 +35,16 @@ mod sessions;
 mod sqlite;
 mod statements;
 mod throttles;
+mod transactions;
 mod users;
 
 pub use access_models::CurrentModel;
-pub use audit::NewAuditRecord;
 pub use audit_chain::GENESIS_HASH;
 pub use audit_prune::{AUDIT_PRUNE, PrunedAudit};
 pub use audit_query::{AuditFilter, AuditRecord};
+pub use audit_record::NewAuditRecord;
 pub use audit_verify::{AuditPosition, AuditRemoval, ChainFault, VerifiedAudit};
-pub use database::{AppDb, ReadTx, WriteTx};
+pub use database::AppDb;
 pub use error::DbError;
 pub use history::{Change, ModelState, NewChange};
 pub use history_pages::WrittenRoles;
@@ -50,3 +53,4 @@ pub use records::{
     ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, NewApiKey, NewSession, NewUser, PasswordHash,
     Policy, Preview, Role, Session, Throttle, TokenDigest, User, fold_username,
 };
+pub use transactions::{ReadTx, WriteTx};

@@ -3,10 +3,11 @@
 use sha2::{Digest as _, Sha256};
 use tracewarden_model::Timestamp;
 
-use crate::database::{Backend, WriteTx};
+use crate::backend::Backend;
 use crate::error::DbError;
 use crate::rows;
 use crate::statements::Statements;
+use crate::transactions::WriteTx;
 
 /// A migration. Released migrations never change: a database that was made with another text has another schema.
 pub(crate) struct Migration {
@@ -62,13 +63,13 @@ pub(crate) async fn migrate(
             "CREATE TABLE schema_migrations \
              (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)",
         )
-        .execute(tx.statements())
+        .execute(tx.connection.statements())
         .await?;
     }
-    let missing = missing(tx.statements(), backend, migrations).await?;
+    let missing = missing(tx.connection.statements(), backend, migrations).await?;
     if backend == Backend::Postgres && !missing.is_empty() {
         // A migration of a large table may take any amount of time.
-        sqlx::query("SET LOCAL statement_timeout = 0").execute(tx.statements()).await?;
+        sqlx::query("SET LOCAL statement_timeout = 0").execute(tx.connection.statements()).await?;
     }
     for migration in missing {
         // Recorded before its statements run, so that they can read the time.
@@ -79,10 +80,10 @@ pub(crate) async fn migrate(
         .bind(migration.name)
         .bind(migration.checksum(backend))
         .bind(now.as_micros())
-        .execute(tx.statements())
+        .execute(tx.connection.statements())
         .await?;
         for statement in migration.statements(backend) {
-            sqlx::query(statement).execute(tx.statements()).await?;
+            sqlx::query(statement).execute(tx.connection.statements()).await?;
         }
     }
     Ok(())
@@ -97,7 +98,7 @@ async fn has_migrations_table(tx: &mut WriteTx, backend: Backend) -> Result<bool
         }
         Backend::Postgres => "SELECT count(to_regclass('schema_migrations')) AS found",
     };
-    let row = sqlx::query(query).fetch_one(tx.statements()).await?;
+    let row = sqlx::query(query).fetch_one(tx.connection.statements()).await?;
     Ok(rows::integer(&row, "found")? > 0)
 }
 
@@ -217,7 +218,7 @@ mod tests {
         let db = AppDb::open(&url, Timestamp::from_micros(1)).await.unwrap();
         let mut tx = db.begin_read().await.unwrap();
         let found = sqlx::query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-            .fetch_all(tx.statements())
+            .fetch_all(tx.connection.statements())
             .await
             .unwrap();
         let found: Vec<String> = found.iter().map(|row| rows::text(row, "name").unwrap()).collect();

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
-use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 use crate::records::{Policy, Role};
-use crate::row_batches::Value;
+use crate::row_batches::{self, Value};
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 fn role(row: &AnyRow) -> Result<Role, DbError> {
     Ok(Role {
@@ -51,12 +51,12 @@ impl ReadTx {
     /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn roles(&mut self) -> Result<Vec<Role>, DbError> {
         let roles = sqlx::query("SELECT name, revision, created_at, updated_at FROM roles ORDER BY name")
-            .fetch_all(self.statements())
+            .fetch_all(self.connection.statements())
             .await?;
         let policies = sqlx::query(
             "SELECT role, title, expression, description FROM role_policies ORDER BY role, position",
         )
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         assemble(&roles, &policies)
     }
@@ -66,20 +66,10 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn role_names(&mut self) -> Result<Vec<String>, DbError> {
-        let names = sqlx::query("SELECT name FROM roles ORDER BY name").fetch_all(self.statements()).await?;
-        names.iter().map(|row| rows::text(row, "name")).collect()
-    }
-
-    /// Returns the stored spelling of a role's name. The search ignores the case of `A` to `Z`.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
-    pub async fn role_spelling(&mut self, name: &str) -> Result<Option<String>, DbError> {
-        let found = sqlx::query("SELECT name FROM roles WHERE lower(name) = $1")
-            .bind(name.to_ascii_lowercase())
-            .fetch_optional(self.statements())
+        let names = sqlx::query("SELECT name FROM roles ORDER BY name")
+            .fetch_all(self.connection.statements())
             .await?;
-        found.as_ref().map(|row| rows::text(row, "name")).transpose()
+        names.iter().map(|row| rows::text(row, "name")).collect()
     }
 
     /// Returns the roles that a user holds, ordered by name.
@@ -92,7 +82,7 @@ impl ReadTx {
              JOIN user_roles ON user_roles.role = roles.name WHERE user_roles.user_id = $1 ORDER BY roles.name",
         )
         .bind(user_id)
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         let policies = sqlx::query(
             "SELECT role_policies.role, role_policies.title, role_policies.expression, role_policies.description \
@@ -100,7 +90,7 @@ impl ReadTx {
              WHERE user_roles.user_id = $1 ORDER BY role_policies.role, role_policies.position",
         )
         .bind(user_id)
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         assemble(&roles, &policies)
     }
@@ -112,7 +102,9 @@ impl ReadTx {
     pub async fn role_spellings(&mut self, names: &[&str]) -> Result<BTreeSet<String>, DbError> {
         let folded: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         let folded: Vec<&str> = folded.iter().map(String::as_str).collect();
-        let found = self.select_where_in("SELECT name FROM roles WHERE lower(name)", &folded, "").await?;
+        let found =
+            row_batches::select_where_in(self, "SELECT name FROM roles WHERE lower(name)", &folded, "")
+                .await?;
         found.iter().map(|row| rows::text(row, "name")).collect()
     }
 
@@ -122,9 +114,10 @@ impl ReadTx {
     /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn roles_named(&mut self, names: &[&str]) -> Result<Vec<Role>, DbError> {
         let query_prefix = "SELECT name, revision, created_at, updated_at FROM roles WHERE name";
-        let roles = self.select_where_in(query_prefix, names, "ORDER BY name").await?;
+        let roles = row_batches::select_where_in(self, query_prefix, names, "ORDER BY name").await?;
         let query_prefix = "SELECT role, title, expression, description FROM role_policies WHERE role";
-        let policies = self.select_where_in(query_prefix, names, "ORDER BY role, position").await?;
+        let policies =
+            row_batches::select_where_in(self, query_prefix, names, "ORDER BY role, position").await?;
         let mut roles = assemble(&roles, &policies)?;
         roles.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(roles)
@@ -138,7 +131,7 @@ impl ReadTx {
         let Some(found) =
             sqlx::query("SELECT name, revision, created_at, updated_at FROM roles WHERE name = $1")
                 .bind(name)
-                .fetch_optional(self.statements())
+                .fetch_optional(self.connection.statements())
                 .await?
         else {
             return Ok(None);
@@ -147,7 +140,7 @@ impl ReadTx {
             "SELECT role, title, expression, description FROM role_policies WHERE role = $1 ORDER BY position",
         )
         .bind(name)
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         let mut role = role(&found)?;
         role.policies = policies.iter().map(policy).collect::<Result<_, _>>()?;
@@ -164,13 +157,11 @@ impl ReadTx {
              WHERE user_roles.role = $1 ORDER BY users.username_folded",
         )
         .bind(name)
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         members.iter().map(|row| rows::text(row, "username")).collect()
     }
-}
 
-impl ReadTx {
     /// Returns the names of the users who hold each of these roles, in order. A role without users has no entry.
     ///
     /// # Errors
@@ -181,9 +172,13 @@ impl ReadTx {
     ) -> Result<BTreeMap<String, Vec<String>>, DbError> {
         let query_prefix = "SELECT user_roles.role, users.username FROM users JOIN user_roles ON user_roles.user_id = users.id \
              WHERE user_roles.role";
-        let found = self
-            .select_where_in(query_prefix, names, "ORDER BY user_roles.role, users.username_folded")
-            .await?;
+        let found = row_batches::select_where_in(
+            self,
+            query_prefix,
+            names,
+            "ORDER BY user_roles.role, users.username_folded",
+        )
+        .await?;
         let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in &found {
             members.entry(rows::text(row, "role")?).or_default().push(rows::text(row, "username")?);
@@ -193,6 +188,18 @@ impl ReadTx {
 }
 
 impl WriteTx {
+    /// Returns the stored spelling of a role's name. The search ignores the case of `A` to `Z`.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn role_spelling(&mut self, name: &str) -> Result<Option<String>, DbError> {
+        let found = sqlx::query("SELECT name FROM roles WHERE lower(name) = $1")
+            .bind(name.to_ascii_lowercase())
+            .fetch_optional(self.connection.statements())
+            .await?;
+        found.as_ref().map(|row| rows::text(row, "name")).transpose()
+    }
+
     /// Creates or replaces a role and returns its new revision, which no role has had before.
     ///
     /// # Errors
@@ -210,10 +217,11 @@ impl WriteTx {
         let count = rows::signed(u64::try_from(roles.len()).unwrap_or(u64::MAX))?;
         sqlx::query("UPDATE role_revision SET last = last + $1 WHERE id = 1")
             .bind(count)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
-        let row =
-            sqlx::query("SELECT last FROM role_revision WHERE id = 1").fetch_one(self.statements()).await?;
+        let row = sqlx::query("SELECT last FROM role_revision WHERE id = 1")
+            .fetch_one(self.connection.statements())
+            .await?;
         let last = rows::unsigned(&row, "last")?;
         let first = rows::signed(last)?.saturating_sub(count).saturating_add(1);
         let time = Value::Number(at.as_micros());

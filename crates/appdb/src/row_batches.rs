@@ -3,8 +3,8 @@
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
-use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
+use crate::transactions::{ReadTx, WriteTx};
 
 /// Maximum number of parameters of one statement, below the 32,766 of SQLite and the 65,535 of PostgreSQL. More rows,
 /// as the largest model files have, take several statements.
@@ -47,7 +47,7 @@ impl WriteTx {
                     Value::NullText => query.bind(None::<&str>),
                 };
             }
-            query.execute(self.statements()).await?;
+            query.execute(self.connection.statements()).await?;
         }
         Ok(())
     }
@@ -66,32 +66,31 @@ impl WriteTx {
             for name in chunk {
                 query = query.bind(*name);
             }
-            deleted = deleted.saturating_add(query.execute(self.statements()).await?.rows_affected());
+            deleted =
+                deleted.saturating_add(query.execute(self.connection.statements()).await?.rows_affected());
         }
         Ok(deleted)
     }
 }
 
-impl ReadTx {
-    /// Returns the rows whose column is one of `names`, each named once. `query_prefix` is the statement up to and including
-    /// that column, and `order` the rest of it. More names than fit one statement are split into several.
-    pub(crate) async fn select_where_in(
-        &mut self,
-        query_prefix: &'static str,
-        names: &[&str],
-        order: &'static str,
-    ) -> Result<Vec<AnyRow>, DbError> {
-        let mut found = Vec::new();
-        for chunk in names.chunks(PARAMETERS_MAX) {
-            let statement = format!("{query_prefix} IN {} {order}", placeholders(0, chunk.len()));
-            let mut query = sqlx::query(AssertSqlSafe(statement));
-            for name in chunk {
-                query = query.bind(*name);
-            }
-            found.extend(query.fetch_all(self.statements()).await?);
+/// Returns the rows whose column is one of `names`, each named once. `query_prefix` is the statement up to and including
+/// that column, and `order` the rest of it. More names than fit one statement are split into several.
+pub(crate) async fn select_where_in(
+    tx: &mut ReadTx,
+    query_prefix: &'static str,
+    names: &[&str],
+    order: &'static str,
+) -> Result<Vec<AnyRow>, DbError> {
+    let mut found = Vec::new();
+    for chunk in names.chunks(PARAMETERS_MAX) {
+        let statement = format!("{query_prefix} IN {} {order}", placeholders(0, chunk.len()));
+        let mut query = sqlx::query(AssertSqlSafe(statement));
+        for name in chunk {
+            query = query.bind(*name);
         }
-        Ok(found)
+        found.extend(query.fetch_all(tx.connection.statements()).await?);
     }
+    Ok(found)
 }
 
 /// Returns the parameters of row number `row` in parentheses: `($1, $2)` for the first of two values.

@@ -1,8 +1,8 @@
 //! Secrets that all replicas share. The first replica creates them.
 
-use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 impl ReadTx {
     /// Returns the secret with this name.
@@ -12,7 +12,7 @@ impl ReadTx {
     pub async fn secret(&mut self, name: &str) -> Result<Option<Vec<u8>>, DbError> {
         let row = sqlx::query("SELECT value FROM secrets WHERE name = $1")
             .bind(name)
-            .fetch_optional(self.statements())
+            .fetch_optional(self.connection.statements())
             .await?;
         row.map(|row| {
             hex::decode(rows::text(&row, "value")?)
@@ -31,7 +31,7 @@ impl WriteTx {
         sqlx::query("INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING")
             .bind(name)
             .bind(hex::encode(candidate))
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         let stored = self.secret(name).await?;
         stored.ok_or_else(|| DbError::Corrupt(format!("secret `{name}` vanished while it was stored")))

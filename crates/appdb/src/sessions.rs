@@ -3,11 +3,11 @@
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
-use crate::database::{ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
 use crate::records::{NewSession, Preview, Session};
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 macro_rules! select_sessions {
     ($rest:literal) => {
@@ -40,8 +40,10 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn session_by_id(&mut self, id: &str) -> Result<Option<Session>, DbError> {
-        let row =
-            sqlx::query(select_sessions!("WHERE id = $1")).bind(id).fetch_optional(self.statements()).await?;
+        let row = sqlx::query(select_sessions!("WHERE id = $1"))
+            .bind(id)
+            .fetch_optional(self.connection.statements())
+            .await?;
         row.as_ref().map(session).transpose()
     }
 
@@ -52,7 +54,7 @@ impl ReadTx {
     pub async fn sessions_of_user(&mut self, user_id: &str) -> Result<Vec<Session>, DbError> {
         let found = sqlx::query(select_sessions!("WHERE user_id = $1 ORDER BY created_at DESC, id"))
             .bind(user_id)
-            .fetch_all(self.statements())
+            .fetch_all(self.connection.statements())
             .await?;
         found.iter().map(session).collect()
     }
@@ -74,7 +76,7 @@ impl WriteTx {
         .bind(session.created_at.as_micros())
         .bind(session.client_ip)
         .bind(session.user_agent)
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         Ok(())
     }
@@ -87,7 +89,7 @@ impl WriteTx {
         sqlx::query("UPDATE sessions SET last_seen_at = $2 WHERE id = $1 AND last_seen_at < $2")
             .bind(id)
             .bind(at.as_micros())
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -100,7 +102,7 @@ impl WriteTx {
         sqlx::query("UPDATE sessions SET preview = $2 WHERE id = $1")
             .bind(id)
             .bind(preview.map(documents::write_preview).transpose()?)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -112,7 +114,7 @@ impl WriteTx {
     pub async fn clear_previews_of_user(&mut self, user_id: &str) -> Result<(), DbError> {
         sqlx::query("UPDATE sessions SET preview = NULL WHERE user_id = $1 AND preview IS NOT NULL")
             .bind(user_id)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -125,7 +127,7 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM sessions WHERE user_id = $1 AND id = $2")
             .bind(user_id)
             .bind(id)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(done.rows_affected() > 0)
     }
@@ -142,7 +144,7 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM sessions WHERE user_id = $1 AND id <> $2")
             .bind(user_id)
             .bind(keep.unwrap_or_default())
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(done.rows_affected())
     }
@@ -159,7 +161,7 @@ impl WriteTx {
         )
         .bind(user_id)
         .bind(i64::from(kept))
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         ended.iter().map(|row| rows::text(row, "id")).collect()
     }
@@ -179,7 +181,7 @@ impl WriteTx {
         let done = sqlx::query("DELETE FROM sessions WHERE created_at < $1 OR last_seen_at < $2")
             .bind(micros(created_before))
             .bind(micros(seen_before))
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(done.rows_affected())
     }

@@ -215,7 +215,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for round in 0..30 {
             let path = directory.path().join(format!("{round}.db"));
-            let openers: Vec<_> = (0..8)
+            let threads: Vec<_> = (0..8)
                 .map(|_| {
                     let path = path.clone();
                     tokio::spawn(async move {
@@ -231,8 +231,8 @@ mod tests {
                     })
                 })
                 .collect();
-            for opener in openers {
-                opener.await.unwrap();
+            for thread in threads {
+                thread.await.unwrap();
             }
             let pool = connect(&path, false).await.unwrap();
             let found = sqlx::query("SELECT count(DISTINCT a) FROM t").fetch_one(&pool).await.unwrap();

@@ -1,5 +1,6 @@
 //! Runs statements on a connection: limits their duration and records failures.
 
+use std::ops::DerefMut;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -9,18 +10,35 @@ use sqlx::any::{AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
 use sqlx::{Any, AnyConnection, Either, Execute, Executor, SqlStr};
 use tokio::time::timeout;
 
+use crate::metrics::TransactionMetrics;
+
 /// A connection for one statement.
 #[derive(Debug)]
 pub(crate) struct Statements<'c> {
-    pub(crate) connection: &'c mut AnyConnection,
+    connection: &'c mut AnyConnection,
     /// Cleared while a statement runs and after one failed. After a failure PostgreSQL ignores further statements,
     /// answers `COMMIT` with a rollback and reports success; SQLite continues and commits the rest. Neither may be
     /// taken for a successful commit of the whole change.
-    pub(crate) usable: &'c mut bool,
+    usable: &'c mut bool,
     /// Time-out: a server that vanished without closing the connection never answers.
-    pub(crate) response_timeout: Option<Duration>,
+    response_timeout: Option<Duration>,
     /// Number of statements: on a server each one is a round trip.
-    pub(crate) executed: &'c Counter,
+    executed: &'c Counter,
+}
+
+/// A connection with the metrics and the time-out of its statements.
+pub(crate) struct MeteredConnection<C> {
+    pub(crate) inner: C,
+    pub(crate) transaction_metrics: TransactionMetrics,
+    pub(crate) response_timeout: Option<Duration>,
+}
+
+impl<C: DerefMut<Target = AnyConnection>> MeteredConnection<C> {
+    pub(crate) fn statements(&mut self) -> Statements<'_> {
+        let TransactionMetrics { usable, metrics, .. } = &mut self.transaction_metrics;
+        let executed = metrics.statements();
+        Statements { connection: &mut self.inner, usable, response_timeout: self.response_timeout, executed }
+    }
 }
 
 async fn with_timeout<T>(

@@ -2,10 +2,10 @@
 
 use tracewarden_model::Timestamp;
 
-use crate::database::{ReadTx, WriteTx};
 use crate::error::DbError;
 use crate::records::Throttle;
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 impl ReadTx {
     /// Returns the counter of a bucket.
@@ -17,7 +17,7 @@ impl ReadTx {
             "SELECT failures, window_start, blocked_until FROM login_throttles WHERE bucket = $1",
         )
         .bind(bucket)
-        .fetch_optional(self.statements())
+        .fetch_optional(self.connection.statements())
         .await?;
         let Some(row) = row else { return Ok(None) };
         let failures = u32::try_from(rows::integer(&row, "failures")?)
@@ -45,7 +45,7 @@ impl WriteTx {
         .bind(i64::from(throttle.failures))
         .bind(throttle.window_start.as_micros())
         .bind(throttle.blocked_until.as_micros())
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         Ok(())
     }
@@ -57,7 +57,7 @@ impl WriteTx {
     pub async fn delete_throttle(&mut self, bucket: &str) -> Result<(), DbError> {
         sqlx::query("DELETE FROM login_throttles WHERE bucket = $1")
             .bind(bucket)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -70,7 +70,7 @@ impl WriteTx {
     pub async fn delete_stale_throttles(&mut self, before: Timestamp) -> Result<(), DbError> {
         sqlx::query("DELETE FROM login_throttles WHERE window_start < $1 AND blocked_until < $1")
             .bind(before.as_micros())
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }

@@ -6,7 +6,6 @@ use futures::TryStreamExt as _;
 use sqlx::any::AnyRow;
 use tracewarden_model::{AttributeValue, Timestamp};
 
-use crate::database::{ReadTx, WriteTx};
 use crate::documents;
 use crate::error::DbError;
 use crate::records::{
@@ -14,6 +13,7 @@ use crate::records::{
 };
 use crate::row_batches::Value;
 use crate::rows;
+use crate::transactions::{ReadTx, WriteTx};
 
 macro_rules! select_users {
     ($rest:literal) => {
@@ -68,14 +68,32 @@ pub(crate) fn user(row: &AnyRow) -> Result<User, DbError> {
     })
 }
 
+async fn batch(
+    tx: &mut ReadTx,
+    statement: &'static str,
+    after: &str,
+    limit: u32,
+    bytes: u32,
+    role: Option<&str>,
+) -> Result<Vec<User>, DbError> {
+    let query = sqlx::query(statement).bind(after).bind(i64::from(limit)).bind(i64::from(bytes));
+    let query = match role {
+        Some(role) => query.bind(role),
+        None => query,
+    };
+    query.fetch_all(tx.connection.statements()).await?.iter().map(user).collect()
+}
+
 impl ReadTx {
     /// Returns the user with this id.
     ///
     /// # Errors
     /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn user_by_id(&mut self, id: &str) -> Result<Option<User>, DbError> {
-        let row =
-            sqlx::query(select_users!("WHERE id = $1")).bind(id).fetch_optional(self.statements()).await?;
+        let row = sqlx::query(select_users!("WHERE id = $1"))
+            .bind(id)
+            .fetch_optional(self.connection.statements())
+            .await?;
         row.as_ref().map(user).transpose()
     }
 
@@ -86,7 +104,7 @@ impl ReadTx {
     pub async fn user_by_name(&mut self, username: &str) -> Result<Option<User>, DbError> {
         let row = sqlx::query(select_users!("WHERE username_folded = $1"))
             .bind(fold_username(username))
-            .fetch_optional(self.statements())
+            .fetch_optional(self.connection.statements())
             .await?;
         row.as_ref().map(user).transpose()
     }
@@ -100,7 +118,7 @@ impl ReadTx {
             sqlx::query(select_users!("WHERE username_folded > $1 ORDER BY username_folded LIMIT $2"))
                 .bind(after)
                 .bind(i64::from(limit))
-                .fetch_all(self.statements())
+                .fetch_all(self.connection.statements())
                 .await?;
         found.iter().map(user).collect()
     }
@@ -116,7 +134,7 @@ impl ReadTx {
         ))
         .bind(role)
         .bind(i64::from(limit))
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         found.iter().map(user).collect()
     }
@@ -128,7 +146,7 @@ impl ReadTx {
     /// # Errors
     /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn users_batch(&mut self, after: &str, limit: u32, bytes: u32) -> Result<Vec<User>, DbError> {
-        self.user_batch(USERS_BATCH, after, limit, bytes, None).await
+        batch(self, USERS_BATCH, after, limit, bytes, None).await
     }
 
     /// Like [`ReadTx::users_batch`], for the users who hold a role.
@@ -142,23 +160,7 @@ impl ReadTx {
         limit: u32,
         bytes: u32,
     ) -> Result<Vec<User>, DbError> {
-        self.user_batch(USERS_WITH_ROLE_BATCH, after, limit, bytes, Some(role)).await
-    }
-
-    async fn user_batch(
-        &mut self,
-        statement: &'static str,
-        after: &str,
-        limit: u32,
-        bytes: u32,
-        role: Option<&str>,
-    ) -> Result<Vec<User>, DbError> {
-        let query = sqlx::query(statement).bind(after).bind(i64::from(limit)).bind(i64::from(bytes));
-        let query = match role {
-            Some(role) => query.bind(role),
-            None => query,
-        };
-        query.fetch_all(self.statements()).await?.iter().map(user).collect()
+        batch(self, USERS_WITH_ROLE_BATCH, after, limit, bytes, Some(role)).await
     }
 
     /// Returns the folded names and password hashes of at most `limit` users, after the folded name `after`.
@@ -175,7 +177,7 @@ impl ReadTx {
         )
         .bind(after)
         .bind(i64::from(limit))
-        .fetch_all(self.statements())
+        .fetch_all(self.connection.statements())
         .await?;
         let hash =
             |row| Ok((rows::text(row, "username_folded")?, PasswordHash(rows::text(row, "password_hash")?)));
@@ -194,7 +196,7 @@ impl ReadTx {
             None => sqlx::query(ALL),
             Some(role) => sqlx::query(HOLDERS).bind(role),
         };
-        let row = query.fetch_one(self.statements()).await?;
+        let row = query.fetch_one(self.connection.statements()).await?;
         rows::unsigned(&row, "enabled")
     }
 
@@ -215,7 +217,7 @@ impl ReadTx {
         )
         .bind(role)
         .bind(i64::from(limit).saturating_add(1))
-        .fetch(self.statements());
+        .fetch(self.connection.statements());
         let (mut known, mut sets) = (KnownAttributes::default(), 0_u32);
         while let Some(row) = found.try_next().await? {
             sets = sets.saturating_add(1);
@@ -245,7 +247,7 @@ impl ReadTx {
              'model.restore')",
         )
         .bind(rows::signed(sequence)?)
-        .fetch_one(self.statements())
+        .fetch_one(self.connection.statements())
         .await?;
         Ok(rows::unsigned(&row, "changes")? > 0)
     }
@@ -260,21 +262,9 @@ impl ReadTx {
              WHERE users.disabled = 0 AND user_roles.role = $1",
         )
         .bind(ADMIN_ROLE)
-        .fetch_one(self.statements())
+        .fetch_one(self.connection.statements())
         .await?;
         rows::unsigned(&row, "administrators")
-    }
-
-    /// Whether this password hash was already taken from the configuration. `digest` is its SHA-256 in hex.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
-    pub async fn password_hash_used(&mut self, digest: &str) -> Result<bool, DbError> {
-        let row = sqlx::query("SELECT sha256 FROM used_password_hashes WHERE sha256 = $1")
-            .bind(digest)
-            .fetch_optional(self.statements())
-            .await?;
-        Ok(row.is_some())
     }
 }
 
@@ -295,7 +285,7 @@ impl WriteTx {
         .bind(i64::from(user.must_change_password))
         .bind(user.created_at.as_micros())
         .bind(documents::write_attributes(user.attributes)?)
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         self.set_user_roles(user.id, user.roles).await
     }
@@ -307,7 +297,7 @@ impl WriteTx {
     pub async fn set_user_roles(&mut self, user_id: &str, roles: &BTreeSet<String>) -> Result<(), DbError> {
         sqlx::query("DELETE FROM user_roles WHERE user_id = $1")
             .bind(user_id)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         let rows: Vec<_> = roles.iter().map(|role| [Value::Text(user_id), Value::Text(role)]).collect();
         self.insert_rows("user_roles (user_id, role)", &rows, "").await
@@ -325,7 +315,7 @@ impl WriteTx {
         sqlx::query("UPDATE users SET attributes = $2 WHERE id = $1")
             .bind(user_id)
             .bind(documents::write_attributes(attributes)?)
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -338,7 +328,7 @@ impl WriteTx {
         sqlx::query("UPDATE users SET disabled = $2 WHERE id = $1")
             .bind(user_id)
             .bind(i64::from(disabled))
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -357,7 +347,7 @@ impl WriteTx {
             .bind(user_id)
             .bind(hash.0.as_str())
             .bind(i64::from(must_change))
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -370,7 +360,7 @@ impl WriteTx {
         sqlx::query("UPDATE users SET last_login_at = $2 WHERE id = $1")
             .bind(user_id)
             .bind(at.as_micros())
-            .execute(self.statements())
+            .execute(self.connection.statements())
             .await?;
         Ok(())
     }
@@ -380,8 +370,23 @@ impl WriteTx {
     /// # Errors
     /// [`DbError`] when the database fails.
     pub async fn delete_user(&mut self, user_id: &str) -> Result<(), DbError> {
-        sqlx::query("DELETE FROM users WHERE id = $1").bind(user_id).execute(self.statements()).await?;
+        sqlx::query("DELETE FROM users WHERE id = $1")
+            .bind(user_id)
+            .execute(self.connection.statements())
+            .await?;
         Ok(())
+    }
+
+    /// Whether this password hash was already taken from the configuration. `digest` is its SHA-256 in hex.
+    ///
+    /// # Errors
+    /// [`DbError`] when the database fails.
+    pub async fn password_hash_used(&mut self, digest: &str) -> Result<bool, DbError> {
+        let row = sqlx::query("SELECT sha256 FROM used_password_hashes WHERE sha256 = $1")
+            .bind(digest)
+            .fetch_optional(self.connection.statements())
+            .await?;
+        Ok(row.is_some())
     }
 
     /// Records a password hash that came from the configuration. `digest` is its SHA-256 in hex.
@@ -394,7 +399,7 @@ impl WriteTx {
         )
         .bind(digest)
         .bind(at.as_micros())
-        .execute(self.statements())
+        .execute(self.connection.statements())
         .await?;
         Ok(())
     }

@@ -1,15 +1,12 @@
 //! The client, with what it caches.
 
-use crate::client::TtlCache;
+use crate::catalogue::{Catalogue, VerifiedClusters};
 use crate::schema::{CachedSchema, LayoutCache, TraceSizes};
-use crate::{ClickHouseConfig, ClickHouseError, Cost};
+use crate::{ClickHouseConfig, ClickHouseError, Column, Cost};
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tracewarden_model::Entropy;
-
-/// Clusters whose servers keep the settings, by the endpoint that read them and the cluster's name.
-pub(crate) type VerifiedClusters = TtlCache<(Option<usize>, String), ()>;
 
 /// Client for ClickHouse. Cheap to clone.
 #[derive(Clone)]
@@ -64,5 +61,23 @@ impl ClickHouse {
     /// Abandoned statements are not included.
     pub fn cost(&self) -> Cost {
         self.client.cost()
+    }
+    /// Returns the reader of ClickHouse's system tables. Its statements belong to this client's session, and their cost to
+    /// its meter.
+    pub fn catalogue(&self) -> Catalogue {
+        Catalogue {
+            client: self.client.clone(),
+            config: Arc::clone(&self.config),
+            layouts: Arc::clone(&self.layouts),
+            verified: Arc::clone(&self.verified),
+        }
+    }
+
+    /// Returns the columns of a table, in its order; none when the table does not exist.
+    ///
+    /// # Errors
+    /// When ClickHouse fails.
+    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, ClickHouseError> {
+        self.catalogue().columns(database, table).await
     }
 }

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod capabilities;
+mod endpoints;
 #[cfg(test)]
 mod failover;
 mod failure;
@@ -11,6 +12,7 @@ pub(crate) mod quota;
 mod request;
 pub(crate) mod response;
 pub(crate) mod response_memory;
+mod streamed_response;
 
 mod config;
 mod cost;
@@ -30,8 +32,7 @@ pub(crate) use settings::{
 pub use shared_work::SharedWork;
 pub(crate) use shared_work::TtlCache;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Once, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus_client::registry::Registry;
@@ -40,53 +41,29 @@ use tracewarden_model::Entropy;
 use url::Url;
 
 pub(crate) use failure::FailureKind;
-pub(crate) use response::StreamedResponse;
+pub(crate) use streamed_response::StreamedResponse;
 
 use crate::client::cost::Meter;
-use crate::client::metrics::{InFlightStatement, Metrics};
-use crate::client::settings::READONLY_FROM_PROFILE;
+use crate::client::metrics::InFlightStatement;
 use crate::sql::Statement;
 use attempts::Attempts;
+use endpoints::Endpoints;
 use failure::AttemptError;
-use pool::{Pool, Session, backoff};
-use request::{QueryRequest, SettingsMode};
+use pool::Session;
+use request::{COLLECTED_FORMAT, QueryRequest, SettingsMode};
 use response::{MAX_COLLECTED_BYTES, QueryResponse};
 
-/// Time-out for connecting. It is long enough to recover from one lost packet.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long idle connections are kept. Every version of ClickHouse keeps them longer: a statement that is sent while
-/// the server closes its connection is lost.
-const POOL_IDLE_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// How much longer than its time limit the client waits for an answer. ClickHouse enforces the limit itself and reports
 /// it, but checks the clock only between blocks. When the client then disconnects, ClickHouse ends the statement.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(1);
-/// Silence after which an endpoint gets a health check. A slow statement is silent, too: the client gives up only a
-/// server that does not answer the health check either.
-const HEALTH_CHECK_DELAY: Duration = Duration::from_secs(3);
-/// Time-out of a health check of an endpoint that has a statement.
-const PING_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pause between health checks where there are several endpoints, whether or not an endpoint has statements. An
-/// endpoint that falls silent gets no new statements within a second.
-const HEALTH_CHECK_INTERVAL: Duration = Duration::from_millis(200);
-/// Time-out of such a health check.
-const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_millis(750);
-/// Number of consecutive health checks that have to fail.
-const MAX_FAILED_PINGS: u32 = 2;
 /// Maximum number of endpoints that may be lost while they have one statement. With more, a statement that crashes
 /// servers could take down a large cluster. Endpoints that refuse the statement before they begin it are not counted.
 const MAX_LOST_ENDPOINTS: usize = 4;
-/// How often a statement is sent to an endpoint that refuses the settings with it: `readonly`, and those that it lacks.
-const MAX_SETTINGS_ATTEMPTS: usize = 3;
-/// Time limit of the statement that checks whether an endpoint is healthy again, in seconds.
-const PROBE_SECONDS: u32 = 3;
-
-/// Format of answers that are collected: one JSON document, with the rows as arrays and the number of rows after them.
-const COLLECTED_FORMAT: &str = "JSONCompact";
 
 /// Sends statements to the configured endpoints. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Client {
-    shared: Arc<Shared>,
+    endpoints: Arc<Endpoints>,
     limits: QueryLimits,
     /// Without a session, each statement goes to the first endpoint that works.
     session: Option<Session>,
@@ -96,56 +73,19 @@ pub(crate) struct Client {
     meter: Option<Arc<Meter>>,
 }
 
-/// Result of a health check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HealthStatus {
-    Healthy,
-    /// It answers with a gateway error, or closes the connection.
-    Failing,
-    Silent,
-}
-
-struct Shared {
-    http: reqwest::Client,
-    pool: Pool,
-    metrics: Metrics,
-    config: Arc<ClickHouseConfig>,
-    entropy: Arc<dyn Entropy>,
-    /// Started with the first statement, when a runtime exists to run it.
-    watch: Once,
-}
-
 impl Client {
     pub(crate) fn new(
         config: Arc<ClickHouseConfig>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, ClickHouseError> {
-        let urls: Vec<Url> = config
-            .endpoints
-            .iter()
-            .map(|endpoint| {
-                Url::parse(endpoint).map_err(|error| {
-                    ClickHouseError::Internal(format!("`{endpoint}` is not an address: {error}"))
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        let pool = Pool::new(urls)?;
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| ClickHouseError::Internal(format!("no HTTP client: {error}")))?;
-        let metrics = Metrics::new(pool.names());
         let limits = QueryLimits::from_config(&config);
-        let shared = Arc::new(Shared { http, pool, metrics, config, entropy, watch: Once::new() });
-        Ok(Self { shared, limits, session: None, pinned_endpoint: None, meter: None })
+        let endpoints = Arc::new(Endpoints::new(config, entropy)?);
+        Ok(Self { endpoints, limits, session: None, pinned_endpoint: None, meter: None })
     }
 
     /// Registers the metrics in a registry.
     pub(crate) fn register_metrics(&self, registry: &mut Registry) {
-        self.shared.metrics.register(registry);
+        self.endpoints.metrics.register(registry);
     }
 
     /// Sends a statement whose answer is streamed. Returns when the first bytes of the answer are here.
@@ -155,19 +95,19 @@ impl Client {
         format: &str,
     ) -> Result<StreamedResponse, ClickHouseError> {
         let begun = Instant::now();
-        let mut in_flight = self.shared.metrics.begin();
-        let settings = SettingsMode::All(self.limits.for_streaming(&self.shared.config));
+        let mut in_flight = self.endpoints.metrics.begin();
+        let settings = SettingsMode::All(self.limits.for_streaming(&self.endpoints.config));
         let query = QueryRequest { statement: &statement, format, settings, wait_end_of_query: false };
         let server_time_left = self.limits.timeout();
         match Box::pin(self.send_with_failover(&query, begun + server_time_left)).await {
             Ok((endpoint, response)) => {
                 let server_time_left = server_time_left.saturating_sub(begun.elapsed());
-                let longest = self.limits.for_streaming(&self.shared.config).timeout();
+                let longest = self.limits.for_streaming(&self.endpoints.config).timeout();
                 let until = begun + longest;
                 Ok(StreamedResponse {
                     response,
                     in_flight,
-                    client: self.clone(),
+                    endpoints: Arc::clone(&self.endpoints),
                     endpoint,
                     server_time_left,
                     until,
@@ -212,7 +152,7 @@ impl Client {
         settings: SettingsMode,
         bytes: usize,
     ) -> Result<Vec<T>, ClickHouseError> {
-        let mut in_flight: InFlightStatement = self.shared.metrics.begin();
+        let mut in_flight: InFlightStatement = self.endpoints.metrics.begin();
         let begun = Instant::now();
         let until = begun + self.limits.timeout() + TIMEOUT_GRACE;
         let query = QueryRequest {
@@ -255,7 +195,7 @@ impl Client {
         let late = ClickHouseError::Timeout("the rest of the response did not arrive in time".to_owned());
         let rows = tokio::time::timeout_at(until.into(), response.rows(bytes)).await.unwrap_or(Err(late));
         if matches!(rows, Err(ClickHouseError::IncompleteResponse(_))) {
-            self.check_endpoint(endpoint, "the response ended early").await;
+            self.endpoints.check(endpoint, "the response ended early").await;
         }
         rows
     }
@@ -267,14 +207,8 @@ impl Client {
         query: &QueryRequest<'_>,
         until: Instant,
     ) -> Result<(usize, QueryResponse), ClickHouseError> {
-        let pool = &self.shared.pool;
-        if pool.has_several() {
-            self.shared.watch.call_once(|| {
-                (0..pool.names().count()).for_each(|at| {
-                    tokio::spawn(watch(Arc::downgrade(&self.shared), at));
-                });
-            });
-        }
+        self.endpoints.start_watching();
+        let pool = &self.endpoints.pool;
         let mut attempts = Attempts::default();
         while attempts.lost < MAX_LOST_ENDPOINTS && Instant::now() < until {
             let Some(at) = pool.choose(self.session.as_ref(), self.pinned_endpoint, &attempts.attempted)
@@ -282,29 +216,29 @@ impl Client {
                 if attempts.is_first() && self.pinned_endpoint.is_none() && pool.wait_for_recovery().await {
                     continue;
                 }
-                if !attempts.wait_for_capacity(until, self.shared.entropy.as_ref()).await {
+                if !attempts.wait_for_capacity(until, self.endpoints.entropy.as_ref()).await {
                     break;
                 }
                 continue;
             };
-            match self.send_to_endpoint(at, query, until).await {
+            match self.endpoints.send(at, query, until).await {
                 Ok(response) => {
                     if let Some(session) = &self.session {
                         session.stick_to(at);
                     }
                     if attempts.failed_over(at) {
-                        self.shared.metrics.failed_over();
+                        self.endpoints.metrics.failed_over();
                     }
                     return Ok((at, response));
                 }
                 Err(AttemptError::Final(error)) => return Err(error),
                 Err(failure) => {
                     match &failure {
-                        AttemptError::ConnectionLost(cause) => self.check_endpoint(at, cause).await,
+                        AttemptError::ConnectionLost(cause) => self.endpoints.check(at, cause).await,
                         AttemptError::Unreachable(cause)
                         | AttemptError::Silent(cause)
                         | AttemptError::Unsupported(cause) => {
-                            self.mark_unhealthy(at, cause);
+                            self.endpoints.mark_unhealthy(at, cause);
                         }
                         // The endpoint works: spans of traces that were selected there must still be read there.
                         AttemptError::Overloaded(_)
@@ -318,177 +252,9 @@ impl Client {
         Err(attempts.into_error(pool))
     }
 
-    /// Returns one endpoint's answer. Settings that the endpoint refuses are left out where answers do not depend on
-    /// them: it has not begun the statement then.
-    async fn send_to_endpoint(
-        &self,
-        at: usize,
-        query: &QueryRequest<'_>,
-        until: Instant,
-    ) -> Result<QueryResponse, AttemptError> {
-        let Some(endpoint) = self.shared.pool.get(at) else {
-            return Err(AttemptError::Final(ClickHouseError::Internal("no such endpoint".to_owned())));
-        };
-        for _ in 1..MAX_SETTINGS_ATTEMPTS {
-            let readonly = endpoint.capabilities.readonly();
-            match self.send_once(at, query, until).await {
-                Err(AttemptError::Final(error)) if query.settings == SettingsMode::Required => {
-                    return Err(AttemptError::Final(error.with_old_server_hint()));
-                }
-                Err(AttemptError::Final(error)) if error.refuses_readonly() => {
-                    // By what was sent, not by whether it is new: several statements may find it out at the same time.
-                    if readonly == READONLY_FROM_PROFILE {
-                        return Err(AttemptError::Final(error));
-                    }
-                    endpoint.capabilities.set_readonly_fixed();
-                }
-                Err(AttemptError::Final(error)) if error.is_unknown_setting() => {
-                    let settings = setting_names(&self.shared.config);
-                    let known = self.known_settings(at, &settings, until).await?;
-                    endpoint.capabilities.record_settings(&known, &settings).map_err(AttemptError::Final)?;
-                }
-                other => return other,
-            }
-        }
-        self.send_once(at, query, until).await
-    }
-
-    /// Returns which of these settings an endpoint has.
-    async fn known_settings(
-        &self,
-        at: usize,
-        names: &[&'static str],
-        until: Instant,
-    ) -> Result<BTreeSet<String>, AttemptError> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut statement = Statement::default();
-        let list = statement.string_array(&names);
-        // One row, so that a limit on rows in the profile cannot cut the answer.
-        statement.push(&format!("SELECT groupArray(name) FROM system.settings WHERE has({list}, name)"));
-        let query = QueryRequest {
-            statement: &statement,
-            format: COLLECTED_FORMAT,
-            settings: SettingsMode::Required,
-            wait_end_of_query: false,
-        };
-        let response = self.send_once(at, &query, until).await;
-        let response = response.map_err(|failure| match failure {
-            AttemptError::Final(error) => AttemptError::Final(error.with_old_server_hint()),
-            other => other,
-        });
-        let rows = response?.rows(MAX_COLLECTED_BYTES);
-        let late = ClickHouseError::Timeout("the settings of the server did not arrive in time".to_owned());
-        let rows: Vec<(BTreeSet<String>,)> =
-            match tokio::time::timeout_at(until.into(), rows).await.unwrap_or(Err(late)) {
-                Err(ClickHouseError::IncompleteResponse(cause)) => {
-                    return Err(AttemptError::ConnectionLost(cause));
-                }
-                rows => rows.map_err(AttemptError::Final)?,
-            };
-        let known = rows.into_iter().next().map(|(known,)| known);
-        known.ok_or_else(|| AttemptError::ConnectionLost("the server returned no settings".to_owned()))
-    }
-
-    async fn send_once(
-        &self,
-        at: usize,
-        query: &QueryRequest<'_>,
-        until: Instant,
-    ) -> Result<QueryResponse, AttemptError> {
-        let Some(endpoint) = self.shared.pool.get(at) else {
-            return Err(AttemptError::Final(ClickHouseError::Internal("no such endpoint".to_owned())));
-        };
-        let request = self.shared.request(endpoint, query).map_err(AttemptError::Final)?;
-        let arriving = async {
-            let response =
-                request.send().await.map_err(|error| AttemptError::from_send(&error, &endpoint.url))?;
-            QueryResponse::from_http(response).await
-        };
-        let response = tokio::select! {
-            response = arriving => response,
-            () = self.wait_until_unresponsive(at) => Err(AttemptError::Silent("it does not respond to health checks".to_owned())),
-            () = tokio::time::sleep_until(until.into()) => {
-                Err(AttemptError::Final(ClickHouseError::Timeout("no response in time".to_owned())))
-            }
-        };
-        let failure = response.as_ref().err().and_then(AttemptError::kind);
-        self.shared.metrics.record_request(&endpoint.name, failure);
-        response
-    }
-
-    /// Completes when an endpoint that is silent fails its health checks, too.
-    async fn wait_until_unresponsive(&self, at: usize) {
-        let mut missing = 0;
-        while missing < MAX_FAILED_PINGS {
-            if missing == 0 {
-                tokio::time::sleep(HEALTH_CHECK_DELAY).await;
-            }
-            missing = if self.is_responsive(at).await { 0 } else { missing + 1 };
-        }
-    }
-
-    /// Whether an endpoint passes a health check. The gateway error of a proxy whose server is away does not count.
-    async fn is_responsive(&self, at: usize) -> bool {
-        self.health_check(at, PING_TIMEOUT).await == HealthStatus::Healthy
-    }
-
-    async fn health_check(&self, at: usize, timeout: Duration) -> HealthStatus {
-        let Some(endpoint) = self.shared.pool.get(at) else { return HealthStatus::Failing };
-        match self.shared.http.get(endpoint.ping_url()).timeout(timeout).send().await {
-            Ok(response) if !matches!(response.status().as_u16(), 502..=504) => HealthStatus::Healthy,
-            Err(error) if error.is_timeout() => HealthStatus::Silent,
-            _ => HealthStatus::Failing,
-        }
-    }
-
-    /// Marks an endpoint unhealthy whose connection broke, unless it passes a health check: then perhaps only this
-    /// connection is at fault, and one statement that always breaks must not take every endpoint from all others.
-    async fn check_endpoint(&self, at: usize, cause: &str) {
-        if !self.is_responsive(at).await {
-            self.mark_unhealthy(at, cause);
-        }
-    }
-
-    /// Like [`Self::check_endpoint`], in a background task.
-    fn check_endpoint_in_background(&self, at: usize) {
-        let client = self.clone();
-        tokio::spawn(async move { client.check_endpoint(at, "the response ended early").await });
-    }
-
-    fn mark_unhealthy(&self, at: usize, cause: &str) {
-        let Some(endpoint) = self.shared.pool.get(at) else { return };
-        // Only once when several statements meet the same failure.
-        if !endpoint.mark_unhealthy() {
-            return;
-        }
-        tracing::warn!(endpoint = endpoint.name, cause, "marked a ClickHouse endpoint unhealthy");
-        self.shared.metrics.set_healthy(&endpoint.name, false);
-        let first = backoff(0, self.shared.entropy.as_ref());
-        endpoint.retry_after(first);
-        tokio::spawn(retry_until_healthy(Arc::downgrade(&self.shared), at, first));
-    }
-
-    /// Whether an endpoint answers statements again. An error that is the statement's own counts as an answer.
-    async fn has_recovered(&self, at: usize) -> bool {
-        let statement = Statement::new("SELECT 1");
-        let settings = SettingsMode::All(self.limits);
-        let query = QueryRequest {
-            statement: &statement,
-            format: COLLECTED_FORMAT,
-            settings,
-            wait_end_of_query: false,
-        };
-        let response = self.send_to_endpoint(at, &query, Instant::now() + self.limits.timeout()).await;
-        match response {
-            Ok(_) | Err(AttemptError::Overloaded(_) | AttemptError::Exhausted { .. }) => true,
-            Err(AttemptError::Final(error)) => !matches!(error, ClickHouseError::Timeout(_)),
-            Err(_) => false,
-        }
-    }
-
     /// Returns the configured endpoints.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Url> {
-        self.shared.pool.urls()
+        self.endpoints.pool.urls()
     }
 
     /// Returns the same client for a statement that may take longer than others.
@@ -539,58 +305,8 @@ impl Client {
     /// # Errors
     /// None for a configured endpoint.
     pub(crate) fn for_endpoint(&self, endpoint: &Url) -> Result<Self, ClickHouseError> {
-        let Shared { http, metrics, config, entropy, .. } = self.shared.as_ref();
-        let shared = Shared {
-            http: http.clone(),
-            pool: Pool::new([endpoint.clone()])?,
-            metrics: metrics.clone(),
-            config: Arc::clone(config),
-            entropy: Arc::clone(entropy),
-            watch: Once::new(),
-        };
+        let endpoints = Arc::new(self.endpoints.only(endpoint)?);
         let (limits, meter) = (self.limits, self.meter.clone());
-        Ok(Self { shared: Arc::new(shared), limits, session: None, pinned_endpoint: None, meter })
-    }
-}
-
-/// Marks an endpoint unhealthy when it falls silent, as long as another one works: a busy server is better than none.
-/// The task ends with the client. An endpoint that refuses or closes connections is found out by the next statement,
-/// which loses no time.
-async fn watch(shared: Weak<Shared>, at: usize) {
-    loop {
-        tokio::time::sleep(HEALTH_CHECK_INTERVAL).await;
-        let Some(shared) = shared.upgrade() else { return };
-        if !shared.pool.get(at).is_some_and(pool::Endpoint::is_healthy) {
-            continue;
-        }
-        let limits = QueryLimits { seconds: PROBE_SECONDS, rows: 0 };
-        let client = Client { shared, limits, session: None, pinned_endpoint: None, meter: None };
-        let silent = client.health_check(at, HEALTH_CHECK_TIMEOUT).await == HealthStatus::Silent;
-        if silent && client.shared.pool.another_is_healthy(at) {
-            client.mark_unhealthy(at, "it does not respond to health checks");
-        }
-    }
-}
-
-/// Retries an endpoint with growing pauses until it is healthy. The task ends with the client.
-async fn retry_until_healthy(shared: Weak<Shared>, at: usize, first: Duration) {
-    let mut next = first;
-    for failures in 1.. {
-        tokio::time::sleep(next).await;
-        let Some(shared) = shared.upgrade() else { return };
-        let Some(endpoint) = shared.pool.get(at) else { return };
-        let limits = QueryLimits { seconds: PROBE_SECONDS, rows: 0 };
-        let client =
-            Client { shared: Arc::clone(&shared), limits, session: None, pinned_endpoint: None, meter: None };
-        // The server may have been restarted with another version.
-        endpoint.capabilities.reset();
-        if client.has_recovered(at).await {
-            tracing::info!(endpoint = endpoint.name, "a ClickHouse endpoint is healthy again");
-            shared.metrics.set_healthy(&endpoint.name, true);
-            shared.pool.mark_healthy(endpoint);
-            return;
-        }
-        next = backoff(failures, shared.entropy.as_ref());
-        endpoint.retry_after(next);
+        Ok(Self { endpoints, limits, session: None, pinned_endpoint: None, meter })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tracewarden_model::Binding;
 
-use crate::catalogue::{TIMEOUT_FACTOR, check_version};
+use crate::catalogue::{Catalogue, TIMEOUT_FACTOR, check_version};
 use crate::client::{Client, QueryLimits, READONLY, StatementKind, settings};
 use crate::sql::{Statement, quote_table};
 use crate::{ClickHouse, ClickHouseError};
@@ -76,89 +76,12 @@ impl ClickHouse {
         let mut endpoints = Vec::new();
         for (url, endpoint) in self.client.endpoints().zip(&self.config.endpoints) {
             let user = match self.client.for_endpoint(url) {
-                Ok(client) => self.inspect_user(&client, binding).await,
+                Ok(client) => inspect_user(self, &client, binding).await,
                 Err(error) => Err(error),
             };
             endpoints.push(EndpointInspection { endpoint: endpoint.clone(), user });
         }
         ClickHouseInspection { endpoints }
-    }
-
-    async fn inspect_user(
-        &self,
-        client: &Client,
-        binding: Option<&Binding>,
-    ) -> Result<UserInspection, ClickHouseError> {
-        // Only without the settings of this crate: with `readonly` sent, every user looks harmless.
-        let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
-        let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
-        let statement = format!(
-            "SELECT groupArray((name, value, toString(min), toString(max), toUInt8(readonly))) FROM \
-             (SELECT * FROM system.settings WHERE name IN ('readonly', 'compatibility', {}) ORDER BY name)",
-            names.join(", ")
-        );
-        type Row = (String, String, Option<String>, Option<String>, u8);
-        let rows: Vec<(Vec<Row>,)> = client.rows_of_profile(&statement).await?;
-        let rows: Vec<Row> = rows.into_iter().flat_map(|(rows,)| rows).collect();
-        let value =
-            |wanted: &str| rows.iter().find(|(name, ..)| name == wanted).map(|(_, value, ..)| value.clone());
-        let (readonly, compatibility) = (value("readonly"), value("compatibility"));
-        let limits = rows
-            .into_iter()
-            .filter(|(name, ..)| LIMITS.contains(&name.as_str()))
-            .map(|(name, value, min, max, fixed)| {
-                let maximum = highest(value, min.as_deref(), max, fixed == 1);
-                ProfileLimit { name, maximum }
-            })
-            .collect();
-
-        let mut unreadable = Vec::new();
-        for table in binding.map(tables).unwrap_or_default() {
-            let (database, name) = table;
-            let statement = format!("SELECT 1 FROM {} LIMIT 0", quote_table(database, name));
-            let read = client.rows::<(u8,)>(Statement::new(&statement)).await;
-            if let Err(error) = read {
-                unreadable.push((format!("{database}.{name}"), error));
-            }
-        }
-        let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
-        let statements = "SELECT 1 FROM system.processes LIMIT 0";
-        let version = version.into_iter().next().map(|(version,)| version).unwrap_or_default();
-        let server_support = match check_version(&version) {
-            Ok(()) => Box::pin(self.verify_bound(client, binding)).await,
-            old => old,
-        };
-        Ok(UserInspection {
-            version,
-            server_support,
-            readonly: readonly.unwrap_or_default(),
-            compatibility: compatibility.unwrap_or_default(),
-            sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),
-            settings: check_settings(client).await,
-            comparison_timeout: self.check_comparison_timeout(client).await,
-            limits,
-            catalogue: discard_rows(client.rows::<(u8,)>(Statement::new(catalogue)).await),
-            unreadable,
-            grants: grants(client).await,
-        })
-    }
-
-    async fn verify_bound(&self, client: &Client, binding: Option<&Binding>) -> Result<(), ClickHouseError> {
-        let Some(binding) = binding else { return Ok(()) };
-        // Without the cached results of another endpoint.
-        let verified = Arc::default();
-        let store = Self { client: client.clone(), verified, ..self.clone() };
-        let index = binding.trace_index.as_deref().unwrap_or(&binding.table);
-        for engine in store.engines_of(&binding.database, [&binding.table, index]).await? {
-            Box::pin(store.verify_servers_of(&engine)).await?;
-            store.ping_shards(&engine).await?;
-        }
-        Ok(())
-    }
-
-    async fn check_comparison_timeout(&self, client: &Client) -> Result<(), ClickHouseError> {
-        let seconds = self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR);
-        discard_rows(client.with_time_limit(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
     }
 
     /// Returns the value that is sent for a setting.
@@ -168,6 +91,87 @@ impl ClickHouse {
         let settings = settings(&self.config, limits, READONLY, StatementKind::default());
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
+}
+
+async fn inspect_user(
+    store: &ClickHouse,
+    client: &Client,
+    binding: Option<&Binding>,
+) -> Result<UserInspection, ClickHouseError> {
+    // Only without the settings of this crate: with `readonly` sent, every user looks harmless.
+    let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
+    let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
+    let statement = format!(
+        "SELECT groupArray((name, value, toString(min), toString(max), toUInt8(readonly))) FROM \
+         (SELECT * FROM system.settings WHERE name IN ('readonly', 'compatibility', {}) ORDER BY name)",
+        names.join(", ")
+    );
+    type Row = (String, String, Option<String>, Option<String>, u8);
+    let rows: Vec<(Vec<Row>,)> = client.rows_of_profile(&statement).await?;
+    let rows: Vec<Row> = rows.into_iter().flat_map(|(rows,)| rows).collect();
+    let value =
+        |wanted: &str| rows.iter().find(|(name, ..)| name == wanted).map(|(_, value, ..)| value.clone());
+    let (readonly, compatibility) = (value("readonly"), value("compatibility"));
+    let limits = rows
+        .into_iter()
+        .filter(|(name, ..)| LIMITS.contains(&name.as_str()))
+        .map(|(name, value, min, max, fixed)| {
+            let maximum = highest(value, min.as_deref(), max, fixed == 1);
+            ProfileLimit { name, maximum }
+        })
+        .collect();
+
+    let mut unreadable = Vec::new();
+    for table in binding.map(tables).unwrap_or_default() {
+        let (database, name) = table;
+        let statement = format!("SELECT 1 FROM {} LIMIT 0", quote_table(database, name));
+        let read = client.rows::<(u8,)>(Statement::new(&statement)).await;
+        if let Err(error) = read {
+            unreadable.push((format!("{database}.{name}"), error));
+        }
+    }
+    let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
+    let statements = "SELECT 1 FROM system.processes LIMIT 0";
+    let version = version.into_iter().next().map(|(version,)| version).unwrap_or_default();
+    let server_support = match check_version(&version) {
+        Ok(()) => Box::pin(verify_bound(store, client, binding)).await,
+        old => old,
+    };
+    Ok(UserInspection {
+        version,
+        server_support,
+        readonly: readonly.unwrap_or_default(),
+        compatibility: compatibility.unwrap_or_default(),
+        sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),
+        settings: check_settings(client).await,
+        comparison_timeout: check_comparison_timeout(store, client).await,
+        limits,
+        catalogue: discard_rows(client.rows::<(u8,)>(Statement::new(catalogue)).await),
+        unreadable,
+        grants: grants(client).await,
+    })
+}
+
+async fn verify_bound(
+    store: &ClickHouse,
+    client: &Client,
+    binding: Option<&Binding>,
+) -> Result<(), ClickHouseError> {
+    let Some(binding) = binding else { return Ok(()) };
+    // Without the cached results of another endpoint.
+    let verified = Arc::default();
+    let catalogue = Catalogue { client: client.clone(), verified, ..store.catalogue() };
+    let index = binding.trace_index.as_deref().unwrap_or(&binding.table);
+    for engine in catalogue.engines_of(&binding.database, [&binding.table, index]).await? {
+        Box::pin(catalogue.verify_servers_of(&engine)).await?;
+        catalogue.ping_shards(&engine).await?;
+    }
+    Ok(())
+}
+
+async fn check_comparison_timeout(store: &ClickHouse, client: &Client) -> Result<(), ClickHouseError> {
+    let seconds = store.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR);
+    discard_rows(client.with_time_limit(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
 }
 
 /// Returns the highest value of a limit that a user can have: the profile's own, which constraints do not bind, or the
@@ -331,8 +335,8 @@ mod tests {
         let unlimited = "SELECT 1 SETTINGS max_execution_time = 0";
         let refused = store.client.rows_of_profile::<(u8,)>(unlimited).await;
         assert!(matches!(refused, Err(ClickHouseError::Exception { code: Some(452), .. })), "{refused:?}");
-        assert_eq!(store.check_binding(&binding()).await.unwrap(), Vec::<String>::new());
-        assert_eq!(store.tables().await.unwrap().len(), 2);
+        assert_eq!(store.catalogue().check_binding(&binding()).await.unwrap(), Vec::<String>::new());
+        assert_eq!(store.catalogue().tables().await.unwrap().len(), 2);
 
         // A maximum without a minimum lets every user turn the limit off.
         let local = local.restart_as(&users(&LIMITED.replace("<min>1</min>", ""), &READS)).unwrap();

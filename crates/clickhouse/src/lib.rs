@@ -31,7 +31,7 @@ pub use aggregate::{
     ValueCount, ValuesRequest,
 };
 pub use catalogue::{
-    BindingError, KeyColumnComparison, SampledColumn, SampledKey, TableSummary, Unsuitability,
+    BindingError, Catalogue, KeyColumnComparison, SampledColumn, SampledKey, TableSummary, Unsuitability,
 };
 pub use client::{
     ChangedField, ClickHouseConfig, ClickHouseError, Cost, ProgressCallback, SearchProgress, SharedWork,

@@ -3,6 +3,7 @@
 //! A large page is read in several sequential statements; the next one is sent while the answer of the previous one is passed
 //! on. ClickHouse sorts a statement's spans before it writes the first of them, and holds them all in memory for that.
 
+mod columns;
 pub(crate) mod lines;
 mod parts;
 mod spans;
@@ -11,6 +12,7 @@ mod span_identity;
 mod span_summary;
 mod summary;
 
+pub use lines::SpanChunk;
 pub use span_identity::SpanIdentity;
 pub(crate) use span_identity::{IdentityRow, identity_columns};
 pub use span_summary::SpanSummary;
@@ -20,27 +22,16 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use tracewarden_model::{Binding, nearest::nearest};
+use tracewarden_model::Binding;
 
-use crate::schema::{BoundTable, Column};
-use crate::search::{SelectedTrace, Selection, id_list};
-use crate::sql::{Statement, quote};
+use crate::search::Selection;
 use crate::{ClickHouse, ClickHouseError};
+use columns::projection;
 use parts::{Part, PartSizes, Parts};
 
 pub use spans::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanLine};
 pub(crate) use spans::{invalid_duration, line};
-
-/// A number of whole spans.
-#[derive(Debug, Clone)]
-pub struct SpanChunk {
-    /// Lines, each one JSON object and a newline; no newline occurs within one.
-    pub lines: Bytes,
-    /// Number of lines.
-    pub spans: u64,
-}
 
 /// Stream of the spans of selected traces, the spans of each trace together, in the selection's order.
 ///
@@ -90,72 +81,6 @@ impl ClickHouse {
         let table = self.bound_table(binding).await?;
         projection(binding, &table, Some(columns)).map(|_| ())
     }
-}
-
-/// Returns the names of the columns to read. The trace id comes first, since it is used to check the lines.
-pub(crate) fn projection(
-    binding: &Binding,
-    table: &BoundTable,
-    wanted: Option<&[String]>,
-) -> Result<Vec<String>, ClickHouseError> {
-    let mut names: Vec<String> = vec![binding.trace_id.clone()];
-    let mut add = |name: &str| {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    };
-    match wanted {
-        None => {
-            table.columns.iter().filter(|column| !column.omitted).for_each(|column| add(&column.name));
-            binding.structural_columns().into_iter().for_each(add);
-        }
-        Some(wanted) => {
-            binding.structural_columns().into_iter().for_each(&mut add);
-            for name in wanted {
-                if !table.columns.iter().any(|column| column.name == *name) {
-                    let known = table.columns.iter().map(|column| column.name.as_str());
-                    return Err(ClickHouseError::UnknownColumn {
-                        name: name.clone(),
-                        nearest: nearest(name, known),
-                    });
-                }
-                add(name);
-            }
-        }
-    }
-    Ok(names)
-}
-
-/// Returns the names of the columns that are read only on request, in the table's order: aliases, which repeat the values of
-/// other columns, except structural ones.
-pub(crate) fn omitted_columns<'a>(
-    binding: &Binding,
-    columns: impl IntoIterator<Item = &'a Column>,
-) -> Vec<String> {
-    let structural_columns = binding.structural_columns();
-    let omitted = |column: &&Column| column.omitted && !structural_columns.contains(&column.name.as_str());
-    columns.into_iter().filter(omitted).map(|column| column.name.clone()).collect()
-}
-
-fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedTrace]) -> Statement {
-    let mut statement = table.statement();
-    let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
-    let ids = id_list(traces, &mut statement);
-    statement.filters_by_trace_id = true;
-    let positions: Vec<String> = (1..=traces.len()).map(|position| position.to_string()).collect();
-    // No time bounds: a trace is read whole, however long it is.
-    statement.push(&format!(
-        "SELECT {columns} FROM {name} WHERE {column} IN ({ids}) \
-         ORDER BY transform({id}, [{ids}], [{positions}], 0), {timestamp}, {span}",
-        columns = columns.join(", "),
-        name = table.name,
-        column = table.trace_id_column,
-        id = table.trace_id,
-        positions = positions.join(", "),
-        timestamp = table.timestamp,
-        span = table.span_id,
-    ));
-    statement
 }
 
 impl Stream for SpanStream {

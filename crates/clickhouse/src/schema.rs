@@ -12,6 +12,7 @@ mod trace_sizes;
 
 pub(crate) use cached_schema::{CachedSchema, Tables};
 pub use column::Column;
+pub(crate) use column::omitted_columns;
 pub(crate) use display::DisplayExpressions;
 pub use display::ERROR_STATUSES;
 pub(crate) use fields::resolve_fields;

@@ -6,11 +6,13 @@ mod selection;
 
 pub(crate) use plan::{
     Aggregates, MAX_LONG_TRACES, PlannerOptions, Sample, Search, SpanFilter, TraceScan, TraceSet,
+    estimate_granules,
 };
 #[cfg(test)]
 pub(crate) use plan::{
     BoundedTraces, CrossingKind, IndexSize, Plan, PlanChoice, RarePredicates, RemainingWindow,
-    RequiredPredicate, RequiredPredicates, StepOptions,
+    RequiredPredicate, RequiredPredicates, StepOptions, TraceBounds, crossing_statement, grouped_statement,
+    step_statement,
 };
 pub(crate) use select::MAX_SEARCH_ATTEMPTS;
 pub use selection::{Position, SelectRequest, Selection, TableProperties};

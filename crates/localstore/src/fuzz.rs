@@ -1,6 +1,6 @@
 //! Fuzz targets for the input of the local store.
 
-#[path = "../../testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 use std::io::Read as _;

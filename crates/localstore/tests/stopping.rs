@@ -117,7 +117,7 @@ fn kill_query_stops_by_the_clients_id() {
         assert!(answer.text().contains("Code: 394. DB::Exception: Query was cancelled"), "{statement}");
         assert!(!answer.complete || answer.code() == Some(394));
     }
-    assert_eq!(store.text("KILL QUERY WHERE query_id = 'nobody'"), "");
+    assert_eq!(store.text("KILL QUERY WHERE query_id = 'unknown-user'"), "");
     assert_eq!(store.post("", "KILL QUERY WHERE nosuch = 1").code(), Some(47));
 }
 

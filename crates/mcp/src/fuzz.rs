@@ -1,6 +1,6 @@
 //! Fuzzes arguments from agents and the formatting of text from spans.
 
-#[path = "../../testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 use fuzzing::{target, texts, within_time_limit};
@@ -309,7 +309,7 @@ fn messages() {
         r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"c"}}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"r"}}"#,
         r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#,
-        r#"{"jsonrpc":"2.0","id":4,"method":"of/nobody","params":{"a":[null,1e999,-0.0]}}"#,
+        r#"{"jsonrpc":"2.0","id":4,"method":"of/unknown","params":{"a":[null,1e999,-0.0]}}"#,
         r#"{"jsonrpc":"2.0","id":5,"result":{}}"#,
         r#"{"jsonrpc":"2.0","id":6,"error":{"code":-32600,"message":"m"}}"#,
     ]);

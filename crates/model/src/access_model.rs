@@ -1,7 +1,7 @@
 //! The access model: the bound table and the fields that filters and policies may use.
 
 use crate::column_type::ColumnType;
-use crate::field::FieldRef;
+use crate::field::{FieldRef, FieldSource};
 use crate::logical::LogicalType;
 use crate::nearest::nearest;
 
@@ -46,36 +46,6 @@ pub struct Display {
     pub status: Option<String>,
     /// Kind of a span.
     pub kind: Option<String>,
-}
-
-/// Location of a field's value in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FieldSource {
-    /// A column of its own, or a member of a nested column.
-    Column,
-    /// Under a key of a map column.
-    MapKey,
-    /// At a path of a JSON column.
-    JsonPath,
-}
-
-impl FieldSource {
-    /// All sources.
-    pub const ALL: [Self; 3] = [Self::Column, Self::MapKey, Self::JsonPath];
-
-    /// Returns the stored spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Column => "column",
-            Self::MapKey => "map_key",
-            Self::JsonPath => "json_path",
-        }
-    }
-
-    /// Parses the stored spelling.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|source| source.as_str() == text)
-    }
 }
 
 /// A field that filters or policies may use.

@@ -1,10 +1,9 @@
 //! ClickHouse column types, as far as fields can use them.
 
+mod display;
 mod parse;
 
-use std::fmt;
-
-use crate::access_model::FieldSource;
+use crate::field::FieldSource;
 use crate::logical::LogicalType;
 
 /// A ClickHouse type, parsed from its name in `system.columns`.
@@ -78,11 +77,6 @@ const STRING_VALUE_TYPES: [LogicalType; 4] =
     [LogicalType::String, LogicalType::Number, LogicalType::Boolean, LogicalType::StringArray];
 
 impl ColumnType {
-    /// Parses a type name. Never fails: an unknown type is [`ColumnType::Other`].
-    pub fn parse(text: &str) -> Self {
-        parse::column_type(text, 0)
-    }
-
     /// Returns the type without `LowCardinality` and `Nullable` around it.
     pub fn bare(&self) -> &Self {
         match self {
@@ -226,53 +220,6 @@ fn json_path(
         return Err(format!("`{known}` is declared as {declared}, which has no paths below it"));
     }
     Ok((ColumnType::Dynamic, &STRING_VALUE_TYPES))
-}
-
-impl fmt::Display for ColumnType {
-    /// Writes the type as ClickHouse does, with three differences: an enumeration is `Enum('a', 'b')` without numbers,
-    /// a time has no zone, and a JSON type has only its declared paths. [`ColumnType::parse`] reads the text back.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members = |f: &mut fmt::Formatter<'_>, members: &[(String, Self)]| {
-            for (at, (name, member)) in members.iter().enumerate() {
-                let separator = if at == 0 { "" } else { ", " };
-                write!(f, "{separator}{} {member}", parse::quoted(name, '`'))?;
-            }
-            Ok(())
-        };
-        match self {
-            Self::String => f.write_str("String"),
-            Self::FixedString { bytes } => write!(f, "FixedString({bytes})"),
-            Self::Enum { names } => {
-                let names: Vec<String> = names.iter().map(|name| parse::quoted(name, '\'')).collect();
-                write!(f, "Enum({})", names.join(", "))
-            }
-            Self::Uuid => f.write_str("UUID"),
-            Self::Bool => f.write_str("Bool"),
-            Self::Integer { bits, signed: true } => write!(f, "Int{bits}"),
-            Self::Integer { bits, signed: false } => write!(f, "UInt{bits}"),
-            Self::Float { bits } => write!(f, "Float{bits}"),
-            Self::Decimal { precision, scale } => write!(f, "Decimal({precision}, {scale})"),
-            Self::DateTime => f.write_str("DateTime"),
-            Self::DateTime64 { precision } => write!(f, "DateTime64({precision})"),
-            Self::LowCardinality(inner) => write!(f, "LowCardinality({inner})"),
-            Self::Nullable(inner) => write!(f, "Nullable({inner})"),
-            Self::Array(inner) => write!(f, "Array({inner})"),
-            Self::Map(key, value) => write!(f, "Map({key}, {value})"),
-            Self::Nested(inner) => {
-                f.write_str("Nested(")?;
-                members(f, inner)?;
-                f.write_str(")")
-            }
-            Self::Json { typed } if typed.is_empty() => f.write_str("JSON"),
-            Self::Json { typed } => {
-                f.write_str("JSON(")?;
-                members(f, typed)?;
-                f.write_str(")")
-            }
-            Self::Dynamic => f.write_str("Dynamic"),
-            Self::Other(text) => f.write_str(text),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! References to fields, as users write them.
+//! References to fields, as users write them, and the location of their values in a row.
 
 use std::fmt;
 
@@ -142,6 +142,36 @@ pub fn escape(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Location of a field's value in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FieldSource {
+    /// A column of its own, or a member of a nested column.
+    Column,
+    /// Under a key of a map column.
+    MapKey,
+    /// At a path of a JSON column.
+    JsonPath,
+}
+
+impl FieldSource {
+    /// All sources.
+    pub const ALL: [Self; 3] = [Self::Column, Self::MapKey, Self::JsonPath];
+
+    /// Returns the stored spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Column => "column",
+            Self::MapKey => "map_key",
+            Self::JsonPath => "json_path",
+        }
+    }
+
+    /// Parses the stored spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.as_str() == text)
+    }
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ pub struct AppliedPolicies {
     pub key_constraint: Option<Result<AppliedPolicy, BrokenPolicy>>,
     /// Why every read of this caller is rejected; `None` if reads are allowed.
     pub refused: Option<BrokenPolicy>,
-    /// Fields that reads depend on, as returned by [`AccessScope::referenced_fields`](crate::AccessScope::rests_on). Empty if
-    /// reads are rejected.
+    /// Fields that reads depend on, as returned by
+    /// [`AccessScope::referenced_fields`](crate::AccessScope::referenced_fields). Empty if reads are rejected.
     pub referenced_fields: Vec<Arc<MarkedField>>,
 }
 

@@ -3,10 +3,11 @@
 
 mod calls;
 mod comparisons;
-mod functions;
-mod libraries;
 mod names;
+mod scope;
+mod snippets;
 mod suggestions;
+mod syntax_tree;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -23,6 +24,9 @@ use crate::parse::{Parsed, on_deep_stack, parse};
 use crate::predicate::work::Budget;
 use crate::predicate::{Predicate, Relation};
 use crate::syntax_errors::SuggestionCheck;
+
+use scope::Scope;
+use suggestions::Suggester;
 
 /// A policy that is valid under one access model.
 #[derive(Debug, Clone)]
@@ -85,7 +89,7 @@ fn checked(
     check_suggestion: &SuggestionCheck<'_>,
 ) -> Result<CheckedPolicy, Vec<Diagnostic>> {
     let parsed = parse(expression, check_suggestion)?;
-    let mut checker = Checker { parsed: &parsed, model, errors: Vec::new(), scope: Vec::new(), variables: 0 };
+    let mut checker = Checker { parsed: &parsed, scope: Scope::new(model), errors: Vec::new() };
     let root = checker.condition(&parsed.root, "a policy");
     let Some(root) = root.filter(|_| checker.errors.is_empty()) else {
         checker.errors.sort_by_key(|error| (error.line, error.column));
@@ -128,14 +132,16 @@ fn worst_case_size(root: &Node) -> Result<(), TooLarge> {
 
 struct Checker<'a> {
     parsed: &'a Parsed<'a>,
-    model: &'a AccessModel,
+    scope: Scope<'a>,
     errors: Vec<Diagnostic>,
-    /// Variables of the macros around the current expression, innermost last.
-    scope: Vec<(String, u32, Type)>,
-    variables: u32,
 }
 
 impl Checker<'_> {
+    /// Writes suggestions about the names that are known at the current expression.
+    fn suggest(&self) -> Suggester<'_> {
+        Suggester { parsed: self.parsed, scope: &self.scope }
+    }
+
     /// Reports an error. Returns `None`, so that callers can return it.
     fn refuse<T>(
         &mut self,
@@ -162,7 +168,7 @@ impl Checker<'_> {
         if checked.ty.may_be(Type::Bool) {
             return Some(checked);
         }
-        let hint = self.suggest_condition(node, &checked);
+        let hint = self.suggest().condition(node, &checked);
         let message = format!("{subject_name} must be a boolean, this is {}", checked.ty.name());
         self.refuse(node, "type_mismatch", message, &hint)
     }
@@ -194,18 +200,19 @@ impl Checker<'_> {
             LiteralValue::String(text) => (Type::Text, Constant::Text(text.inner().to_owned())),
             LiteralValue::Int(value) => (Type::Int, Constant::Int(*value.inner())),
             LiteralValue::Null => {
-                let hint = self.suggest_key_test();
+                let hint = self.suggest().key_test();
                 return self.refuse(node, "unsupported", "`null` is not supported in a policy", &hint);
             }
             LiteralValue::Bytes(_) => {
-                let hint = match self.snippet(node).and_then(|text| text.strip_prefix(['b', 'B'])) {
+                let hint = match self.parsed.snippet(node).and_then(|text| text.strip_prefix(['b', 'B'])) {
                     Some(text) => format!("write a string: `{text}`"),
                     None => "write a string, without `b` before it".to_owned(),
                 };
                 return self.refuse(node, "unsupported", "bytes are not supported in a policy", &hint);
             }
             LiteralValue::Double(_) | LiteralValue::UInt(_) => {
-                let whole: String = self.text_of(node).chars().take_while(char::is_ascii_digit).collect();
+                let whole: String =
+                    self.parsed.text_of(node).chars().take_while(char::is_ascii_digit).collect();
                 let hint = match whole.as_str() {
                     "" => "write an integer, to compare with `size(…)`".to_owned(),
                     whole => format!("write an integer, to compare with `size(…)`: `{whole}`"),
@@ -265,13 +272,5 @@ impl Checker<'_> {
             ) => self.arithmetic(node, Some(left), right),
             (_, target, arguments) => self.function(node, name, target, arguments),
         }
-    }
-}
-
-/// Returns the text of a string literal.
-fn text_literal(node: &IdedExpr) -> Option<&str> {
-    match &node.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Fuzzes policies and patterns with arbitrary bytes. Each input is processed quickly, errors have valid positions in
 //! the text, and accepted inputs can be used.
 
-#[path = "../../testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 use std::collections::BTreeMap;

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{ApiKeyInfo, NewApiKey};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::Json;
+use crate::extractors::Caller;
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
-use crate::routes::Caller;
 use crate::wire::Time;
 
 /// A personal API key to create.

@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{AuditDetail, AuditEntry, AuditQuery, Outcome};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app::App;
+use crate::extractors::Caller;
+use crate::limit;
 use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::routes::Caller;
 use crate::wire::Time;
-use crate::{App, limit};
 
 /// Selects audit records.
 #[derive(Deserialize, IntoParams)]

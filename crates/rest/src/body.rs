@@ -9,11 +9,11 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use serde_path_to_error::Segment;
 use tokio::sync::Semaphore;
 
 use crate::code::Code;
 use crate::document::{Document, Fault, SourcePosition};
+use crate::json_pointer::pointer;
 use crate::problem::Problem;
 use crate::strict_objects::StrictDeserializer;
 
@@ -267,19 +267,6 @@ fn without_position(message: &str) -> String {
     message.rsplit_once(" at line ").map_or(message, |(message, _)| message).to_owned()
 }
 
-/// Formats a path within a document as a JSON Pointer (RFC 6901).
-pub(crate) fn pointer(path: &serde_path_to_error::Path) -> String {
-    let mut pointer = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => pointer.push_str(&format!("/{}", escape(key))),
-            Segment::Enum { .. } | Segment::Unknown => {}
-        }
-    }
-    pointer
-}
-
 /// Deserialises a member that may be absent but not null, for requests in which its presence has a meaning.
 pub(crate) fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
@@ -287,11 +274,6 @@ where
     D: Deserializer<'de>,
 {
     T::deserialize(deserializer).map(Some)
-}
-
-/// Escapes one reference token of a JSON Pointer.
-pub(crate) fn escape(token: &str) -> String {
-    token.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

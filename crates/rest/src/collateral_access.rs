@@ -1,4 +1,4 @@
-//! `/policies/overshare`: collateral access.
+//! `/policies/collateral-access`: collateral access.
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{CollateralAnswer, CollateralRequest, Policy, SharedValue};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::{Json, present};
-use crate::impact::WireCounted;
+use crate::count_wire::WireCounted;
+use crate::extractors::Caller;
 use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::roles::WirePolicy;
-use crate::routes::Caller;
 use crate::wire::Time;
 
 /// A role, and the traces to evaluate.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = OvershareRequest)]
+#[schema(as = CollateralAccessRequest)]
 pub(crate) struct WireCollateralRequest {
     /// Name of the role.
     #[schema(examples("payments"))]
@@ -79,7 +79,7 @@ impl From<SharedValue> for WireSharedValue {
 /// Collateral access: values that policies make visible without naming them, because a matching span grants access to its whole
 /// trace.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Overshare)]
+#[schema(as = CollateralAccess)]
 pub(crate) struct WireCollateral {
     /// The traces that were counted.
     #[serde(flatten)]
@@ -138,7 +138,7 @@ impl From<CollateralAnswer> for WireCollateral {
 ///
 /// The counts include traces that the caller may not read, and are recorded in the audit log. Values are only of traces that the
 /// caller may read.
-#[utoipa::path(post, path = "/policies/overshare", tag = "roles", request_body = WireCollateralRequest, responses(
+#[utoipa::path(post, path = "/policies/collateral-access", tag = "roles", request_body = WireCollateralRequest, responses(
     (status = 200, description = "The collateral access", body = WireCollateral),
     (status = 404, description = "`not_found`: no such role, and no policies were sent"),
     (status = 409, description = "`conflict`: the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),

@@ -7,9 +7,9 @@ use tracewarden_model::FieldRef;
 use tracewarden_service::{DdlAdvice, DdlSuggestion, ExistingAddition, Reads};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
+use crate::extractors::Caller;
 use crate::problem::Problem;
-use crate::routes::Caller;
 
 /// Suggested changes to the bound table that reduce the cost of searches and reads. The service never runs these statements.
 #[derive(Debug, Serialize, ToSchema)]

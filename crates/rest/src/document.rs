@@ -5,94 +5,32 @@
 //! `1_000`) are rejected too, and so are duplicate names.
 
 mod content;
+mod fault;
 mod json;
+mod limits;
+mod node;
 mod write;
 mod yaml;
-
-use std::cell::Cell;
-use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracewarden_model::nearest::nearest;
 
-use crate::body::{escape, pointer};
-use crate::json::{Json, JsonNumber};
+use crate::json::Json;
+use crate::json_pointer::{escape, pointer};
 use crate::strict_objects::StrictDeserializer;
 
+use limits::ValueBudget;
+use node::{Node, NodeContent};
+
+pub use fault::{Fault, SourcePosition};
+pub(crate) use limits::MAX_VALUES;
+pub use node::Lines;
 pub use write::yaml;
 
 /// Maximum size of a document in bytes.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Maximum nesting depth of a document.
-const MAX_DEPTH: usize = 64;
-/// Maximum number of values, without names, in a document whose notation is declared. A value of a few bytes uses a hundred bytes
-/// of memory, and more in the types that are built from it.
-pub(crate) const MAX_VALUES: usize = 500_000;
-
-/// A position in a document's text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SourcePosition {
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in code points, from 1.
-    pub column: usize,
-}
-
-impl fmt::Display for SourcePosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
-}
-
-/// A fault in a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Position of the fault.
-    pub position: SourcePosition,
-    /// JSON Pointer to the member; empty where the document cannot be parsed.
-    pub pointer: String,
-    /// Message in lower case, without a final period.
-    pub message: String,
-}
-
-impl Fault {
-    fn new(position: SourcePosition, message: impl Into<String>) -> Self {
-        Self { position, pointer: String::new(), message: message.into() }
-    }
-}
-
-/// How the lines of a text correspond to lines of the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lines {
-    /// Each line is one line of the document, beginning with this one, counted from 1.
-    Preserved(usize),
-    /// Several lines of the document became one.
-    Joined,
-    /// Line ends are written as escape sequences.
-    Escaped,
-}
-
-/// A value and its start position.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    position: SourcePosition,
-    content: NodeContent,
-    /// For a text, how its lines are written.
-    lines: Option<Lines>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum NodeContent {
-    Null,
-    Bool(bool),
-    Number(JsonNumber),
-    Text(String),
-    List(Vec<Node>),
-    /// Names, their positions and their values.
-    Object(Vec<(String, SourcePosition, Node)>),
-}
 
 /// A parsed document.
 #[derive(Debug, Clone, PartialEq)]
@@ -201,30 +139,6 @@ impl Document {
     #[cfg(test)]
     pub(crate) fn json(&self) -> Json {
         to_exact_json(&self.root)
-    }
-}
-
-/// Limit on the number of values in a document, and the number left.
-#[derive(Debug, Clone)]
-struct ValueBudget {
-    limit: usize,
-    remaining: Cell<usize>,
-}
-
-impl ValueBudget {
-    fn new(limit: usize) -> Self {
-        Self { limit, remaining: Cell::new(limit) }
-    }
-
-    /// Takes one value from the limit.
-    ///
-    /// # Errors
-    /// When none is left.
-    fn take(&self, position: SourcePosition) -> Result<(), Fault> {
-        let limit = self.limit;
-        let none = || Fault::new(position, format!("documents have at most {limit} values, this has more"));
-        self.remaining.set(self.remaining.get().checked_sub(1).ok_or_else(none)?);
-        Ok(())
     }
 }
 

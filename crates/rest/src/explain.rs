@@ -12,12 +12,12 @@ use tracewarden_service::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
+use crate::app::App;
+use crate::extractors::Caller;
 use crate::json::Json;
 use crate::policies::{WireDecision, WireDiagnostic, WireOutcome, diagnostics};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
-use crate::routes::Caller;
 use crate::span_wire;
 use crate::wire::{Attributes, to_wire};
 

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{FieldValuesRequest, ValueCount};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app::App;
+use crate::extractors::Caller;
+use crate::limit;
 use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::routes::Caller;
 use crate::schema_wire::SearchedAround;
 use crate::wire::Time;
-use crate::{App, limit};
 
 /// The field and the time window.
 #[derive(Deserialize, IntoParams)]

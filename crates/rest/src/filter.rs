@@ -5,9 +5,9 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
+use crate::extractors::Caller;
 use crate::problem::Problem;
-use crate::routes::Caller;
 use crate::schema_wire::LogicalType;
 
 /// A field that the caller may use.

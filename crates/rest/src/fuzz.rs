@@ -1,7 +1,7 @@
 //! Fuzz tests of requests made of arbitrary bytes: each is rejected or read, errors point at existing members, and no value is
 //! read that was not sent.
 
-#[path = "../../testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 mod files;

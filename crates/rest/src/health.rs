@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::code::Code;
 use crate::problem::Problem;
 

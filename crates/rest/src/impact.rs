@@ -3,20 +3,19 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tracewarden_model::Window;
 use tracewarden_service::{
-    Cost, CountedTraces, ImpactAnswer, Policy, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange,
-    UserImpact,
+    ImpactAnswer, Policy, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact,
 };
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::{Json, present};
 use crate::collateral_access::WireCollateral;
+use crate::count_wire::{WireCost, WireCounted};
+use crate::extractors::Caller;
 use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::roles::WirePolicy;
-use crate::routes::Caller;
 use crate::wire::Time;
 
 /// The new state of a role, and the traces to evaluate.
@@ -47,79 +46,6 @@ pub(crate) struct PreviewPoliciesRequest {
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, examples("ServiceName"))]
     by: Option<String>,
-}
-
-/// The set of traces that was counted.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = CountedTraces)]
-pub(crate) enum WireCountedTraces {
-    /// All traces in the window.
-    All,
-    /// The traces that the caller may read, because the setting `discovery_samples` is off.
-    Readable,
-}
-
-impl From<CountedTraces> for WireCountedTraces {
-    fn from(counted_traces: CountedTraces) -> Self {
-        match counted_traces {
-            CountedTraces::All => Self::All,
-            CountedTraces::Readable => Self::Readable,
-        }
-    }
-}
-
-/// Resources that ClickHouse used.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Cost)]
-pub(crate) struct WireCost {
-    /// Rows read.
-    rows: u64,
-    /// Uncompressed bytes read.
-    bytes: u64,
-    /// Execution time in milliseconds.
-    milliseconds: u64,
-}
-
-impl From<Cost> for WireCost {
-    fn from(Cost { rows, bytes, elapsed }: Cost) -> Self {
-        let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        Self { rows, bytes, milliseconds }
-    }
-}
-
-/// The traces that were counted, and the accuracy of the counts.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Counted)]
-pub(crate) struct WireCounted {
-    /// Start of the window.
-    from: Time,
-    /// End of the window.
-    to: Time,
-    /// The set of traces that was counted.
-    among: WireCountedTraces,
-    /// Whether only a sample was evaluated, for lack of time. The counts of traces are then estimates for the whole window, and
-    /// the counts of values are those of the sample.
-    sampled: bool,
-    /// Fraction of the traces that was read; 1 when the counts are exact.
-    fraction: f64,
-    /// Resources used.
-    cost: WireCost,
-    /// Parts that were left out, with the reason, as readable text.
-    notes: Vec<String>,
-}
-
-impl WireCounted {
-    pub(crate) fn new(
-        window: Window,
-        among: CountedTraces,
-        fraction: f64,
-        cost: Cost,
-        notes: Vec<String>,
-    ) -> Self {
-        let (from, to) = (window.from().into(), window.to().into());
-        Self { from, to, among: among.into(), sampled: fraction < 1.0, fraction, cost: cost.into(), notes }
-    }
 }
 
 /// Traces that become visible or invisible.
@@ -236,16 +162,16 @@ pub(crate) struct WirePreview {
     /// the traces gained and lost, both parts report the cost of that statement. Null for a role that is deleted, or if the
     /// values could not be determined.
     #[schema(required = true)]
-    overshare: Option<WireCollateral>,
+    collateral_access: Option<WireCollateral>,
     /// Cost for the first member of the first page of a search of all traces in the window's last 24 hours.
     search: WireSearchCosts,
 }
 
 impl From<PolicyPreview> for WirePreview {
     fn from(preview: PolicyPreview) -> Self {
-        let PolicyPreview { role, impact, overshare, search } = preview;
-        let overshare = overshare.map(WireCollateral::from);
-        Self { role, impact: impact.into(), overshare, search: search.into() }
+        let PolicyPreview { role, impact, collateral_access, search } = preview;
+        let collateral_access = collateral_access.map(WireCollateral::from);
+        Self { role, impact: impact.into(), collateral_access, search: search.into() }
     }
 }
 

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{AuthKind, Preview, Secret, SessionInfo};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::Json;
+use crate::extractors::{Account, Caller};
 use crate::problem::Problem;
 use crate::query::Path;
-use crate::routes::{Account, Caller};
 use crate::wire::{Attributes, Time, to_wire};
 
 /// The caller.

@@ -14,6 +14,7 @@ use tracewarden_model::Entropy;
 use tracewarden_service::{RequestInfo, Transport};
 use tracing::Instrument;
 
+use crate::access::ReadOnlyRoute;
 use crate::client::TrustedProxies;
 use crate::code::Code;
 use crate::cookies::SessionCookie;
@@ -21,7 +22,6 @@ use crate::headers::WebAppResponse;
 use crate::metrics::Metrics;
 use crate::nested_interface::OwnBody;
 use crate::problem::Problem;
-use crate::routes::ReadOnlyRoute;
 use crate::{client, cross_site, headers};
 
 /// Header with the request id. The id is never taken from the client, so two requests cannot share one.
@@ -202,7 +202,8 @@ mod tests {
             .route("/id", get(async |Extension(info): Extension<RequestInfo>| info.request_id))
             .route("/bare", get(async || StatusCode::SERVICE_UNAVAILABLE));
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
-        let response = crate::with_middleware(routes, Arc::new(middleware)).oneshot(request).await.unwrap();
+        let response =
+            crate::route_table::with_middleware(routes, Arc::new(middleware)).oneshot(request).await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(bytes.to_vec()).unwrap(), headers)

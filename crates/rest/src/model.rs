@@ -9,18 +9,19 @@ use tracewarden_service::{ModelAt, ModelFile, ModelState, ServiceError};
 use utoipa::IntoParams;
 
 use crate::accept::Representation;
+use crate::app::App;
 use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, unreadable, with_document_permit};
 use crate::code::Code;
 use crate::document::{Document, Fault, MAX_VALUES, json_of, yaml};
+use crate::extractors::Caller;
 use crate::json::Json;
+use crate::limit;
 use crate::model_tests::run_tests;
 use crate::model_wire::{WireHistoryPage, WireImportedModel, WireModelAt, WireModelPlan, changes};
 use crate::policy_file::{MemberFault, PolicyFile};
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::{InvalidMember, Problem};
 use crate::query::{Path, Query};
-use crate::routes::Caller;
-use crate::{App, limit};
 
 /// Members that an imported file must have, so that a partial file, such as one for tests, does not remove the other parts.
 const REQUIRED: [&str; 3] = ["binding", "fields", "roles"];

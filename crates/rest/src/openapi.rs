@@ -8,7 +8,7 @@ use utoipa::openapi::tag::Tag;
 use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::App;
+use crate::app::App;
 use crate::cookies::SessionCookie;
 use crate::problem::{InvalidMember, ProblemDetails, WireRetry};
 

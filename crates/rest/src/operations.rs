@@ -7,9 +7,9 @@ use utoipa::openapi::response::Response;
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Content, ObjectBuilder, Ref, RefOr, Type};
 
+use crate::access::{Access, CredentialKind};
 use crate::body::BodyLimit;
 use crate::problem::PROBLEM_JSON;
-use crate::routes::{Access, CredentialKind};
 
 /// Extension with the required access, in more detail than `security` gives.
 const X_ACCESS: &str = "x-access";

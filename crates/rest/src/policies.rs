@@ -7,12 +7,12 @@ use tracewarden_model::Caller as User;
 use tracewarden_service::{Decision, Diagnostic, EVALUATED_SPANS_MAX, PolicyOutcome, Verdict};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::Json;
 use crate::code::Code;
+use crate::extractors::Caller;
 use crate::json;
 use crate::problem::Problem;
-use crate::routes::Caller;
 use crate::span_wire;
 use crate::wire::{Attributes, to_values};
 

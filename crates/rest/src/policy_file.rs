@@ -1,19 +1,23 @@
 //! The format of files about policies: an access model, roles with their policies, and tests. All parts share one format, in
 //! which each member may be absent. So the response of `GET /schema` is such a file, and so is an exported or imported model.
 
+mod field;
+
 use std::collections::BTreeSet;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
-use tracewarden_service::{FieldMark, FileField as ServiceField, ModelFile, ModelState, Policy};
+use tracewarden_model::{AccessModel, MarkedField};
+use tracewarden_service::{ModelFile, ModelState, Policy};
 use utoipa::ToSchema;
 
 use crate::body::present;
 use crate::document::{Document, Fault, Lines};
 use crate::json::Json;
 use crate::policies::EvaluatedUser;
-use crate::schema_wire::{self, WireBinding, WireFieldSource};
+use crate::schema_wire::WireBinding;
+
+pub(crate) use field::FileField;
 
 /// A file about policies.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -64,47 +68,6 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::E
     // The cast saturates.
     let whole = number.as_u64().or_else(|| float().map(|value| value as u64));
     whole.map(Some).ok_or_else(|| D::Error::custom("expected a whole number of at least 0"))
-}
-
-/// A marked field, as in `GET /schema`; in a file written by hand, the name is sufficient.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, expecting = "an object")]
-#[schema(as = ModelFileField)]
-pub(crate) struct FileField {
-    /// The map or JSON column; empty or absent for a field that is a column itself.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    map: Option<String>,
-    /// The key, the path, or the column.
-    name: String,
-    /// Reference to the field in policies; derived from the other members.
-    #[serde(default, deserialize_with = "present", rename = "ref", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    reference: Option<String>,
-    /// Logical type; absent for the natural one of the column's type.
-    #[serde(default, deserialize_with = "present", rename = "type", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    logical: Option<schema_wire::LogicalType>,
-    /// Type of the column, of the map's values, or of the value at the path.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    column_type: Option<String>,
-    /// Where the value is stored; derived from the other members, except for a path with a declared type.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    source: Option<WireFieldSource>,
-    /// Whether filters may use the field.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    filterable: Option<bool>,
-    /// Whether policies may use the field; by default they may, unless it is a number.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    policy: Option<bool>,
-    /// The materialized column that policies read instead of a map's key.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    column: Option<String>,
 }
 
 /// A role.
@@ -192,7 +155,7 @@ impl PolicyFile {
         let mut fields: Vec<MarkedField> = Vec::with_capacity(sent.len());
         for (index, field) in sent.into_iter().enumerate() {
             let pointer = format!("/fields/{index}");
-            match marked_field(field) {
+            match field.into_marked_field() {
                 Ok(field) if fields.iter().any(|known| known.field == field.field) => {
                     let message = format!("`{}` appears twice", field.field);
                     faults.push(MemberFault { pointer, message });
@@ -252,22 +215,11 @@ impl PolicyFile {
         }
         let mut fields = Vec::new();
         for (at, field) in self.fields.unwrap_or_default().into_iter().enumerate() {
-            let FileField { map, name, reference, logical, column_type, source, filterable, policy, column } =
-                field;
-            let field = FieldRef { map: map.filter(|map| !map.is_empty()), name };
-            if let Err((member, message)) = check_reference(&field, reference.as_deref()) {
+            let (field, wrong_reference) = field.into_service_field();
+            if let Some((member, message)) = wrong_reference {
                 fault(format!("/fields/{at}{member}"), &message);
             }
-            let mark = FieldMark {
-                map: field.map,
-                name: field.name,
-                logical: logical.map(Into::into),
-                filterable: filterable.unwrap_or(true),
-                policy,
-                column,
-            };
-            let column_type = column_type.as_deref().map(ColumnType::parse);
-            fields.push(ServiceField { mark, source: source.map(Into::into), column_type });
+            fields.push(field);
         }
         if !faults.is_empty() {
             return Err(faults);
@@ -375,107 +327,10 @@ impl From<FilePolicy> for Policy {
     }
 }
 
-impl From<MarkedField> for FileField {
-    fn from(field: MarkedField) -> Self {
-        Self {
-            map: field.field.map,
-            name: field.field.name,
-            // Left out, because it is derived from the other members and could contradict them.
-            reference: None,
-            logical: Some(field.logical.into()),
-            column_type: Some(field.column_type.to_string()),
-            source: Some(field.source.into()),
-            filterable: Some(field.filterable),
-            policy: Some(field.policy),
-            column: field.column,
-        }
-    }
-}
-
 /// Returns the positions of names that occurred before.
 pub(crate) fn duplicate_indexes<'n>(names: impl Iterator<Item = &'n str>) -> Vec<usize> {
     let mut seen = BTreeSet::new();
     names.enumerate().filter(|(_, name)| !seen.insert(*name)).map(|(at, _)| at).collect()
-}
-
-fn marked_field(sent: FileField) -> Result<MarkedField, (&'static str, String)> {
-    let map = sent.map.filter(|map| !map.is_empty());
-    let wanted: Option<LogicalType> = sent.logical.map(Into::into);
-    let column_type = sent.column_type.as_deref().map(ColumnType::parse);
-    let source = match (sent.source, &map) {
-        (Some(source), _) => source.into(),
-        (None, None) => FieldSource::Column,
-        (None, Some(_)) if column_type == Some(ColumnType::Dynamic) => FieldSource::JsonPath,
-        (None, Some(_)) => FieldSource::MapKey,
-    };
-    if (source == FieldSource::Column) != map.is_none() {
-        return Err(("/source", "a column has no `map`, a key or path has one".to_owned()));
-    }
-    let column_type = column_type.unwrap_or_else(|| default_type(source, wanted));
-    let within = match source {
-        FieldSource::Column => Ok(column_type.logical_types()),
-        FieldSource::MapKey => {
-            let map = ColumnType::Map(Box::new(ColumnType::String), Box::new(column_type.clone()));
-            map.within(&sent.name).map(|(.., possible)| possible)
-        }
-        FieldSource::JsonPath => {
-            let declared = column_type != ColumnType::Dynamic;
-            let typed = declared.then(|| (sent.name.clone(), column_type.clone()));
-            ColumnType::Json { typed: typed.into_iter().collect() }
-                .within(&sent.name)
-                .map(|(.., possible)| possible)
-        }
-    };
-    let possible = within.map_err(|message| ("", message))?;
-    let logical = match (wanted, possible.first()) {
-        (_, None) => return Err(("/column_type", format!("no field can be made of the type {column_type}"))),
-        (None, Some(natural)) => *natural,
-        (Some(wanted), _) if possible.contains(&wanted) => wanted,
-        (Some(wanted), _) => {
-            return Err(("/type", format!("a field of the column type {column_type} cannot be a {wanted}")));
-        }
-    };
-    let field = FieldRef { map, name: sent.name };
-    check_reference(&field, sent.reference.as_deref())?;
-    if sent.column.is_some() && source != FieldSource::MapKey {
-        return Err(("/column", "only a key of a map can have a column in its place".to_owned()));
-    }
-    let policy = sent.policy.unwrap_or(logical != LogicalType::Number);
-    if policy && logical == LogicalType::Number {
-        return Err(("/policy", "policies cannot use numbers".to_owned()));
-    }
-    Ok(MarkedField {
-        field,
-        source,
-        logical,
-        column_type,
-        filterable: sent.filterable.unwrap_or(true),
-        policy,
-        column: sent.column,
-    })
-}
-
-/// Checks that `ref`, if present, matches the field.
-fn check_reference(field: &FieldRef, reference: Option<&str>) -> Result<(), (&'static str, String)> {
-    if reference.is_some_and(|reference| reference != field.to_string()) {
-        return Err(("/ref", format!("the field is called `{field}`; `ref` may be left out")));
-    }
-    Ok(())
-}
-
-/// Returns the default column type: the one that the OpenTelemetry exporter's tables have.
-fn default_type(source: FieldSource, logical: Option<LogicalType>) -> ColumnType {
-    let column = match logical {
-        None | Some(LogicalType::String) => "String",
-        Some(LogicalType::StringArray) => "Array(String)",
-        Some(LogicalType::Boolean) => "Bool",
-        Some(LogicalType::Number) => "UInt64",
-    };
-    match source {
-        FieldSource::Column => ColumnType::parse(column),
-        FieldSource::MapKey => ColumnType::String,
-        FieldSource::JsonPath => ColumnType::Dynamic,
-    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use tracewarden_service::{Administrator, PreviewRequest};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::{Json, present};
+use crate::extractors::Caller;
 use crate::me::Me;
 use crate::problem::Problem;
-use crate::routes::Caller;
 use crate::wire::{Attributes, to_values, to_wire};
 
 /// The access to preview: `roles` and `attributes`, or the user `username`.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn};
 
-use crate::body::{escape, pointer};
+use crate::json_pointer::{escape, pointer};
 use crate::problem::Problem;
 
 /// U+0000 in a URI, where it can only be percent-encoded. No name contains it, and some databases reject it in queries.

@@ -9,14 +9,14 @@ use tracewarden_service::{Policy, PutRoleAnswer, Role, RoleDetail};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::App;
+use crate::app::App;
 use crate::body::Json;
+use crate::extractors::Caller;
 use crate::policies::{WireDiagnostic, diagnostics};
 use crate::preconditions::{IfMatch, Version, check_matches_path, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::{self, ReadOnly};
-use crate::routes::Caller;
 use crate::wire::Time;
 
 /// A policy: a CEL expression over the fields of a span and the attributes of the caller.

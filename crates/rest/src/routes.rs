@@ -1,11 +1,10 @@
 //! Declaration of routes. A route of the API exists only through [`Routes::add`], which requires its [`Access`]. So no route
 //! lacks an access decision, and the OpenAPI document always agrees with the code.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -13,13 +12,13 @@ use axum::routing::{any, get};
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri, header};
 use tracewarden_service::{
-    Credential, Identity, Principal, RejectedCall, RequestInfo, Secret, ServiceError, SessionOnly, Tool,
-    Transport,
+    Credential, Identity, Principal, RejectedCall, RequestInfo, Secret, ServiceError, Transport,
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use crate::App;
 use crate::accept::{self, Representation};
+use crate::access::{Access, CredentialKind, ReadOnlyRoute};
+use crate::app::App;
 use crate::body::{self, BodyLimit};
 use crate::body_memory;
 use crate::code::Code;
@@ -29,80 +28,11 @@ use crate::operations;
 use crate::problem::Problem;
 use crate::query::Parameters;
 
-/// The access that a route requires, as far as it does not depend on the content of the request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// All clients, also anonymous ones.
-    Public,
-    /// Any user, even if the password must be changed first.
-    Account(CredentialKind),
-    /// Any user.
-    Principal(CredentialKind),
-    /// An administrator.
-    Administrator(CredentialKind),
-}
-
-/// The credentials that a route accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CredentialKind {
-    /// A session or an API key. A scoped API key sees its owner's account and nothing else.
-    Any,
-    /// A session or an API key. A scoped API key is accepted unless it is limited to other tools: the route is the REST form of
-    /// the tool.
-    Tool(Tool),
-    /// A session only: an operation that must not be possible with a stolen key.
-    Session(SessionOnly),
-    /// An API key only, scoped or not; each operation with it decides whether the key permits it. A cookie is not accepted,
-    /// because browsers send cookies by themselves.
-    Key,
-}
-
-impl Access {
-    /// Returns the value for the OpenAPI document.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Public => "public",
-            Self::Account(_) => "account",
-            Self::Principal(_) => "user",
-            Self::Administrator(_) => "administrator",
-        }
-    }
-
-    /// Returns the tool that corresponds to this route, if any.
-    pub(crate) fn tool(self) -> Option<Tool> {
-        match self {
-            Self::Account(CredentialKind::Tool(tool)) | Self::Principal(CredentialKind::Tool(tool)) => {
-                Some(tool)
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether the route returns traces.
-    fn reads_traces(self) -> bool {
-        self.tool().is_some_and(|tool| tool.action().is_some())
-    }
-
-    /// Returns the session-only operation of the route, if it is one.
-    pub(crate) fn session_only(self) -> Option<SessionOnly> {
-        match self {
-            Self::Account(CredentialKind::Session(what))
-            | Self::Principal(CredentialKind::Session(what))
-            | Self::Administrator(CredentialKind::Session(what)) => Some(what),
-            _ => None,
-        }
-    }
-}
-
 /// Routes with their access rules.
 pub(crate) struct Routes {
     router: OpenApiRouter<App>,
     app: App,
 }
-
-/// Marks a response to a request that changes nothing, whatever its method.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReadOnlyRoute;
 
 /// The checks before a route's handler.
 #[derive(Clone)]
@@ -407,54 +337,4 @@ impl RouteGuard {
             self.app.service.core().record_unparsable_call(caller, code, call).await;
         }
     }
-}
-
-/// The caller of a route that is available also while the password must be changed first.
-pub(crate) struct Account(Arc<Identity>);
-
-/// The caller.
-pub(crate) struct Caller(Arc<Principal>);
-
-impl Deref for Account {
-    type Target = Identity;
-    fn deref(&self) -> &Identity {
-        &self.0
-    }
-}
-
-impl Deref for Caller {
-    type Target = Principal;
-    fn deref(&self) -> &Principal {
-        &self.0
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Account {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        extension(parts).map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        extension(parts).map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Representation {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        extension(parts)
-    }
-}
-
-/// Returns the result of the authentication. A handler that requires more than its route's [`Access`] provides fails closed.
-fn extension<T: Clone + Send + Sync + 'static>(parts: &Parts) -> Result<T, Problem> {
-    let found = parts.extensions.get::<T>().cloned();
-    found.ok_or_else(|| Problem::new(Code::Internal, "the route does not declare its callers"))
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{ColumnDetail, FieldMark, MemberDetail, SampledColumn, TableSummary};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::Json;
 use crate::code::Code;
+use crate::extractors::Caller;
 use crate::preconditions::{IfMatch, Version, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
-use crate::routes::Caller;
 use crate::schema_wire::{BindingRequest, LogicalType, WireAccessModel, WireBinding};
 
 /// Returns the binding and the marked fields.

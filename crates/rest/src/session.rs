@@ -9,12 +9,12 @@ use serde::Deserialize;
 use tracewarden_service::{PasswordCredentials, RequestInfo, Secret};
 use utoipa::ToSchema;
 
-use crate::App;
+use crate::app::App;
 use crate::body::Json;
 use crate::code::Code;
+use crate::extractors::Account;
 use crate::me::Me;
 use crate::problem::Problem;
-use crate::routes::Account;
 
 /// User name and password.
 #[derive(Deserialize, ToSchema)]

@@ -6,8 +6,8 @@
 use tracewarden_model::{AccessModel, ColumnType, FieldSource, LogicalType, MarkedField, Number};
 use tracewarden_service::{FieldError, FieldValue, Span};
 
-use crate::body::escape;
 use crate::json::{Json, JsonNumber};
+use crate::json_pointer::escape;
 
 /// Parses spans for policies under this access model. Columns that policies cannot use are ignored, and columns may be missing.
 ///

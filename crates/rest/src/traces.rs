@@ -6,16 +6,16 @@ use serde::Deserialize;
 use tracewarden_service::{QueryRequest, View};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::App;
 use crate::accept::Representation;
+use crate::app::App;
 use crate::body::Json;
+use crate::extractors::Caller;
 use crate::filter_wire::{WireFilter, conditions};
 use crate::limit::Limit;
 use crate::page::{self, Page, SpanPage, TraceSpans};
 use crate::problem::Problem;
 use crate::progress;
 use crate::query::{Path, Query};
-use crate::routes::Caller;
 use crate::wire::Time;
 
 /// Selects traces and the form of the response.

@@ -4,12 +4,12 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use http::StatusCode;
 
-use crate::App;
 use crate::api_keys::ApiKeyList;
+use crate::app::App;
+use crate::extractors::Caller;
 use crate::me::SessionList;
 use crate::problem::Problem;
 use crate::query::Path;
-use crate::routes::Caller;
 
 /// Lists a user's sessions.
 #[utoipa::path(get, path = "/users/{username}/sessions", tag = "users", params(("username" = String, Path, description = "User name")), responses(

@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 use tracewarden_service::{NewUser, UserChange, UserInfo};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app::App;
 use crate::body::Json;
+use crate::extractors::Caller;
+use crate::limit;
 use crate::limit::Limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
 use crate::read_only::ReadOnly;
 use crate::roles::WirePolicy;
-use crate::routes::Caller;
 use crate::wire::{Attributes, Time, to_values, to_wire};
-use crate::{App, limit};
 
 /// A user to create.
 #[derive(Deserialize, ToSchema)]

@@ -1,6 +1,6 @@
 //! Fuzz tests of cursors, tokens, hashes and names with arbitrary text.
 
-#[path = "../../testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 use std::sync::Mutex;

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! - A use case takes the permission that it needs as a value: [`Identity`] for the few actions that a user with a pending
-//!   password change may do, [`Principal`] for those of any user, [`Administrator`] for the rest. Only [`Service::identify`],
-//!   [`Service::authenticate`] and [`Principal::require_admin`] create these values.
+//!   password change may do, [`Principal`] for those of any user, [`Administrator`] for the rest. Only [`Core::identify`],
+//!   [`Core::authenticate`] and [`Principal::require_admin`] create these values.
 //! - No authority is cached between requests: each request reads the credential, user, roles and access model.
 //! - A change and its audit record are one transaction. The record of a read of traces is durable before the first byte is
 //!   sent.

@@ -190,7 +190,7 @@ impl Service {
             |error: DbError| NotReady::new("the application database does not answer", error.to_string());
         self.0.core.db.ping().await.map_err(database_error)?;
         let model = self.0.core.db.current_model().await.map_err(database_error)?.model;
-        let ready = self.0.core.clickhouse.ready(model.binding.as_ref()).await;
+        let ready = self.0.core.clickhouse.catalogue().ready(model.binding.as_ref()).await;
         ready.map_err(|error| NotReady {
             retry_after_seconds: match &error {
                 ClickHouseError::Unavailable { retry_after_seconds, .. } => Some(*retry_after_seconds),

@@ -159,7 +159,7 @@ impl Traces {
     /// anything is searched.
     ///
     /// # Errors
-    /// Those of [`Service::query`] except for failures of the search.
+    /// Those of [`Self::query`] except for failures of the search.
     pub async fn begin_query(
         &self,
         principal: &Principal,
@@ -176,7 +176,7 @@ impl Traces {
     ///
     /// # Errors
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
-    /// [`Service::query`].
+    /// [`Self::query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
         let AuthorizedTrace { access, selection, open_audit_record, query_context } =
             self.find_trace(principal, TRACES_GET, trace_id, None).await?;
@@ -194,7 +194,7 @@ impl Traces {
     /// checked before the search.
     ///
     /// # Errors
-    /// Those of [`Service::trace`], and `unknown_field` for a column.
+    /// Those of [`Self::trace`], and `unknown_field` for a column.
     pub(crate) async fn find_trace(
         &self,
         principal: &Principal,

@@ -170,7 +170,8 @@ async fn a_demoted_administrator_gets_no_counts(database: DatabaseKind) {
             (record.action.as_str(), record.outcome.as_str(), record.detail["code"].as_str())
         })
         .collect();
-    let expected = ["traces.explain", "traces.explain", "policy.preview", "policy.overshare", "model.plan"];
+    let expected =
+        ["traces.explain", "traces.explain", "policy.preview", "policy.collateral_access", "model.plan"];
     assert_eq!(refused, expected.map(|action| (action, "denied", Some("forbidden"))));
     assert_eq!(fixture.store.lookups(), before.1, "no trace was read");
 }

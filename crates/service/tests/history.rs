@@ -114,7 +114,7 @@ async fn a_refused_request_makes_no_change(database: DatabaseKind) {
     let before = history(&fixture).await;
     let stale = || Some(IfMatch::Versions(vec![99]));
     let refused = [
-        code(service.roles().put_role(&administrator, "pay", vec![policy("Nobody == 1")], None).await),
+        code(service.roles().put_role(&administrator, "pay", vec![policy("Missing == 1")], None).await),
         code(service.roles().put_role(&administrator, "pay", pay(), stale()).await),
         code(service.roles().put_role(&administrator, "No Name", pay(), None).await),
         code(service.roles().delete_role(&administrator, "pay", stale()).await),

@@ -115,7 +115,7 @@ async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
     let replica = replica(&fixture.db, &fixture.clock, &fixture.store, dear.clone()).await;
     let mut seen = Vec::new();
     for (name, password) in
-        [("nobody", USER_PASSWORD), ("admin", "wrong"), ("ada", USER_PASSWORD), ("ada", "wrong")]
+        [("unknown-user", USER_PASSWORD), ("admin", "wrong"), ("ada", USER_PASSWORD), ("ada", "wrong")]
     {
         let credentials =
             PasswordCredentials { username: name.to_owned(), password: password.to_owned().into() };
@@ -134,7 +134,7 @@ async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
     let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();
     assert_eq!(reasons, ["wrong_password", "disabled", "wrong_password", "unknown_user"]);
     assert_eq!(records[3].actor_name, None, "an unknown user name is not stored");
-    assert!(records.iter().all(|entry| !format!("{entry:?}").contains("nobody")));
+    assert!(records.iter().all(|entry| !format!("{entry:?}").contains("unknown-user")));
     assert_eq!(records[1].actor_name.as_deref(), Some("ada"));
     assert_eq!(records[1].user_agent.as_deref(), Some("test[31m"), "no control characters");
 }

@@ -72,8 +72,10 @@ async fn a_flood_of_sign_ins_delays_a_writer_by_one_record(database: DatabaseKin
     let sign_ins: Vec<_> = (0..FLOOD)
         .map(|number| {
             let service = fixture.service.clone();
-            let credentials =
-                PasswordCredentials { username: "nobody".to_owned(), password: "nothing".to_owned().into() };
+            let credentials = PasswordCredentials {
+                username: "unknown-user".to_owned(),
+                password: "nothing".to_owned().into(),
+            };
             let info = RequestInfo { client_ip: Some(address(number).into()), ..info() };
             tokio::spawn(async move { service.account().sign_in(credentials, info).await })
         })

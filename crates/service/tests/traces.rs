@@ -157,18 +157,18 @@ async fn the_end_of_an_answer_waits_for_its_record() {
 async fn a_user_without_access_gets_an_empty_page() {
     let reading = reading().await;
     let fixture = &reading.fixture;
-    let nobody = fixture.user(&reading.admin, "bob", &[]).await;
+    let no_access = fixture.user(&reading.admin, "bob", &[]).await;
     let before = fixture.store.lookups();
-    let answer = fixture.service.traces().query(&nobody, query(vec![service_is("pay")])).await.unwrap();
+    let answer = fixture.service.traces().query(&no_access, query(vec![service_is("pay")])).await.unwrap();
     assert_eq!((answer.traces, answer.next_cursor, answer.schema.version), (0, None, 4));
     let AnswerBody::Spans(mut spans) = answer.body else { panic!() };
     assert!(spans.next().await.is_none());
     assert_eq!(reading.last().await.outcome, "success");
     fixture.store.set(|answers| answers.found = (5, 1));
-    assert_eq!(code(fixture.service.traces().trace(&nobody, "t1").await), "trace_not_found");
+    assert_eq!(code(fixture.service.traces().trace(&no_access, "t1").await), "trace_not_found");
     assert_eq!(fixture.store.lookups(), before, "ClickHouse was not queried for traces");
     let refused = QueryRequest { columns: Some(vec!["Nope".to_owned()]), ..query(vec![]) };
-    for caller in [&nobody, &reading.reader] {
+    for caller in [&no_access, &reading.reader] {
         let seen = pointers(fixture.service.traces().query(caller, refused.clone()).await);
         assert_eq!(seen, [("/columns/0".to_owned(), "unknown_field")]);
     }

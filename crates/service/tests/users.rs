@@ -233,7 +233,7 @@ async fn a_configured_hash_is_applied_once() {
     for weak in ["hunter2", &first.replace("m=19456", "m=8")] {
         assert!(fixture.service.bootstrap(configured("admin", weak), accept_password).await.is_err());
     }
-    assert!(fixture.service.bootstrap(configured("nobody", &first), accept_password).await.is_err());
+    assert!(fixture.service.bootstrap(configured("unknown-user", &first), accept_password).await.is_err());
 
     let done = fixture.service.bootstrap(configured("admin", &first), accept_password).await.unwrap();
     assert!(matches!(done, Bootstrap::HashReplaced { .. }), "{done:?}");

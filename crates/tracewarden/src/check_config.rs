@@ -2,62 +2,19 @@
 //! database, and the ClickHouse user, which should be able to read traces and nothing else.
 
 mod application_database;
+mod file_permissions;
+mod finding;
 mod listeners;
 mod trace_store;
 
-use std::fmt;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use crate::configuration::Configuration;
 use crate::configuration::warnings::warnings;
 use crate::serve;
 
-/// Document that explains the advice in the findings.
-const GUIDE: &str = "docs/operations.md";
-
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
-    Ok,
-    Warning,
-    Error,
-}
-
-/// One line of the report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Finding {
-    level: Level,
-    text: String,
-}
-
-impl Finding {
-    fn ok(text: impl Into<String>) -> Self {
-        Self { level: Level::Ok, text: text.into() }
-    }
-
-    fn warning(text: impl Into<String>) -> Self {
-        Self { level: Level::Warning, text: text.into() }
-    }
-
-    fn error(text: impl Into<String>) -> Self {
-        Self { level: Level::Error, text: text.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = match self.level {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Error => "error",
-        };
-        // A server's message may have several lines; a finding is one line.
-        let text: Vec<&str> = self.text.split_whitespace().collect();
-        write!(f, "{level:<8} {}", text.join(" "))
-    }
-}
+use file_permissions::check_permissions;
+use finding::{Finding, Level};
 
 /// Prints every setting as it was parsed, and one line per check. The check fails on errors, and with `strict` also on
 /// warnings.
@@ -85,21 +42,4 @@ async fn check_environment(configuration: &Configuration) -> Vec<Finding> {
     let trace_source = application_database::check(configuration, &mut findings).await;
     trace_store::check(configuration, &trace_source, &mut findings).await;
     findings
-}
-
-/// Checks that only the owner and the group can read a file, and only the owner can write it.
-fn check_permissions(path: &Path, what: &str) -> Finding {
-    const OTHERS: u32 = 0o007;
-    const GROUP_WRITES: u32 = 0o020;
-    match path.metadata() {
-        Ok(metadata) if metadata.permissions().mode() & (OTHERS | GROUP_WRITES) == 0 => {
-            Finding::ok(format!("`{}` {what} and is private", path.display()))
-        }
-        Ok(metadata) => Finding::warning(format!(
-            "`{}` {what} and is accessible to other users (mode {:03o}): run `chmod 600` on it",
-            path.display(),
-            metadata.permissions().mode() & 0o777
-        )),
-        Err(error) => Finding::error(format!("`{}` {what} and cannot be checked: {error}", path.display())),
-    }
 }

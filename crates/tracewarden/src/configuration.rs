@@ -93,7 +93,7 @@ pub struct Configuration {
     /// Whether discovery shows example values.
     pub discovery_samples: bool,
     /// Number of services at which storing a policy warns that it makes them visible only by collateral access.
-    pub overshare_warning: u64,
+    pub collateral_access_warning: u64,
     /// How long after the stop signal `/readyz` reports "not ready" while all other requests are still served.
     pub shutdown_delay: Duration,
     /// How long requests in flight may take after that.
@@ -202,8 +202,9 @@ impl Reader {
         });
         let max_connections = self.value("max_connections", |text| values::count(text, 10, 100_000));
         let discovery_samples = self.value("discovery_samples", values::boolean);
-        let overshare_warning =
-            self.value("overshare_warning", |text| values::count(text, 0, 100_000).map(|count| count as u64));
+        let collateral_access_warning = self.value("collateral_access_warning", |text| {
+            values::count(text, 0, 100_000).map(|count| count as u64)
+        });
         let shutdown_delay = self.value("shutdown_delay", values::delay);
         let shutdown_grace = self.value("shutdown_grace", values::limited_duration);
         let metrics_listen = self.optional("metrics_listen", values::address);
@@ -251,7 +252,7 @@ impl Reader {
             max_connections: max_connections?,
             audit_retention: audit_retention?,
             discovery_samples: discovery_samples?,
-            overshare_warning: overshare_warning?,
+            collateral_access_warning: collateral_access_warning?,
             shutdown_delay: shutdown_delay?,
             shutdown_grace: shutdown_grace?,
             metrics_listen,

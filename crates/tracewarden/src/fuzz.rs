@@ -1,6 +1,6 @@
 //! Fuzz tests of settings, answers and policy files: any text is parsed or rejected, and no message contains a secret.
 
-#[path = "../../testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 use fuzzing::{target, texts, within_time_limit};

@@ -3,6 +3,7 @@
 mod answers;
 mod api_client;
 mod apply;
+mod error;
 mod export;
 mod file;
 mod history;
@@ -13,35 +14,9 @@ mod show;
 use std::process::ExitCode;
 
 use crate::command_line::Model;
-use crate::policy::{self, EXIT_ERROR, EXIT_FAILED, ErrorReport};
+use crate::policy::{self, EXIT_ERROR, EXIT_FAILED};
 
-/// Exit status of a plan that can be applied and has changes, with `--detailed-exitcode`.
-const EXIT_CHANGES: u8 = 3;
-
-/// Why a command ended without success.
-#[derive(Debug)]
-enum CommandError {
-    /// The file is not valid, a test fails, or the operator declined.
-    Rejected(ErrorReport),
-    /// The command failed, or its outcome is unknown.
-    Failed(ErrorReport),
-}
-
-impl CommandError {
-    fn rejected(message: impl Into<String>) -> Self {
-        Self::Rejected(ErrorReport::from_message(message))
-    }
-
-    fn failed(message: impl Into<String>) -> Self {
-        Self::Failed(ErrorReport::from_message(message))
-    }
-}
-
-impl From<ErrorReport> for CommandError {
-    fn from(error_report: ErrorReport) -> Self {
-        Self::Failed(error_report)
-    }
-}
+use error::CommandError;
 
 /// Runs a command. Results go to the standard output, errors to the standard error.
 pub fn run(command: &Model) -> ExitCode {

@@ -2,6 +2,7 @@
 
 mod check;
 mod columns;
+mod error;
 mod evaluate;
 pub(crate) mod files;
 pub(crate) mod report;
@@ -13,29 +14,7 @@ use std::process::ExitCode;
 
 use crate::command_line::{Policy, PolicyTest};
 
-/// Exit status when policies are not valid, or a test failed.
-pub(crate) const EXIT_FAILED: u8 = 1;
-/// Exit status when the command could not do its work.
-pub(crate) const EXIT_ERROR: u8 = 2;
-
-/// Why a command could not do its work.
-#[derive(Debug, Default)]
-pub(crate) struct ErrorReport(pub(crate) Vec<Line>);
-
-/// One message of it.
-#[derive(Debug)]
-pub(crate) enum Line {
-    /// A message, with file and position if known.
-    Message(String),
-    /// A rendered diagnostic.
-    Rendered(String),
-}
-
-impl ErrorReport {
-    pub(crate) fn from_message(message: impl Into<String>) -> Self {
-        Self(vec![Line::Message(message.into())])
-    }
-}
+pub(crate) use error::{EXIT_ERROR, EXIT_FAILED, ErrorReport, Line};
 
 /// Runs a command. Results go to the standard output, errors to the standard error.
 pub fn run(command: &Policy) -> ExitCode {

@@ -11,10 +11,10 @@ use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tracewarden_clickhouse::{ClickHouse, ClickHouseConfig};
 use tracewarden_model::{Clock, Entropy};
 use tracewarden_rest::{Middleware, NestedInterface, ShutdownFlag, UnreadableHeads};
 use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
-use tracewarden_tracestore::{ClickHouse, ClickHouseConfig};
 
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
@@ -232,7 +232,7 @@ fn settings(configuration: &Configuration) -> Settings {
     Settings {
         limits,
         discovery_samples: configuration.discovery_samples,
-        overshare_warning: configuration.overshare_warning,
+        collateral_access_warning: configuration.collateral_access_warning,
         session_absolute_nanos: configuration.session_lifetime.map(nanos),
         session_idle_nanos: configuration.session_idle.map(nanos),
         max_queries_per_user: configuration.max_queries_per_user,

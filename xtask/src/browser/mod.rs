@@ -5,7 +5,7 @@ pub mod chromium;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use tracewarden_testkit::shop::{LARGE_SPANS, SEED, SPANS, Shop};
+use tracewarden_sample_data::{LARGE_SPANS, SEED, SPANS, Shop};
 
 use crate::demo::{self, load};
 use crate::stack::{LocalStore, Service, interrupt};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tracewarden_testkit::shop::TraceId;
+use tracewarden_sample_data::TraceId;
 
 use super::demo_users::DEMO_USERS;
 use super::expectations::Expectations;

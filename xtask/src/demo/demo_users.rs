@@ -4,7 +4,7 @@
 //! compares the service's responses with the results of the functions.
 
 use serde_json::{Value, json};
-use tracewarden_testkit::shop::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace};
+use tracewarden_sample_data::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace};
 
 /// A policy of a role.
 pub struct Policy {
@@ -167,7 +167,7 @@ pub fn tests() -> Value {
                 "SpanAttributes": {}, "Events.Name": []}]},
         {"name": "page with an error in staging", "spans": [
             {"ServiceName": "frontend", "ResourceAttributes": resource("storefront", "staging"),
-                "SpanAttributes": {"tenant.id": "somebody-else"}, "Events.Name": ["exception"]}]},
+                "SpanAttributes": {"tenant.id": "another-tenant"}, "Events.Name": ["exception"]}]},
     ]);
     let test = |name: &str, user: &str, trace: &str, visible: bool| json!({"name": name, "user": user, "trace": trace, "visible": visible});
     let (checkout, page) = ("checkout in production", "page with an error in staging");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
-use tracewarden_testkit::shop::{Shop, Span, Trace, TraceId};
+use tracewarden_sample_data::{Shop, Span, Trace, TraceId};
 
 use super::demo_users::{DEMO_USERS, DemoUser, PAYMENTS_ON_CALL, PROPOSAL, Policy, STOREFRONT_PRODUCTION};
 use super::queries::{SearchQuery, queries};
@@ -197,7 +197,7 @@ pub fn filter(search_query: &SearchQuery) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use tracewarden_testkit::shop::SEED;
+    use tracewarden_sample_data::SEED;
 
     use super::*;
 

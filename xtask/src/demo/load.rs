@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use prost::Message as _;
-use tracewarden_testkit::shop::{Batches, SPANS_PER_REQUEST, Trace};
+use tracewarden_sample_data::{Batches, SPANS_PER_REQUEST, Trace};
 
 use crate::stack::interrupt;
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use tracewarden_testkit::shop::{SEED, SPANS, Shop};
+use tracewarden_sample_data::{SEED, SPANS, Shop};
 
 use crate::engine;
 use crate::stack::api::Client;

@@ -1,7 +1,7 @@
 //! Queries of the check: each field type with its operators, and windows with many or few traces.
 
 use serde_json::{Value, json};
-use tracewarden_testkit::shop::{OTHER_TENANT, SUPPORTED_TENANTS, Service, Shop, Span, Trace};
+use tracewarden_sample_data::{OTHER_TENANT, SUPPORTED_TENANTS, Service, Shop, Span, Trace};
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;

@@ -157,7 +157,7 @@ pub fn web_answers(anonymous: &Client) -> Result<bool> {
 mod tests {
     use super::*;
     use crate::demo::seed::Account;
-    use tracewarden_testkit::shop::TraceId;
+    use tracewarden_sample_data::TraceId;
 
     fn landmark() -> Landmark {
         Landmark {

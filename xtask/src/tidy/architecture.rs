@@ -26,7 +26,10 @@ fn crates(sources: &[Source]) -> impl Iterator<Item = String> {
     sources.iter().filter_map(|source| {
         let directory = source.path.strip_suffix("/Cargo.toml")?;
         Some(
-            directory.strip_prefix("crates/").map_or_else(|| directory.to_owned(), |name| format!("{name}/")),
+            directory
+                .strip_prefix("crates/")
+                .or_else(|| directory.strip_prefix("proof/"))
+                .map_or_else(|| directory.to_owned(), |name| format!("{name}/")),
         )
     })
 }

@@ -5,8 +5,8 @@ use toml::{Table, Value};
 use super::Source;
 
 /// The only crate that calls C. It cannot inherit the lint table, because `forbid` cannot be overridden for a module.
-const CALLS_C: &str = "crates/localstore/";
-const CALLS_C_IN: &[&str] = &["crates/localstore/src/engine.rs", "crates/localstore/src/engine/"];
+const C_BINDINGS: &str = "crates/localstore/";
+const C_BINDING_SOURCES: &[&str] = &["crates/localstore/src/engine.rs", "crates/localstore/src/engine/"];
 
 pub fn violations(sources: &[Source]) -> Vec<String> {
     let mut found = unsafe_code(sources);
@@ -18,7 +18,7 @@ pub fn violations(sources: &[Source]) -> Vec<String> {
         found.push("Cargo.toml: [profile.release] does not have `overflow-checks = true`".to_owned());
     }
     let manifests = sources.iter().filter(|source| source.path.ends_with("/Cargo.toml"));
-    found.extend(manifests.filter_map(|manifest| uneven(manifest, &workspace)));
+    found.extend(manifests.filter_map(|manifest| differing_lints(manifest, &workspace)));
     found
 }
 
@@ -33,13 +33,13 @@ fn checks_arithmetic(workspace: &Source) -> bool {
     checks.and_then(Value::as_bool) == Some(true)
 }
 
-fn uneven(manifest: &Source, workspace: &Table) -> Option<String> {
+fn differing_lints(manifest: &Source, workspace: &Table) -> Option<String> {
     let parsed = manifest.text.parse::<Table>().unwrap_or_default();
     let own = parsed.get("lints").and_then(Value::as_table).cloned().unwrap_or_default();
     if own.get("workspace").and_then(Value::as_bool) == Some(true) {
         return None;
     }
-    if !manifest.path.starts_with(CALLS_C) {
+    if !manifest.path.starts_with(C_BINDINGS) {
         return Some(format!(
             "{}: does not inherit the workspace's lints (`[lints] workspace = true`)",
             manifest.path
@@ -61,8 +61,10 @@ fn uneven(manifest: &Source, workspace: &Table) -> Option<String> {
 fn unsafe_code(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     let rust =
-        sources.iter().filter(|source| source.path.starts_with(CALLS_C) && source.path.ends_with(".rs"));
-    for source in rust.filter(|source| !CALLS_C_IN.iter().any(|module| source.path.starts_with(module))) {
+        sources.iter().filter(|source| source.path.starts_with(C_BINDINGS) && source.path.ends_with(".rs"));
+    for source in
+        rust.filter(|source| !C_BINDING_SOURCES.iter().any(|module| source.path.starts_with(module)))
+    {
         for (index, line) in source.text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             let forms = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern"];
@@ -115,9 +117,9 @@ mod tests {
     #[test]
     fn unsafe_code_outside_the_engine_module_is_found() {
         let text = "fn f() { unsafe { g() } }";
-        assert_eq!(check("crates/localstore/src/http.rs", text).len(), 1);
-        assert!(check("crates/localstore/src/http.rs", "// unsafe { } is elsewhere").is_empty());
+        assert_eq!(check("crates/localstore/src/http/mod.rs", text).len(), 1);
+        assert!(check("crates/localstore/src/http/mod.rs", "// unsafe { } is elsewhere").is_empty());
         assert!(check("crates/localstore/src/engine/library.rs", text).is_empty());
-        assert!(check("crates/localstore/src/engine.rs", text).is_empty());
+        assert!(check("crates/localstore/src/engine/mod.rs", text).is_empty());
     }
 }

@@ -5,10 +5,13 @@ mod architecture;
 mod dependencies;
 mod formatting;
 mod lints;
+mod modules;
 pub mod npm_licences;
 mod privacy;
 mod routes;
 mod sources;
+mod structure;
+mod words;
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -36,9 +39,14 @@ pub fn run() -> Result<()> {
     violations.extend(privacy::violations(&sources));
     violations.extend(routes::violations(&sources));
     violations.extend(npm_licences::violations(&sources)?);
+    violations.extend(words::violations(&sources));
+    violations.extend(structure::violations(&sources).map_err(anyhow::Error::msg)?);
     violations.extend(formatting::violations()?);
     if violations.is_empty() {
         println!("{} files are tidy", sources.len());
+        let lines = structure::product_lines(&sources).map_err(anyhow::Error::msg)?;
+        let all: Vec<String> = lines.iter().map(|(name, lines)| format!("{name} {lines}")).collect();
+        println!("lines of product code: {}", all.join(", "));
         return Ok(());
     }
     for violation in &violations {
@@ -56,7 +64,7 @@ pub fn sources() -> Result<Vec<Source>> {
 fn tracked(root: &Path) -> Result<Vec<Source>> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let listed = process::output_of(&mut git).context("tidy checks files that git tracks")?;
+    let listed = process::capture_output(&mut git).context("tidy checks files that git tracks")?;
     let mut sources = Vec::new();
     for path in listed.split('\0').filter(|path| !path.is_empty()) {
         // A listed file may already be deleted.

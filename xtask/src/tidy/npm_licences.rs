@@ -10,10 +10,10 @@ use super::Source;
 const LOCK: &str = "web/package-lock.json";
 
 /// Lock file of the clients that the service is tested with. None of its packages is shipped.
-const LOCK_OF_TESTS: &str = "crates/tracewarden/tests/mcp/clients/package-lock.json";
+const TEST_LOCK: &str = "crates/tracewarden/tests/mcp/clients/package-lock.json";
 
 /// Licences of tools in addition to those of `deny.toml`: their conditions apply to distributing the tools.
-pub const OF_TOOLS: [&str; 2] = ["MPL-2.0", "Python-2.0"];
+pub const ALLOWED_FOR_TOOLS: [&str; 2] = ["MPL-2.0", "Python-2.0"];
 
 /// The list of licences for everything that is shipped.
 const ALLOWED: &str = "deny.toml";
@@ -25,8 +25,8 @@ pub fn violations(sources: &[Source]) -> Result<Vec<String>> {
     };
     let allowed = allowed(text(ALLOWED)?)?;
     let allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
-    let mut found = of_packages(LOCK, text(LOCK)?, &allowed, false)?;
-    found.extend(of_packages(LOCK_OF_TESTS, text(LOCK_OF_TESTS)?, &allowed, true)?);
+    let mut found = check_packages(LOCK, text(LOCK)?, &allowed, false)?;
+    found.extend(check_packages(TEST_LOCK, text(TEST_LOCK)?, &allowed, true)?);
     Ok(found)
 }
 
@@ -40,11 +40,11 @@ pub fn allowed(deny: &str) -> Result<Vec<String>> {
 }
 
 /// Returns the violations in an npm lock file. With `all_tools`, none of its packages is shipped.
-fn of_packages(path: &str, text: &str, allowed: &[&str], all_tools: bool) -> Result<Vec<String>> {
+fn check_packages(path: &str, text: &str, allowed: &[&str], all_tools: bool) -> Result<Vec<String>> {
     let lock: Value = serde_json::from_str(text).with_context(|| format!("`{path}` is not JSON"))?;
     let packages = lock.get("packages").and_then(Value::as_object);
     let packages = packages.with_context(|| format!("`{path}` lists no packages"))?;
-    let of_tools = [allowed, &OF_TOOLS].concat();
+    let of_tools = [allowed, &ALLOWED_FOR_TOOLS].concat();
     let mut found = Vec::new();
     // The package without a name is the application itself.
     for (name, package) in packages.iter().filter(|(name, _)| !name.is_empty()) {
@@ -81,7 +81,7 @@ mod tests {
         let lock = format!(r#"{{"packages": {{"": {{"license": "Own"}}, {packages}}}}}"#);
         let deny = "[licenses]\nallow = [\"MIT\", \"0BSD\"]\n";
         let tests = r#"{"packages": {"node_modules/client": {"license": "MPL-2.0"}}}"#;
-        violations(&[source(LOCK, &lock), source(LOCK_OF_TESTS, tests), source(ALLOWED, deny)]).unwrap()
+        violations(&[source(LOCK, &lock), source(TEST_LOCK, tests), source(ALLOWED, deny)]).unwrap()
     }
 
     #[test]

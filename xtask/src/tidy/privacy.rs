@@ -31,9 +31,9 @@ pub fn violations(sources: &[Source]) -> Vec<String> {
             found.extend(LOCAL_DIRECTORIES.iter().filter(|directory| names_directory(line, directory)).map(
                 |directory| format!("{}: a path below `{directory}`, which exists on one machine only", at()),
             ));
-            found.extend(REFERENCES.iter().filter(|word| line.to_lowercase().contains(**word)).map(|word| {
+            found.extend(REFERENCES.iter().filter(|reference| line.to_lowercase().contains(**reference)).map(|reference| {
                 format!(
-                    "{}: `{word}` refers to something that readers cannot open; give the reason itself",
+                    "{}: `{reference}` refers to something that readers cannot open; give the reason itself",
                     at()
                 )
             }));
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn references_that_lead_nowhere_are_found() {
-        for word in REFERENCES {
-            assert_eq!(check("a.md", &format!("see {word}12")), 1, "{word}");
+        for reference in REFERENCES {
+            assert_eq!(check("a.md", &format!("see {reference}12")), 1, "{reference}");
         }
     }
 

@@ -7,13 +7,13 @@ use super::Source;
 const DECLARATIONS: &str = "crates/rest/src/routes.rs";
 
 /// Directories of the code that handles requests on the service's listener.
-const OF_THE_SERVICE: [&str; 3] = ["crates/rest/src/", "crates/mcp/src/", "crates/tracewarden/src/"];
+const SERVICE_SOURCES: [&str; 3] = ["crates/rest/src/", "crates/mcp/src/", "crates/tracewarden/src/"];
 
 /// The metrics listener is separate.
 const METRICS: &str = "crates/tracewarden/src/metrics.rs";
 
 /// Methods that make a router respond to a path.
-const DECLARING: &[&str] = &[
+const DECLARING_METHODS: &[&str] = &[
     ".route(",
     ".routes(",
     ".route_service(",
@@ -25,17 +25,17 @@ const DECLARING: &[&str] = &[
     ".method_not_allowed_fallback(",
 ];
 
-/// The MCP interface, which handles all its requests in one fallback. `Routes::add_mount` declares its path, with the access
+/// The MCP interface, which handles all its requests in one fallback. `Routes::add_nested_interface` declares its path, with the access
 /// check.
-const FOR_AGENTS: (&str, &str) = ("crates/mcp/src/interface.rs", ".fallback_service(");
+const MCP_ROUTE: (&str, &str) = ("crates/mcp/src/interface.rs", ".fallback_service(");
 
 /// Declares public paths, which need no access check.
 const WEB: &str = "add_web";
 
 pub fn violations(sources: &[Source]) -> Vec<String> {
     let answers =
-        |source: &&Source| OF_THE_SERVICE.iter().any(|directory| source.path.starts_with(directory));
-    let of_one = |source: &Source| [declared(source), opened(source)].concat();
+        |source: &&Source| SERVICE_SOURCES.iter().any(|directory| source.path.starts_with(directory));
+    let of_one = |source: &Source| [declared(source), public_paths(source)].concat();
     sources.iter().filter(answers).flat_map(of_one).collect()
 }
 
@@ -51,10 +51,10 @@ fn declared(source: &Source) -> Vec<String> {
         return found;
     }
     for (index, line) in program(source).lines().enumerate() {
-        let declares = |word: &&&str| line.contains(**word) && (path, **word) != FOR_AGENTS;
-        for word in DECLARING.iter().filter(declares) {
+        let declares = |method: &&&str| line.contains(**method) && (path, **method) != MCP_ROUTE;
+        for method in DECLARING_METHODS.iter().filter(declares) {
             found.push(format!(
-                "{}:{}: `{word}…)`; declare routes with `Routes::add`, which requires an access rule",
+                "{}:{}: `{method}…)`; declare routes with `Routes::add`, which requires an access rule",
                 source.path,
                 index + 1
             ));
@@ -64,7 +64,7 @@ fn declared(source: &Source) -> Vec<String> {
 }
 
 /// Returns uses of [`WEB`] for anything other than the web application.
-fn opened(source: &Source) -> Vec<String> {
+fn public_paths(source: &Source) -> Vec<String> {
     let program = program(source);
     let mut found = Vec::new();
     for (at, _) in program.match_indices(WEB) {
@@ -98,21 +98,24 @@ mod tests {
     use crate::tidy::source;
 
     #[test]
-    fn a_route_beside_the_declarations_is_found() {
+    fn a_route_outside_the_declarations_is_found() {
         let found = |path: &str, text: &str| violations(&[source(path, text)]).len();
-        for word in DECLARING {
+        for method in DECLARING_METHODS {
             assert_eq!(
-                found("crates/rest/src/lib.rs", &format!("router\n    {word}\"/x\", y)")),
+                found("crates/rest/src/lib.rs", &format!("router\n    {method}\"/x\", y)")),
                 1,
-                "{word}"
+                "{method}"
             );
         }
         assert_eq!(found(DECLARATIONS, ".route(path, methods)"), 0);
-        assert_eq!(found("crates/rest/src/edge.rs", "#[cfg(test)]\nmod tests { r.route(\"/x\", y) }"), 0);
+        assert_eq!(
+            found("crates/rest/src/middleware.rs", "#[cfg(test)]\nmod tests { r.route(\"/x\", y) }"),
+            0
+        );
         assert_eq!(found("crates/rest/src/lib.rs", "#[cfg(test)]\nmod fuzz;\nr.route(\"/x\", y)"), 1);
-        let (path, word) = FOR_AGENTS;
-        assert_eq!(found(path, &format!("Router::new(){word}answering)")), 0);
-        assert_eq!(found("crates/mcp/src/lib.rs", &format!("Router::new(){word}answering)")), 1);
+        let (path, method) = MCP_ROUTE;
+        assert_eq!(found(path, &format!("Router::new(){method}answering)")), 0);
+        assert_eq!(found("crates/mcp/src/lib.rs", &format!("Router::new(){method}answering)")), 1);
         assert_eq!(found(path, "r.route(\"/x\", y)"), 1);
         assert_eq!(found(path, "r.method_not_allowed_fallback(y)"), 1);
         assert_eq!(found(METRICS, "r.route(\"/metrics\", y)"), 0);
@@ -143,7 +146,10 @@ mod tests {
                 assert_eq!(found(path, refused), 1, "{path}: {refused}");
             }
         }
-        let told = violations(&[source("crates/rest/src/lib.rs", "a\n  .add_web(PATHS, get)")]);
-        assert!(told[0].starts_with("crates/rest/src/lib.rs:2: `add_web`"), "{told:?}");
+        let found_violations = violations(&[source("crates/rest/src/lib.rs", "a\n  .add_web(PATHS, get)")]);
+        assert!(
+            found_violations[0].starts_with("crates/rest/src/lib.rs:2: `add_web`"),
+            "{found_violations:?}"
+        );
     }
 }

@@ -8,10 +8,10 @@ const MAX_LINES: usize = 600;
 const LONG_FILES: &[&str] = &[];
 
 /// Extensions of hand-written files. Lock files, snapshots and generated documents are not checked.
-const WRITTEN: &[&str] = &["rs", "ts", "tsx", "css", "py", "sh", "sql", "md", "toml"];
+const CHECKED_EXTENSIONS: &[&str] = &["rs", "ts", "tsx", "css", "py", "sh", "sql", "md", "toml"];
 
 /// Concatenated from halves, so that this file does not violate its own rule.
-const LEFT_FOR_LATER: &[&str] =
+const UNFINISHED_MARKERS: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimplemented", "!"), concat!("#[ig", "nore")];
 
 /// Marker of skipped tests in languages other than Rust, where iterators have a method of this name.
@@ -20,11 +20,11 @@ const SKIPPED: &str = concat!(".sk", "ip(");
 pub fn violations(sources: &[Source]) -> Vec<String> {
     sources
         .iter()
-        .filter(|source| WRITTEN.contains(&extension(source)))
+        .filter(|source| CHECKED_EXTENSIONS.contains(&extension(source)))
         .flat_map(|source| {
             let mut found = Vec::new();
             found.extend(too_long(source, LONG_FILES));
-            found.extend(left_for_later(source));
+            found.extend(find_todo_markers(source));
             found
         })
         .collect()
@@ -41,7 +41,7 @@ fn too_long(source: &Source, allowed: &[&str]) -> Option<String> {
         .then(|| format!("{}: {lines} lines, and {MAX_LINES} are allowed; split it by content", source.path))
 }
 
-fn left_for_later(source: &Source) -> Vec<String> {
+fn find_todo_markers(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     // Documents may mention these words; sources must not contain them.
     if extension(source) == "md" {
@@ -49,9 +49,9 @@ fn left_for_later(source: &Source) -> Vec<String> {
     }
     let skipped: &[&str] = if extension(source) == "rs" { &[] } else { &[SKIPPED] };
     for (index, line) in source.text.lines().enumerate() {
-        for word in LEFT_FOR_LATER.iter().chain(skipped).filter(|word| line.contains(**word)) {
+        for marker in UNFINISHED_MARKERS.iter().chain(skipped).filter(|marker| line.contains(**marker)) {
             found.push(format!(
-                "{}:{}: `{word}`; do it now, or write down why it is not needed",
+                "{}:{}: `{marker}`; do it now, or write down why it is not needed",
                 source.path,
                 index + 1
             ));
@@ -75,9 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn work_left_for_later_is_found() {
-        for word in LEFT_FOR_LATER {
-            assert_eq!(violations(&[source("a.rs", &format!("one\n{word}"))]).len(), 1, "{word}");
+    fn todo_markers_are_found() {
+        for marker in UNFINISHED_MARKERS {
+            assert_eq!(violations(&[source("a.rs", &format!("one\n{marker}"))]).len(), 1, "{marker}");
         }
         assert_eq!(violations(&[source("a.test.ts", &format!("it{SKIPPED}'works')"))]).len(), 1);
         assert!(violations(&[source("a.rs", &format!("lines{SKIPPED}1)"))]).is_empty());

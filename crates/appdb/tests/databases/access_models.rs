@@ -1,5 +1,6 @@
 //! Versions of the access model.
 
+use futures::TryStreamExt as _;
 use tracewarden_appdb::DbError;
 use tracewarden_model::{
     AccessModel, Binding, ColumnType, Display, FieldRef, FieldSource, LogicalType, MarkedField,
@@ -44,6 +45,8 @@ async fn access_models(fixture: &Fixture) {
     drop(tx);
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.access_model().await.unwrap(), second);
-    assert_eq!(tx.access_model_version(1).await.unwrap(), Some(first));
-    assert_eq!(tx.access_model_version(9).await.unwrap(), None);
+    let versions: Vec<_> = tx.access_models(1, 1).try_collect().await.unwrap();
+    assert_eq!(versions, [first]);
+    let versions: Vec<_> = tx.access_models(9, 9).try_collect().await.unwrap();
+    assert_eq!(versions, []);
 }

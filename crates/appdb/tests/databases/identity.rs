@@ -267,6 +267,8 @@ async fn shared_values(fixture: &Fixture) {
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.throttle("ip:y").await.unwrap(), None);
     assert_eq!(tx.secret("cursor").await.unwrap(), Some(vec![1, 2]));
+    drop(tx);
+    let mut tx = db.begin_write().await.unwrap();
     assert!(tx.password_hash_used("aa").await.unwrap());
     assert!(!tx.password_hash_used("bb").await.unwrap());
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tracewarden_model::{Binding, Display, MarkedField, TraceIdNotations};
 use tracewarden_policy::Predicate;
 
+use crate::client::Client;
 use crate::read::{IdentityRow, SpanIdentity, identity_columns};
 use crate::schema::{BoundTable, DisplayExpressions};
 use crate::search::Selection;
@@ -91,7 +92,7 @@ impl ClickHouse {
         };
         let mut matching_spans = Vec::with_capacity(predicates.len());
         for part in parts(predicates) {
-            let (spans, mut found) = self.first_spans(target, part).await?;
+            let (spans, mut found) = first_spans(&self.client, target, part).await?;
             if spans < trace.spans {
                 return Err(ClickHouseError::IncompleteResponse(
                     "spans of a trace have disappeared".to_owned(),
@@ -104,7 +105,7 @@ impl ClickHouse {
                 .map(|(predicate, _)| predicate.clone())
                 .collect();
             if !unmatched.is_empty() {
-                let mut nearest = self.nearest(target, &unmatched).await?.into_iter();
+                let mut nearest = nearest(&self.client, target, &unmatched).await?.into_iter();
                 for matching_spans in found.iter_mut().filter(|matching_spans| matching_spans.spans == 0) {
                     matching_spans.nearest = nearest.next();
                 }
@@ -174,87 +175,84 @@ impl ClickHouse {
         }
         Ok(counts)
     }
+}
 
-    /// Returns the number of spans, and for each predicate the number of matching spans and the first of them.
-    async fn first_spans(
-        &self,
-        target: TraceTarget<'_>,
-        predicates: &[Predicate],
-    ) -> Result<(u64, Vec<MatchingSpans>), ClickHouseError> {
-        let table = target.table;
-        let mut statement = table.statement();
-        let conditions = target.conditions(predicates, &mut statement)?;
-        let display = DisplayExpressions::new(table, target.display);
-        let (identity, columns) = identity_columns(table, &display, &statement);
-        let matched: Vec<String> =
-            (0..conditions.len()).map(|at| statement.alias(&format!("p{at}"))).collect();
-        let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
-        let first: Vec<String> = matched
-            .iter()
-            .map(|matched| {
-                format!(
-                    "arraySlice(arraySort(arrayDistinct(\
-                     groupArraySortedIf({MAX_COLLECTED})(({identity}), {matched}))), 1, {MAX_FIRST_SPANS})"
-                )
-            })
-            .collect();
-        let each: Vec<String> = conditions
-            .iter()
-            .zip(&matched)
-            .map(|(condition, matched)| format!(", {condition} AS {matched}"))
-            .collect();
-        let inner = format!("SELECT {columns}{}", each.concat());
-        let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
-        target.finish_statement(&outer, &mut statement);
-        statement.push(")");
-        let rows: Vec<(u64, Vec<u64>, Vec<Vec<IdentityRow>>)> =
-            self.client.pinned_to(target.endpoint).rows(statement).await?;
-        let (spans, counts, first) = single_row(rows)?;
-        if counts.len() != predicates.len() || first.len() != predicates.len() {
-            return Err(missing_counts());
-        }
-        let matching_spans = counts.into_iter().zip(first);
-        let matching_spans = matching_spans.map(|(spans, first)| {
-            let first = first.into_iter().map(|row| SpanIdentity::from_row(table, &display, row)).collect();
-            MatchingSpans { spans, first, nearest: None }
-        });
-        Ok((spans, matching_spans.collect()))
+/// Returns the number of spans, and for each predicate the number of matching spans and the first of them.
+async fn first_spans(
+    client: &Client,
+    target: TraceTarget<'_>,
+    predicates: &[Predicate],
+) -> Result<(u64, Vec<MatchingSpans>), ClickHouseError> {
+    let table = target.table;
+    let mut statement = table.statement();
+    let conditions = target.conditions(predicates, &mut statement)?;
+    let display = DisplayExpressions::new(table, target.display);
+    let (identity, columns) = identity_columns(table, &display, &statement);
+    let matched: Vec<String> = (0..conditions.len()).map(|at| statement.alias(&format!("p{at}"))).collect();
+    let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
+    let first: Vec<String> = matched
+        .iter()
+        .map(|matched| {
+            format!(
+                "arraySlice(arraySort(arrayDistinct(\
+                 groupArraySortedIf({MAX_COLLECTED})(({identity}), {matched}))), 1, {MAX_FIRST_SPANS})"
+            )
+        })
+        .collect();
+    let each: Vec<String> = conditions
+        .iter()
+        .zip(&matched)
+        .map(|(condition, matched)| format!(", {condition} AS {matched}"))
+        .collect();
+    let inner = format!("SELECT {columns}{}", each.concat());
+    let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
+    target.finish_statement(&outer, &mut statement);
+    statement.push(")");
+    let rows: Vec<(u64, Vec<u64>, Vec<Vec<IdentityRow>>)> =
+        client.pinned_to(target.endpoint).rows(statement).await?;
+    let (spans, counts, first) = single_row(rows)?;
+    if counts.len() != predicates.len() || first.len() != predicates.len() {
+        return Err(missing_counts());
     }
+    let matching_spans = counts.into_iter().zip(first);
+    let matching_spans = matching_spans.map(|(spans, first)| {
+        let first = first.into_iter().map(|row| SpanIdentity::from_row(table, &display, row)).collect();
+        MatchingSpans { spans, first, nearest: None }
+    });
+    Ok((spans, matching_spans.collect()))
+}
 
-    /// Returns the span that comes closest to each predicate.
-    async fn nearest(
-        &self,
-        target: TraceTarget<'_>,
-        predicates: &[Predicate],
-    ) -> Result<Vec<NearestSpan>, ClickHouseError> {
-        let table = target.table;
-        let mut statement = table.statement();
-        let display = DisplayExpressions::new(table, target.display);
-        let (identity, columns) = identity_columns(table, &display, &statement);
-        let scores: Vec<String> =
-            (0..predicates.len()).map(|at| statement.alias(&format!("s{at}"))).collect();
-        let mut inner = format!("SELECT {columns}");
-        for (predicate, score) in predicates.iter().zip(&scores) {
-            inner.push_str(&format!(", {} AS {score}", table.score(predicate, &mut statement)?));
-        }
-        let nearest: Vec<String> = scores
-            .iter()
-            .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
-            .collect();
-        target.finish_statement(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
-        statement.push(")");
-        let rows: Vec<(Vec<(IdentityRow, f64)>,)> =
-            self.client.pinned_to(target.endpoint).rows(statement).await?;
-        let (nearest,) = single_row(rows)?;
-        if nearest.len() != predicates.len() {
-            return Err(missing_counts());
-        }
-        let nearest = nearest.into_iter().map(|(row, score)| {
-            let span = SpanIdentity::from_row(table, &display, row);
-            NearestSpan { span, score }
-        });
-        Ok(nearest.collect())
+/// Returns the span that comes closest to each predicate.
+async fn nearest(
+    client: &Client,
+    target: TraceTarget<'_>,
+    predicates: &[Predicate],
+) -> Result<Vec<NearestSpan>, ClickHouseError> {
+    let table = target.table;
+    let mut statement = table.statement();
+    let display = DisplayExpressions::new(table, target.display);
+    let (identity, columns) = identity_columns(table, &display, &statement);
+    let scores: Vec<String> = (0..predicates.len()).map(|at| statement.alias(&format!("s{at}"))).collect();
+    let mut inner = format!("SELECT {columns}");
+    for (predicate, score) in predicates.iter().zip(&scores) {
+        inner.push_str(&format!(", {} AS {score}", table.score(predicate, &mut statement)?));
     }
+    let nearest: Vec<String> = scores
+        .iter()
+        .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
+        .collect();
+    target.finish_statement(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
+    statement.push(")");
+    let rows: Vec<(Vec<(IdentityRow, f64)>,)> = client.pinned_to(target.endpoint).rows(statement).await?;
+    let (nearest,) = single_row(rows)?;
+    if nearest.len() != predicates.len() {
+        return Err(missing_counts());
+    }
+    let nearest = nearest.into_iter().map(|(row, score)| {
+        let span = SpanIdentity::from_row(table, &display, row);
+        NearestSpan { span, score }
+    });
+    Ok(nearest.collect())
 }
 
 impl TraceTarget<'_> {

@@ -80,42 +80,42 @@ impl ClickHouse {
         request: PolicyCoverageRequest<'_>,
         found: &mut Option<PolicyCoverage>,
     ) -> Result<(), ClickHouseError> {
-        self.policy_coverage_within(request, MAX_ROWS, found).await
+        policy_coverage_within(self, request, MAX_ROWS, found).await
     }
+}
 
-    async fn policy_coverage_within(
-        &self,
-        request: PolicyCoverageRequest<'_>,
-        rows: u64,
-        found: &mut Option<PolicyCoverage>,
-    ) -> Result<(), ClickHouseError> {
-        let predicates = predicates_within_limit(request.predicates);
-        if predicates.is_empty() {
-            return Ok(());
-        }
-        let table = self.bound_table(request.binding).await?;
-        let service = known_column(&table, request.binding.display.service.as_deref())
-            .map(|(column, quoted)| plain_text(&quoted, &column.column_type));
-        let client = self.client.with_limits(QueryLimits { seconds: request.seconds, rows });
-        let max_trace_duration = self.config.max_trace_duration_nanos;
-        for window_nanos in WINDOWS {
-            let from = request.now.saturating_sub(window_nanos);
-            let before = max_trace_duration.map_or(window_nanos, |longest| longest.min(window_nanos));
-            let range = SampleRange { scan: from.saturating_sub(before), from, to: request.now };
-            let statement = statement(&table, service.as_deref(), predicates, &range)?;
-            let rows: Vec<Row> = match client.rows(statement).await {
-                Err(error) if error.is_too_many_rows() && found.is_some() => return Ok(()),
-                rows => rows?,
-            };
-            let coverage = policy_coverage(rows, window_nanos, predicates.len())?;
-            let enough = coverage.sampled && coverage.traces.saturating_mul(2) >= MAX_TRACES;
-            *found = Some(coverage);
-            if enough {
-                break;
-            }
-        }
-        Ok(())
+async fn policy_coverage_within(
+    store: &ClickHouse,
+    request: PolicyCoverageRequest<'_>,
+    rows: u64,
+    found: &mut Option<PolicyCoverage>,
+) -> Result<(), ClickHouseError> {
+    let predicates = predicates_within_limit(request.predicates);
+    if predicates.is_empty() {
+        return Ok(());
     }
+    let table = store.bound_table(request.binding).await?;
+    let service = known_column(&table, request.binding.display.service.as_deref())
+        .map(|(column, quoted)| plain_text(&quoted, &column.column_type));
+    let client = store.client.with_limits(QueryLimits { seconds: request.seconds, rows });
+    let max_trace_duration = store.config.max_trace_duration_nanos;
+    for window_nanos in WINDOWS {
+        let from = request.now.saturating_sub(window_nanos);
+        let before = max_trace_duration.map_or(window_nanos, |longest| longest.min(window_nanos));
+        let range = SampleRange { scan: from.saturating_sub(before), from, to: request.now };
+        let statement = statement(&table, service.as_deref(), predicates, &range)?;
+        let rows: Vec<Row> = match client.rows(statement).await {
+            Err(error) if error.is_too_many_rows() && found.is_some() => return Ok(()),
+            rows => rows?,
+        };
+        let coverage = policy_coverage(rows, window_nanos, predicates.len())?;
+        let enough = coverage.sampled && coverage.traces.saturating_mul(2) >= MAX_TRACES;
+        *found = Some(coverage);
+        if enough {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Returns as many predicates as may be counted together.
@@ -351,11 +351,11 @@ mod tests {
         let request =
             PolicyCoverageRequest { binding: &binding(true), predicates: &predicates, now: NOW, seconds: 60 };
         let mut found = None;
-        connect(&local).policy_coverage_within(request, 30_000, &mut found).await.unwrap();
+        policy_coverage_within(&connect(&local), request, 30_000, &mut found).await.unwrap();
         let coverage = found.unwrap();
         assert_eq!((coverage.traces, coverage.window_nanos), (10, 5 * MINUTE));
         let mut found = None;
-        let error = connect(&local).policy_coverage_within(request, 10, &mut found).await.unwrap_err();
+        let error = policy_coverage_within(&connect(&local), request, 10, &mut found).await.unwrap_err();
         assert!(error.is_too_many_rows() && found.is_none(), "{error}");
         let many = vec![Predicate::True; MAX_PREDICATES + 50];
         assert_eq!(predicates_within_limit(&many).len(), MAX_PREDICATES);

@@ -10,7 +10,7 @@ use tracewarden_model::{LogicalType, MarkedField, Timestamp, Window};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Atom, Text, TextFunction};
 
-use crate::schema::{Purpose, resolve_fields};
+use crate::schema::{BoundTable, Purpose, resolve_fields};
 use crate::search::{SelectedTrace, Selection, id_list};
 use crate::sql::{Statement, render, strings};
 use crate::{ClickHouse, ClickHouseError};
@@ -72,9 +72,10 @@ impl ClickHouse {
             return Ok(FieldValues::default());
         }
         let client = self.client.pinned_to(request.selection.endpoint);
-        let counts = client.rows(self.counts_statement(request)).await?;
+        let time_range = time_range(request, self.config.max_trace_duration_nanos);
+        let counts = client.rows(counts_statement(request, time_range)).await?;
         let traces = traces_within_limit(&request.selection.traces, &counts.into_iter().collect());
-        let statement = self.values_statement(request, traces)?;
+        let statement = values_statement(request, time_range, traces)?;
         let rows: Vec<Row> = client.rows(statement).await?;
         let (distinct, unlisted) = rows.first().map_or((0, 0), |row| (row.4, row.5));
         let values = rows
@@ -89,75 +90,82 @@ impl ClickHouse {
             traces: traces.len() as u64,
         })
     }
+}
 
-    /// Returns the statement that counts the spans to read, by trace.
-    fn counts_statement(&self, request: ValuesRequest<'_>) -> Statement {
-        let table = request.selection.table.as_ref();
-        let mut statement = table.statement();
-        let ids = id_list(&request.selection.traces, &mut statement);
-        let time_condition = self.time_condition(request, &mut statement);
-        let trace = statement.alias("trace");
-        statement.push(&format!(
-            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}){time_condition} GROUP BY {trace}",
-            id = table.trace_id,
-            name = table.name,
-            column = table.trace_id_column,
-        ));
-        statement
-    }
+/// Returns the statement that counts the spans to read, by trace.
+fn counts_statement(request: ValuesRequest<'_>, time_range: Option<(Timestamp, Timestamp)>) -> Statement {
+    let table = request.selection.table.as_ref();
+    let mut statement = table.statement();
+    let ids = id_list(&request.selection.traces, &mut statement);
+    let time_condition = time_condition(table, time_range, &mut statement);
+    let trace = statement.alias("trace");
+    statement.push(&format!(
+        "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}){time_condition} GROUP BY {trace}",
+        id = table.trace_id,
+        name = table.name,
+        column = table.trace_id_column,
+    ));
+    statement
+}
 
-    fn time_condition(&self, request: ValuesRequest<'_>, statement: &mut Statement) -> String {
-        match self.time_range(request) {
-            None => String::new(),
-            Some((low, high)) => {
-                format!(" AND {}", request.selection.table.within(low, high, statement))
-            }
+fn time_condition(
+    table: &BoundTable,
+    time_range: Option<(Timestamp, Timestamp)>,
+    statement: &mut Statement,
+) -> String {
+    match time_range {
+        None => String::new(),
+        Some((low, high)) => {
+            format!(" AND {}", table.within(low, high, statement))
         }
     }
+}
 
-    fn values_statement(
-        &self,
-        request: ValuesRequest<'_>,
-        traces: &[SelectedTrace],
-    ) -> Result<Statement, ClickHouseError> {
-        let table = request.selection.table.as_ref();
-        let mut statement = table.statement();
-        let (field, having) = resolve_field_values(request.field, request.prefix, &table.columns)?;
-        let having = render(&having, &mut statement);
-        let prefix = request.prefix.map(|prefix| statement.string(prefix));
-        let values = strings(&field, prefix.as_deref(), &mut statement);
-        let ids = id_list(traces, &mut statement);
-        let time_condition = self.time_condition(request, &mut statement);
-        let [value, trace, odd, key, seen, spans] =
-            ["value", "trace", "odd", "key", "seen", "spans"].map(|name| statement.alias(name));
-        // Odd values are distinguished by a hash, without keeping them: one of them can be as large as a span.
-        statement.push(&format!(
-            "SELECT if({odd}, '', {key}), {odd}, {seen}, {spans}, count() OVER (), countIf({odd}) OVER () FROM (\
-             SELECT {odd}, if({odd}, hex(sipHash128({value})), {value}) AS {key}, uniqExact({trace}) AS {seen}, \
-             count() AS {spans} FROM (\
-             SELECT {value}, {trace}, (length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value})) AS {odd} FROM (\
-             SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {name} \
-             WHERE {column} IN ({ids}){time_condition} AND {having})) \
-             GROUP BY {odd}, {key}) ORDER BY {odd}, {seen} DESC, {spans} DESC, {key} LIMIT {limit}",
-            id = table.trace_id,
-            name = table.name,
-            column = table.trace_id_column,
-            limit = request.limit,
-        ));
-        Ok(statement)
-    }
+fn values_statement(
+    request: ValuesRequest<'_>,
+    time_range: Option<(Timestamp, Timestamp)>,
+    traces: &[SelectedTrace],
+) -> Result<Statement, ClickHouseError> {
+    let table = request.selection.table.as_ref();
+    let mut statement = table.statement();
+    let (field, having) = resolve_field_values(request.field, request.prefix, &table.columns)?;
+    let having = render(&having, &mut statement);
+    let prefix = request.prefix.map(|prefix| statement.string(prefix));
+    let values = strings(&field, prefix.as_deref(), &mut statement);
+    let ids = id_list(traces, &mut statement);
+    let time_condition = time_condition(table, time_range, &mut statement);
+    let [value, trace, odd, key, seen, spans] =
+        ["value", "trace", "odd", "key", "seen", "spans"].map(|name| statement.alias(name));
+    // Odd values are distinguished by a hash, without keeping them: one of them can be as large as a span.
+    statement.push(&format!(
+        "SELECT if({odd}, '', {key}), {odd}, {seen}, {spans}, count() OVER (), countIf({odd}) OVER () FROM (\
+         SELECT {odd}, if({odd}, hex(sipHash128({value})), {value}) AS {key}, uniqExact({trace}) AS {seen}, \
+         count() AS {spans} FROM (\
+         SELECT {value}, {trace}, (length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value})) AS {odd} FROM (\
+         SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {name} \
+         WHERE {column} IN ({ids}){time_condition} AND {having})) \
+         GROUP BY {odd}, {key}) ORDER BY {odd}, {seen} DESC, {spans} DESC, {key} LIMIT {limit}",
+        id = table.trace_id,
+        name = table.name,
+        column = table.trace_id_column,
+        limit = request.limit,
+    ));
+    Ok(statement)
+}
 
-    /// Returns the time range to search for spans of the selected traces; `None` for the whole table. Each trace has its
-    /// position in the order inside the window, and when another page follows, not before the end of this page.
-    fn time_range(&self, request: ValuesRequest<'_>) -> Option<(Timestamp, Timestamp)> {
-        let longest = self.config.max_trace_duration_nanos?;
-        let per_tick = request.selection.table.nanos_per_tick;
-        let oldest = match request.selection.next() {
-            Some(end) if end.tier == 1 => Timestamp::from_nanos(end.key.saturating_mul(per_tick)),
-            _ => request.window.from(),
-        };
-        Some((oldest.saturating_sub(longest), request.window.to().saturating_add(longest)))
-    }
+/// Returns the time range to search for spans of the selected traces; `None` for the whole table. Each trace has its
+/// position in the order inside the window, and when another page follows, not before the end of this page.
+fn time_range(
+    request: ValuesRequest<'_>,
+    max_trace_duration_nanos: Option<i64>,
+) -> Option<(Timestamp, Timestamp)> {
+    let longest = max_trace_duration_nanos?;
+    let per_tick = request.selection.table.nanos_per_tick;
+    let oldest = match request.selection.next() {
+        Some(end) if end.tier == 1 => Timestamp::from_nanos(end.key.saturating_mul(per_tick)),
+        _ => request.window.from(),
+    };
+    Some((oldest.saturating_sub(longest), request.window.to().saturating_add(longest)))
 }
 
 /// Returns as many of the newest traces as have few enough spans in total, but at least one.
@@ -421,7 +429,7 @@ mod tests {
         let (selection, window) = fixture.select(&fixture.scope("true"), vec![], 1).await;
         let end = selection.next().unwrap().key;
         let request = ValuesRequest { field: &odd, prefix: None, selection: &selection, window, limit: 1 };
-        let (low, high) = fixture.store.time_range(request).unwrap();
+        let (low, high) = time_range(request, fixture.store.config.max_trace_duration_nanos).unwrap();
         assert_eq!(low, Timestamp::from_nanos(end - HOUR));
         assert_eq!(high, NOW.saturating_add(HOUR));
     }

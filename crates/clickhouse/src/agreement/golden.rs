@@ -14,7 +14,8 @@ use tracewarden_policy::{AccessScope, CompiledPolicies, KeyConstraint, RolePolic
 use crate::agreement::differential::connect_at;
 use crate::schema::{BoundTable, Column, TraceIndex};
 use crate::search::{
-    BoundedTraces, CrossingKind, IndexSize, PlannerOptions, RemainingWindow, RequiredPredicate, TraceSet,
+    BoundedTraces, CrossingKind, IndexSize, PlannerOptions, RemainingWindow, RequiredPredicate, TraceBounds,
+    TraceSet, crossing_statement, grouped_statement, step_statement,
 };
 use crate::sql::{Statement, render};
 use crate::{Position, SelectRequest};
@@ -265,21 +266,21 @@ fn selection_sql(scope: &AccessScope) -> String {
     let remainder = RemainingWindow { top: 1_800_001_800_000_000_001, after: request.after.clone() };
     let (small, large) = (IndexSize::Small, IndexSize::Large);
     let [step, step_small, step_large] = [None, Some(small), Some(large)]
-        .map(|size| search.step_statement(1_800_000_000_000_000_000, &remainder, size).unwrap());
+        .map(|size| step_statement(&search, 1_800_000_000_000_000_000, &remainder, size).unwrap());
     let index = index.unwrap();
     let [crossing, crossing_large] =
-        [small, large].map(|size| search.crossing_statement(&index, CrossingKind::All, size).unwrap());
+        [small, large].map(|size| crossing_statement(&search, &index, CrossingKind::All, size).unwrap());
     let around = Some((at(1_799_996_400), at(1_800_007_200))).into();
-    let grouped = search.grouped_statement(TraceSet::Window, &around, request.after.as_ref()).unwrap();
+    let grouped = grouped_statement(&search, TraceSet::Window, &around, request.after.as_ref()).unwrap();
     let traces = ["abc", "abd", "abe"].map(str::to_owned);
-    let mut bounds = search.default_bounds();
+    let mut bounds = TraceBounds::new(search.default_range);
     let (from, to) = (1_799_999_000_000_000_000, 1_800_001_000_000_000_000);
     bounds.insert(&table, "abc".to_owned(), (from, to, 0));
     bounds.insert(&table, "abd".to_owned(), (from, to, 1));
     let ranges = bounds.ranges(traces.iter().take(1));
     let filters = [RequiredPredicate::Condition(0)];
     let decision = BoundedTraces { traces: &traces, bounds: &bounds, filters: &filters };
-    let decision = search.grouped_statement(TraceSet::Bounded(decision), &ranges, None).unwrap();
+    let decision = grouped_statement(&search, TraceSet::Bounded(decision), &ranges, None).unwrap();
     let mut text = String::new();
     for (plan, statement) in [
         ("a step", step),

@@ -2,9 +2,10 @@
 
 use tracewarden_model::{Binding, ColumnType, nearest::nearest};
 
+use super::Catalogue;
+use crate::ClickHouseError;
 use crate::schema::{Column, TableEngine, is_trace_index};
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
 
 /// Why a table cannot be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl From<ClickHouseError> for BindingError {
 /// Databases that belong to ClickHouse itself.
 pub(crate) const SYSTEM_DATABASES: [&str; 3] = ["system", "information_schema", "INFORMATION_SCHEMA"];
 
-impl ClickHouse {
+impl Catalogue {
     /// Checks that the table exists and that its columns can serve in their roles. Returns warnings.
     ///
     /// # Errors

@@ -9,11 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::Catalogue;
+use crate::ClickHouseError;
 use crate::catalogue::version::{MIN_VERSION, is_too_old};
 use crate::client::{QueryLimits, READONLY, REQUIRED_SETTINGS, StatementKind, may_differ, settings};
 use crate::schema::TableEngine;
 use crate::sql::{Statement, quote_literal};
-use crate::{ClickHouse, ClickHouseError};
 
 /// How long the servers' reports are cached: a constraint that is added later is noticed after this time.
 const CACHE_TTL: Duration = Duration::from_secs(10);
@@ -33,7 +34,7 @@ struct Server {
     settings: Vec<(String, String)>,
 }
 
-impl ClickHouse {
+impl Catalogue {
     /// Refuses a table whose rows come from servers that change the settings of a statement. A table that stores its rows
     /// itself needs no check. The tables behind a view are unknown, and may be any distributed tables.
     ///
@@ -56,9 +57,9 @@ impl ClickHouse {
     async fn verify_cluster(&self, cluster: &str) -> Result<(), ClickHouseError> {
         // Servers may be configured differently, and may also differ in the servers of a cluster.
         let endpoint = self.client.session_endpoint();
-        let (store, name) =
+        let (catalogue, name) =
             (Self { client: self.client.pinned_to(endpoint), ..self.clone() }, cluster.to_owned());
-        let verify = Box::pin(async move { store.verify_cluster_now(&name).await });
+        let verify = Box::pin(async move { catalogue.verify_cluster_now(&name).await });
         self.verified.get((endpoint, cluster.to_owned()), CACHE_TTL, verify).await
     }
 

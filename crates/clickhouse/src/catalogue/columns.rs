@@ -1,11 +1,12 @@
 //! Reading of columns and engines of tables from ClickHouse.
 
+use super::Catalogue;
 use crate::schema::detect_key_columns;
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError, Column, TableEngine};
+use crate::{ClickHouseError, Column, TableEngine};
 use tracewarden_model::ColumnType;
 
-impl ClickHouse {
+impl Catalogue {
     /// Returns the columns of a table, in its order; none when the table does not exist.
     ///
     /// # Errors

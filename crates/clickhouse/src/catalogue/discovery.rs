@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use tracewarden_model::{Binding, ColumnType, Display};
 
+use super::Catalogue;
+use crate::ClickHouseError;
 use crate::catalogue::binding::SYSTEM_DATABASES;
 use crate::catalogue::suitability::unsuitable;
 use crate::schema::{Column, TableEngine, is_trace_index};
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of tables that discovery lists.
 const MAX_TABLES: u32 = 5_000;
@@ -32,7 +33,7 @@ pub struct TableSummary {
     pub unsuitable: Option<String>,
 }
 
-impl ClickHouse {
+impl Catalogue {
     /// Returns the tables in ClickHouse, with proposed bindings for those that look like span tables.
     ///
     /// # Errors

@@ -9,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 
 use tracewarden_model::{Binding, MarkedField};
 
+use super::Catalogue;
+use crate::ClickHouseError;
 use crate::schema::{Layout, ProjectedColumns, Projection, key_column_expression};
 use crate::sql::{Statement, quote, quote_table};
-use crate::{ClickHouse, ClickHouseError};
 
 /// Factor by which a comparison may take longer than another statement: it reads the whole table.
 pub(crate) const TIMEOUT_FACTOR: u32 = 10;
@@ -62,7 +63,7 @@ impl<'a> KeyColumn<'a> {
     }
 }
 
-impl ClickHouse {
+impl Catalogue {
     /// Compares the columns of these fields with their maps, in every row and in every projection that has a copy, in one
     /// pass over the table. It may take ten times as long as another statement. The results are in the order of the fields;
     /// fields without a column have none.

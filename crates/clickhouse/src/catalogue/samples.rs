@@ -6,10 +6,11 @@
 use serde::de::DeserializeOwned;
 use tracewarden_model::{ColumnType, FieldRef, LogicalType};
 
+use super::Catalogue;
+use crate::ClickHouseError;
 use crate::client::{Client, QueryLimits};
 use crate::schema::{Column, physical_field};
 use crate::sql::{Statement, quote, quote_path, quote_table};
-use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of sampled columns.
 const MAX_COLUMNS: usize = 30;
@@ -72,7 +73,7 @@ struct SampleSource<'a> {
     from: String,
 }
 
-impl ClickHouse {
+impl Catalogue {
     /// Samples the map and JSON columns of a table: rows of the newest hour when the timestamp is known, future ones
     /// excluded.
     ///
@@ -267,7 +268,8 @@ mod tests {
         execute(&local, table.to_owned()).await;
         let keys = async || {
             let columns = store.columns("default", "spans").await.unwrap();
-            let mut sampled = store.sample_keys("default", "spans", &columns, Some("At")).await.unwrap();
+            let mut sampled =
+                store.catalogue().sample_keys("default", "spans", &columns, Some("At")).await.unwrap();
             let mut keys: Vec<String> = sampled.remove(0).keys.into_iter().map(|key| key.name).collect();
             keys.sort();
             keys

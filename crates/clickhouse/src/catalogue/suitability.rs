@@ -1,7 +1,8 @@
 //! Tables that cannot serve as a trace source, whatever their columns are.
 
+use super::Catalogue;
+use crate::ClickHouseError;
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
 
 /// Engines that return each row once: reading a table removes rows that are meant for its materialized view.
 const QUEUE_ENGINES: [&str; 6] = ["Kafka", "RabbitMQ", "NATS", "S3Queue", "AzureQueue", "FileLog"];
@@ -49,7 +50,7 @@ pub(crate) fn unsuitable(name: &str, engine: &str, parameters: &[String]) -> Opt
     Some(Unsuitability { reason, readable })
 }
 
-impl ClickHouse {
+impl Catalogue {
     /// Returns why a table is unsuitable as a trace source; `None` for a suitable table, or one that does not exist.
     ///
     /// # Errors
@@ -98,7 +99,7 @@ mod tests {
         ] {
             execute(&local, statement).await;
         }
-        let tables = store.tables().await.unwrap();
+        let tables = store.catalogue().tables().await.unwrap();
         let inner = tables.iter().find(|table| table.name.starts_with(".inner")).unwrap().name.clone();
         for (name, reason, readable) in [
             ("landing", Some("never contains a row"), false),
@@ -113,16 +114,16 @@ mod tests {
             assert_eq!(table.proposal.is_some(), reason.is_none(), "{name}");
             assert_eq!(table.unsuitable.is_some(), reason.is_some(), "{name}");
             let Some(reason) = reason else {
-                assert_eq!(store.unsuitable("default", name).await, Ok(None), "{name}");
+                assert_eq!(store.catalogue().unsuitable("default", name).await, Ok(None), "{name}");
                 continue;
             };
-            let unsuitability = store.unsuitable("default", name).await.unwrap().unwrap();
+            let unsuitability = store.catalogue().unsuitable("default", name).await.unwrap().unwrap();
             assert!(
                 unsuitability.reason.contains(reason) && unsuitability.readable == readable,
                 "{name}: {unsuitability:?}"
             );
             assert_eq!(table.unsuitable.as_ref(), Some(&unsuitability.reason));
-            let bound = store.check_binding(&binding("default", name)).await;
+            let bound = store.catalogue().check_binding(&binding("default", name)).await;
             match bound {
                 Ok(warnings) if readable => {
                     assert!(warnings.iter().any(|text| text.contains(reason)), "{warnings:?}")

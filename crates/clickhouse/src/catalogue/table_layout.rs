@@ -1,8 +1,9 @@
 //! Reading of table layouts from ClickHouse.
 
+use super::Catalogue;
 use crate::schema::{split_list, with_keys};
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError, Layout, LayoutColumn, Projection, SkipIndex, TableEngine};
+use crate::{ClickHouseError, Layout, LayoutColumn, Projection, SkipIndex, TableEngine};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +12,16 @@ use tracewarden_model::ColumnType;
 /// How long a layout is cached: changes are noticed well within a minute.
 const CACHE_TTL: Duration = Duration::from_secs(30);
 
-impl ClickHouse {
+impl Catalogue {
     /// Returns the layout of a table, not older than half a minute.
     ///
     /// # Errors
     /// When ClickHouse fails. A system table that cannot be read is no error: see [`Layout::unknown`].
     pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, ClickHouseError> {
-        let (store, key) = (self.clone(), (database.to_owned(), table.to_owned()));
+        let (catalogue, key) = (self.clone(), (database.to_owned(), table.to_owned()));
         let (database, table) = key.clone();
         let from_system_table =
-            Box::pin(async move { store.current_layout(&database, &table).await.map(Arc::new) });
+            Box::pin(async move { catalogue.current_layout(&database, &table).await.map(Arc::new) });
         self.layouts.get(key, CACHE_TTL, from_system_table).await
     }
 

@@ -1,7 +1,8 @@
 //! Which versions of ClickHouse are supported.
 
+use super::Catalogue;
+use crate::ClickHouseError;
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
 
 /// The oldest supported version: earlier ones ignore settings of formats that come with a form (ClickHouse pull request
 /// 85570), and write times without their zone.
@@ -18,7 +19,7 @@ pub(crate) fn is_too_old(version: &str) -> bool {
     parse_version(version) < parse_version(MIN_VERSION)
 }
 
-impl ClickHouse {
+impl Catalogue {
     /// Refuses a server of an unsupported version.
     ///
     /// # Errors
@@ -36,8 +37,8 @@ impl ClickHouse {
     pub(crate) async fn verify_versions(&self) -> Result<(), ClickHouseError> {
         let mut answered = Err(ClickHouseError::Internal("no endpoint is configured".to_owned()));
         for endpoint in self.client.endpoints() {
-            let store = Self { client: self.client.for_endpoint(endpoint)?, ..self.clone() };
-            match store.verify_version().await {
+            let catalogue = Self { client: self.client.for_endpoint(endpoint)?, ..self.clone() };
+            match catalogue.verify_version().await {
                 Ok(()) => answered = Ok(()),
                 Err(error @ ClickHouseError::Unavailable { .. }) if answered.is_err() => {
                     answered = Err(error)

@@ -6,6 +6,9 @@ use futures::StreamExt;
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
 use tracewarden_testkit::local_store::LocalStore;
 
+use super::endpoints::{
+    HEALTH_CHECK_DELAY, HEALTH_CHECK_INTERVAL, HEALTH_CHECK_TIMEOUT, MAX_FAILED_PINGS, PING_TIMEOUT,
+};
 use super::*;
 use crate::ClickHouse;
 use crate::agreement::{connect_at, execute};
@@ -43,7 +46,7 @@ impl FailoverFixture {
 
     /// Returns which endpoints work.
     fn healthy_endpoints(&self) -> Vec<bool> {
-        let pool = &self.store.client.shared.pool;
+        let pool = &self.store.client.endpoints.pool;
         (0..2).map(|at| pool.get(at).unwrap().is_healthy()).collect()
     }
 
@@ -296,7 +299,7 @@ async fn stalled_readers_are_disconnected() {
     let mut config = fixture.direct.config.as_ref().clone();
     config.answer_timeout_seconds = 3;
     config.max_execution_time_seconds = 1;
-    let entropy = fixture.direct.client.shared.entropy.clone();
+    let entropy = fixture.direct.client.endpoints.entropy.clone();
     let store = ClickHouse::new(config, entropy).unwrap();
     let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(100000)");
     let begun = Instant::now();
@@ -394,13 +397,13 @@ async fn statements_past_their_time_limit_are_abandoned() {
 async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement() {
     let fixture = fixture();
     let client = &fixture.store.client;
-    let settings = setting_names(&client.shared.config);
+    let settings = setting_names(&client.endpoints.config);
     let until = |seconds| Instant::now() + Duration::from_secs(seconds);
     // A fresh engine may be slow with its first answer; the second is as long as the third.
     let mut whole = 0;
     for _ in 0..2 {
         let before = fixture.first.forwarded_bytes();
-        let known = client.known_settings(0, &settings, until(30)).await.ok().unwrap();
+        let known = client.endpoints.known_settings(0, &settings, until(30)).await.ok().unwrap();
         assert!(settings.iter().all(|name| known.contains(*name)), "{known:?}");
         whole = fixture.first.forwarded_bytes() - before;
     }
@@ -411,7 +414,7 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
     // As above: until the client has seen that its idle connection is closed.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let begun = Instant::now();
-    let refused = client.known_settings(0, &settings, until(1)).await;
+    let refused = client.endpoints.known_settings(0, &settings, until(1)).await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let Err(AttemptError::Final(ClickHouseError::Timeout(message))) = refused else {
         panic!("it was answered")

@@ -4,14 +4,16 @@ use reqwest::RequestBuilder;
 use secrecy::ExposeSecret;
 use tracewarden_model::Entropy;
 
-use super::Shared;
 use super::pool::Endpoint;
-use crate::ClickHouseError;
 use crate::client::settings::{QueryLimits, REQUIRED_SETTINGS, settings};
 use crate::sql::{MAX_FIELD_BYTES, Statement};
+use crate::{ClickHouseConfig, ClickHouseError};
 
 /// Maximum size of a statement and its values. Policies and filters have their own limits, well below.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Format of answers that are collected: one JSON document, with the rows as arrays and the number of rows after them.
+pub(super) const COLLECTED_FORMAT: &str = "JSONCompact";
 
 /// Which settings are sent with a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,25 +35,27 @@ pub(super) struct QueryRequest<'a> {
     pub(super) wait_end_of_query: bool,
 }
 
-impl Shared {
-    /// Builds the request. Each has an id of its own: a retry must not have the id of a statement that still runs.
-    pub(super) fn request(
-        &self,
+impl QueryRequest<'_> {
+    /// Builds the request to an endpoint. Each has an id of its own: a retry must not have the id of a statement that still
+    /// runs.
+    pub(super) fn to_http(
+        self,
+        http: &reqwest::Client,
+        config: &ClickHouseConfig,
+        entropy: &dyn Entropy,
         endpoint: &Endpoint,
-        query: &QueryRequest<'_>,
     ) -> Result<RequestBuilder, ClickHouseError> {
-        let id = random_id(self.entropy.as_ref())?;
+        let id = random_id(entropy)?;
         let mut url = endpoint.url.clone();
         url.query_pairs_mut()
             .append_pair("query_id", &format!("tracewarden-{id}"))
-            .append_pair("default_format", query.format);
-        if query.wait_end_of_query {
+            .append_pair("default_format", self.format);
+        if self.wait_end_of_query {
             url.query_pairs_mut().append_pair("wait_end_of_query", "1");
         }
-        match query.settings {
+        match self.settings {
             SettingsMode::All(limits) => {
-                let all =
-                    settings(&self.config, limits, endpoint.capabilities.readonly(), query.statement.into());
+                let all = settings(config, limits, endpoint.capabilities.readonly(), self.statement.into());
                 let known = all.into_iter().filter(|(name, _)| endpoint.capabilities.supports(name));
                 url.query_pairs_mut().extend_pairs(known);
             }
@@ -61,16 +65,15 @@ impl Shared {
         }
         // In the body, because values can be long and URLs are logged.
         let boundary = format!("tracewarden-{id}");
-        let body = multipart_form(query.statement, &boundary);
+        let body = multipart_form(self.statement, &boundary);
         if body.len() > MAX_REQUEST_BYTES {
             let message = format!("the statement is too large: {} bytes", body.len());
             return Err(ClickHouseError::Exception { code: None, message });
         }
-        Ok(self
-            .http
+        Ok(http
             .post(url)
-            .header("X-ClickHouse-User", &self.config.user)
-            .header("X-ClickHouse-Key", self.config.password.expose_secret())
+            .header("X-ClickHouse-User", &config.user)
+            .header("X-ClickHouse-Key", config.password.expose_secret())
             .header("Content-Type", format!("multipart/form-data; boundary={boundary}"))
             .body(body))
     }

@@ -5,13 +5,21 @@ use std::collections::HashMap;
 use bytes::{Bytes, BytesMut};
 use tracewarden_model::Binding;
 
-use super::SpanChunk;
 use crate::ClickHouseError;
 use crate::client::response_memory::ResponseMemory;
 use crate::search::SelectedTrace;
 
 /// Maximum size of a span, in bytes of JSON. Larger than any span that a collector accepts.
 const MAX_LINE_BYTES: usize = 256 * 1024 * 1024;
+
+/// A number of whole spans.
+#[derive(Debug, Clone)]
+pub struct SpanChunk {
+    /// Lines, each one JSON object and a newline; no newline occurs within one.
+    pub lines: Bytes,
+    /// Number of lines.
+    pub spans: u64,
+}
 
 /// Splits an answer into whole lines and counts each trace's spans.
 pub(crate) struct LineChecker {

@@ -13,10 +13,10 @@ use tracewarden_model::Binding;
 use tracing::Instrument as _;
 
 use super::lines::LineChecker;
-use super::read_statement;
 use crate::client::{Client, StreamedResponse};
-use crate::schema::TraceSizes;
-use crate::search::{SelectedTrace, Selection};
+use crate::schema::{BoundTable, TraceSizes};
+use crate::search::{SelectedTrace, Selection, id_list};
+use crate::sql::{Statement, quote};
 use crate::{ClickHouse, ClickHouseError};
 
 /// Number of spans that one statement reads, unless a single trace has more.
@@ -174,6 +174,27 @@ impl Parts {
         self.selection.traces.clear();
         self.in_flight = JoinSet::new();
     }
+}
+
+fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedTrace]) -> Statement {
+    let mut statement = table.statement();
+    let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
+    let ids = id_list(traces, &mut statement);
+    statement.filters_by_trace_id = true;
+    let positions: Vec<String> = (1..=traces.len()).map(|position| position.to_string()).collect();
+    // No time bounds: a trace is read whole, however long it is.
+    statement.push(&format!(
+        "SELECT {columns} FROM {name} WHERE {column} IN ({ids}) \
+         ORDER BY transform({id}, [{ids}], [{positions}], 0), {timestamp}, {span}",
+        columns = columns.join(", "),
+        name = table.name,
+        column = table.trace_id_column,
+        id = table.trace_id,
+        positions = positions.join(", "),
+        timestamp = table.timestamp,
+        span = table.span_id,
+    ));
+    statement
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A column of a table.
 
 use crate::MapKey;
-use tracewarden_model::ColumnType;
+use tracewarden_model::{Binding, ColumnType};
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,4 +22,15 @@ pub struct Column {
     /// Whether the table stores its rows itself, in parts. The declaration of a column in a distributed table proves nothing
     /// about the tables behind it.
     pub in_parts: bool,
+}
+
+/// Returns the names of the columns that are read only on request, in the table's order: aliases, which repeat the values of
+/// other columns, except structural ones.
+pub(crate) fn omitted_columns<'a>(
+    binding: &Binding,
+    columns: impl IntoIterator<Item = &'a Column>,
+) -> Vec<String> {
+    let structural_columns = binding.structural_columns();
+    let omitted = |column: &&Column| column.omitted && !structural_columns.contains(&column.name.as_str());
+    columns.into_iter().filter(omitted).map(|column| column.name.clone()).collect()
 }

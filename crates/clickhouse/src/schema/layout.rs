@@ -139,7 +139,7 @@ pub enum ProjectedColumns {
 pub(crate) type LayoutCache = TtlCache<(String, String), Arc<Layout>>;
 
 /// Returns the standard expression of a materialized key column: the key's value, or NULL where the map lacks the key. Not
-/// `m[k]`: see `predicate_sql.rs`.
+/// `m[k]`: see `sql/predicates.rs`.
 ///
 /// The key must not be empty, and the map must map strings to strings: [`can_be_key_column`].
 pub fn key_column_expression(map: &str, key: &str) -> String {

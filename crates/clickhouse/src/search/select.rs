@@ -16,8 +16,7 @@ use tracewarden_model::{Binding, MarkedField, Timestamp, TraceIdNotations, Windo
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::client::Cost;
-use crate::read::omitted_columns;
-use crate::schema::{BoundTable, Tables, TraceIndex};
+use crate::schema::{BoundTable, Tables, TraceIndex, omitted_columns};
 use crate::search::plan::{PlanChoice, PlannerOptions, RequiredPredicates, Search, window_with_margin};
 use crate::search::selection::SelectedTrace;
 use crate::{ClickHouse, ClickHouseError, ProgressCallback, SelectRequest, Selection, TableProperties};
@@ -101,7 +100,8 @@ impl ClickHouse {
         let (columns, index) = match &binding.trace_index {
             None => (self.columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
-                let [columns, index] = self.columns_of(&binding.database, [&binding.table, name]).await?;
+                let [columns, index] =
+                    self.catalogue().columns_of(&binding.database, [&binding.table, name]).await?;
                 (columns, TraceIndex::from_columns(&index, &binding.database, name))
             }
         };

@@ -1,8 +1,7 @@
 //! Requests for traces, and the traces that were selected.
 
 use crate::ProgressCallback;
-use crate::read::omitted_columns;
-use crate::schema::BoundTable;
+use crate::schema::{BoundTable, omitted_columns};
 use crate::sql::Statement;
 use std::sync::Arc;
 use tracewarden_model::{Binding, Filter, Timestamp, Window};

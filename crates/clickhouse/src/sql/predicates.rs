@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 mod fields;
 mod json;
 mod numbers;
+mod operators;
 
 use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
@@ -21,6 +22,7 @@ use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text
 
 use crate::sql::statement::{Statement, quote};
 use fields::{boolean, compare_number, is_defined, is_present};
+use operators::operator;
 
 /// Returns the predicate as readable SQL with its values in place. For display only, never to be sent to ClickHouse.
 pub fn display_sql(predicate: &Predicate) -> String {
@@ -252,17 +254,6 @@ fn text_call(function: TextFunction, subject: &str, argument: &str) -> String {
         TextFunction::StartsWith => format!("startsWith({subject}, {argument})"),
         TextFunction::EndsWith => format!("endsWith({subject}, {argument})"),
         TextFunction::Contains => format!("(position({subject}, {argument}) > 0)"),
-    }
-}
-
-fn operator(relation: Relation) -> &'static str {
-    match relation {
-        Relation::Eq => "=",
-        Relation::Ne => "!=",
-        Relation::Lt => "<",
-        Relation::Le => "<=",
-        Relation::Gt => ">",
-        Relation::Ge => ">=",
     }
 }
 

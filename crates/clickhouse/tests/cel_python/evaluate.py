@@ -204,7 +204,7 @@ def run(environment, ast, activation, corrections):
         return verdict(base(ast=ast, activation=runner.new_activation()).evaluate(activation))
     except CELEvalError:
         return "error"
-    except Exception as error:  # What the library did not mean to raise is told apart.
+    except Exception as error:  # Errors that the library does not raise on purpose are reported separately.
         return "raised " + type(error).__name__
     finally:
         CELEvalError.__repr__ = stock_repr

@@ -7,7 +7,14 @@ const MAX_DEPTH: u8 = 16;
 /// Arguments of a JSON type that are not paths, besides `SKIP`.
 const LIMITS: [&str; 2] = ["max_dynamic_paths=", "max_dynamic_types="];
 
-pub(super) fn column_type(text: &str, depth: u8) -> ColumnType {
+impl ColumnType {
+    /// Parses a type name. Never fails: an unknown type is [`ColumnType::Other`].
+    pub fn parse(text: &str) -> Self {
+        column_type(text, 0)
+    }
+}
+
+fn column_type(text: &str, depth: u8) -> ColumnType {
     let text = text.trim();
     known(text, depth).unwrap_or_else(|| ColumnType::Other(text.to_owned()))
 }
@@ -170,32 +177,4 @@ fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
             other => name.push(other),
         }
     }
-}
-
-/// Quotes a name; with backquotes only if the name needs them.
-pub(super) fn quoted(name: &str, quote: char) -> String {
-    let plain = |segment: &str| {
-        segment.chars().next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
-            && segment.chars().all(|other| other == '_' || other.is_ascii_alphanumeric())
-    };
-    // `SKIP` begins another kind of argument.
-    if quote == '`' && name != "SKIP" && name.split('.').all(plain) {
-        return name.to_owned();
-    }
-    let mut text = String::from(quote);
-    for character in name.chars() {
-        match character {
-            '\\' => text.push_str("\\\\"),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\t' => text.push_str("\\t"),
-            '\0' => text.push_str("\\0"),
-            '\u{8}' => text.push_str("\\b"),
-            '\u{c}' => text.push_str("\\f"),
-            same if same == quote => text.extend(['\\', same]),
-            other => text.push(other),
-        }
-    }
-    text.push(quote);
-    text
 }

@@ -1,4 +1,4 @@
-//! Functions and macros.
+//! Functions and macros, known and unknown.
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
@@ -6,9 +6,10 @@ use cel::common::ast::{Expr, operators};
 use tracewarden_model::FieldRef;
 use tracewarden_model::field::escape;
 
-use crate::check::names::{is_user_attributes, path};
-use crate::check::{Checker, text_literal};
-use crate::diagnostics::{Diagnostic, Span};
+use crate::check::Checker;
+use crate::check::suggestions::{FUNCTIONS, normalize_function_name};
+use crate::check::syntax_tree::{is_user_attributes, path, text_literal};
+use crate::diagnostics::Diagnostic;
 use crate::expression::{Kind, Node, Type};
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, TextFunction};
@@ -16,6 +17,30 @@ use crate::predicate::{Quantifier, TextFunction};
 /// Maximum nesting depth of macros. Nested macros multiply the lengths of their lists, for every span that ClickHouse
 /// reads.
 const MAX_NESTED_MACROS: usize = 4;
+
+/// Functions whose first argument is a name for the element.
+const VARIABLE_DECLARING: [&str; 20] = [
+    "exists",
+    "all",
+    "existsone",
+    "any",
+    "some",
+    "every",
+    "forall",
+    "filter",
+    "map",
+    "anymatch",
+    "allmatch",
+    "existsany",
+    "find",
+    "foreach",
+    "optmap",
+    "optflatmap",
+    "sortby",
+    "transformlist",
+    "transformmap",
+    "cel.bind",
+];
 
 impl Checker<'_> {
     pub(super) fn function(
@@ -26,11 +51,11 @@ impl Checker<'_> {
         arguments: &[IdedExpr],
     ) -> Option<Node> {
         match (name, target, arguments) {
-            (_, Some(library), _) if self.namespace(library).is_some() => {
+            (_, Some(library), _) if self.scope.namespace(library).is_some() => {
                 self.unknown_function(node, name, target, arguments)
             }
             // `SpanAttributes.contains("env")` is meant as a test for a key.
-            (_, Some(map), [key]) if self.map_named(map).is_some() && text_literal(key).is_some() => {
+            (_, Some(map), [key]) if self.scope.map_named(map).is_some() && text_literal(key).is_some() => {
                 self.unknown_function(node, name, target, arguments)
             }
             ("startsWith", Some(subject), [argument]) => {
@@ -78,7 +103,7 @@ impl Checker<'_> {
             return Some(checked);
         }
         let message = format!("{place} must be a string, this is {}", checked.ty.name());
-        let operand = self.operand(node, "list");
+        let operand = self.parsed.operand(node, "list");
         let hint = match (checked.ty, &checked.kind) {
             (Type::List, _) => list_hint(&operand),
             (Type::Int, Kind::Constant(_)) => format!("put the number in quotes: `\"{operand}\"`"),
@@ -95,8 +120,8 @@ impl Checker<'_> {
         subject: &IdedExpr,
         argument: &IdedExpr,
     ) -> Option<Node> {
-        let (name, value) = (function_name(function), self.operand(argument, "\"…\""));
-        let receiver = self.operand(subject, "x");
+        let (name, value) = (function_name(function), self.parsed.operand(argument, "\"…\""));
+        let receiver = self.parsed.operand(subject, "x");
         let on_list = |list: &str| match function {
             TextFunction::Contains => format!("to look for an element, write `{value} in {list}`"),
             _ => format!("to test its elements, write `{list}.exists(v, v.{name}({value}))`"),
@@ -109,12 +134,12 @@ impl Checker<'_> {
     }
 
     fn matches(&mut self, node: &IdedExpr, subject: &IdedExpr, pattern: &IdedExpr) -> Option<Node> {
-        let value = self.operand(pattern, "\"…\"");
+        let value = self.parsed.operand(pattern, "\"…\"");
         let on_list =
             |list: &str| format!("to test its elements, write `{list}.exists(v, v.matches({value}))`");
         let subject_node = self.text(subject, "what `matches` is called on", on_list);
         let Some(text) = text_literal(pattern) else {
-            let receiver = self.operand(subject, "x");
+            let receiver = self.parsed.operand(subject, "x");
             let hint = match path(pattern).is_some_and(|names| names.first() == Some(&"user")) {
                 true => format!(
                     "for a value of the caller write `{receiver}.startsWith({value})` or `{receiver} == {value}`"
@@ -127,38 +152,11 @@ impl Checker<'_> {
         match Pattern::parse(text) {
             Ok(parsed) => Some(self.typed(node, Type::Bool, Kind::Matches(Box::new(subject_node?), parsed))),
             Err(error) => {
-                let span = self.within_literal(pattern, text, error.place);
+                let span = self.parsed.within_literal(pattern, text, error.place);
                 let found = Diagnostic::new(self.parsed.text, span, "invalid_pattern", error.message);
                 self.errors.push(found.with_hint(error.hint));
                 None
             }
-        }
-    }
-
-    /// Returns the part of a literal's text that corresponds to a byte range of its value. Returns the whole literal
-    /// if it contains escapes.
-    fn within_literal(&self, literal: &IdedExpr, value: &str, place: Option<(usize, usize)>) -> Span {
-        let whole = self.parsed.span(literal);
-        let written = self.parsed.text.get(whole.start..whole.end).unwrap_or_default();
-        let prefix = written.len() - written.trim_start_matches(['r', 'R', '"', '\'']).len();
-        let quotes = written.trim_start_matches(['r', 'R']);
-        let prefix = if quotes.starts_with("\"\"\"") || quotes.starts_with("'''") {
-            prefix.min(written.len() - quotes.len() + 3)
-        } else {
-            prefix.min(written.len() - quotes.len() + 1)
-        };
-        let unescaped = written.get(prefix..).is_some_and(|inner| inner.starts_with(value));
-        match place {
-            Some((start, end)) if unescaped && end <= value.len() => {
-                // For an empty range, where something is missing, take the next character.
-                let next = value.get(start..).and_then(|rest| rest.chars().next());
-                let end = end.max(start + next.map_or(0, char::len_utf8));
-                match start < end {
-                    true => Span::new(whole.start + prefix + start, whole.start + prefix + end),
-                    false => whole,
-                }
-            }
-            _ => whole,
         }
     }
 
@@ -167,41 +165,41 @@ impl Checker<'_> {
             if is_user_attributes(&select.operand) {
                 return Some(self.typed(node, Type::Bool, Kind::HasAttribute(select.field.clone())));
             }
-            if let Some(map) = self.map_named(&select.operand) {
+            if let Some(map) = self.scope.map_named(&select.operand) {
                 let field = self.key(argument, &map, &select.field)?;
                 return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
             }
             // A path of a JSON column, with names separated by dots.
             if let Some(names) = path(argument)
                 && let [map, keys @ ..] = names.as_slice()
-                && self.is_json(map)
+                && self.scope.is_json(map)
             {
                 let field = self.key(argument, map, &keys.join("."))?;
                 return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
             }
         }
-        let hint = match (self.presence(argument), path(argument).as_deref()) {
+        let hint = match (self.suggest().presence(argument), path(argument).as_deref()) {
             (Some(presence), _) => format!("write `{presence}`"),
             (None, Some(["user", ..])) => {
                 "`user.username` and `user.roles` are always present; test for an attribute, as in \
                  `has(user.attributes.team)`"
                     .to_owned()
             }
-            (None, Some([map, keys @ ..])) if !keys.is_empty() && self.source_of(map).is_some() => {
+            (None, Some([map, keys @ ..])) if !keys.is_empty() && self.scope.source_of(map).is_some() => {
                 format!("a key with dots is written in quotes: `\"{}\" in {map}`", keys.join("."))
             }
-            (None, Some(names)) if self.model.field(&FieldRef::column(names.join("."))).is_some() => {
+            (None, Some(names)) if self.scope.model.field(&FieldRef::column(names.join("."))).is_some() => {
                 "a column is always present: leave `has` out, and compare its value".to_owned()
             }
             _ => match &argument.expr {
                 Expr::Call(call) if call.func_name == operators::IN => {
                     format!(
                         "leave out `has`: `{}`",
-                        self.snippet(argument).unwrap_or("\"key\" in SpanAttributes")
+                        self.parsed.snippet(argument).unwrap_or("\"key\" in SpanAttributes")
                     )
                 }
                 _ => {
-                    let key = self.example_key();
+                    let key = self.suggest().example_key();
                     let map = key.map.as_deref().unwrap_or("SpanAttributes");
                     let key = escape(&key.name);
                     format!("write for instance `\"{key}\" in {map}`")
@@ -225,7 +223,7 @@ impl Checker<'_> {
         body: &IdedExpr,
     ) -> Option<Node> {
         let name = quantifier_name(quantifier);
-        let list = self.operand(range, "list");
+        let list = self.parsed.operand(range, "list");
         let range_node = self.expression(range);
         let range_node = match range_node {
             Some(found) if !found.ty.may_be(Type::List) => {
@@ -239,8 +237,8 @@ impl Checker<'_> {
             other => other,
         };
         let Expr::Ident(element) = &variable.expr else {
-            let hint = match (&body.expr, self.snippet(variable)) {
-                (Expr::Ident(element), Some(condition)) if !self.is_known(element) => {
+            let hint = match (&body.expr, self.parsed.snippet(variable)) {
+                (Expr::Ident(element), Some(condition)) if !self.scope.is_known(element) => {
                     format!("the name comes first: `{list}.{name}({element}, {condition})`")
                 }
                 _ => format!("write for instance `{list}.{name}(v, v == \"…\")`"),
@@ -254,12 +252,12 @@ impl Checker<'_> {
             let hint = format!("choose a name without a dot, for instance `{list}.{name}(v, …)`");
             return self.refuse(variable, "unsupported", message, &hint);
         }
-        if self.scope.len() >= MAX_NESTED_MACROS {
+        if self.scope.depth() >= MAX_NESTED_MACROS {
             let message = format!("at most {MAX_NESTED_MACROS} macros can be nested within each other");
             let hint = "use `x in list` where it is equivalent, or split the policy";
             return self.refuse(node, "too_deep", message, hint);
         }
-        if self.is_reserved(element) {
+        if self.scope.is_reserved(element) {
             let message = format!("`{element}` already means something else here");
             let hint = format!("choose another name for the element, for instance `{list}.{name}(v, …)`");
             return self.refuse(variable, "unsupported", message, &hint);
@@ -268,13 +266,65 @@ impl Checker<'_> {
             Some(Kind::Field(_) | Kind::Roles) => Type::Text,
             _ => Type::Dynamic,
         };
-        self.variables += 1;
-        let number = self.variables;
-        self.scope.push((element.clone(), number, ty));
+        let number = self.scope.bind(element, ty);
         let body = self.condition(body, &format!("the condition of `{name}`"));
-        self.scope.pop();
+        self.scope.unbind();
         let (range, body) = (Box::new(range_node?), Box::new(body?));
         Some(self.typed(node, Type::Bool, Kind::Macro { quantifier, range, variable: number, body }))
+    }
+
+    /// Reports a function that policies do not have, or a wrong call of a known function.
+    fn unknown_function(
+        &mut self,
+        node: &IdedExpr,
+        name: &str,
+        target: Option<&IdedExpr>,
+        arguments: &[IdedExpr],
+    ) -> Option<Node> {
+        let before = self.errors.len();
+        let library = target.and_then(|target| self.scope.namespace(target));
+        let full_name = library.map(|library| format!("{library}.{name}"));
+        let (name, target) = match &full_name {
+            Some(full_name) => (full_name.as_str(), None),
+            None => (name, target),
+        };
+        // The operands may have errors of their own, except where one may be the name of an element.
+        let value = target.filter(|target| {
+            self.scope.map_named(target).is_none()
+                && path(target).is_none_or(|names| {
+                    names.first() != Some(&"user") || names.len() > 2 || names.get(1) == Some(&"roles")
+                })
+        });
+        let mut types: Vec<Option<Type>> = Vec::with_capacity(arguments.len() + 1);
+        if target.is_some() {
+            types.push(value.and_then(|target| self.expression(target)).map(|checked| checked.ty));
+        }
+        let lower = normalize_function_name(name);
+        // `list.count(n, n == "x")`: whatever the function's name, `n` is a name that it declares.
+        let declares = match arguments {
+            [IdedExpr { expr: Expr::Ident(element), .. }, _] => {
+                target.is_some() && !self.scope.is_known(element)
+            }
+            _ => false,
+        };
+        let skips_arguments = declares || VARIABLE_DECLARING.contains(&lower.as_str());
+        if !skips_arguments {
+            for argument in arguments {
+                let is_map = self.scope.map_named(argument).is_some();
+                let checked = if is_map { None } else { self.expression(argument) };
+                types.push(checked.map(|checked| checked.ty));
+            }
+        }
+        let independent = self.errors.split_off(before);
+        let hint = self.suggest().call(name, target, arguments, &types);
+        let message = match (FUNCTIONS.contains(&name), target) {
+            (true, _) => format!("`{name}` is not called like this"),
+            (false, Some(_)) => format!("a policy has no method `{name}`"),
+            (false, None) => format!("a policy has no function `{name}`"),
+        };
+        self.refuse::<()>(node, "unknown_function", message, &hint);
+        self.errors.extend(independent);
+        None
     }
 }
 

@@ -7,7 +7,8 @@ use cel::common::ast::{Expr, LiteralValue, operators};
 use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, MarkedField};
 
-use crate::check::{Checker, names, text_literal};
+use crate::check::Checker;
+use crate::check::syntax_tree::{is_null_keyword, is_user_attributes, path, text_literal};
 use crate::expression::{Constant, Kind, Node, Type};
 use crate::predicate::Relation;
 
@@ -22,7 +23,7 @@ impl Checker<'_> {
         let operator = if conjunction { "&&" } else { "||" };
         let subject_name = format!("an operand of `{operator}`");
         let left_node = self.condition(left, &subject_name);
-        let right_node = match self.suggest_repeated_comparison(conjunction, left, right) {
+        let right_node = match self.suggest().repeated_comparison(conjunction, left, right) {
             Some(hint) => {
                 let message = format!("{subject_name} must be a boolean, this is a string");
                 self.refuse(right, "type_mismatch", message, &hint)
@@ -32,27 +33,6 @@ impl Checker<'_> {
         let (left, right) = (Box::new(left_node?), Box::new(right_node?));
         let kind = if conjunction { Kind::And(left, right) } else { Kind::Or(left, right) };
         Some(self.typed(node, Type::Bool, kind))
-    }
-
-    /// Suggests a correction for `x == "a" || "b"`, which users write for a list of alternatives.
-    fn suggest_repeated_comparison(
-        &self,
-        conjunction: bool,
-        left: &IdedExpr,
-        right: &IdedExpr,
-    ) -> Option<String> {
-        text_literal(right)?;
-        let Expr::Call(call) = &left.expr else { return None };
-        let [subject, first] = call.args.as_slice() else { return None };
-        let (subject, again) = (self.snippet(subject)?, self.snippet(right)?);
-        match call.func_name.as_str() {
-            operators::EQUALS if !conjunction && text_literal(first).is_some() => {
-                Some(format!("write `{subject} in [{}, {again}]`", self.snippet(first)?))
-            }
-            operators::EQUALS => Some(format!("write `{subject} == {again}`")),
-            operators::NOT_EQUALS => Some(format!("write `{subject} != {again}`")),
-            _ => None,
-        }
     }
 
     pub(super) fn conditional(
@@ -68,8 +48,8 @@ impl Checker<'_> {
         if !yes_node.ty.may_be(no_node.ty) {
             let message = format!(
                 "the branches of `?:` must be of one type: {}, {}",
-                self.describe_operand(yes, &yes_node),
-                self.describe_operand(no, &no_node)
+                self.parsed.describe_operand(yes, &yes_node),
+                self.parsed.describe_operand(no, &no_node)
             );
             let hint = "give both branches the same type, for instance compare in each of them";
             return self.refuse(node, "type_mismatch", message, hint);
@@ -100,23 +80,25 @@ impl Checker<'_> {
         if !left_ty.may_be(right_ty) {
             let message = format!(
                 "{}, {}",
-                self.describe_operand(left, &left_node),
-                self.describe_operand(right, &right_node)
+                self.parsed.describe_operand(left, &left_node),
+                self.parsed.describe_operand(right, &right_node)
             );
             let message = format!("values of different types are compared: {message}");
-            let hint = self.suggest_same_type(relation, (left, &left_node), (right, &right_node));
+            let hint = self.suggest().same_type(relation, (left, &left_node), (right, &right_node));
             return self.refuse(node, "type_mismatch", message, &hint);
         }
         let ordered = |ty| matches!(ty, Type::Text | Type::Int | Type::Dynamic);
         let needs_order = !matches!(relation, Relation::Eq | Relation::Ne);
         if needs_order && !(ordered(left_ty) && ordered(right_ty)) {
             let (side, checked) = if ordered(left_ty) { (right, &right_node) } else { (left, &left_node) };
-            let message =
-                format!("only strings and sizes have an order: {}", self.describe_operand(side, checked));
+            let message = format!(
+                "only strings and sizes have an order: {}",
+                self.parsed.describe_operand(side, checked)
+            );
             let hint = match checked.ty {
                 Type::List => {
-                    let list = self.snippet(side).unwrap_or("list");
-                    format!("compare its length, as in `size({list}) {} 1`", operator_symbol(relation))
+                    let list = self.parsed.snippet(side).unwrap_or("list");
+                    format!("compare its length, as in `size({list}) {} 1`", relation.symbol())
                 }
                 _ => "booleans are compared with `==` and `!=`".to_owned(),
             };
@@ -126,98 +108,6 @@ impl Checker<'_> {
         Some(self.typed(node, Type::Bool, kind))
     }
 
-    /// Suggests what was probably intended by a comparison of values of different types.
-    fn suggest_same_type(
-        &self,
-        relation: Relation,
-        (left, left_node): (&IdedExpr, &Node),
-        (right, right_node): (&IdedExpr, &Node),
-    ) -> String {
-        let operator_symbol = operator_symbol(relation);
-        let equality = matches!(relation, Relation::Eq | Relation::Ne);
-        let not = |positive: String| match relation {
-            Relation::Ne => format!("!({positive})"),
-            _ => positive,
-        };
-        // Returns both sides ordered by type, exchanged if necessary.
-        let sides = |first: Type, second: Type| match (left_node.ty, right_node.ty) {
-            (a, b) if a == first && b == second => Some(((left, left_node), (right, right_node))),
-            (a, b) if b == first && a == second => Some(((right, right_node), (left, left_node))),
-            _ => None,
-        };
-        if let Some(((list, list_node), (element, element_node))) = sides(Type::List, Type::Text)
-            && equality
-        {
-            // `x == ["a", "b"]` means one of the elements; `list == x` means an element.
-            let known = matches!(element_node.kind, Kind::Constant(_));
-            let about =
-                if matches!(list_node.kind, Kind::List(_)) && !known { "one of them" } else { "an element" };
-            let inside = format!("{} in {}", self.operand(element, "x"), self.operand(list, "list"));
-            return format!("to look for {about}, write `{}`", not(inside));
-        }
-        if let Some(((size, _), _)) = sides(Type::Int, Type::List) {
-            let list = if std::ptr::eq(size, left) { right } else { left };
-            let other = self.operand(size, "1");
-            return format!(
-                "compare its length: `size({}) {operator_symbol} {other}`",
-                self.snippet(list).unwrap_or("list")
-            );
-        }
-        if let Some(((number, number_node), (text, _))) = sides(Type::Int, Type::Text) {
-            let (number, text) = (self.operand(number, "1"), self.operand(text, "x"));
-            return match number_node.kind {
-                Kind::Constant(_) if equality => {
-                    format!("put the number in quotes: `{text} {operator_symbol} \"{number}\"`")
-                }
-                Kind::Constant(_) => {
-                    format!("to compare its length, write `size({text}) {operator_symbol} {number}`")
-                }
-                _ => "a size is compared with a number without quotes".to_owned(),
-            };
-        }
-        if let Some(((truth, truth_node), (text, text_node))) = sides(Type::Bool, Type::Text) {
-            return match (&truth_node.kind, &text_node.kind) {
-                (Kind::Constant(Constant::Bool(value)), _) => {
-                    format!(
-                        "it is a string: write `{} {operator_symbol} \"{value}\"`",
-                        self.operand(text, "x")
-                    )
-                }
-                (_, Kind::Constant(Constant::Text(value))) if value == "true" || value == "false" => {
-                    let positive = (value == "true") == (relation == Relation::Eq);
-                    let truth = self.operand(truth, "x");
-                    let written = if positive { truth } else { format!("!{truth}") };
-                    format!("a boolean has no quotes, and needs no comparison: write `{written}`")
-                }
-                _ => {
-                    "compare each of them with a value of its own type, and join the two with `&&`".to_owned()
-                }
-            };
-        }
-        if let Some(((_, number_node), (truth, _))) = sides(Type::Int, Type::Bool)
-            && let Kind::Constant(Constant::Int(number @ (0 | 1))) = &number_node.kind
-            && equality
-        {
-            let positive = (*number == 1) == (relation == Relation::Eq);
-            let truth = self.operand(truth, "x");
-            let written = if positive { truth } else { format!("!{truth}") };
-            return format!("a boolean needs no comparison: write `{written}`");
-        }
-        if let Some(((number, _), (truth, _))) = sides(Type::Int, Type::Bool)
-            && let Expr::Call(call) = &truth.expr
-            && ORDER_OPERATORS.contains(&call.func_name.as_str())
-            && let [_, middle] = call.args.as_slice()
-        {
-            // `1 < size(x) < 5`
-            let (first, middle) = (self.snippet(truth).unwrap_or("a < b"), self.operand(middle, "b"));
-            return format!(
-                "compare one by one: `{first} && {middle} {operator_symbol} {}`",
-                self.operand(number, "c")
-            );
-        }
-        "compare each of them with a value of its own type".to_owned()
-    }
-
     fn reject_null_comparison(
         &mut self,
         node: &IdedExpr,
@@ -225,7 +115,7 @@ impl Checker<'_> {
         other: &IdedExpr,
     ) -> Option<Node> {
         let message = "nothing is compared with `null` in a policy";
-        let hint = match (self.presence(other), relation) {
+        let hint = match (self.suggest().presence(other), relation) {
             (Some(presence), Relation::Ne) => format!("to test whether it is present, write `{presence}`"),
             (Some(presence), _) => format!("to test whether it is absent, write `!({presence})`"),
             (None, _) => {
@@ -245,17 +135,20 @@ impl Checker<'_> {
             return self.reject_negated_operand(node, needle, &hint);
         }
         // A column may have the same name, but in a policy it refers to the user.
-        let of_user = names::is_user_attributes(haystack);
-        if let Some(map) = self.map_named(haystack).filter(|_| !of_user) {
+        let of_user = is_user_attributes(haystack);
+        if let Some(map) = self.scope.map_named(haystack).filter(|_| !of_user) {
             let Some(key) = text_literal(needle) else {
                 let hint = match &needle.expr {
-                    Expr::Ident(name) if !self.is_known(name) => format!("write `\"{name}\" in {map}`"),
-                    _ => match self.policy_fields().find(|field| field.field.map.as_ref() == Some(&map)) {
-                        Some(field) => {
-                            format!("write for instance `\"{}\" in {map}`", escape(&field.field.name))
+                    Expr::Ident(name) if !self.scope.is_known(name) => format!("write `\"{name}\" in {map}`"),
+                    _ => {
+                        match self.scope.policy_fields().find(|field| field.field.map.as_ref() == Some(&map))
+                        {
+                            Some(field) => {
+                                format!("write for instance `\"{}\" in {map}`", escape(&field.field.name))
+                            }
+                            None => format!("write `\"…\" in {map}`"),
                         }
-                        None => format!("write `\"…\" in {map}`"),
-                    },
+                    }
                 };
                 let message = "the key of a map must be a string literal";
                 return self.refuse(needle, "unsupported", message, &hint);
@@ -266,7 +159,7 @@ impl Checker<'_> {
         if of_user {
             let Some(key) = text_literal(needle) else {
                 let hint = match &needle.expr {
-                    Expr::Ident(name) if !self.is_known(name) => {
+                    Expr::Ident(name) if !self.scope.is_known(name) => {
                         format!("write `\"{name}\" in user.attributes`")
                     }
                     _ => "write `\"team\" in user.attributes`".to_owned(),
@@ -277,12 +170,13 @@ impl Checker<'_> {
             return Some(self.typed(node, Type::Bool, Kind::HasAttribute(key.to_owned())));
         }
         if let Some(map) = self
+            .scope
             .map_named(needle)
-            .or_else(|| names::is_user_attributes(needle).then(|| "user.attributes".to_owned()))
+            .or_else(|| is_user_attributes(needle).then(|| "user.attributes".to_owned()))
             && text_literal(haystack).is_some()
         {
             let message = "`in` looks for its left side in its right side, here they are the other way round";
-            let hint = format!("write `{} in {map}`", self.operand(haystack, "\"key\""));
+            let hint = format!("write `{} in {map}`", self.parsed.operand(haystack, "\"key\""));
             return self.refuse(node, "type_mismatch", message, &hint);
         }
         let (needle_node, haystack_node) = (self.expression(needle), self.expression(haystack));
@@ -290,9 +184,9 @@ impl Checker<'_> {
         if !haystack_node.ty.may_be(Type::List) {
             let message = format!(
                 "`in` looks into a list or a map, {}",
-                self.describe_operand(haystack, &haystack_node).replace("one side is", "this is")
+                self.parsed.describe_operand(haystack, &haystack_node).replace("one side is", "this is")
             );
-            let (needle_text, into) = (self.operand(needle, "x"), self.operand(haystack, "y"));
+            let (needle_text, into) = (self.parsed.operand(needle, "x"), self.parsed.operand(haystack, "y"));
             let hint = match (needle_node.ty, haystack_node.ty, &haystack_node.kind) {
                 (Type::List, ..) => format!("the list belongs on the right: write `{into} in {needle_text}`"),
                 (_, Type::Text, Kind::Constant(_)) => format!("write a list: `{needle_text} in [{into}]`"),
@@ -316,7 +210,7 @@ impl Checker<'_> {
             );
             let hint = match (&mismatched.kind, needle_node.ty) {
                 (Kind::Constant(Constant::Int(_) | Constant::Bool(_)), Type::Text) => {
-                    format!("put it in quotes: `\"{}\"`", self.snippet(written).unwrap_or("1"))
+                    format!("put it in quotes: `\"{}\"`", self.parsed.snippet(written).unwrap_or("1"))
                 }
                 _ => "leave it out, or compare it by itself".to_owned(),
             };
@@ -344,17 +238,17 @@ impl Checker<'_> {
                     Type::Text | Type::Dynamic => "strings",
                 }
             );
-            let into = self.operand(haystack, "list");
+            let into = self.parsed.operand(haystack, "list");
             let hint = match (needle_node.ty, element_type) {
                 (Type::List, Type::Text) => {
-                    let list = self.operand(needle, "list");
+                    let list = self.parsed.operand(needle, "list");
                     format!(
                         "to test whether any of its elements is in the list, write `{list}.exists(v, v in \
                          {into})`"
                     )
                 }
                 (Type::Int, Type::Text) if matches!(needle_node.kind, Kind::Constant(_)) => {
-                    format!("put the number in quotes: `\"{}\" in {into}`", self.operand(needle, "1"))
+                    format!("put the number in quotes: `\"{}\" in {into}`", self.parsed.operand(needle, "1"))
                 }
                 (Type::Text, Type::Int) => "put the numbers in quotes".to_owned(),
                 _ => "look for a value of the type that the elements have".to_owned(),
@@ -371,14 +265,14 @@ impl Checker<'_> {
         left: Option<&IdedExpr>,
         right: &IdedExpr,
     ) -> Option<Node> {
-        let text = self.snippet(node).unwrap_or_default();
+        let text = self.parsed.snippet(node).unwrap_or_default();
         let hyphened = left.is_some()
             && text.contains('-')
             && text
                 .split(['.', '-'])
                 .all(|part| !part.is_empty() && part.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()));
         if hyphened {
-            let hint = self.suggest_quotes(text);
+            let hint = self.suggest().quotes(text);
             return self.refuse(node, "unsupported", "`-` is not part of a name", &hint);
         }
         if text.contains("--") {
@@ -395,32 +289,11 @@ impl Checker<'_> {
         self.refuse(node, "unsupported", "arithmetic and concatenation are not supported in a policy", hint)
     }
 
-    /// Suggests the form with quotes of a name with a hyphen: an attribute of the caller, a key, or a text.
-    fn suggest_quotes(&self, text: &str) -> String {
-        if let Some(attribute) = text.strip_prefix("user.attributes.") {
-            return format!("a name with a hyphen is written in quotes: `user.attributes[\"{attribute}\"]`");
-        }
-        let key = text.split_once('.').filter(|(map, _)| self.source_of(map).is_some());
-        let wanted = match key {
-            Some((map, key)) => FieldRef::key(map, key),
-            None => FieldRef::column(text),
-        };
-        if self.model.field(&wanted).is_none()
-            && let Some(name) = self.same_letters(&wanted).first()
-        {
-            return format!("a name with a hyphen is written in quotes: did you mean `{name}`?");
-        }
-        match key {
-            Some(_) => format!("a name with a hyphen is written in quotes: `{wanted}`"),
-            None => format!("if it is text, put it in quotes: `\"{text}\"`"),
-        }
-    }
-
     /// Whether this is `null`, or its name in another language.
     fn is_null(&self, node: &IdedExpr) -> bool {
         match &node.expr {
             Expr::Literal(LiteralValue::Null) => true,
-            Expr::Ident(name) => names::is_null_keyword(name) && !self.is_known(name),
+            Expr::Ident(name) => is_null_keyword(name) && !self.scope.is_known(name),
             _ => false,
         }
     }
@@ -436,9 +309,9 @@ impl Checker<'_> {
         let simple = match &inner.expr {
             Expr::Literal(_) => true,
             Expr::Call(index) if index.func_name == operators::INDEX => {
-                index.args.first().is_some_and(|container| names::path(container).is_some())
+                index.args.first().is_some_and(|container| path(container).is_some())
             }
-            _ => names::path(inner).is_some(),
+            _ => path(inner).is_some(),
         };
         if !simple {
             return None;
@@ -449,31 +322,17 @@ impl Checker<'_> {
         if checked?.ty.may_be(Type::Bool) {
             return None;
         }
-        let whole = self.snippet(node)?.strip_prefix('!')?;
+        let whole = self.parsed.snippet(node)?.strip_prefix('!')?;
         Some(format!("to negate the whole, write `!({})`", whole.trim()))
     }
 
     fn reject_negated_operand<T>(&mut self, node: &IdedExpr, left: &IdedExpr, hint: &str) -> Option<T> {
-        let side = self.snippet(left).unwrap_or("!x").to_owned();
+        let side = self.parsed.snippet(left).unwrap_or("!x").to_owned();
         let message = format!("`!` is applied before the operator: `{side}` is not a boolean");
         self.refuse(node, "type_mismatch", message, hint)
     }
 
     pub(super) fn key(&mut self, node: &IdedExpr, map: &str, key: &str) -> Option<Arc<MarkedField>> {
         self.resolve_policy_field(node, &FieldRef::key(map, key))
-    }
-}
-
-const ORDER_OPERATORS: [&str; 4] =
-    [operators::LESS, operators::LESS_EQUALS, operators::GREATER, operators::GREATER_EQUALS];
-
-fn operator_symbol(relation: Relation) -> &'static str {
-    match relation {
-        Relation::Eq => "==",
-        Relation::Ne => "!=",
-        Relation::Lt => "<",
-        Relation::Le => "<=",
-        Relation::Gt => ">",
-        Relation::Ge => ">=",
     }
 }

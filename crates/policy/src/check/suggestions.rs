@@ -1,54 +1,33 @@
 //! Suggestions in the policy's own words, as text that can be pasted.
 
+mod calls;
+mod comparisons;
+mod fields;
+mod libraries;
+
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
 use tracewarden_model::field::escape;
-use tracewarden_model::{FieldRef, FieldSource, MarkedField};
+use tracewarden_model::{FieldRef, FieldSource};
 
-use crate::check::Checker;
+use crate::check::scope::Scope;
 use crate::expression::{Constant, Kind, Node, Type};
+use crate::parse::Parsed;
 
-/// Maximum length of text that a suggestion repeats.
-const MAX_SNIPPET_CHARS: usize = 80;
+pub(super) use calls::{FUNCTIONS, normalize_function_name};
+pub(super) use fields::{MARK_FIELD_HINT, caller_member, indexed_caller_member, member_call};
 
-impl Checker<'_> {
-    /// Returns the text of an expression.
-    pub(super) fn text_of(&self, node: &IdedExpr) -> &str {
-        let span = self.parsed.span(node);
-        self.parsed.text.get(span.start..span.end).unwrap_or_default()
-    }
+/// Writes suggestions for one policy. Reads names and text only, and reports nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Suggester<'a> {
+    pub(super) parsed: &'a Parsed<'a>,
+    pub(super) scope: &'a Scope<'a>,
+}
 
-    /// Returns the text of an expression if it is short and fits on one line.
-    pub(super) fn snippet(&self, node: &IdedExpr) -> Option<&str> {
-        let text = self.text_of(node);
-        let short = text.chars().take(MAX_SNIPPET_CHARS + 1).count() <= MAX_SNIPPET_CHARS;
-        (short && !text.is_empty() && !text.contains(char::is_control)).then_some(text)
-    }
-
-    /// Returns the text of an expression, or `otherwise`, in a form to which a dot or an operator can be appended.
-    pub(super) fn operand(&self, node: &IdedExpr, otherwise: &str) -> String {
-        let Some(text) = self.snippet(node) else { return otherwise.to_owned() };
-        let binds_loosely = match &node.expr {
-            Expr::Call(call) => {
-                call.target.is_none() && call.func_name != operators::INDEX && !text.ends_with(')')
-                    || call.func_name == operators::LOGICAL_NOT
-            }
-            _ => false,
-        };
-        if binds_loosely { format!("({text})") } else { text.to_owned() }
-    }
-
-    /// Describes a value for a message: its text if it is short, and its type.
-    pub(super) fn describe_operand(&self, node: &IdedExpr, checked: &Node) -> String {
-        match self.snippet(node).filter(|text| text.len() <= 40) {
-            Some(text) => format!("`{text}` is {}", checked.ty.name()),
-            None => format!("one side is {}", checked.ty.name()),
-        }
-    }
-
+impl Suggester<'_> {
     /// Suggests how to use a value of another type as a condition.
-    pub(super) fn suggest_condition(&self, node: &IdedExpr, checked: &Node) -> String {
-        let operand = self.operand(node, "x");
+    pub(super) fn condition(&self, node: &IdedExpr, checked: &Node) -> String {
+        let operand = self.parsed.operand(node, "x");
         match (&checked.kind, checked.ty) {
             (Kind::Constant(Constant::Text(_)), _) => {
                 format!("add the other operand: `x == {operand}`")
@@ -66,27 +45,27 @@ impl Checker<'_> {
         let (container, name) = match &node.expr {
             Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
                 [container, IdedExpr { expr: Expr::Literal(LiteralValue::String(key)), .. }] => {
-                    (self.snippet(container)?, key.inner().to_owned())
+                    (self.parsed.snippet(container)?, key.inner().to_owned())
                 }
                 _ => return None,
             },
-            Expr::Select(select) => (self.snippet(&select.operand)?, select.field.clone()),
+            Expr::Select(select) => (self.parsed.snippet(&select.operand)?, select.field.clone()),
             _ => return None,
         };
         let is_container = container == "user.attributes"
-            || self.model.fields.iter().any(|field| field.field.map.as_deref() == Some(container));
+            || self.scope.model.fields.iter().any(|field| field.field.map.as_deref() == Some(container));
         is_container.then(|| format!("\"{}\" in {container}", escape(&name)))
     }
 
     /// Returns a usable key of the map, as an example of the syntax.
     pub(super) fn example_of(&self, map: &str) -> String {
-        let keys = self.policy_fields().filter(|field| field.field.map.as_deref() == Some(map));
+        let keys = self.scope.policy_fields().filter(|field| field.field.map.as_deref() == Some(map));
         let named = keys.map(|field| field.field.to_string()).next();
         named.unwrap_or_else(|| format!("{map}[\"key\"]"))
     }
 
     /// Suggests how to test for a key, with an existing key as example.
-    pub(super) fn suggest_key_test(&self) -> String {
+    pub(super) fn key_test(&self) -> String {
         let key = self.example_key();
         let map = key.map.as_deref().unwrap_or("SpanAttributes");
         format!("to test whether a key is present, write `\"{}\" in {map}`", escape(&key.name))
@@ -94,12 +73,7 @@ impl Checker<'_> {
 
     /// Returns an example key for messages that refer to no specific map.
     pub(super) fn example_key(&self) -> FieldRef {
-        let key = self.policy_fields().find(|field| field.source == FieldSource::MapKey);
+        let key = self.scope.policy_fields().find(|field| field.source == FieldSource::MapKey);
         key.map_or_else(|| FieldRef::key("SpanAttributes", "key"), |field| field.field.clone())
-    }
-
-    /// Returns the fields that policies can use.
-    pub(super) fn policy_fields(&self) -> impl Iterator<Item = &MarkedField> {
-        self.model.fields.iter().filter(|field| field.policy)
     }
 }

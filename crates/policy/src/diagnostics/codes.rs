@@ -54,7 +54,7 @@ pub const CODES: &[Code] = &[
     warning("unknown_role"),
     warning("opens_no_recent_trace"),
     warning("opens_every_recent_trace"),
-    warning("wide_reach"),
+    warning("broad_policy"),
 ];
 
 impl Diagnostic {

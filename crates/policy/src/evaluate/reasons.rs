@@ -10,7 +10,7 @@ use crate::evaluate::span_values::bytes;
 use crate::evaluate::verdict::{ABSENT, NULL, ReadValue};
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Node};
-use crate::predicate::{Relation, TextFunction};
+use crate::predicate::TextFunction;
 
 /// Maximum length of a value; longer ones are truncated.
 const MAX_VALUE_CHARS: usize = 120;
@@ -33,7 +33,7 @@ pub(super) fn error_reason(node: &Node, operands: &Operands<'_>) -> Option<Strin
         }
         (Kind::In(..), [_, right]) => Some(format!("the right side of `in` must be a list, this is {right}")),
         (Kind::Compare(relation, ..), [left, right]) => {
-            Some(format!("{left} and {right} have no order for `{}`", operator_symbol(*relation)))
+            Some(format!("{left} and {right} have no order for `{}`", relation.symbol()))
         }
         (Kind::TextCall(function, ..), [left, right]) => {
             let mistyped = if *left == TEXT { right } else { left };
@@ -64,17 +64,6 @@ fn type_name(value: &Value) -> &'static str {
         Value::Int(_) => "an integer",
         Value::List(_) => "a list",
         _ => "of another type",
-    }
-}
-
-fn operator_symbol(relation: Relation) -> &'static str {
-    match relation {
-        Relation::Eq => "==",
-        Relation::Ne => "!=",
-        Relation::Lt => "<",
-        Relation::Le => "<=",
-        Relation::Gt => ">",
-        Relation::Ge => ">=",
     }
 }
 

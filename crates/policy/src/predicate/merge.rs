@@ -140,7 +140,10 @@ pub(super) fn distinct<'a>(values: impl Iterator<Item = &'a String>) -> Vec<Stri
 }
 
 /// Merges the conjunction or disjunction of several "one of these" and "none of these" tests into one.
-pub(super) fn values<'a>(kind: JunctionKind, tests: impl Iterator<Item = (&'a [String], bool)>) -> (Vec<String>, bool) {
+pub(super) fn values<'a>(
+    kind: JunctionKind,
+    tests: impl Iterator<Item = (&'a [String], bool)>,
+) -> (Vec<String>, bool) {
     // "All of them" is "not any of their negations".
     let inverted = kind == JunctionKind::All;
     let mut one_of: Vec<&String> = Vec::new();

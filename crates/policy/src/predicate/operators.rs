@@ -18,6 +18,18 @@ pub enum Relation {
 }
 
 impl Relation {
+    /// Returns the operator in policy syntax.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Self::Eq => "==",
+            Self::Ne => "!=",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+        }
+    }
+
     /// Returns the complementary relation, for ordered values.
     pub fn negated(self) -> Self {
         match self {

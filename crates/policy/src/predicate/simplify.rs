@@ -16,7 +16,6 @@ use super::merge;
 use super::work::{Budget, charge_each};
 use super::{Atom, Junction, Predicate};
 
-
 impl Predicate {
     /// Returns a simplified, equivalent predicate.
     #[must_use]

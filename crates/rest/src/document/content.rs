@@ -5,7 +5,7 @@ use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
-use super::Node;
+use super::node::{Node, NodeContent};
 use crate::json::EXACT_NUMBERS;
 
 /// A value of a document. A visitor for [`EXACT_NUMBERS`] receives a number as its text; other visitors receive the nearest 64-bit
@@ -21,21 +21,21 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.0.content {
-            super::NodeContent::Null => visitor.visit_unit(),
-            super::NodeContent::Bool(value) => visitor.visit_bool(*value),
-            super::NodeContent::Number(number) => match (number.as_u64(), number.as_i64()) {
+            NodeContent::Null => visitor.visit_unit(),
+            NodeContent::Bool(value) => visitor.visit_bool(*value),
+            NodeContent::Number(number) => match (number.as_u64(), number.as_i64()) {
                 (Some(number), _) => visitor.visit_u64(number),
                 (_, Some(number)) => visitor.visit_i64(number),
                 (None, None) => visitor.visit_f64(number.to_f64()),
             },
-            super::NodeContent::Text(text) => visitor.visit_str(text),
-            super::NodeContent::List(list) => {
+            NodeContent::Text(text) => visitor.visit_str(text),
+            NodeContent::List(list) => {
                 let mut elements = SeqDeserializer::new(list.iter().map(NodeDeserializer));
                 let value = visitor.visit_seq(&mut elements)?;
                 elements.end()?;
                 Ok(value)
             }
-            super::NodeContent::Object(members) => {
+            NodeContent::Object(members) => {
                 let members = members.iter().map(|(name, _, node)| (name.as_str(), NodeDeserializer(node)));
                 let mut members = MapDeserializer::new(members);
                 let value = visitor.visit_map(&mut members)?;
@@ -47,7 +47,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.0.content {
-            super::NodeContent::Null => visitor.visit_none(),
+            NodeContent::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -83,7 +83,7 @@ impl<'de> Deserializer<'de> for ExactNumbers<'_> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.0.0.content {
-            super::NodeContent::Number(number) => visitor.visit_bytes(number.as_str().as_bytes()),
+            NodeContent::Number(number) => visitor.visit_bytes(number.as_str().as_bytes()),
             _ => self.0.deserialize_any(visitor),
         }
     }

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Fault, Lines as TextLines, MAX_DEPTH, Node, NodeContent, SourcePosition, ValueBudget};
+use super::fault::{Fault, SourcePosition};
+use super::limits::{MAX_DEPTH, ValueBudget};
+use super::node::{Lines as TextLines, Node, NodeContent};
 use crate::json::JsonNumber;
 
 /// Parses a document.

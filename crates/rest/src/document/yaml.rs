@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{Fault, Lines, MAX_DEPTH, Node, NodeContent, SourcePosition, ValueBudget};
+use super::fault::{Fault, SourcePosition};
+use super::limits::{MAX_DEPTH, ValueBudget};
+use super::node::{Lines, Node, NodeContent};
 use crate::json::JsonNumber;
 
 const EXPRESSION_ADVICE: &str = "put an expression in single quotes, or on the lines after `|`";

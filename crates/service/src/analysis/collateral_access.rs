@@ -31,7 +31,7 @@ pub(crate) use group_by::{CollateralGroupBy, parse_group_by};
 pub(crate) use groups::MemberGroups;
 
 /// Action in the audit log.
-const POLICY_COLLATERAL_ACCESS: &str = "policy.overshare";
+const POLICY_COLLATERAL_ACCESS: &str = "policy.collateral_access";
 /// Maximum number of values in an answer.
 pub(crate) const MAX_COLLATERAL_VALUES: u32 = 100;
 
@@ -101,7 +101,7 @@ impl Analysis {
     /// Counts the collateral access of a role's members.
     ///
     /// # Errors
-    /// Those of [`Service::preview_policies`]; `unknown_field` for the field to count by.
+    /// Those of [`Self::preview_policies`]; `unknown_field` for the field to count by.
     pub async fn collateral_access(
         &self,
         admin: &Administrator<'_>,

@@ -62,7 +62,7 @@ impl Analysis {
     /// Computes the impact of a change. Recorded before ClickHouse is queried.
     ///
     /// # Errors
-    /// Those of [`Service::query`]; a broken policy of the administrator's own only hides ids from them.
+    /// Those of [`Traces::query`](crate::Traces::query); a broken policy of the administrator's own only hides ids from them.
     pub(crate) async fn compute_impact(
         &self,
         admin: &Administrator<'_>,

@@ -98,7 +98,7 @@ impl Analysis {
     ///
     /// # Errors
     /// [`ServiceError::TraceNotFound`] when the trace is absent, or the administrator may not read it and the operator has
-    /// disabled counts of such traces; and those of [`Service::query`].
+    /// disabled counts of such traces; and those of [`Traces::query`](crate::Traces::query).
     pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers, ServiceError> {
         let started = Instant::now();
         let prepare = || {

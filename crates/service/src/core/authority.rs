@@ -114,7 +114,7 @@ impl Core {
     /// Reads the inputs of the principal's access to traces, in the snapshot of the transaction.
     ///
     /// # Errors
-    /// As for [`Service::begin_change`].
+    /// As for [`Self::begin_change`].
     pub(crate) async fn authority(
         &self,
         tx: &mut ReadTx,
@@ -136,7 +136,7 @@ impl Core {
     /// Reads the inputs of an administrator's access; rejects a caller who has lost that right since the request began.
     ///
     /// # Errors
-    /// Those of [`Service::authority`], [`ServiceError::Forbidden`], [`ServiceError::ScopedKey`].
+    /// Those of [`Self::authority`], [`ServiceError::Forbidden`], [`ServiceError::ScopedKey`].
     pub(crate) async fn admin_authority(
         &self,
         tx: &mut ReadTx,

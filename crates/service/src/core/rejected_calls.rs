@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Records a tool call that was rejected before a use case: the tool is unknown or not permitted for the key, or the
-    /// arguments cannot be parsed. Does not fail, like [`Service::record_rejected_call`].
+    /// arguments cannot be parsed. Does not fail, like [`Self::record_rejected_call`].
     pub async fn record_rejected_tool_call(
         self: &Arc<Self>,
         principal: &Principal,
@@ -113,7 +113,7 @@ impl Core {
     }
 
     /// Records a request for traces or for a change that the caller may make, but that could not be parsed; `code` is that of
-    /// the answer. Does not fail, like [`Service::record_rejected_call`].
+    /// the answer. Does not fail, like [`Self::record_rejected_call`].
     pub async fn record_unparsable_call(
         self: &Arc<Self>,
         identity: &Identity,

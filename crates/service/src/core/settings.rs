@@ -61,7 +61,7 @@ pub struct Settings {
     /// traces that they may not read.
     pub discovery_samples: bool,
     /// Number of services to which a policy may give collateral access; storing a policy with more produces a warning.
-    pub overshare_warning: u64,
+    pub collateral_access_warning: u64,
     /// Name of the service, which no password may contain.
     pub service_name: String,
     /// Nanoseconds after which a session ends even if it is used; `None` for never.
@@ -83,7 +83,7 @@ impl Default for Settings {
             password: PasswordCost::default(),
             max_parallel_hashes: 4,
             discovery_samples: true,
-            overshare_warning: 5,
+            collateral_access_warning: 5,
             service_name: "tracewarden".to_owned(),
             session_absolute_nanos: None,
             session_idle_nanos: None,

@@ -53,7 +53,7 @@ impl ModelFiles {
     /// Restores the model of an earlier change. Its tests may fail, as they may have at that time; a note says so.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`] when there is no such change, otherwise as for [`Service::import_model`], with pointers
+    /// [`ServiceError::NotFound`] when there is no such change, otherwise as for [`Self::import_model`], with pointers
     /// into the file of that change.
     pub async fn restore_model(
         &self,

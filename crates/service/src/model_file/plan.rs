@@ -51,7 +51,7 @@ impl ModelFiles {
     /// traces that users would gain and lose: 1 when absent, 60 at most; with 0 they are not computed.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] for `seconds`, otherwise as for [`Service::import_model`], except for tests that fail or
+    /// [`ServiceError::Refused`] for `seconds`, otherwise as for [`Self::import_model`], except for tests that fail or
     /// cannot be run: the plan contains them.
     pub async fn plan_model(
         &self,

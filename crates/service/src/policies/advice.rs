@@ -70,7 +70,7 @@ impl Policies {
     /// Records a request for the number of recent traces to which an expression grants access.
     ///
     /// # Errors
-    /// As for [`Service::begin_change`].
+    /// As for [`Core::begin_change`](crate::core::Core::begin_change).
     pub(crate) async fn record_policy_check(
         &self,
         admin: &Administrator<'_>,
@@ -111,7 +111,7 @@ impl Policies {
                 if let Some(warnings) = advice.warnings.get_mut(trial.policy)
                     && let Some(policy) = advice_request.policies.get(trial.policy)
                 {
-                    let max_collateral_services = self.core.settings.overshare_warning;
+                    let max_collateral_services = self.core.settings.collateral_access_warning;
                     warnings.extend(trial.warnings(
                         policy,
                         &predicates,

@@ -32,19 +32,19 @@ impl Source {
             return Ok(());
         }
         let compared =
-            self.core.clickhouse.compare_key_columns(binding, &adopted).await.map_err(|error| match error
-                .into()
-            {
-                ServiceError::OverLimit { limit, log_cause, .. } => {
-                    let detail =
-                        "comparing the columns with their maps exceeds the limit, which is ten times \
+            self.core.clickhouse.catalogue().compare_key_columns(binding, &adopted).await.map_err(
+                |error| match error.into() {
+                    ServiceError::OverLimit { limit, log_cause, .. } => {
+                        let detail =
+                            "comparing the columns with their maps exceeds the limit, which is ten times \
                              `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
                              ClickHouse has little load, or raise the limit temporarily"
-                            .to_owned();
-                    ServiceError::OverLimit { limit, detail, log_cause }
-                }
-                other => other,
-            })?;
+                                .to_owned();
+                        ServiceError::OverLimit { limit, detail, log_cause }
+                    }
+                    other => other,
+                },
+            )?;
         let differing: Vec<FieldError> = indices
             .iter()
             .zip(&adopted)

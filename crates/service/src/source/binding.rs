@@ -88,7 +88,7 @@ impl Source {
     /// [`ServiceError::Refused`] with pointers to members of the binding, or a ClickHouse failure.
     pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, ServiceError> {
         refuse_system_database(&binding.database, "/database")?;
-        self.core.clickhouse.check_binding(binding).await.map_err(|error| match error {
+        self.core.clickhouse.catalogue().check_binding(binding).await.map_err(|error| match error {
             BindingError::Store(error) => ServiceError::from(error),
             BindingError::Invalid(members) => ServiceError::Refused(
                 members

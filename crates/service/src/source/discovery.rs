@@ -90,7 +90,7 @@ impl Source {
     /// # Errors
     /// When ClickHouse fails.
     pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<TableSummary>, ServiceError> {
-        Ok(self.core.clickhouse.tables().await?)
+        Ok(self.core.clickhouse.catalogue().tables().await?)
     }
 
     /// Returns the columns of a table, and keys with example values from its maps and JSON columns.
@@ -135,7 +135,7 @@ impl Source {
         if refuse_system_database(database, "").is_err() {
             return Err(absent);
         }
-        let unsuitable = self.core.clickhouse.unsuitable(database, table).await?;
+        let unsuitable = self.core.clickhouse.catalogue().unsuitable(database, table).await?;
         let columns = self.core.clickhouse.columns(database, table).await?;
         // A parameterised view has no columns.
         if columns.is_empty() && unsuitable.is_none() {
@@ -175,6 +175,11 @@ impl Source {
         let model = self.core.db.access_model().await?;
         let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
         let timestamp = bound.map(|binding| binding.timestamp);
-        Ok(self.core.clickhouse.sample_keys(database, table, columns, timestamp.as_deref()).await?)
+        Ok(self
+            .core
+            .clickhouse
+            .catalogue()
+            .sample_keys(database, table, columns, timestamp.as_deref())
+            .await?)
     }
 }

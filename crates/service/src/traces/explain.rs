@@ -35,7 +35,7 @@ impl Traces {
     /// explanation for administrators contains the deciding parts of each expression.
     ///
     /// # Errors
-    /// Those of [`Service::trace`]: a caller who may not read a trace does not learn whether it exists. With `user`,
+    /// Those of [`Self::trace`]: a caller who may not read a trace does not learn whether it exists. With `user`,
     /// [`ServiceError::Forbidden`] and [`ServiceError::NotFound`] for the user, and [`ServiceError::TraceNotFound`] if the
     /// trace is absent, or if the caller may not read it and the operator has disabled counts of such traces.
     pub async fn explain(

@@ -46,7 +46,7 @@ impl Traces {
     /// structural ones.
     ///
     /// # Errors
-    /// Those of [`Service::trace`], and `unknown_field` for a column.
+    /// Those of [`Self::trace`], and `unknown_field` for a column.
     pub async fn open_trace(
         &self,
         principal: &Principal,

@@ -68,7 +68,7 @@ impl Traces {
     /// Counts and measures the matching traces that the caller may see.
     ///
     /// # Errors
-    /// Those of [`Service::query`], and for a field to group by those of [`Service::field_values`].
+    /// Those of [`Self::query`], and for a field to group by those of [`Self::field_values`].
     pub async fn trace_stats(
         &self,
         principal: &Principal,

@@ -6,7 +6,8 @@ use rustix::fs::Access;
 use tracewarden_model::Binding;
 use tracewarden_service::{AppDb, DbError, DbInspection, SchemaState};
 
-use super::{Finding, GUIDE, check_permissions};
+use super::file_permissions::check_permissions;
+use super::finding::{Finding, GUIDE};
 use crate::configuration::Configuration;
 use crate::first_start::InitialPassword;
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::configuration::Configuration;
 
 /// Time-out for an answer of the process that already listens on an address.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use tracewarden_model::Binding;
-use tracewarden_tracestore::{
+use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, EndpointInspection, Grant, PrivilegeKind, UserInspection,
 };
+use tracewarden_model::Binding;
 use url::Url;
 
 use super::application_database::TraceSource;
-use super::{Finding, GUIDE};
+use super::finding::{Finding, GUIDE};
 use crate::configuration::{Configuration, values};
 use crate::{ambient, serve};
 

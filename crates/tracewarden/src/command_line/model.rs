@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Format, PolicyTest, TEST_EXAMPLES};
+use super::format::Format;
+use super::policy::{PolicyTest, TEST_EXAMPLES};
 
 /// Commands for the access model.
 #[derive(Debug, Subcommand)]

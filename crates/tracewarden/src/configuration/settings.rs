@@ -165,7 +165,7 @@ pub const SETTINGS: &[Setting] = &[
          when they explain another user's access.",
     ),
     plain(
-        "overshare_warning",
+        "collateral_access_warning",
         Some("5"),
         "Saving a role warns of a policy that makes more services than this visible only through collateral \
          access, that is because traces are returned whole, as far as a sample of recent traces shows.",
@@ -192,7 +192,7 @@ pub const SETTINGS: &[Setting] = &[
         "log",
         Some("info"),
         "Log level on standard error: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
-         `info,tracewarden_tracestore=debug`.",
+         `info,tracewarden_clickhouse=debug`.",
     ),
     plain("log_format", Some("text"), "Format of the log: `text` or `json`."),
 ];

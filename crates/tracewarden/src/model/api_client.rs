@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tracewarden_rest::document::Document;
 use url::Url;
 
-use super::CommandError;
+use super::error::CommandError;
 use super::paint::sanitize;
 use crate::command_line::Connection;
 use crate::configuration::values;

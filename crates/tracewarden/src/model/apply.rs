@@ -6,9 +6,10 @@ use http::Method;
 
 use super::answers::{ApplyResult, ChangeDetails, Plan};
 use super::api_client::{ApiClient, Body, Failure};
+use super::error::CommandError;
 use super::file::ModelFile;
 use super::paint::{Paint, sanitize};
-use super::{CommandError, plan, show};
+use super::{plan, show};
 use crate::command_line::{ModelApply, ModelRestore};
 use crate::policy;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use http::Method;
 
-use super::CommandError;
 use super::api_client::ApiClient;
+use super::error::CommandError;
 use super::paint::sanitize;
 use crate::command_line::{FileFormat, ModelExport};
 use crate::policy;

@@ -7,9 +7,9 @@ use tracewarden_policy::{CODES, Diagnostic};
 use tracewarden_rest::document::Document;
 use tracewarden_rest::json::Json;
 
-use super::CommandError;
 use super::answers::Warning;
 use super::api_client::{ApiClient, Body, Failure, InvalidMember, Problem};
+use super::error::CommandError;
 use super::paint::sanitize;
 use crate::policy::files::{NamedDocument, Origin, display_name, text};
 use crate::policy::{ErrorReport, Line};

@@ -8,8 +8,9 @@ use tracewarden_rest::json::Json;
 
 use super::answers::{Change, ChangeDetails, History};
 use super::api_client::ApiClient;
+use super::error::CommandError;
 use super::paint::{Paint, sanitize, seconds};
-use super::{CommandError, apply, show};
+use super::{apply, show};
 use crate::command_line::{Format, ModelHistory};
 use crate::policy::{self, report};
 

@@ -5,11 +5,15 @@ use serde_json::Value;
 
 use super::answers::Plan;
 use super::api_client::ApiClient;
+use super::error::CommandError;
 use super::file::ModelFile;
 use super::paint::Paint;
-use super::{CommandError, EXIT_CHANGES, show};
+use super::show;
 use crate::command_line::{Format, ModelPlan};
 use crate::policy::{self, EXIT_FAILED, report};
+
+/// Exit status of a plan that can be applied and has changes, with `--detailed-exitcode`.
+const EXIT_CHANGES: u8 = 3;
 
 /// Prints the changes that applying a file would make.
 pub(super) fn run(options: &ModelPlan) -> Result<u8, CommandError> {

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
+use tracewarden_clickhouse::display_sql;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{CheckedPolicy, Diagnostic, check, role_warnings};
 use tracewarden_rest::policies::CheckResult;
 use tracewarden_rest::policy_file::FilePolicy;
-use tracewarden_tracestore::display_sql;
 
+use super::error::{EXIT_FAILED, ErrorReport};
 use super::files::{self, Origin, sanitize};
-use super::{EXIT_FAILED, ErrorReport};
 use crate::command_line::{Format, PolicyCheck};
 
 /// A policy with the result of checking it.

@@ -7,9 +7,9 @@ use tracewarden_policy::{check, explain};
 use tracewarden_rest::policies::EvaluateResult;
 
 use super::columns::print_misspelt_columns;
+use super::error::{EXIT_FAILED, ErrorReport, Line};
 use super::files::{self, is_standard_input};
 use super::report::{self, OutcomeCounts};
-use super::{EXIT_FAILED, ErrorReport, Line};
 use crate::command_line::{Format, PolicyEvaluate};
 
 /// Evaluates a policy on spans.

@@ -12,7 +12,7 @@ use tracewarden_rest::json::Json;
 use tracewarden_rest::policies::EvaluatedUser;
 use tracewarden_rest::policy_file::{MemberFault, PolicyFile};
 
-use super::{ErrorReport, Line};
+use super::error::{ErrorReport, Line};
 
 /// Maximum size of a file; larger files are rejected.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;

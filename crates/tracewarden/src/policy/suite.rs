@@ -9,8 +9,8 @@ use tracewarden_rest::policy_file::PolicyFile;
 use tracewarden_rest::policy_suite::{SuiteFault, resolve};
 
 use super::columns::print_misspelt_columns;
+use super::error::{ErrorReport, Line};
 use super::files::{self, NamedDocument, Origin, sanitize};
-use super::{ErrorReport, Line};
 
 /// Tests with everything needed to run them.
 pub(super) struct Suite {

@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use serde::Serialize;
 use tracewarden_policy::suite::{self, Evidence, Test, TestError};
 
+use super::error::{EXIT_FAILED, ErrorReport, Line};
 use super::files::{self, sanitize};
 use super::report::{self, pluralize};
 use super::suite::Suite;
-use super::{EXIT_FAILED, ErrorReport, Line};
 use crate::command_line::{Format, PolicyTest};
 
 /// Results of all files.

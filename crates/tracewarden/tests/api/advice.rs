@@ -37,7 +37,7 @@ fn attribute_and_role_warnings(warnings: Vec<(String, String, String)>) -> Vec<(
 }
 
 fn trace_warnings(warnings: Vec<(String, String, String)>) -> Vec<(String, String, String)> {
-    let known = ["opens_no_recent_trace", "opens_every_recent_trace", "wide_reach"];
+    let known = ["opens_no_recent_trace", "opens_every_recent_trace", "broad_policy"];
     warnings.into_iter().filter(|(code, ..)| known.contains(&code.as_str())).collect()
 }
 
@@ -179,7 +179,7 @@ async fn advice_from_recent_traces() {
     assert_eq!(codes(&found), ["opens_every_recent_trace"]);
     assert_eq!(found[0].1, "it grants access to all of 20 traces of the last 24 hours");
     let found = about("ServiceName == 'web' && SpanAttributes['team'] == 'blue'").await;
-    assert_eq!(codes(&found), ["wide_reach"]);
+    assert_eq!(codes(&found), ["broad_policy"]);
     assert_eq!(
         found[0].1,
         "it names 1 service (`web`), but the traces that it grants contain spans of 8 services: 7 are \
@@ -247,11 +247,11 @@ async fn advice_from_recent_traces() {
 }
 
 #[tokio::test]
-async fn the_overshare_warning_has_a_threshold() {
+async fn the_collateral_access_warning_has_a_threshold() {
     let store = Store::start();
     insert_traces(&store).await;
-    for (most, expected) in [("6", &["wide_reach"] as &[&str]), ("7", &[])] {
-        let service = store.service_with(&[("TRACEWARDEN_OVERSHARE_WARNING", most)]);
+    for (most, expected) in [("6", &["broad_policy"] as &[&str]), ("7", &[])] {
+        let service = store.service_with(&[("TRACEWARDEN_COLLATERAL_ACCESS_WARNING", most)]);
         let admin = with_binding(&service).await;
         let found = trace_warnings(warnings(&admin, "readers", "SpanAttributes['team'] == 'blue'").await);
         assert_eq!(codes(&found), expected, "{most}");

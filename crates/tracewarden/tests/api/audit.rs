@@ -55,8 +55,8 @@ async fn records_are_filtered_and_paged() {
     let only =
         admin.get(&format!("/audit?action={created}&actor=admin&outcome=success")).await.expect(200).body;
     assert_eq!(actions(&only), [created.as_str(); 3]);
-    let nobody = admin.get("/audit?actor=nobody").await.expect(200).body;
-    assert_eq!(nobody["records"], json!([]));
+    let unknown = admin.get("/audit?actor=unknown-user").await.expect(200).body;
+    assert_eq!(unknown["records"], json!([]));
     let later = admin.get("/audit?from=2200-01-01T00:00:00Z").await.expect(200).body;
     assert_eq!(later["records"], json!([]));
 
@@ -133,9 +133,9 @@ async fn refused_changes_of_credentials_are_recorded() {
     for (path, action, target) in [
         ("/me/api-keys/key_x", "api_key.revoke", "key_x"),
         ("/me/sessions/ses_x", "session.end", "ses_x"),
-        ("/users/nobody/sessions", "user.end_sessions", "nobody"),
+        ("/users/unknown-user/sessions", "user.end_sessions", "unknown-user"),
         ("/users/ada/sessions/ses_x", "user.end_sessions", "ada"),
-        ("/users/nobody/api-keys", "user.revoke_api_keys", "nobody"),
+        ("/users/unknown-user/api-keys", "user.revoke_api_keys", "unknown-user"),
         ("/users/ada/api-keys/key_x", "user.revoke_api_keys", "ada"),
     ] {
         let rejected = admin.delete(path).await.problem(404, "not_found");

@@ -1,4 +1,4 @@
-//! `/policies/overshare`.
+//! `/policies/collateral-access`.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ async fn counts_values_visible_only_through_collateral_access() {
     let admin = service.admin().await;
     bind(&admin).await;
     let blue = policies(&format!("{TEAM} == \"blue\""));
-    let ask = async |body: Value| admin.post("/policies/overshare", body).await;
+    let ask = async |body: Value| admin.post("/policies/collateral-access", body).await;
     ask(json!({"role": "blue", "policies": blue})).await.problem(422, "invalid_value");
     display(&admin).await;
     ask(json!({"role": "blue"})).await.problem(404, "not_found");
@@ -74,7 +74,8 @@ async fn counts_values_visible_only_through_collateral_access() {
     let found = ask(json!({"role": "blue", "by": TEAM})).await.expect(200).body;
     assert_eq!(found["values"], json!([value("red", 4, 0), value("blue", 4, 4)]));
 
-    let records = admin.get("/audit?action=policy.overshare").await.expect(200).body["records"].clone();
+    let records =
+        admin.get("/audit?action=policy.collateral_access").await.expect(200).body["records"].clone();
     let success: Vec<&Value> =
         records.as_array().unwrap().iter().filter(|record| record["outcome"] == "success").collect();
     assert_eq!(success.len(), 3, "{records}");
@@ -89,7 +90,7 @@ async fn counts_values_visible_only_through_collateral_access() {
 async fn collateral_access_is_counted_per_member() {
     let store = Store::start();
     insert(&store).await;
-    let service = store.service_with(&[("TRACEWARDEN_OVERSHARE_WARNING", "3")]);
+    let service = store.service_with(&[("TRACEWARDEN_COLLATERAL_ACCESS_WARNING", "3")]);
     let admin = service.admin().await;
     bind(&admin).await;
     display(&admin).await;
@@ -105,7 +106,8 @@ async fn collateral_access_is_counted_per_member() {
     };
     let numbers =
         |found: &Value| ["traces", "distinct", "only_shared"].map(|name| found[name].as_u64().unwrap());
-    let count = async || admin.post("/policies/overshare", json!({"role": "own"})).await.expect(200).body;
+    let count =
+        async || admin.post("/policies/collateral-access", json!({"role": "own"})).await.expect(200).body;
 
     let found = count().await;
     assert_eq!((members(&found), numbers(&found)), ([0, 0, 0, 0], [0, 0, 0]), "{found}");
@@ -129,11 +131,11 @@ async fn collateral_access_is_counted_per_member() {
     // The preview and the warning agree.
     let preview = json!({"role": "own", "policies": own, "seconds": 60});
     let preview = admin.post("/policies/preview", preview).await.expect(200).body;
-    assert_eq!(numbers(&preview["overshare"]), [4, 5, 4]);
+    assert_eq!(numbers(&preview["collateral_access"]), [4, 5, 4]);
     assert!(preview["notes"].to_string().contains(note), "{preview}");
     let stored = admin.put("/roles/own", json!({ "policies": own })).await.expect(200).body;
     let warnings = stored["policies"][0]["warnings"].as_array().unwrap();
-    let far: Vec<&Value> = warnings.iter().filter(|warning| warning["code"] == "wide_reach").collect();
+    let far: Vec<&Value> = warnings.iter().filter(|warning| warning["code"] == "broad_policy").collect();
     assert_eq!(far.len(), 1, "{stored}");
     assert_eq!(
         far[0]["message"],
@@ -157,15 +159,15 @@ async fn collateral_access_needs_an_administrator_and_respects_discovery_samples
     display(&admin).await;
     let body = json!({"role": "all", "policies": policies("true")});
     let ada = service.user(&admin, "ada", &[]).await;
-    ada.post("/policies/overshare", body.clone()).await.problem(403, "forbidden");
-    let found = admin.post("/policies/overshare", body.clone()).await.expect(200).body;
+    ada.post("/policies/collateral-access", body.clone()).await.problem(403, "forbidden");
+    let found = admin.post("/policies/collateral-access", body.clone()).await.expect(200).body;
     assert_eq!(
         (&found["among"], &found["traces"], &found["distinct"]),
         (&json!("readable"), &json!(0), &json!(0))
     );
     admin.put("/roles/few", json!({"policies": policies("ServiceName == 'service-7'")})).await.expect(201);
     admin.patch("/users/admin", json!({"roles": ["admin", "few"]})).await.expect(200);
-    let found = admin.post("/policies/overshare", body).await.expect(200).body;
+    let found = admin.post("/policies/collateral-access", body).await.expect(200).body;
     assert_eq!(
         (&found["traces"], &found["distinct"], &found["hidden_values"]),
         (&json!(1), &json!(2), &json!(0))

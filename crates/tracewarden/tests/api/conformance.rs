@@ -57,7 +57,7 @@ async fn generated_requests_get_documented_answers() {
             "PUT /schema/import": [exported.body],
             "POST /schema/history/{version}/restore": [null],
             "POST /policies/preview": [proposal, proposal],
-            "POST /policies/overshare": [shared, shared, shared, shared],
+            "POST /policies/collateral-access": [shared, shared, shared, shared],
         },
         "own": own,
         "session": token_of(&warden),

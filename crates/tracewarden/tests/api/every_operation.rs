@@ -76,7 +76,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "GET /traces/{id}/explain" | "GET /traces/{id}/viewers" => "traces.explain",
         "POST /policies/check" => "policy.check",
         "POST /policies/preview" => "policy.preview",
-        "POST /policies/overshare" => "policy.overshare",
+        "POST /policies/collateral-access" => "policy.collateral_access",
         "POST /users" => "user.create",
         "PATCH /users/{username}" => "user.update",
         "DELETE /users/{username}" => "user.delete",
@@ -243,7 +243,7 @@ impl Fixture {
                 json!({"expression": "true", "user": {"username": "x"}, "spans": [{}]})
             }
             "POST /policies/preview" => proposal,
-            "POST /policies/overshare" => {
+            "POST /policies/collateral-access" => {
                 proposal["by"] = json!("SpanAttributes[\"team\"]");
                 proposal
             }

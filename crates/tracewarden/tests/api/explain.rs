@@ -104,7 +104,7 @@ async fn readers_get_only_their_own_reasons() {
         assert_eq!(comparable(&send_explain(&ada, trace, None).await), expected, "{trace}");
     }
     // Only administrators may ask about another user, about themselves by name, or about an unknown user.
-    for user in ["ada", "admin", "nobody"] {
+    for user in ["ada", "admin", "unknown-user"] {
         send_explain(&ada, BLUE, Some(user)).await.problem(403, "forbidden");
     }
     ada.get(&format!("/traces/{BLUE}/viewers")).await.problem(403, "forbidden");
@@ -156,7 +156,7 @@ async fn administrators_get_the_reasons_of_any_user() {
     // The administrator's own access is unchanged: none.
     send_explain(&admin, BLUE, None).await.problem(404, "trace_not_found");
     send_explain(&admin, ABSENT, Some("bob")).await.problem(404, "trace_not_found");
-    send_explain(&admin, BLUE, Some("nobody")).await.problem(404, "not_found");
+    send_explain(&admin, BLUE, Some("unknown-user")).await.problem(404, "not_found");
 
     // An administrator who may read the trace also sees which part of the policy decided.
     role(&admin, "all", &["ServiceName == 'shop'"]).await;

@@ -204,7 +204,7 @@ async fn other_answers(fixture: &Fixture, without_clickhouse: &Service) -> Vec<R
     }
     add("HEAD /healthz", 200, anonymous.send(Method::HEAD, "/healthz", None).await);
     add("GET /nothing", 404, anonymous.get("/nothing").await);
-    let wrong = json!({"username": "nobody", "password": "x"});
+    let wrong = json!({"username": "unknown-user", "password": "x"});
     add("POST /login, wrong password", 401, anonymous.post("/login", wrong).await);
     let stale = watcher.with("if-match", "\"999\"");
     add(

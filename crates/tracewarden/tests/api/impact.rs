@@ -59,7 +59,7 @@ async fn previews_count_gained_and_lost_traces() {
     let found = preview(&admin, "blue", policies(&["ServiceName == \"shop\""])).await;
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([1, 0, 1], [0, 0, 2]));
     let deleted = preview(&admin, "red", Value::Null).await;
-    assert_eq!((counts(&deleted["traces"]), deleted["overshare"].clone()), ([0, 1, 0], Value::Null));
+    assert_eq!((counts(&deleted["traces"]), deleted["collateral_access"].clone()), ([0, 1, 0], Value::Null));
     assert_eq!(deleted["traces"]["lost_ids"], json!([RED]));
     let users: Vec<(&str, [u64; 3])> = deleted["users"]
         .as_array()
@@ -168,7 +168,7 @@ async fn a_preview_includes_collateral_access() {
     store.insert_two_traces().await;
     let (_service, admin) = bound_service(&store, &[]).await;
     let found = preview(&admin, "new", policies(&["true"])).await;
-    assert_eq!(found["overshare"], Value::Null);
+    assert_eq!(found["collateral_access"], Value::Null);
     assert!(found["notes"].to_string().contains("no service column is bound"), "{found}");
     let mut shown = binding();
     shown["display"] = json!({"service": "ServiceName"});
@@ -176,7 +176,7 @@ async fn a_preview_includes_collateral_access() {
     admin.with("if-match", &version).put("/schema/binding", shown).await.expect(200);
     let found = preview(&admin, "new", policies(&["true"])).await;
     assert_eq!(
-        (&found["overshare"]["traces"], &found["overshare"]["by"]),
+        (&found["collateral_access"]["traces"], &found["collateral_access"]["by"]),
         (&json!(2), &json!("ServiceName"))
     );
 }
@@ -241,7 +241,7 @@ async fn a_preview_without_time_for_a_sample_gives_advice() {
     endless(&store).await;
     rebind(&admin, "endless").await;
     let blue = policies(&[&format!("{TEAM} == \"blue\"")]);
-    for path in ["/policies/preview", "/policies/overshare"] {
+    for path in ["/policies/preview", "/policies/collateral-access"] {
         let body = json!({"role": "blue", "policies": blue, "seconds": 1});
         let late = admin.post(path, body).await.problem(504, "query_timeout");
         assert_eq!(
@@ -343,6 +343,6 @@ async fn a_role_in_isolation_depends_only_on_its_own_policies() {
     assert_eq!((counts(&found["traces"]), counts(&found["users"][0])), ([0, 0, 0], [0, 0, 0]), "{found}");
     assert!(found["notes"].to_string().contains("the policy `Blue` of the role `blue`"), "{found}");
     let shared = json!({"role": "label", "policies": label, "by": "ServiceName"});
-    let found = admin.post("/policies/overshare", shared).await.expect(200).body;
+    let found = admin.post("/policies/collateral-access", shared).await.expect(200).body;
     assert_eq!((&found["traces"], &found["distinct"]), (&json!(0), &json!(0)));
 }

@@ -344,7 +344,7 @@ fn documentation(name: &str) -> PathBuf {
 #[test]
 fn the_example_of_the_documentation_passes_its_tests() {
     let path = documentation("examples/policies.yaml");
-    let workspace = Workspace::with_key("http://127.0.0.1:9", "twk_nobody");
+    let workspace = Workspace::with_key("http://127.0.0.1:9", "twk_unknown");
     let tested = workspace.run(&["test", path.to_str().unwrap()]).expect_output(0);
     assert!(tested.ends_with("5 tests passed, 0 failed\n"), "{tested}");
 }

@@ -12,7 +12,8 @@ use crate::support::{Service, program};
 async fn a_policy_is_evaluated_on_spans_that_are_sent() {
     let store = Store::start();
     let (_service, admin) = bound_service(&store, &[]).await;
-    let user = json!({"username": "nobody in particular", "roles": ["dev"], "attributes": {"teams": ["blue", "red"]}});
+    let user =
+        json!({"username": "hypothetical user", "roles": ["dev"], "attributes": {"teams": ["blue", "red"]}});
     let request = json!({
         "expression": "SpanAttributes[\"team\"] in user.attributes.teams\n  && \"dev\" in user.roles",
         "user": user,

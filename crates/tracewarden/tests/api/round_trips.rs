@@ -29,7 +29,7 @@ const WITHOUT_ROUND_TRIP: [&str; 11] = [
     "POST /me/password",
     "POST /policies/check",
     "POST /policies/evaluate",
-    "POST /policies/overshare",
+    "POST /policies/collateral-access",
     "POST /policies/preview",
     "POST /schema/history/{version}/restore",
     "POST /schema/plan",

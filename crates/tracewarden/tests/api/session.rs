@@ -42,7 +42,7 @@ async fn unknown_wrong_and_disabled_get_the_same_answer() {
     let anonymous = service.anonymous();
     let mut answers = Vec::new();
     for (username, password) in
-        [("nobody", USER_PASSWORD), ("admin", "not the password"), ("ada", USER_PASSWORD), ("", "")]
+        [("unknown-user", USER_PASSWORD), ("admin", "not the password"), ("ada", USER_PASSWORD), ("", "")]
     {
         let body = json!({"username": username, "password": password});
         let mut answer = anonymous.post("/login", body).await.problem(401, "invalid_credentials");

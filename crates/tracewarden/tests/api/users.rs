@@ -183,7 +183,7 @@ async fn sessions_and_keys_of_a_user_are_listed_and_ended() {
     other.get("/me").await.expect(200);
     admin.delete("/users/ada/sessions").await.expect(204);
     other.get("/me").await.problem(401, "unauthenticated");
-    admin.get("/users/nobody/sessions").await.problem(404, "not_found");
+    admin.get("/users/unknown-user/sessions").await.problem(404, "not_found");
 }
 
 #[tokio::test]

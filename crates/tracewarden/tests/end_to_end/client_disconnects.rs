@@ -188,7 +188,7 @@ async fn many_client_disconnects_stop_all_statements() {
             5 => ("an agent's search", agent.request(Method::POST, "/mcp").json(&tool("svc_query_traces"))),
             6 => ("an agent's counts", agent.request(Method::POST, "/mcp").json(&tool("svc_trace_stats"))),
             7 => ("a preview", admin.request(Method::POST, "/policies/preview").json(&role)),
-            _ => ("sharing", admin.request(Method::POST, "/policies/overshare").json(&role)),
+            _ => ("sharing", admin.request(Method::POST, "/policies/collateral-access").json(&role)),
         };
         let asking = tokio::spawn(request.send());
         until(async || (name, running(&store).await), |(_, running)| *running > 0).await;

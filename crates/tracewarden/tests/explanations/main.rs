@@ -253,13 +253,13 @@ async fn compare_preview(
     }
     // The collateral access is counted both for the previewed policies and for the stored role.
     let body = json!({"role": role, "from": data_set.from, "to": data_set.to, "seconds": 30});
-    let collateral_access = admin.post("/policies/overshare", body).await.expect(200).body;
+    let collateral_access = admin.post("/policies/collateral-access", body).await.expect(200).body;
     let numbers = |collateral_access: &Value| {
         let mut numbers = collateral_access.clone();
         numbers.as_object_mut().unwrap().retain(|name, _| !["cost", "notes"].contains(&name.as_str()));
         numbers
     };
-    assert_eq!(numbers(&result["overshare"]), numbers(&collateral_access), "{result}");
+    assert_eq!(numbers(&result["collateral_access"]), numbers(&collateral_access), "{result}");
     comparison.collateral_access += collateral_access["distinct"].as_u64().unwrap();
     for (name, ids) in before.iter().filter(|(name, _)| !members.contains(name.as_str())) {
         assert_eq!(ids, &after[name], "a user without the role must not gain or lose traces");

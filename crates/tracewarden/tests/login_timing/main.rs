@@ -37,7 +37,7 @@ const BETWEEN_HASHES: usize = 16;
 const TOLERANCE: f64 = 0.10;
 
 const KINDS: [(&str, &str, &str); 3] = [
-    ("unknown user", "nobody-of-that-name", USER_PASSWORD),
+    ("unknown user", "unknown-user", USER_PASSWORD),
     ("wrong password", "ada", "not the password at all"),
     ("disabled user", "bob", USER_PASSWORD),
 ];
@@ -46,7 +46,7 @@ const KINDS: [(&str, &str, &str); 3] = [
 const OTHER_COSTS: [(&str, &str); 2] = [("cheap", "m=8192,t=1,p=1"), ("dear", "m=19456,t=4,p=1")];
 
 const OTHER_KINDS: [(&str, &str, &str); 4] = [
-    ("unknown user", "nobody-of-that-name", USER_PASSWORD),
+    ("unknown user", "unknown-user", USER_PASSWORD),
     ("wrong password", "ada", "not the password at all"),
     ("cheaper hash", "cheap", "not the password at all"),
     ("dearer hash", "dear", "not the password at all"),

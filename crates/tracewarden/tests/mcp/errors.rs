@@ -233,7 +233,7 @@ async fn an_empty_answer_says_why_it_may_be_empty() {
     let (_service, _admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
     let nothing =
-        json!({"conditions": [{"ref": "ServiceName", "op": "eq", "value": "nobody"}], "last": "5m"});
+        json!({"conditions": [{"ref": "ServiceName", "op": "eq", "value": "unknown-user"}], "last": "5m"});
     for (tool, arguments) in [
         ("svc_query_traces", nothing.clone()),
         ("svc_trace_stats", nothing),

@@ -115,7 +115,7 @@ async fn the_attributes_of_all_users_are_not_held_at_once() {
         "SpanAttributes[\"team\"] == \"blue\" || \"nothing\" in user.attributes.teams"}]);
     let by = "SpanAttributes[\"team\"]";
     let proposal = json!({"role": "blue", "policies": policies, "seconds": 30, "by": by});
-    for question in ["/policies/preview", "/policies/overshare"] {
+    for question in ["/policies/preview", "/policies/collateral-access"] {
         let answer = admin.post(question, proposal.clone()).await.expect(200).body;
         assert_eq!(answer["members"], USERS, "{question}: {answer}");
     }

@@ -111,7 +111,7 @@ fn table() -> Vec<AccessChange> {
             .expect(200)),
         access_change!("user's attributes changed", [Nothing, Nothing, Nothing], |fixture| fixture
             .admin
-            .patch(&user(fixture, ""), json!({"attributes": {"team": "nobody's"}}))
+            .patch(&user(fixture, ""), json!({"attributes": {"team": "ada's"}}))
             .await
             .expect(200)),
         access_change!("user disabled", [Unauthenticated, Unauthenticated, Unauthenticated], |fixture| {

@@ -130,7 +130,7 @@ const ROLE_ACTIONS: ReadonlySet<string> = new Set([
   "role.put",
   "role.delete",
   "policy.preview",
-  "policy.overshare",
+  "policy.collateral_access",
 ]);
 
 /** Actions that create a version of the access model. */

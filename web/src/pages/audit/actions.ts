@@ -37,7 +37,7 @@ const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "schema.put_binding": "Bound a table",
     "schema.put_fields": "Marked fields",
     "policy.preview": "Previewed a role change",
-    "policy.overshare": "Counted collateral access of a role",
+    "policy.collateral_access": "Counted collateral access of a role",
     "model.export": "Downloaded the access model",
     "model.plan": "Planned an import of the access model",
     "model.import": "Imported the access model",

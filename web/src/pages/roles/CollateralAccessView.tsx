@@ -17,7 +17,7 @@ export function CollateralAccessView({
   result,
   showCost = true,
 }: {
-  result: Api["Overshare"];
+  result: Api["CollateralAccess"];
   showCost?: boolean;
 }) {
   const { values, sampled, traces, distinct, only_shared, hidden_values } = result;

@@ -118,8 +118,8 @@ function PreviewResult({
           <CountsView counts={preview.traces} sampled={sampled} />
         </div>
       )}
-      {preview.overshare != null && request.draft !== null && (
-        <DraftCollateralAccess initial={preview.overshare} request={request} />
+      {preview.collateral_access != null && request.draft !== null && (
+        <DraftCollateralAccess initial={preview.collateral_access} request={request} />
       )}
       <div>
         <Title order={3} mb={4}>
@@ -147,7 +147,7 @@ function PreviewResult({
 }
 
 /** Collateral access of the draft. The preview includes it by service; other fields are counted on selection. */
-function DraftCollateralAccess({ initial, request }: { initial: Api["Overshare"]; request: PreviewRequest }) {
+function DraftCollateralAccess({ initial, request }: { initial: Api["CollateralAccess"]; request: PreviewRequest }) {
   const [by, setBy] = useState<string | null>(null);
   const isOtherField = by !== null && by !== initial.by;
   const { role, draft, range, seconds } = request;

@@ -54,7 +54,7 @@ export const collateralAccessQuery = ({ role, draft, by, range, seconds }: Colla
     queryKey: ["collateral-access", role, policies, by, range, seconds],
     queryFn: ({ signal }) =>
       unwrap(
-        api.POST("/policies/overshare", {
+        api.POST("/policies/collateral-access", {
           body: {
             role,
             seconds,

@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(named("70/none"), 1);
         assert_eq!(named("rare"), 4);
         assert_eq!(named("/user"), 4);
-        assert_eq!(named("nobody/none"), 0);
+        assert_eq!(named("unknown/none"), 0);
         assert_eq!(Cell::all().count(), 16);
     }
 

@@ -31,7 +31,7 @@ pub fn measure(bench: &Bench<'_>, measured: &mut Vec<Measured>) -> Result<()> {
                 let begun = Instant::now();
                 let answer = bench.environment.service.administrator.call(
                     "POST",
-                    "/policies/overshare",
+                    "/policies/collateral-access",
                     Some(&body),
                 )?;
                 let elapsed = begun.elapsed();

@@ -43,7 +43,7 @@ pub enum Part {
     Page,
     /// The MCP tool `svc_query_traces`.
     Summaries,
-    /// `POST /policies/overshare`.
+    /// `POST /policies/collateral-access`.
     Collateral,
     /// `POST /policies/preview` with 300 roles and 300 users.
     Previews,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use tracewarden_testkit::shop::SUPPORTED_TENANTS;
+use tracewarden_sample_data::SUPPORTED_TENANTS;
 
 use super::{DemoUnderTest, Findings};
 use crate::demo::demo_users::{ADMINISTRATOR, AGENT_OWNER, DEMO_USERS};
@@ -16,7 +16,7 @@ pub fn credentials(subject: &DemoUnderTest<'_>, findings: &mut Findings) -> Resu
     let unknown_key = subject.anonymous.with_key("twk_thisisnotakeyofanybody0000000000000000");
     for landmark in &subject.expectations.landmarks {
         for (who, client, expected) in [
-            ("nobody", subject.anonymous, 401),
+            ("unknown-user", subject.anonymous, 401),
             ("a made-up key", &unknown_key, 401),
             ("the agent's key", &agent, status(landmark, owner)),
         ] {

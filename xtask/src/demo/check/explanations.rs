@@ -123,7 +123,7 @@ pub fn report_collateral_access(subject: &DemoUnderTest<'_>, findings: &mut Find
     let administrator = &subject.accounts.of(ADMINISTRATOR)?.client;
     let (from, to) = window(subject);
     let search_query = json!({"role": PAYMENTS_ON_CALL.name, "from": from, "to": to, "seconds": 60});
-    let body = administrator.call("POST", "/policies/overshare", Some(&search_query))?;
+    let body = administrator.call("POST", "/policies/collateral-access", Some(&search_query))?;
     let collateral_access = &subject.expectations.collateral_access;
     let shared = collateral_access.services.values().filter(|matches| !**matches).count() as u64;
     let services = collateral_access.services.len() as u64;

@@ -39,7 +39,7 @@ const PROGRAM: &str = "tracewarden";
 const POLICIES_AND_SQL: Tests = Tests {
     packages: &[POLICY, STORE],
     targets: &[],
-    filter: "package(tracewarden-policy) | test(/^golden::/)",
+    filter: "package(tracewarden-policy) | test(/^agreement::golden::/)",
 };
 
 const LOWERING: &[Part] = &[
@@ -48,17 +48,24 @@ const LOWERING: &[Part] = &[
         files: &[
             "crates/policy/src/lower.rs",
             "crates/policy/src/lower/fields.rs",
+            "crates/policy/src/lower/limits.rs",
+            "crates/policy/src/lower/operations.rs",
             "crates/policy/src/lower/rules.rs",
             "crates/policy/src/lower/truth.rs",
             "crates/policy/src/lower/values.rs",
             "crates/policy/src/lower/work.rs",
             "crates/policy/src/predicate.rs",
+            "crates/policy/src/predicate/join.rs",
+            "crates/policy/src/predicate/junction_kind.rs",
             "crates/policy/src/predicate/merge.rs",
+            "crates/policy/src/predicate/operands.rs",
+            "crates/policy/src/predicate/operators.rs",
+            "crates/policy/src/predicate/redundancy.rs",
             "crates/policy/src/predicate/simplify.rs",
             "crates/policy/src/predicate/work.rs",
         ],
         tests: &[
-            Tests { packages: &[POLICY], targets: &["--test=shapes"], filter: "all()" },
+            Tests { packages: &[POLICY], targets: &["--test=simplified_forms"], filter: "all()" },
             Tests {
                 packages: &[POLICY],
                 targets: &["--lib", "--test=lowering", "--test=simplify", "--test=long_lists"],
@@ -70,20 +77,21 @@ const LOWERING: &[Part] = &[
     Part {
         name: "lowering-sql",
         files: &[
-            "crates/clickhouse/src/predicate_sql.rs",
-            "crates/clickhouse/src/predicate_sql/fields.rs",
-            "crates/clickhouse/src/predicate_sql/json.rs",
+            "crates/clickhouse/src/sql/predicates.rs",
+            "crates/clickhouse/src/sql/predicates/fields.rs",
+            "crates/clickhouse/src/sql/predicates/json.rs",
+            "crates/clickhouse/src/sql/predicates/operators.rs",
         ],
         tests: &[
             Tests {
                 packages: &[STORE],
                 targets: &["--lib"],
-                filter: "test(/^golden::/) | test(/^predicate_sql::/)",
+                filter: "test(/^agreement::golden::/) | test(/^sql::predicates::/)",
             },
             Tests {
                 packages: &[STORE],
                 targets: &["--lib"],
-                filter: "test(/^exhaustive::/) | test(/^differential::/)",
+                filter: "test(/^agreement::exhaustive::/) | test(/^agreement::differential::/)",
             },
         ],
     },
@@ -100,7 +108,7 @@ const AUTHORISATION: &[Part] = &[
         tests: &[
             Tests {
                 packages: &[POLICY],
-                targets: &["--lib", "--test=meaning", "--test=reuse"],
+                targets: &["--lib", "--test=semantics", "--test=policy_cache"],
                 filter: "not test(/^fuzz::/)",
             },
             POLICIES_AND_SQL,
@@ -109,19 +117,25 @@ const AUTHORISATION: &[Part] = &[
     Part {
         name: "authorisation-service",
         files: &[
-            "crates/service/src/access.rs",
-            "crates/service/src/authentication.rs",
-            "crates/service/src/authority.rs",
-            "crates/service/src/preview.rs",
-            "crates/service/src/principal.rs",
-            "crates/service/src/tools.rs",
+            "crates/service/src/access/preview.rs",
+            "crates/service/src/core/access.rs",
+            "crates/service/src/core/authentication.rs",
+            "crates/service/src/core/authority.rs",
+            "crates/service/src/core/principal.rs",
+            "crates/service/src/core/tools.rs",
         ],
         tests: SERVICE_TESTS,
     },
     Part { name: "authorisation-database", files: &["crates/appdb/src/callers.rs"], tests: DATABASE_TESTS },
     Part {
         name: "authorisation-routes",
-        files: &["crates/rest/src/cookies.rs", "crates/rest/src/cross_site.rs", "crates/rest/src/routes.rs"],
+        files: &[
+            "crates/rest/src/access.rs",
+            "crates/rest/src/cookies.rs",
+            "crates/rest/src/cross_site.rs",
+            "crates/rest/src/extractors.rs",
+            "crates/rest/src/routes.rs",
+        ],
         tests: &[
             Tests { packages: &[REST], targets: &["--lib"], filter: "not test(/^fuzz::/)" },
             Tests {
@@ -146,6 +160,7 @@ const AUDIT: &[Part] = &[
             "crates/appdb/src/audit_chain.rs",
             "crates/appdb/src/audit_prune.rs",
             "crates/appdb/src/audit_query.rs",
+            "crates/appdb/src/audit_record.rs",
             "crates/appdb/src/audit_verify.rs",
         ],
         tests: DATABASE_TESTS,
@@ -153,12 +168,15 @@ const AUDIT: &[Part] = &[
     Part {
         name: "audit-service",
         files: &[
-            "crates/service/src/audit.rs",
-            "crates/service/src/audit_detail.rs",
-            "crates/service/src/audit_log.rs",
-            "crates/service/src/open_audit_record.rs",
-            "crates/service/src/rejected_calls.rs",
-            "crates/service/src/span_stream.rs",
+            "crates/service/src/core/audit.rs",
+            "crates/service/src/core/audit_detail.rs",
+            "crates/service/src/core/audit_event.rs",
+            "crates/service/src/core/audit_log.rs",
+            "crates/service/src/core/open_audit_record.rs",
+            "crates/service/src/core/rejected_calls.rs",
+            "crates/service/src/core/text.rs",
+            "crates/service/src/core/tool_call.rs",
+            "crates/service/src/traces/span_stream.rs",
         ],
         tests: SERVICE_TESTS,
     },

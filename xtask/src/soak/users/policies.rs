@@ -4,7 +4,7 @@
 //! come from the functions alone.
 
 use serde_json::{Value, json};
-use tracewarden_testkit::shop::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace, tenant};
+use tracewarden_sample_data::{Environment, SUPPORTED_TENANTS, Service, Span, Team, Trace, tenant};
 
 use super::random::Random;
 
@@ -190,7 +190,7 @@ pub fn fields() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use tracewarden_testkit::shop::{SEED, Shop};
+    use tracewarden_sample_data::{SEED, Shop};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use prost::Message as _;
-use tracewarden_testkit::shop::{Batches, SPANS_PER_REQUEST, Shop, Trace};
+use tracewarden_sample_data::{Batches, SPANS_PER_REQUEST, Shop, Trace};
 
 use super::policies::{self, Mask};
 use super::shared::SharedState;

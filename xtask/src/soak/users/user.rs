@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tracewarden_testkit::shop::Service;
+use tracewarden_sample_data::Service;
 
 use super::caller::{Answer, Caller, RequestSpec, tool_failure};
 use super::expected_access::{BEING_REVOKED, Credential, REVOKED, Range, VALID};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::TryStreamExt as _;
 use tracewarden_appdb::{
     ApiKey, AppDb, PasswordHash, Policy, Preview, Role, Session, Throttle, TokenDigest, User,
 };
@@ -203,13 +204,16 @@ pub async fn require_read(db: &AppDb, steps: usize) {
     assert_eq!(tx.sessions_of_user("u2").await.unwrap(), preview_sessions());
     assert_eq!(tx.api_keys_of_user("u1").await.unwrap(), keys(steps));
     assert_eq!(tx.secret("cursor").await.unwrap(), Some(vec![1, 2]));
-    assert!(tx.password_hash_used("cc").await.unwrap());
     let throttle = Throttle { failures: 3, window_start: at(19), blocked_until: at(20) };
     assert_eq!(tx.throttle("address:192.0.2.1").await.unwrap(), Some(throttle));
     let model = tx.access_model().await.unwrap();
     assert_eq!((model.version, model.fields[0].field.name.as_str()), (4, "team"));
     assert_eq!(model.binding.unwrap().display.service.as_deref(), Some("ServiceName"));
-    assert!(tx.access_model_version(3).await.unwrap().unwrap().binding.is_none());
+    let earlier = tx.access_models(3, 3).try_next().await.unwrap();
+    assert!(earlier.unwrap().binding.is_none());
+    drop(tx);
+    let mut tx = db.begin_write().await.unwrap();
+    assert!(tx.password_hash_used("cc").await.unwrap());
     drop(tx);
     // Looked up with their owners' tokens.
     let (found, user) = db.session_by_token(TokenDigest([0xa1; 32])).await.unwrap().unwrap();

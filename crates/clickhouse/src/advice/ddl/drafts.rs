@@ -2,37 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use tracewarden_model::{Binding, ColumnType, FieldRef, FieldSource, MarkedField};
+use tracewarden_model::{ColumnType, FieldRef, FieldSource, MarkedField};
 
+use super::facts::{Facts, TraceIndex};
 use super::names::Names;
-use super::parts::{MaterializeTarget, Parts};
+use super::parts::MaterializeTarget;
+use super::suggestion::{DdlKind, DdlState, ExistingAddition, key_column_id};
 use super::target::Target;
 use super::trace_index::trace_index;
-use super::{DdlKind, DdlState, ExistingAddition, key_column_id};
 use crate::schema::{
     KEY_COLUMN_TYPE, Layout, SkipIndex, TableEngine, can_be_key_column, key_column_expression, only_name,
 };
 use crate::sql::quote;
-
-/// All facts that suggestions are derived from.
-pub(super) struct Facts<'a> {
-    pub(super) binding: &'a Binding,
-    pub(super) fields: &'a [MarkedField],
-    pub(super) layout: &'a Layout,
-    pub(super) parts: &'a Parts,
-    pub(super) trace_index: TraceIndex,
-}
-
-/// State of the trace index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TraceIndex {
-    Bound(String),
-    /// One with the usual name exists, and is not bound.
-    Unbound(String),
-    /// Another table has the usual name.
-    NameTaken,
-    None,
-}
 
 /// A suggestion before it is estimated.
 #[derive(Debug, Clone, PartialEq)]

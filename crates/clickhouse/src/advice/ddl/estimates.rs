@@ -7,10 +7,11 @@
 use serde::de::DeserializeOwned;
 use tracewarden_model::Timestamp;
 
-use super::drafts::{Draft, DraftSubject, Drafts, Facts, IndexedExpression};
+use super::drafts::{Draft, DraftSubject, Drafts, IndexedExpression};
+use super::facts::Facts;
 use super::order::ordered;
 use super::parts::Parts;
-use super::{DdlAdvice, DdlSuggestion, Reads};
+use super::suggestion::{DdlAdvice, DdlSuggestion, Reads};
 use crate::client::{Client, QueryLimits};
 use crate::schema::BoundTable;
 use crate::sql::{Statement, quote};
@@ -55,37 +56,35 @@ struct Estimator<'a> {
     in_window: Option<f64>,
 }
 
-impl ClickHouse {
-    /// Adds cost and gain to each suggestion, and sorts them by it.
-    pub(super) async fn estimated(
-        &self,
-        facts: &Facts<'_>,
-        table: &BoundTable,
-        drafts: Drafts,
-        samples: bool,
-    ) -> Result<DdlAdvice, ClickHouseError> {
-        let mut estimator = Estimator {
-            client: self.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 }),
-            table,
-            parts: facts.parts,
-            samples,
-            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            rows: facts.layout.rows.filter(|rows| *rows > 0).map(|rows| rows as f64),
-            window: None,
-            in_window: None,
-        };
-        if estimator.rows.is_some() {
-            estimator.window = estimator.newest_hour().await?;
-            estimator.in_window = estimator.rows_in_window().await?;
-        }
-        let max_trace_nanos = self.config.max_trace_duration_nanos;
-        let mut suggestions = Vec::with_capacity(drafts.missing.len());
-        for draft in drafts.missing {
-            let estimated = estimator.draft(&draft, max_trace_nanos).await?;
-            suggestions.push(suggestion(draft, estimated));
-        }
-        Ok(DdlAdvice { suggestions: ordered(suggestions), in_place: drafts.in_place, notes: drafts.notes })
+/// Adds cost and gain to each suggestion, and sorts them by it.
+pub(super) async fn estimated(
+    store: &ClickHouse,
+    facts: &Facts<'_>,
+    table: &BoundTable,
+    drafts: Drafts,
+    samples: bool,
+) -> Result<DdlAdvice, ClickHouseError> {
+    let mut estimator = Estimator {
+        client: store.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 }),
+        table,
+        parts: facts.parts,
+        samples,
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        rows: facts.layout.rows.filter(|rows| *rows > 0).map(|rows| rows as f64),
+        window: None,
+        in_window: None,
+    };
+    if estimator.rows.is_some() {
+        estimator.window = estimator.newest_hour().await?;
+        estimator.in_window = estimator.rows_in_window().await?;
     }
+    let max_trace_nanos = store.config.max_trace_duration_nanos;
+    let mut suggestions = Vec::with_capacity(drafts.missing.len());
+    for draft in drafts.missing {
+        let estimated = estimator.draft(&draft, max_trace_nanos).await?;
+        suggestions.push(suggestion(draft, estimated));
+    }
+    Ok(DdlAdvice { suggestions: ordered(suggestions), in_place: drafts.in_place, notes: drafts.notes })
 }
 
 /// Estimates of a suggestion.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::DdlSuggestion;
+use super::suggestion::DdlSuggestion;
 
 /// Sorts and numbers the suggestions.
 pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion> {

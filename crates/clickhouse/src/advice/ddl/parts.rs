@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::ClickHouseError;
+use crate::catalogue::Catalogue;
 use crate::schema::only_name;
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
 
 /// Contents of the parts, as far as the user may read them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -81,70 +82,69 @@ impl Parts {
     }
 }
 
-impl ClickHouse {
-    /// Reads the parts of a table.
-    ///
-    /// # Errors
-    /// When ClickHouse fails. Facts that the user may not read are unknown.
-    pub(super) async fn parts(&self, database: &str, table: &str) -> Result<Parts, ClickHouseError> {
-        let table_statement = |select: &str, condition: &str| {
-            let mut statement = Statement::default();
-            let (database, table) = (statement.string(database), statement.string(table));
-            statement
-                .push(&format!("{select} WHERE database = {database} AND table = {table} AND {condition}"));
-            statement
-        };
-        let mutations = table_statement(
-            "SELECT command FROM system.mutations",
-            "NOT is_done AND latest_fail_reason = ''",
-        );
-        let columns = table_statement(
-            "SELECT column, count(), sum(rows), sum(column_data_compressed_bytes) FROM system.parts_columns",
-            "active AND rows > 0 GROUP BY column",
-        );
-        let projections = table_statement(
-            "SELECT arrayJoin(arrayPushBack(projections, '')) AS projection, count() FROM system.parts",
-            "active AND rows > 0 GROUP BY projection",
-        );
-        let bytes = table_statement(
-            "SELECT name, sum(data_compressed_bytes) FROM system.projection_parts",
-            "active GROUP BY name",
-        );
-        // First, so that the parts read afterwards show the result of each completed mutation.
-        let mutations = self.optional_system_rows::<(String,)>(mutations).await?;
-        let (columns, projections, bytes) = futures::try_join!(
-            self.optional_system_rows::<(String, u64, u64, u64)>(columns),
-            self.optional_system_rows::<(String, u64)>(projections),
-            self.optional_system_rows::<(String, u64)>(bytes),
-        )?;
-        let mut unknown = Vec::new();
-        for (name, known) in [
-            ("system.mutations", mutations.is_some()),
-            ("system.parts", projections.is_some()),
-            ("system.parts_columns", columns.is_some()),
-            ("system.projection_parts", bytes.is_some()),
-        ] {
-            if !known {
-                unknown.push(name);
-            }
+/// Reads the parts of a table.
+///
+/// # Errors
+/// When ClickHouse fails. Facts that the user may not read are unknown.
+pub(super) async fn parts(
+    catalogue: &Catalogue,
+    database: &str,
+    table: &str,
+) -> Result<Parts, ClickHouseError> {
+    let table_statement = |select: &str, condition: &str| {
+        let mut statement = Statement::default();
+        let (database, table) = (statement.string(database), statement.string(table));
+        statement.push(&format!("{select} WHERE database = {database} AND table = {table} AND {condition}"));
+        statement
+    };
+    let mutations =
+        table_statement("SELECT command FROM system.mutations", "NOT is_done AND latest_fail_reason = ''");
+    let columns = table_statement(
+        "SELECT column, count(), sum(rows), sum(column_data_compressed_bytes) FROM system.parts_columns",
+        "active AND rows > 0 GROUP BY column",
+    );
+    let projections = table_statement(
+        "SELECT arrayJoin(arrayPushBack(projections, '')) AS projection, count() FROM system.parts",
+        "active AND rows > 0 GROUP BY projection",
+    );
+    let bytes = table_statement(
+        "SELECT name, sum(data_compressed_bytes) FROM system.projection_parts",
+        "active GROUP BY name",
+    );
+    // First, so that the parts read afterwards show the result of each completed mutation.
+    let mutations = catalogue.optional_system_rows::<(String,)>(mutations).await?;
+    let (columns, projections, bytes) = futures::try_join!(
+        catalogue.optional_system_rows::<(String, u64, u64, u64)>(columns),
+        catalogue.optional_system_rows::<(String, u64)>(projections),
+        catalogue.optional_system_rows::<(String, u64)>(bytes),
+    )?;
+    let mut unknown = Vec::new();
+    for (name, known) in [
+        ("system.mutations", mutations.is_some()),
+        ("system.parts", projections.is_some()),
+        ("system.parts_columns", columns.is_some()),
+        ("system.projection_parts", bytes.is_some()),
+    ] {
+        if !known {
+            unknown.push(name);
         }
-        let size =
-            |(name, parts, rows, bytes): (String, u64, u64, u64)| (name, ColumnSize { parts, rows, bytes });
-        Ok(Parts {
-            columns: columns.unwrap_or_default().into_iter().map(size).collect(),
-            projections: projections.map(|rows| {
-                let mut with_projection: BTreeMap<String, u64> = rows.into_iter().collect();
-                (with_projection.remove("").unwrap_or_default(), with_projection)
-            }),
-            projection_bytes: bytes.unwrap_or_default().into_iter().collect(),
-            building: mutations
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|(command,)| MaterializeTarget::parse(command))
-                .collect(),
-            unknown,
-        })
     }
+    let size =
+        |(name, parts, rows, bytes): (String, u64, u64, u64)| (name, ColumnSize { parts, rows, bytes });
+    Ok(Parts {
+        columns: columns.unwrap_or_default().into_iter().map(size).collect(),
+        projections: projections.map(|rows| {
+            let mut with_projection: BTreeMap<String, u64> = rows.into_iter().collect();
+            (with_projection.remove("").unwrap_or_default(), with_projection)
+        }),
+        projection_bytes: bytes.unwrap_or_default().into_iter().collect(),
+        building: mutations
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|(command,)| MaterializeTarget::parse(command))
+            .collect(),
+        unknown,
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use tracewarden_model::{ColumnType, FieldSource};
 
 use super::drafts::{Draft, DraftSubject, Drafter, KeyColumn, state};
 use super::parts::MaterializeTarget;
-use super::{DdlKind, DdlState};
+use super::suggestion::{DdlKind, DdlState};
 use crate::schema::{ProjectedColumns, Projection};
 use crate::sql::quote;
 

@@ -185,7 +185,7 @@ async fn suggestions_run_unchanged_and_disappear() {
     assert_eq!(contents(&store).await, before);
 
     // The columns agree with the map, and the index with the table.
-    let layout = store.current_layout(DATABASE, TABLE).await.unwrap();
+    let layout = store.catalogue().current_layout(DATABASE, TABLE).await.unwrap();
     for key in KEYS {
         let column = quote(&layout.key_column(MAP, key).unwrap().name);
         let (map, key) = (quote(MAP), quote_literal(key));

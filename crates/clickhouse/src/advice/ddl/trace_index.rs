@@ -1,6 +1,6 @@
 //! Creates a table with the time bounds of each trace, as the OpenTelemetry exporter does, filled for new and existing spans.
 
-use super::drafts::Facts;
+use super::facts::Facts;
 use super::target::{Target, single_line};
 use crate::schema::TableEngine;
 use crate::sql::{Statement, quote, quote_literal, quote_table};

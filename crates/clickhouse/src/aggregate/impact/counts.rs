@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use super::collateral::{CollateralValues, SharedValue};
 use super::masks::Masks;
+use super::parts::QueryPart;
+use super::result::Difference;
 use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
-use super::{Difference, QueryPart};
 use crate::ClickHouseError;
 
 /// Counts of all statements.
@@ -15,8 +16,8 @@ pub(super) struct Counts {
     pub(super) traces: u64,
     pub(super) compared: Vec<Difference>,
     pub(super) collateral_values: Vec<CollateralValues>,
-    /// Traces that have spans which may not count, at most one more than [`MAX_LONG`]. If there is any, the other counts are
-    /// meaningless.
+    /// Traces that have spans which may not count, at most one more than
+    /// [`MAX_LONG_TRACES`](crate::search::MAX_LONG_TRACES). If there is any, the other counts are meaningless.
     pub(super) beyond: BTreeSet<String>,
 }
 

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::TraceCounter;
 use super::counts::Counts;
 use crate::ClickHouseError;
-use crate::search::{Sample, Search, SpanFilter, TraceScan, TraceSet};
+use crate::search::{Sample, Search, SpanFilter, TraceScan, TraceSet, estimate_granules};
 
 /// Share of the time-out that counting all traces may take before a sample was counted.
 const FULL_COUNT_TIME_SHARE: f64 = 0.6;
@@ -38,6 +37,22 @@ const READ_TIME_SHARE: f64 = 0.3;
 const FIRST_SAMPLE_TIME_SHARE: f64 = 0.7;
 /// Safety factor on the time for counting all traces that samples predict.
 const SAFETY_FACTOR: f64 = 1.3;
+
+/// Counts all traces or one sample.
+///
+/// A trait, because the future of an async closure is not known to be `Send` for every lifetime, and requests are served on
+/// several threads.
+pub(super) trait TraceCounter: Sync {
+    /// Maximum number of predicates that are evaluated for each span.
+    fn predicates(&self) -> usize;
+
+    /// Returns the counts.
+    fn count(
+        &self,
+        search: &Search<'_>,
+        scan: &TraceScan<'_>,
+    ) -> impl Future<Output = Result<Counts, ClickHouseError>> + Send;
+}
 
 /// Time limits for counting.
 #[derive(Debug, Clone, Copy)]
@@ -135,7 +150,7 @@ fn extrapolated_seconds((share, took): (f64, f64), (larger, longer): (f64, f64))
 
 /// Returns ClickHouse's estimate of the number of granules that hold the spans; zero without an estimate.
 async fn granules(search: &Search<'_>) -> f64 {
-    let granules = search.estimate_granules(&[(SpanFilter::All, search.default_range)]).await;
+    let granules = estimate_granules(search, &[(SpanFilter::All, search.default_range)]).await;
     granules.and_then(|granules| granules.first().copied()).unwrap_or_default().selected as f64
 }
 

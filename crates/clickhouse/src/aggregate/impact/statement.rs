@@ -10,7 +10,8 @@ use tracewarden_policy::Predicate;
 
 use super::collateral::{CollateralQuery, HIDDEN_VALUE_PREFIX};
 use super::masks::Masks;
-use super::{ImpactRequest, MAX_SAMPLES, QueryPart};
+use super::parts::QueryPart;
+use super::request::ImpactRequest;
 use crate::ClickHouseError;
 use crate::search::{Aggregates, MAX_LONG_TRACES, Search, TraceScan};
 use crate::sql::Statement;
@@ -21,6 +22,8 @@ pub(super) const COMPARED: u8 = 0;
 pub(super) const TOTAL: u8 = 1;
 const LISTED: u8 = 2;
 
+/// Maximum number of trace ids of each kind that one comparison lists.
+const MAX_SAMPLES: u32 = 1_000;
 /// Maximum number of distinct sets of satisfied predicates in the answer of one statement.
 pub(super) const MAX_MASKS: u64 = 100_000;
 
@@ -173,11 +176,4 @@ fn answer_rows(grouped: &str, limit: u64, statement: &Statement) -> String {
          LIMIT {}",
         MAX_MASKS + 1
     )
-}
-
-impl QueryPart<'_> {
-    /// Whether all traces of the window are counted, and not only the accessible ones.
-    pub(super) fn compares(&self) -> bool {
-        self.collateral.is_none() || !self.comparisons.is_empty()
-    }
 }

@@ -3,7 +3,7 @@
 mod many;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracewarden_model::{
     AccessModel, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, Timestamp,

@@ -5,7 +5,8 @@
 
 use tracewarden_model::{LogicalType, MarkedField};
 
-use super::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
+use super::request::{StatsOrder, StatsRequest, StatsUnit};
+use super::result::{Stats, StatsGroup, StatsNumbers};
 use crate::ClickHouseError;
 use crate::aggregate::values::{MAX_VALUE_BYTES, resolve_field_values};
 use crate::schema::DisplayExpressions;

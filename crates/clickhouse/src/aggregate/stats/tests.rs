@@ -1,8 +1,8 @@
 //! Values that no group can show, hostile arrays, odd durations, and limits of statistics. `randomized_tests/stats.rs` tests that the
 //! numbers are right.
 
-use tracewarden_model::{AccessModel, Caller, Display, FieldRef, Timestamp};
-use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
+use tracewarden_model::{AccessModel, Binding, Caller, Display, FieldRef, Filter, Timestamp, Window};
+use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;

@@ -21,7 +21,7 @@ async fn run(local: &LocalStore, suggestion: &DdlSuggestion) {
 }
 
 async fn proposed_index(store: &ClickHouse, table: &str) -> Option<Option<String>> {
-    let tables = store.tables().await.unwrap();
+    let tables = store.catalogue().tables().await.unwrap();
     let found = tables.into_iter().find(|found| found.name == table).unwrap();
     found.proposal.map(|proposal| proposal.trace_index)
 }
@@ -36,12 +36,12 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     // A local table behind a distributed one is not proposed, and binding it gives a warning.
     assert_eq!(proposed_index(&store, "spans").await, Some(None));
     assert_eq!(proposed_index(&store, "spans_rows").await, None);
-    let warnings = store.check_binding(&binding("spans", false)).await.unwrap();
+    let warnings = store.catalogue().check_binding(&binding("spans", false)).await.unwrap();
     assert!(warnings.iter().all(|warning| warning.contains("without a trace index")), "{warnings:?}");
-    let warnings = store.check_binding(&binding("spans_rows", false)).await.unwrap();
+    let warnings = store.catalogue().check_binding(&binding("spans_rows", false)).await.unwrap();
     assert!(warnings.iter().any(|warning| warning.contains("traces are incomplete")), "{warnings:?}");
 
-    let layout = store.current_layout("default", "spans").await.unwrap();
+    let layout = store.catalogue().current_layout("default", "spans").await.unwrap();
     let TableEngine::Distributed { cluster, database, table } = &layout.engine else { panic!("{layout:?}") };
     assert_eq!([cluster, database, table], [CLUSTER, "default", "spans_rows"]);
     assert_eq!(layout.underlying().sorting_key, ["ServiceName", "Timestamp"]);
@@ -61,7 +61,7 @@ async fn a_distributed_table_is_found_bound_and_improved() {
     let left = store.ddl(&indexed, &fields, true).await.unwrap();
     assert_eq!(left.suggestions, []);
     assert!(left.in_place.len() >= advice.suggestions.len(), "{left:?}");
-    let layout = store.current_layout("default", "spans").await.unwrap();
+    let layout = store.catalogue().current_layout("default", "spans").await.unwrap();
     assert!(layout.key_column("SpanAttributes", "tenant").is_some());
     // A new client, since the previous one may have cached the layout.
     let store = connect(&local);
@@ -69,10 +69,10 @@ async fn a_distributed_table_is_found_bound_and_improved() {
 
     // The new index is distributed. The index of the server behind it is not proposed as an index of the whole table.
     assert_eq!(proposed_index(&store, "spans").await, Some(index));
-    assert_eq!(store.check_binding(&indexed).await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.catalogue().check_binding(&indexed).await.unwrap(), Vec::<String>::new());
     let of_one_server =
         tracewarden_model::Binding { trace_index: Some("spans_rows_trace_id_ts".to_owned()), ..indexed };
-    let warnings = store.check_binding(&of_one_server).await.unwrap();
+    let warnings = store.catalogue().check_binding(&of_one_server).await.unwrap();
     assert!(warnings.iter().any(|warning| warning.contains("searches miss spans")), "{warnings:?}");
 }
 
@@ -95,7 +95,7 @@ async fn local_indexes_are_not_an_index_of_the_distributed_table() {
     let index = advice.suggestions.iter().find(|suggestion| suggestion.bind_trace_index.is_some()).unwrap();
     assert_eq!(index.bind_trace_index.as_deref(), Some("spans_trace_id_ts"));
     run(&local, index).await;
-    assert_eq!(store.check_binding(&binding("spans", true)).await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.catalogue().check_binding(&binding("spans", true)).await.unwrap(), Vec::<String>::new());
 }
 
 /// A column that only the distributed table declares is not read: the servers' tables decide the answer.

@@ -272,7 +272,8 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
         answered(titles[1], format!("{:?}", found.collateral_values));
     }
     let columns = store.columns("default", table).await.unwrap();
-    let mut sampled = store.sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();
+    let mut sampled =
+        store.catalogue().sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();
     // The order in which examples are found is not specified.
     sampled.iter_mut().flat_map(|column| &mut column.keys).for_each(|key| key.examples.clear());
     answered("keys of maps", format!("{sampled:?}"));

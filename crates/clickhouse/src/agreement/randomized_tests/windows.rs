@@ -13,7 +13,7 @@ use tracewarden_policy::check;
 
 use super::*;
 
-/// Columns of the table, among them those of [`INDEXES`] and of [`binding`].
+/// Columns of the table, among them those of [`INDEXES`](super::data_sets::INDEXES) and of [`binding`].
 static TABLE_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let few = ["ServiceName", "SpanName", "Kind", "Tags", "SpanAttributes", "ResourceAttributes"];
     COLUMNS.iter().filter(|(name, _)| few.contains(name)).copied().collect()

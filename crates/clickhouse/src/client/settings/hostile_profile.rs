@@ -140,10 +140,11 @@ async fn answers(store: &ClickHouse) -> BTreeMap<&'static str, String> {
     answers.insert("one", format!("{} spans", one.span_count()));
     let none = store.find(&binding, &scope, "f0000000000000000000000000000002").await.unwrap();
     answers.insert("none", format!("{}", none.is_none()));
-    answers.insert("tables", format!("{:?}", store.tables().await.unwrap()));
+    answers.insert("tables", format!("{:?}", store.catalogue().tables().await.unwrap()));
     let columns = store.columns("otel", "otel_traces").await.unwrap();
     answers.insert("columns", format!("{columns:?}"));
-    let keys = store.sample_keys("otel", "otel_traces", &columns, Some("Timestamp")).await.unwrap();
+    let keys =
+        store.catalogue().sample_keys("otel", "otel_traces", &columns, Some("Timestamp")).await.unwrap();
     answers.insert("keys", format!("{keys:?}"));
     answers
 }

@@ -139,7 +139,11 @@ async fn policies_read_adopted_columns_and_filters_any_key_column() {
 }
 
 async fn compared(store: &ClickHouse, table: &str) -> KeyColumnComparison {
-    let found = store.compare_key_columns(&binding(table), &[field(None), field(Some("c"))]).await.unwrap();
+    let found = store
+        .catalogue()
+        .compare_key_columns(&binding(table), &[field(None), field(Some("c"))])
+        .await
+        .unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     found.into_iter().next().unwrap()
 }

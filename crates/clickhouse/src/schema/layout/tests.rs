@@ -146,7 +146,7 @@ async fn added_and_dropped_objects_are_detected() {
         execute(&local, format!("ALTER TABLE {table} ADD COLUMN {} {text}", quote(name))).await;
     }
 
-    let layout = store.layout("default", TABLE).await.unwrap();
+    let layout = store.catalogue().layout("default", TABLE).await.unwrap();
     assert_eq!(layout.engine, TableEngine::MergeTree { name: "MergeTree".to_owned() });
     assert_eq!(layout.sorting_key, ["trace", "toDateTime(at)"]);
     assert_eq!(layout.partition_key, "toDate(at)");
@@ -176,16 +176,16 @@ async fn added_and_dropped_objects_are_detected() {
     execute(&local, format!("ALTER TABLE {table} DROP PROJECTION by_time")).await;
     execute(&local, format!("ALTER TABLE {table} DROP COLUMN `k.0`")).await;
     execute(&local, format!("ALTER TABLE {table} ADD INDEX more `trace` TYPE minmax")).await;
-    let cached = store.layout("default", TABLE).await.unwrap();
+    let cached = store.catalogue().layout("default", TABLE).await.unwrap();
     assert!(Arc::ptr_eq(&cached, &layout));
-    assert_eq!(store.current_layout("default", TABLE).await.unwrap().projections.len(), 2);
+    assert_eq!(store.catalogue().current_layout("default", TABLE).await.unwrap().projections.len(), 2);
     store.layouts.age(Duration::from_secs(30));
-    let layout = store.layout("default", TABLE).await.unwrap();
+    let layout = store.catalogue().layout("default", TABLE).await.unwrap();
     assert!(layout.projections.iter().all(|projection| projection.name != "by_time"));
     assert!(layout.key_column(map, HOSTILE_KEYS[0]).is_none());
     assert_eq!(layout.indexes.len(), 2);
 
-    let none = store.layout("default", "no such table").await.unwrap();
+    let none = store.catalogue().layout("default", "no such table").await.unwrap();
     assert_eq!(none.engine, TableEngine::Other(String::new()));
     assert!(none.columns.is_empty());
 }
@@ -195,10 +195,10 @@ async fn the_layout_is_empty_without_a_catalogue() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     for missing in ["SELECT 1 FROM system.no_such_table", "SELECT no_such_column FROM system.projections"] {
-        let rows = store.optional_system_rows::<(u8,)>(Statement::new(missing)).await.unwrap();
+        let rows = store.catalogue().optional_system_rows::<(u8,)>(Statement::new(missing)).await.unwrap();
         assert_eq!(rows, None, "{missing}");
     }
-    let wrong = store.optional_system_rows::<(u8,)>(Statement::new("SELECT throwIf(1)")).await;
+    let wrong = store.catalogue().optional_system_rows::<(u8,)>(Statement::new("SELECT throwIf(1)")).await;
     assert!(matches!(wrong, Err(ClickHouseError::Exception { code: Some(395), .. })), "{wrong:?}");
 }
 
@@ -211,12 +211,13 @@ async fn concurrent_callers_of_a_hanging_server_fail_together() {
     let store = ClickHouse { client: store.client.with_limits(QueryLimits { seconds: 1, rows: 0 }), ..store };
     proxy.set(Fault::Silence);
     let begun = std::time::Instant::now();
-    let results = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
+    let catalogue = store.catalogue();
+    let results = futures::future::join_all((0..10).map(|_| catalogue.layout("default", TABLE))).await;
     assert!(results.iter().all(|layout| matches!(layout, Err(ClickHouseError::Timeout(_)))), "{results:?}");
     // The time limit of a statement, plus the second that the client waits in addition.
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     proxy.set(Fault::None);
-    let results = futures::future::join_all((0..10).map(|_| store.layout("default", TABLE))).await;
+    let results = futures::future::join_all((0..10).map(|_| catalogue.layout("default", TABLE))).await;
     let first = results[0].as_ref().unwrap();
     assert!(results.iter().all(|layout| Arc::ptr_eq(layout.as_ref().unwrap(), first)));
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use futures::future::join;
 
-use super::crossing::{CrossingKind, IndexSize};
-use super::decide::BoundedTraces;
+use super::crossing::{CrossingKind, IndexSize, crossing_traces};
+use super::decide::matching_traces;
+use super::grouping::fill_by_grouping;
 use super::page::Page;
 use super::required_predicates::RequiredPredicate;
 use super::search::Search;
-use super::trace_bounds::TraceBounds;
+use super::trace_bounds::{TraceBounds, read_trace_bounds};
+use super::trace_id::is_valid_trace_id;
+use super::trace_set::BoundedTraces;
 use crate::ClickHouseError;
 use crate::search::selection::Position;
 use crate::sql::Statement;
@@ -35,112 +38,113 @@ struct RareTraces {
     filters: Vec<RequiredPredicate>,
 }
 
-impl Search<'_> {
-    /// Fills the page if few enough traces satisfy one of the predicates. Otherwise returns `false` and leaves the page
-    /// unchanged.
-    pub(crate) async fn fill_by_rare_predicates(
-        &self,
-        rare: &RarePredicates,
-        index_size: IndexSize,
-        page: &mut Page,
-    ) -> Result<bool, ClickHouseError> {
-        let Some(RareTraces { mut traces, filters }) = self.rare_traces(rare).await? else {
-            return Ok(false);
+/// Fills the page if few enough traces satisfy one of the predicates. Otherwise returns `false` and leaves the page
+/// unchanged.
+pub(crate) async fn fill_by_rare_predicates(
+    search: &Search<'_>,
+    rare: &RarePredicates,
+    index_size: IndexSize,
+    page: &mut Page,
+) -> Result<bool, ClickHouseError> {
+    let Some(RareTraces { mut traces, filters }) = rare_traces(search, rare).await? else {
+        return Ok(false);
+    };
+    let mut bounds = TraceBounds::new(search.default_range);
+    if search.index.is_some() {
+        let candidate_bounds = read_trace_bounds(search, traces.iter().cloned().collect());
+        let (candidate_bounds, far) =
+            join(candidate_bounds, crossing_traces(search, CrossingKind::Far, index_size)).await;
+        let Some(far) = far? else {
+            fill_by_grouping(search, search.after.as_ref(), page).await?;
+            return Ok(true);
         };
-        let mut bounds = self.default_bounds();
-        if self.index.is_some() {
-            let candidate_bounds = self.trace_bounds(traces.iter().cloned().collect());
-            let (candidate_bounds, far) =
-                join(candidate_bounds, self.crossing(CrossingKind::Far, index_size)).await;
-            let Some(far) = far? else {
-                self.fill_by_grouping(self.after.as_ref(), page).await?;
-                return Ok(true);
-            };
-            bounds = candidate_bounds?;
-            bounds.extend(far.bounds);
-            traces.extend(far.traces);
-        }
-        let traces = traces.into_iter().collect();
-        self.decide_in_batches(traces, &bounds, &filters, page).await?;
-        self.report_progress(self.window.from().as_nanos(), page.len());
-        Ok(true)
+        bounds = candidate_bounds?;
+        bounds.extend(far.bounds);
+        traces.extend(far.traces);
     }
+    let traces = traces.into_iter().collect();
+    decide_in_batches(search, traces, &bounds, &filters, page).await?;
+    search.report_progress(search.window.from().as_nanos(), page.len());
+    Ok(true)
+}
 
-    /// Returns the traces that satisfy every predicate with few enough traces; `None` if each has too many.
-    async fn rare_traces(&self, rare: &RarePredicates) -> Result<Option<RareTraces>, ClickHouseError> {
-        let rows: Vec<(u8, String, u8)> = self.rows(self.candidates_statement(rare)?).await?;
-        let (mut traces, mut filters): (Option<BTreeSet<String>>, _) = (None, rare.filters.clone());
-        for (number, predicate) in (0..).zip(&rare.sources) {
-            let rows_of_predicate = || rows.iter().filter(|row| row.0 == number);
-            if rows_of_predicate().count() > self.options.max_rare_traces {
-                continue;
+/// Returns the traces that satisfy every predicate with few enough traces; `None` if each has too many.
+async fn rare_traces(
+    search: &Search<'_>,
+    rare: &RarePredicates,
+) -> Result<Option<RareTraces>, ClickHouseError> {
+    let rows: Vec<(u8, String, u8)> = search.rows(candidates_statement(search, rare)?).await?;
+    let (mut traces, mut filters): (Option<BTreeSet<String>>, _) = (None, rare.filters.clone());
+    for (number, predicate) in (0..).zip(&rare.sources) {
+        let rows_of_predicate = || rows.iter().filter(|row| row.0 == number);
+        if rows_of_predicate().count() > search.options.max_rare_traces {
+            continue;
+        }
+        filters.retain(|other| other != predicate);
+        let valid: BTreeSet<String> = rows_of_predicate()
+            .filter(|(_, _, is_valid_trace_id)| *is_valid_trace_id == 1)
+            .map(|(_, trace, _)| trace.clone())
+            .collect();
+        traces = Some(match traces {
+            None => valid,
+            Some(mut traces) => {
+                traces.retain(|trace| valid.contains(trace));
+                traces
             }
-            filters.retain(|other| other != predicate);
-            let valid: BTreeSet<String> = rows_of_predicate()
-                .filter(|(_, _, is_valid_trace_id)| *is_valid_trace_id == 1)
-                .map(|(_, trace, _)| trace.clone())
-                .collect();
-            traces = Some(match traces {
-                None => valid,
-                Some(mut traces) => {
-                    traces.retain(|trace| valid.contains(trace));
-                    traces
-                }
-            });
-        }
-        Ok(traces.map(|traces| RareTraces { traces, filters }))
+        });
     }
+    Ok(traces.map(|traces| RareTraces { traces, filters }))
+}
 
-    /// Returns the statement for traces with a span that satisfies a predicate, for each predicate: in the window and
-    /// `max_trace_duration` around it, where traces that the trace index lacks can have spans.
-    fn candidates_statement(&self, rare: &RarePredicates) -> Result<Statement, ClickHouseError> {
-        let mut statement = self.table.statement();
-        let trace = statement.alias("trace");
-        let mut branches = Vec::new();
-        for (number, predicate) in rare.sources.iter().enumerate() {
-            let span_condition =
-                self.required_predicates.span_condition(*predicate, self.table, &mut statement)?;
-            let range = self.range(self.default_range, &mut statement);
-            // `DISTINCT` streams ids and `LIMIT` stops it early; `GROUP BY` would not. Ids are validated in the outer query: an
-            // inner condition would read the id of every span.
-            branches.push(format!(
-                "SELECT toUInt8({number}), {trace}, toUInt8({is_valid_trace_id}) \
-                 FROM (SELECT DISTINCT {id} AS {trace} FROM {name} WHERE {range} AND {span_condition} LIMIT {limit})",
-                is_valid_trace_id = Self::is_valid_trace_id(&trace),
-                id = self.table.trace_id,
-                name = self.table.name,
-                limit = self.options.max_rare_traces.saturating_add(1),
-            ));
-        }
-        statement.push(&branches.join(" UNION ALL "));
-        Ok(statement)
+/// Returns the statement for traces with a span that satisfies a predicate, for each predicate: in the window and
+/// `max_trace_duration` around it, where traces that the trace index lacks can have spans.
+fn candidates_statement(search: &Search<'_>, rare: &RarePredicates) -> Result<Statement, ClickHouseError> {
+    let mut statement = search.table.statement();
+    let trace = statement.alias("trace");
+    let mut branches = Vec::new();
+    for (number, predicate) in rare.sources.iter().enumerate() {
+        let span_condition =
+            search.required_predicates.span_condition(*predicate, search.table, &mut statement)?;
+        let range = search.range(search.default_range, &mut statement);
+        // `DISTINCT` streams ids and `LIMIT` stops it early; `GROUP BY` would not. Ids are validated in the outer query: an
+        // inner condition would read the id of every span.
+        branches.push(format!(
+            "SELECT toUInt8({number}), {trace}, toUInt8({is_valid_trace_id}) \
+             FROM (SELECT DISTINCT {id} AS {trace} FROM {name} WHERE {range} AND {span_condition} LIMIT {limit})",
+            is_valid_trace_id = is_valid_trace_id(&trace),
+            id = search.table.trace_id,
+            name = search.table.name,
+            limit = search.options.max_rare_traces.saturating_add(1),
+        ));
     }
+    statement.push(&branches.join(" UNION ALL "));
+    Ok(statement)
+}
 
-    /// Decides traces in batches until the page is full. Traces that end last go first: a trace is never ordered by a time
-    /// after its end.
-    async fn decide_in_batches(
-        &self,
-        mut traces: Vec<String>,
-        bounds: &TraceBounds,
-        filters: &[RequiredPredicate],
-        page: &mut Page,
-    ) -> Result<(), ClickHouseError> {
-        let last = |trace: &String| bounds.get(trace).map_or(i64::MAX, |(_, to)| to);
-        traces.sort_by_cached_key(|trace| std::cmp::Reverse(last(trace)));
-        let mut size = self.wanted.saturating_mul(2).max(self.options.min_batch);
-        let mut rest = traces.as_slice();
-        for batch in 0..=BATCHES {
-            let Some(next) = rest.first() else { break };
-            let ends = self.ticks_from(last(next).min(self.window.to().as_nanos()));
-            let position = Position { tier: 1, key: ends.saturating_sub(1), trace_id: String::new() };
-            if page.count_up_to(&position) >= self.wanted {
-                break;
-            }
-            let (now, later) = rest.split_at(if batch < BATCHES { size.min(rest.len()) } else { rest.len() });
-            page.extend(self.matching(BoundedTraces { traces: now, bounds, filters }).await?);
-            rest = later;
-            size = size.saturating_mul(BATCH_GROWTH);
+/// Decides traces in batches until the page is full. Traces that end last go first: a trace is never ordered by a time
+/// after its end.
+async fn decide_in_batches(
+    search: &Search<'_>,
+    mut traces: Vec<String>,
+    bounds: &TraceBounds,
+    filters: &[RequiredPredicate],
+    page: &mut Page,
+) -> Result<(), ClickHouseError> {
+    let last = |trace: &String| bounds.get(trace).map_or(i64::MAX, |(_, to)| to);
+    traces.sort_by_cached_key(|trace| std::cmp::Reverse(last(trace)));
+    let mut size = search.wanted.saturating_mul(2).max(search.options.min_batch);
+    let mut rest = traces.as_slice();
+    for batch in 0..=BATCHES {
+        let Some(next) = rest.first() else { break };
+        let ends = search.ticks_from(last(next).min(search.window.to().as_nanos()));
+        let position = Position { tier: 1, key: ends.saturating_sub(1), trace_id: String::new() };
+        if page.count_up_to(&position) >= search.wanted {
+            break;
         }
-        Ok(())
+        let (now, later) = rest.split_at(if batch < BATCHES { size.min(rest.len()) } else { rest.len() });
+        page.extend(matching_traces(search, BoundedTraces { traces: now, bounds, filters }).await?);
+        rest = later;
+        size = size.saturating_mul(BATCH_GROWTH);
     }
+    Ok(())
 }

@@ -81,6 +81,12 @@ impl<'a> RequiredPredicates<'a> {
         }
     }
 
+    /// Required predicates except the one that every ordering span satisfies.
+    pub(crate) fn not_implied(&self) -> Vec<RequiredPredicate> {
+        let implied = self.implied();
+        self.all().into_iter().filter(|predicate| Some(*predicate) != implied).collect()
+    }
+
     /// Writes which spans the order of traces depends on: those that match any condition; without conditions, those that
     /// grant access.
     pub(crate) fn key(
@@ -114,6 +120,22 @@ impl<'a> RequiredPredicates<'a> {
                 table.any_condition(condition, statement)
             }
         }
+    }
+
+    /// Writes whether a span is an ordering span or satisfies a predicate.
+    pub(crate) fn satisfies_any(
+        &self,
+        table: &BoundTable,
+        statement: &mut Statement,
+    ) -> Result<String, ClickHouseError> {
+        let mut any = vec![self.key(table, statement)?];
+        for predicate in self.not_implied() {
+            // Spans that satisfy a filter condition are ordering spans.
+            if !matches!(predicate, RequiredPredicate::Condition(_)) {
+                any.push(self.span_condition(predicate, table, statement)?);
+            }
+        }
+        Ok(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" OR ")) })
     }
 
     /// Writes, for a group of spans, whether their trace satisfies all required predicates. This is the only form of this

@@ -1,9 +1,9 @@
 //! Decides candidates of a step: from the step's own rows if those cover all considered spans, otherwise by id.
 
-use super::crossing::DecidedTraces;
+use super::decide::{DecidedTraces, decide_by_id};
 use super::page::{MatchingTrace, Page};
 use super::search::Search;
-use super::trace_bounds::TraceBounds;
+use super::trace_bounds::{TraceBounds, read_trace_bounds};
 use crate::ClickHouseError;
 use crate::search::selection::Position;
 
@@ -30,66 +30,64 @@ impl Candidate {
     }
 }
 
-impl Search<'_> {
-    /// Adds those of the decided traces that match, then matching candidates until the page is full, then matching traces
-    /// that the index lacks. Returns the position if it stopped early: after `enough` candidates that satisfy all predicates,
-    /// or, without a trace index, when too many must be decided by id.
-    pub(crate) async fn resolve_candidates(
-        &self,
-        candidates: &[Candidate],
-        enough: usize,
-        decided: &DecidedTraces,
-        page: &mut Page,
-    ) -> Result<Option<Position>, ClickHouseError> {
-        let most = match self.index {
-            Some(_) => usize::MAX,
-            None => self.wanted.saturating_mul(self.options.undecided_per_result).max(1),
-        };
-        let satisfying = candidates.iter().enumerate().filter(|(_, candidate)| candidate.satisfies_all);
-        let end = satisfying.map(|(at, _)| at + 1).nth(enough);
-        let (candidates, further) = candidates.split_at(end.unwrap_or(candidates.len()));
-        page.extend(decided.matching.iter().cloned());
-        let remaining = || candidates.iter().filter(|candidate| !decided.traces.contains(&candidate.trace));
-        let traces = remaining().map(|candidate| &candidate.trace).chain(&decided.pending);
-        let bounds = self.trace_bounds(traces.cloned().collect()).await?;
-        let (mut undecided, mut last, mut is_full) = (Vec::new(), None, false);
-        for candidate in remaining() {
-            let is_certain = self.is_certain(candidate, &bounds);
-            if !is_certain && undecided.len() == most {
-                self.decide_by_id(&undecided, &bounds, page).await?;
-                return Ok(last);
-            }
-            let position = candidate.position();
-            match is_certain {
-                true => page.insert(MatchingTrace { position: position.clone(), spans: candidate.spans }),
-                false => undecided.push(candidate.trace.clone()),
-            }
-            is_full = page.count_up_to(&position) >= self.wanted;
-            if is_full {
-                break;
-            }
-            last = Some(position);
+/// Adds those of the decided traces that match, then matching candidates until the page is full, then matching traces
+/// that the index lacks. Returns the position if it stopped early: after `enough` candidates that satisfy all predicates,
+/// or, without a trace index, when too many must be decided by id.
+pub(crate) async fn resolve_candidates(
+    search: &Search<'_>,
+    candidates: &[Candidate],
+    enough: usize,
+    decided: &DecidedTraces,
+    page: &mut Page,
+) -> Result<Option<Position>, ClickHouseError> {
+    let most = match search.index {
+        Some(_) => usize::MAX,
+        None => search.wanted.saturating_mul(search.options.undecided_per_result).max(1),
+    };
+    let satisfying = candidates.iter().enumerate().filter(|(_, candidate)| candidate.satisfies_all);
+    let end = satisfying.map(|(at, _)| at + 1).nth(enough);
+    let (candidates, further) = candidates.split_at(end.unwrap_or(candidates.len()));
+    page.extend(decided.matching.iter().cloned());
+    let remaining = || candidates.iter().filter(|candidate| !decided.traces.contains(&candidate.trace));
+    let traces = remaining().map(|candidate| &candidate.trace).chain(&decided.pending);
+    let bounds = read_trace_bounds(search, traces.cloned().collect()).await?;
+    let (mut undecided, mut last, mut is_full) = (Vec::new(), None, false);
+    for candidate in remaining() {
+        let is_certain = is_certain(search, candidate, &bounds);
+        if !is_certain && undecided.len() == most {
+            decide_by_id(search, &undecided, &bounds, page).await?;
+            return Ok(last);
         }
-        if !is_full && further.is_empty() {
-            undecided.extend(decided.pending.iter().cloned());
-            undecided.sort_unstable();
-            undecided.dedup();
-            undecided.retain(|trace| !page.contains(trace) && !decided.traces.contains(trace));
+        let position = candidate.position();
+        match is_certain {
+            true => page.insert(MatchingTrace { position: position.clone(), spans: candidate.spans }),
+            false => undecided.push(candidate.trace.clone()),
         }
-        self.decide_by_id(&undecided, &bounds, page).await?;
-        Ok(last.filter(|_| !is_full && !further.is_empty()))
+        is_full = page.count_up_to(&position) >= search.wanted;
+        if is_full {
+            break;
+        }
+        last = Some(position);
     }
+    if !is_full && further.is_empty() {
+        undecided.extend(decided.pending.iter().cloned());
+        undecided.sort_unstable();
+        undecided.dedup();
+        undecided.retain(|trace| !page.contains(trace) && !decided.traces.contains(trace));
+    }
+    decide_by_id(search, &undecided, &bounds, page).await?;
+    Ok(last.filter(|_| !is_full && !further.is_empty()))
+}
 
-    /// Whether the step alone decides the candidate: it satisfies all predicates with spans inside its bounds, and no newer
-    /// span can put it on an earlier page.
-    fn is_certain(&self, candidate: &Candidate, bounds: &TraceBounds) -> bool {
-        let (oldest, newest) = candidate.tick_range;
-        let is_on_earlier_page = || {
-            let end = bounds.get(&candidate.trace).map(|(_, end)| end);
-            self.after.as_ref().is_some_and(|after| end.is_none_or(|end| end > self.nanos(after.key)))
-        };
-        candidate.satisfies_all
-            && bounds.contain_range(&candidate.trace, self.nanos(oldest), self.nanos(newest))
-            && !is_on_earlier_page()
-    }
+/// Whether the step alone decides the candidate: it satisfies all predicates with spans inside its bounds, and no newer
+/// span can put it on an earlier page.
+fn is_certain(search: &Search<'_>, candidate: &Candidate, bounds: &TraceBounds) -> bool {
+    let (oldest, newest) = candidate.tick_range;
+    let is_on_earlier_page = || {
+        let end = bounds.get(&candidate.trace).map(|(_, end)| end);
+        search.after.as_ref().is_some_and(|after| end.is_none_or(|end| end > search.nanos(after.key)))
+    };
+    candidate.satisfies_all
+        && bounds.contain_range(&candidate.trace, search.nanos(oldest), search.nanos(newest))
+        && !is_on_earlier_page()
 }

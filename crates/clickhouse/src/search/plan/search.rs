@@ -1,13 +1,12 @@
-//! One search: the request, its table, and its limits. This module and its submodules create all of its statements.
+//! One search: the request, its table, and its limits. It sends the statements that the other modules write.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::time::Instant;
-use tracewarden_model::{TRACE_ID_BYTES_MAX, Timestamp, Window};
+use tracewarden_model::{Timestamp, Window};
 
-use super::PlannerOptions;
-use super::estimates::{Granules, parse_explain};
-use super::required_predicates::{RequiredPredicate, RequiredPredicates};
+use super::options::PlannerOptions;
+use super::required_predicates::RequiredPredicates;
 use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
 use crate::search::selection::Position;
@@ -20,15 +19,14 @@ const MAX_STATEMENTS: usize = 7;
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type TimeRange = Option<(Timestamp, Timestamp)>;
 
-/// The spans of an estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SpanFilter {
-    /// Those that satisfy a required predicate.
-    Predicate(RequiredPredicate),
-    /// All.
-    All,
+/// Returns the time range around a window in which the whole of a page's traces is read.
+pub(crate) fn window_with_margin(window: Window, max_trace_duration_nanos: Option<i64>) -> TimeRange {
+    max_trace_duration_nanos.map(|nanos| -> (Timestamp, Timestamp) {
+        (window.from().saturating_sub(nanos), window.to().saturating_add(nanos))
+    })
 }
 
+/// A search for the traces of a page.
 pub(crate) struct Search<'a> {
     pub(crate) store: &'a ClickHouse,
     pub(crate) table: &'a BoundTable,
@@ -51,6 +49,10 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Sends a statement and returns its rows.
+    ///
+    /// # Errors
+    /// When ClickHouse fails, or the search's time limit has passed.
     pub(crate) async fn rows<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
@@ -99,55 +101,28 @@ impl Search<'_> {
         self.table.tick_at_or_after(nanos)
     }
 
-    /// SQL for a group: `condition` holds and the trace id is valid. Not joined with `AND`: ClickHouse would evaluate the id
-    /// check for every span before grouping, which takes a fifth of a step.
-    pub(crate) fn with_valid_trace_id(trace: &str, condition: &str) -> String {
-        format!("if({condition}, {}, 0)", Self::is_valid_trace_id(trace))
-    }
-
-    /// SQL: whether a trace id is valid.
-    pub(crate) fn is_valid_trace_id(trace: &str) -> String {
-        format!(
-            "NOT match({trace}, '^0*$') AND isValidUTF8({trace}) AND length({trace}) <= {TRACE_ID_BYTES_MAX}"
-        )
-    }
-
-    /// Writes the condition for these spans.
-    fn condition(&self, spans: SpanFilter, statement: &mut Statement) -> Result<String, ClickHouseError> {
-        match spans {
-            SpanFilter::All => Ok("1".to_owned()),
-            SpanFilter::Predicate(predicate) => {
-                self.required_predicates.span_condition(predicate, self.table, statement)
-            }
+    /// Returns where the traces of the page begin, in nanoseconds, exclusive.
+    pub(crate) fn begin(&self) -> i64 {
+        let to = self.window.to().as_nanos();
+        match &self.after {
+            Some(after) => self.nanos(after.key.saturating_add(1)).min(to),
+            None => to,
         }
     }
 
-    /// Estimated granules for each filter and range, then for the whole trace index; `None` if there is no estimate. Errors are
-    /// dropped: the search's own statements report them.
-    pub(crate) async fn estimate_granules(&self, reads: &[(SpanFilter, TimeRange)]) -> Option<Vec<Granules>> {
-        if !self.table.in_parts() {
-            // A table without parts of its own, such as a distributed one, gives no estimate.
-            return None;
-        }
-        let mut statement = self.table.statement();
-        let mut branches = Vec::new();
-        for (spans, range) in reads {
-            let range = self.range(*range, &mut statement);
-            let condition = self.condition(*spans, &mut statement).ok()?;
-            branches.push(format!(
-                "SELECT {} FROM {} WHERE {range} AND {condition}",
-                self.table.trace_id, self.table.name
-            ));
-        }
-        if let Some(index) = &self.index {
-            branches.push(format!("SELECT `TraceId` FROM {}", index.name));
-        }
-        statement.push(&format!("EXPLAIN json = 1, indexes = 1 {}", branches.join(" UNION ALL ")));
-        let rows: Vec<(String,)> = self.rows(statement).await.ok()?;
-        parse_explain(
-            &rows.into_iter().map(|(line,)| line).collect::<Vec<String>>().join("\n"),
-            branches.len(),
-        )
+    /// SQL: for a group of spans, the position of their trace in the order, as columns with these names.
+    pub(crate) fn order(
+        &self,
+        tier: &str,
+        position: &str,
+        statement: &mut Statement,
+    ) -> Result<String, ClickHouseError> {
+        let key = self.required_predicates.key(self.table, statement)?;
+        let (inside, ticks) = (self.window_condition(statement), &self.table.ticks);
+        Ok(format!(
+            "countIf({inside} AND {key}) > 0 AS {tier}, \
+             if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}"
+        ))
     }
 
     /// Reports the progress of the search.

@@ -11,11 +11,13 @@ use std::pin::{Pin, pin};
 use futures::future::{Either, MaybeDone, maybe_done, select};
 use tracewarden_model::Timestamp;
 
-use super::crossing::{DecidedTraces, IndexSize};
+use super::crossing::{IndexSize, decided_crossing};
+use super::decide::DecidedTraces;
+use super::grouping::fill_by_grouping;
 use super::page::Page;
-use super::required_predicates::RequiredPredicate;
-use super::resolve::{Candidate, RESOLVE_STATEMENTS};
+use super::resolve::{Candidate, RESOLVE_STATEMENTS, resolve_candidates};
 use super::search::Search;
+use super::trace_id::with_valid_trace_id;
 use crate::ClickHouseError;
 use crate::schema::TraceIndex;
 use crate::search::selection::Position;
@@ -61,231 +63,202 @@ async fn await_while_driving<A: Future, B: Future>(first: A, second: Pin<&mut Ma
     }
 }
 
-impl Search<'_> {
-    /// Returns where the traces of the page begin, in nanoseconds, exclusive.
-    pub(crate) fn begin(&self) -> i64 {
-        let to = self.window.to().as_nanos();
-        match &self.after {
-            Some(after) => self.nanos(after.key.saturating_add(1)).min(to),
-            None => to,
+/// Steps back until the page is full. The grouped pass takes over where steps would take too many statements.
+pub(crate) async fn fill_by_steps(
+    search: &Search<'_>,
+    step_options: StepOptions,
+    page: &mut Page,
+) -> Result<(), ClickHouseError> {
+    let from = search.window.from().as_nanos();
+    let begin = search.begin();
+    let mut remainder = RemainingWindow { top: begin, after: search.after.clone() };
+    let StepOptions { first: mut length, statement, mut use_trace_index, index_size } = step_options;
+    // Candidates not yet resolved, in order.
+    let mut candidates: Vec<Candidate> = Vec::new();
+    // The page is complete up to here.
+    let mut complete_to = search.after.clone();
+    loop {
+        let left = search.statements_left();
+        let bottom =
+            if left > LAST_STEP_STATEMENTS { step_bottom(search, remainder.top, length) } else { from };
+        let is_last = bottom == from;
+        // Without a trace index, crossing traces are unknown.
+        if is_last && (search.index.is_none() || left < LAST_STEP_STATEMENTS) {
+            return fill_by_grouping(search, complete_to.as_ref(), page).await;
         }
-    }
-
-    /// Steps back until the page is full. The grouped pass takes over where steps would take too many statements.
-    pub(crate) async fn fill_by_steps(
-        &self,
-        step_options: StepOptions,
-        page: &mut Page,
-    ) -> Result<(), ClickHouseError> {
-        let from = self.window.from().as_nanos();
-        let begin = self.begin();
-        let mut remainder = RemainingWindow { top: begin, after: self.after.clone() };
-        let StepOptions { first: mut length, statement, mut use_trace_index, index_size } = step_options;
-        // Candidates not yet resolved, in order.
-        let mut candidates: Vec<Candidate> = Vec::new();
-        // The page is complete up to here.
-        let mut complete_to = self.after.clone();
-        loop {
-            let left = self.statements_left();
-            let bottom = if left > LAST_STEP_STATEMENTS { self.bottom(remainder.top, length) } else { from };
-            let is_last = bottom == from;
-            // Without a trace index, crossing traces are unknown.
-            if is_last && (self.index.is_none() || left < LAST_STEP_STATEMENTS) {
-                return self.fill_by_grouping(complete_to.as_ref(), page).await;
-            }
-            let step = self.step(bottom, &remainder, use_trace_index.then_some(index_size));
-            // The last step rarely fills the page, and then crossing traces are needed: they are read concurrently.
-            let mut crossing = pin!(maybe_done(self.decided_crossing(index_size)));
-            let step_candidates =
-                if is_last { await_while_driving(step, crossing.as_mut()).await? } else { step.await? };
-            let limit_reached = step_candidates.len() >= self.max_candidates();
-            let known: HashSet<String> = candidates.iter().map(|known| known.trace.clone()).collect();
-            candidates
-                .extend(step_candidates.into_iter().filter(|candidate| !known.contains(&candidate.trace)));
-            let satisfying = candidates.iter().filter(|candidate| candidate.satisfies_all).count();
-            let found = page.len().saturating_add(satisfying);
-            let needs_more = found < self.wanted && !limit_reached;
-            if needs_more && !is_last && use_trace_index {
-                length = self.next_length(bottom, found, statement);
-                remainder = RemainingWindow { top: bottom, after: None };
-                self.report_progress(bottom, page.len());
-                continue;
-            }
-            let can_group = self.statements_left() >= RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
-            if is_last && !limit_reached && (needs_more || !can_group) {
-                crossing.as_mut().await;
-                let Some(decided) = crossing.take_output().transpose()?.flatten() else {
-                    return self.fill_by_grouping(complete_to.as_ref(), page).await;
-                };
-                self.resolve_candidates(&candidates, usize::MAX, &decided, page).await?;
-                return Ok(());
-            }
-            // Twice as many as wanted fill the page, except when the index lacks spans of their traces: then grouping takes
-            // one more statement.
-            if is_last && !can_group && found < self.wanted.saturating_mul(2) {
-                return self.fill_by_grouping(complete_to.as_ref(), page).await;
-            }
-            let enough = if is_last && !can_group { usize::MAX } else { self.wanted.saturating_mul(2) };
-            let stopped =
-                self.resolve_candidates(&candidates, enough, &DecidedTraces::default(), page).await?;
-            let limit_reached = candidates.last().filter(|_| limit_reached).map(Candidate::position);
-            remainder = match stopped.or(limit_reached) {
-                // Read the rest again with the trace index, which reaches the `LIMIT` later.
-                Some(position) => RemainingWindow {
-                    top: self.nanos(position.key.saturating_add(1)).min(begin),
-                    after: Some(position),
-                },
-                None => RemainingWindow { top: bottom, after: None },
+        let step = read_step(search, bottom, &remainder, use_trace_index.then_some(index_size));
+        // The last step rarely fills the page, and then crossing traces are needed: they are read concurrently.
+        let mut crossing = pin!(maybe_done(decided_crossing(search, index_size)));
+        let step_candidates =
+            if is_last { await_while_driving(step, crossing.as_mut()).await? } else { step.await? };
+        let limit_reached = step_candidates.len() >= max_candidates(search);
+        let known: HashSet<String> = candidates.iter().map(|known| known.trace.clone()).collect();
+        candidates.extend(step_candidates.into_iter().filter(|candidate| !known.contains(&candidate.trace)));
+        let satisfying = candidates.iter().filter(|candidate| candidate.satisfies_all).count();
+        let found = page.len().saturating_add(satisfying);
+        let needs_more = found < search.wanted && !limit_reached;
+        if needs_more && !is_last && use_trace_index {
+            length = next_step_length(search, bottom, found, statement);
+            remainder = RemainingWindow { top: bottom, after: None };
+            search.report_progress(bottom, page.len());
+            continue;
+        }
+        let can_group = search.statements_left() >= RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
+        if is_last && !limit_reached && (needs_more || !can_group) {
+            crossing.as_mut().await;
+            let Some(decided) = crossing.take_output().transpose()?.flatten() else {
+                return fill_by_grouping(search, complete_to.as_ref(), page).await;
             };
-            let position = remainder.after.clone().unwrap_or_else(|| self.position_before(bottom));
-            if page.count_up_to(&position) >= self.wanted {
-                return Ok(());
-            }
-            complete_to = Some(position);
-            if is_last {
-                return self.fill_by_grouping(complete_to.as_ref(), page).await;
-            }
-            self.report_progress(remainder.top, page.len());
-            length = self.next_length(bottom, page.len(), statement);
-            use_trace_index = true;
-            candidates.clear();
+            resolve_candidates(search, &candidates, usize::MAX, &decided, page).await?;
+            return Ok(());
         }
-    }
-
-    /// The position after all spans at or after a time, and before all earlier ones.
-    fn position_before(&self, nanos: i64) -> Position {
-        Position { tier: 1, key: self.ticks_from(nanos).saturating_sub(1), trace_id: String::new() }
-    }
-
-    /// `LIMIT` of a step.
-    fn max_candidates(&self) -> usize {
-        self.wanted.saturating_mul(4).max(self.options.min_step_limit)
-    }
-
-    /// Returns where a step begins, in nanoseconds: at a whole tick, so that no span is in two steps.
-    fn bottom(&self, top: i64, length: i64) -> i64 {
-        let from = self.window.from().as_nanos();
-        let bottom = top.saturating_sub(length);
-        let bottom = bottom.div_euclid(self.table.nanos_per_tick).saturating_mul(self.table.nanos_per_tick);
-        bottom.max(from)
-    }
-
-    /// Returns the traces with ordering spans in a step, in order; at most [`Self::max_candidates`].
-    async fn step(
-        &self,
-        bottom: i64,
-        remainder: &RemainingWindow,
-        index_size: Option<IndexSize>,
-    ) -> Result<Vec<Candidate>, ClickHouseError> {
-        let statement = self.step_statement(bottom, remainder, index_size)?;
-        let rows: Vec<Row> = self.rows(statement).await?;
-        let candidate = |(trace, newest, oldest, last, spans, all)| Candidate {
-            trace,
-            newest,
-            spans,
-            tick_range: (oldest, last),
-            satisfies_all: all == 1,
-        };
-        Ok(rows.into_iter().map(candidate).collect())
-    }
-
-    pub(crate) fn step_statement(
-        &self,
-        bottom: i64,
-        remainder: &RemainingWindow,
-        index_size: Option<IndexSize>,
-    ) -> Result<Statement, ClickHouseError> {
-        let RemainingWindow { top, after } = remainder;
-        let others = self.not_implied();
-        let statement = self.table.statement();
-        // ClickHouse uses no skip index for predicates combined with `OR`.
-        let mut statement = if others.is_empty() { statement } else { statement.evaluated_per_row() };
-        let key = self.required_predicates.key(self.table, &mut statement)?;
-        let satisfies_all = self.required_predicates.having_clause(&others, self.table, &mut statement)?;
-        let satisfies_any = self.satisfies_any(&mut statement)?;
-        let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
-        let range = self.range(range, &mut statement);
-        let [trace, newest, spans, all] =
-            ["trace", "newest", "spans", "all"].map(|name| statement.alias(name));
-        let (id, ticks) = (&self.table.trace_id, &self.table.ticks);
-        // Excludes spans, not traces: a trace whose newest span does not count has a later position, by another span.
-        let after_condition = match after {
-            None => String::new(),
-            Some(after) => {
-                let (key, after) = (statement.int(after.key), statement.string(&after.trace_id));
-                format!(" AND ({ticks} < {key} OR {id} > {after})")
-            }
-        };
-        let not_excluded = match (&self.index, index_size) {
-            (Some(index), Some(size)) if !others.is_empty() && index.covers(self.window) => {
-                // At the tick of `after`, some spans are excluded, so it is not part of the range.
-                let top = after.as_ref().map_or(*top, |after| self.nanos(after.key).min(*top));
-                let lies_within = self.lies_within(index, size, &trace, (bottom, top), &mut statement);
-                format!(" AND ({all} OR NOT {lies_within})")
-            }
-            _ => String::new(),
-        };
-        statement.push(&format!(
-            "SELECT {id} AS {trace}, maxIf({ticks}, {key}) AS {newest}, min({ticks}), max({ticks}), countIf({key}) AS {spans}, \
-             toUInt8({satisfies_all}) AS {all} FROM {name} WHERE {range}{after_condition} AND {satisfies_any} GROUP BY {trace} \
-             HAVING {is_valid_trace_id} ORDER BY {newest} DESC, {trace} ASC LIMIT {limit}",
-            name = self.table.name,
-            is_valid_trace_id = Self::with_valid_trace_id(&trace, &format!("{spans} > 0{not_excluded}")),
-            limit = self.max_candidates(),
-        ));
-        Ok(statement)
-    }
-
-    /// SQL: whether a trace lies entirely in a range of nanoseconds. All of its entries must: the exporter writes one per
-    /// batch, so a trace may cross the boundary between two entries.
-    fn lies_within(
-        &self,
-        index: &TraceIndex,
-        size: IndexSize,
-        trace: &str,
-        (bottom, top): (i64, i64),
-        statement: &mut Statement,
-    ) -> String {
-        let bottom = self.nanos(self.ticks_from(bottom));
-        let within = index.entry_within(self.window, (bottom, top), statement);
-        let index = &index.name;
-        // For a large index, restricts the set to traces of the step, to bound memory.
-        let restricted = match size {
-            IndexSize::Small => String::new(),
-            IndexSize::Large => {
-                format!(" AND `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within})")
-            }
-        };
-        format!(
-            "({trace} GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within}) \
-             AND {trace} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{restricted}))"
-        )
-    }
-
-    /// Required predicates except the one that every ordering span satisfies.
-    pub(crate) fn not_implied(&self) -> Vec<RequiredPredicate> {
-        let implied = self.required_predicates.implied();
-        self.required_predicates.all().into_iter().filter(|predicate| Some(*predicate) != implied).collect()
-    }
-
-    /// Writes whether a span is an ordering span or satisfies a predicate.
-    pub(crate) fn satisfies_any(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
-        let mut any = vec![self.required_predicates.key(self.table, statement)?];
-        for predicate in self.not_implied() {
-            // Spans that satisfy a filter condition are ordering spans.
-            if !matches!(predicate, RequiredPredicate::Condition(_)) {
-                any.push(self.required_predicates.span_condition(predicate, self.table, statement)?);
-            }
+        // Twice as many as wanted fill the page, except when the index lacks spans of their traces: then grouping takes
+        // one more statement.
+        if is_last && !can_group && found < search.wanted.saturating_mul(2) {
+            return fill_by_grouping(search, complete_to.as_ref(), page).await;
         }
-        Ok(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" OR ")) })
+        let enough = if is_last && !can_group { usize::MAX } else { search.wanted.saturating_mul(2) };
+        let stopped =
+            resolve_candidates(search, &candidates, enough, &DecidedTraces::default(), page).await?;
+        let limit_reached = candidates.last().filter(|_| limit_reached).map(Candidate::position);
+        remainder = match stopped.or(limit_reached) {
+            // Read the rest again with the trace index, which reaches the `LIMIT` later.
+            Some(position) => RemainingWindow {
+                top: search.nanos(position.key.saturating_add(1)).min(begin),
+                after: Some(position),
+            },
+            None => RemainingWindow { top: bottom, after: None },
+        };
+        let position = remainder.after.clone().unwrap_or_else(|| position_before(search, bottom));
+        if page.count_up_to(&position) >= search.wanted {
+            return Ok(());
+        }
+        complete_to = Some(position);
+        if is_last {
+            return fill_by_grouping(search, complete_to.as_ref(), page).await;
+        }
+        search.report_progress(remainder.top, page.len());
+        length = next_step_length(search, bottom, page.len(), statement);
+        use_trace_index = true;
+        candidates.clear();
     }
+}
 
-    /// Returns the length of the next step, after one that ended at `bottom`.
-    fn next_length(&self, bottom: i64, found: usize, statement: i64) -> i64 {
-        let read = self.begin().saturating_sub(bottom).max(1);
-        let rest = bottom.saturating_sub(self.window.from().as_nanos());
-        next_length((read, rest), (found, self.wanted), statement)
-    }
+/// The position after all spans at or after a time, and before all earlier ones.
+fn position_before(search: &Search<'_>, nanos: i64) -> Position {
+    Position { tier: 1, key: search.ticks_from(nanos).saturating_sub(1), trace_id: String::new() }
+}
+
+/// `LIMIT` of a step.
+fn max_candidates(search: &Search<'_>) -> usize {
+    search.wanted.saturating_mul(4).max(search.options.min_step_limit)
+}
+
+/// Returns where a step begins, in nanoseconds: at a whole tick, so that no span is in two steps.
+fn step_bottom(search: &Search<'_>, top: i64, length: i64) -> i64 {
+    let from = search.window.from().as_nanos();
+    let bottom = top.saturating_sub(length);
+    let bottom = bottom.div_euclid(search.table.nanos_per_tick).saturating_mul(search.table.nanos_per_tick);
+    bottom.max(from)
+}
+
+/// Returns the traces with ordering spans in a step, in order; at most [`max_candidates`].
+async fn read_step(
+    search: &Search<'_>,
+    bottom: i64,
+    remainder: &RemainingWindow,
+    index_size: Option<IndexSize>,
+) -> Result<Vec<Candidate>, ClickHouseError> {
+    let statement = step_statement(search, bottom, remainder, index_size)?;
+    let rows: Vec<Row> = search.rows(statement).await?;
+    let candidate = |(trace, newest, oldest, last, spans, all)| Candidate {
+        trace,
+        newest,
+        spans,
+        tick_range: (oldest, last),
+        satisfies_all: all == 1,
+    };
+    Ok(rows.into_iter().map(candidate).collect())
+}
+
+/// Writes the statement of a step.
+pub(crate) fn step_statement(
+    search: &Search<'_>,
+    bottom: i64,
+    remainder: &RemainingWindow,
+    index_size: Option<IndexSize>,
+) -> Result<Statement, ClickHouseError> {
+    let RemainingWindow { top, after } = remainder;
+    let others = search.required_predicates.not_implied();
+    let statement = search.table.statement();
+    // ClickHouse uses no skip index for predicates combined with `OR`.
+    let mut statement = if others.is_empty() { statement } else { statement.evaluated_per_row() };
+    let key = search.required_predicates.key(search.table, &mut statement)?;
+    let satisfies_all = search.required_predicates.having_clause(&others, search.table, &mut statement)?;
+    let satisfies_any = search.required_predicates.satisfies_any(search.table, &mut statement)?;
+    let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
+    let range = search.range(range, &mut statement);
+    let [trace, newest, spans, all] = ["trace", "newest", "spans", "all"].map(|name| statement.alias(name));
+    let (id, ticks) = (&search.table.trace_id, &search.table.ticks);
+    // Excludes spans, not traces: a trace whose newest span does not count has a later position, by another span.
+    let after_condition = match after {
+        None => String::new(),
+        Some(after) => {
+            let (key, after) = (statement.int(after.key), statement.string(&after.trace_id));
+            format!(" AND ({ticks} < {key} OR {id} > {after})")
+        }
+    };
+    let not_excluded = match (&search.index, index_size) {
+        (Some(index), Some(size)) if !others.is_empty() && index.covers(search.window) => {
+            // At the tick of `after`, some spans are excluded, so it is not part of the range.
+            let top = after.as_ref().map_or(*top, |after| search.nanos(after.key).min(*top));
+            let lies_within = lies_within(search, index, size, &trace, (bottom, top), &mut statement);
+            format!(" AND ({all} OR NOT {lies_within})")
+        }
+        _ => String::new(),
+    };
+    statement.push(&format!(
+        "SELECT {id} AS {trace}, maxIf({ticks}, {key}) AS {newest}, min({ticks}), max({ticks}), countIf({key}) AS {spans}, \
+         toUInt8({satisfies_all}) AS {all} FROM {name} WHERE {range}{after_condition} AND {satisfies_any} GROUP BY {trace} \
+         HAVING {is_valid_trace_id} ORDER BY {newest} DESC, {trace} ASC LIMIT {limit}",
+        name = search.table.name,
+        is_valid_trace_id = with_valid_trace_id(&trace, &format!("{spans} > 0{not_excluded}")),
+        limit = max_candidates(search),
+    ));
+    Ok(statement)
+}
+
+/// SQL: whether a trace lies entirely in a range of nanoseconds. All of its entries must: the exporter writes one per
+/// batch, so a trace may cross the boundary between two entries.
+fn lies_within(
+    search: &Search<'_>,
+    index: &TraceIndex,
+    size: IndexSize,
+    trace: &str,
+    (bottom, top): (i64, i64),
+    statement: &mut Statement,
+) -> String {
+    let bottom = search.nanos(search.ticks_from(bottom));
+    let within = index.entry_within(search.window, (bottom, top), statement);
+    let index = &index.name;
+    // For a large index, restricts the set to traces of the step, to bound memory.
+    let restricted = match size {
+        IndexSize::Small => String::new(),
+        IndexSize::Large => {
+            format!(" AND `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within})")
+        }
+    };
+    format!(
+        "({trace} GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within}) \
+         AND {trace} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{restricted}))"
+    )
+}
+
+/// Returns the length of the next step, after one that ended at `bottom`.
+fn next_step_length(search: &Search<'_>, bottom: i64, found: usize, statement: i64) -> i64 {
+    let read = search.begin().saturating_sub(bottom).max(1);
+    let rest = bottom.saturating_sub(search.window.from().as_nanos());
+    next_length((read, rest), (found, search.wanted), statement)
 }
 
 /// Returns the length of the next step in nanoseconds, extrapolated from the traces found so far: all of the rest if the remainder

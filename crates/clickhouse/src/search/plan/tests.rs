@@ -10,7 +10,7 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
-use super::crossing::{CrossingKind, IndexSize};
+use super::crossing::{CrossingKind, IndexSize, crossing_traces};
 use super::steps::StepOptions;
 use super::*;
 use crate::agreement::{connect, execute};
@@ -208,7 +208,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
         let search_case =
             SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
         let table = search_case.table().await;
-        let (plan, _) = search_case.search(&table, None, PlannerOptions::default()).await.plan().await;
+        let (plan, _) = choose_plan(&search_case.search(&table, None, PlannerOptions::default()).await).await;
         match plan {
             Plan::RarePredicates(rare) => {
                 let has_all = |found: &[RequiredPredicate], expected: &[RequiredPredicate]| {
@@ -430,31 +430,7 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
         );
         let table = search_case.table().await;
         let search = search_case.search(&table, None, PlannerOptions::default()).await;
-        let crossing = search.crossing(CrossingKind::All, size).await.unwrap().unwrap();
+        let crossing = crossing_traces(&search, CrossingKind::All, size).await.unwrap().unwrap();
         assert_eq!(crossing.traces, Vec::<String>::new());
-    }
-}
-
-/// A user with ten traces in a table of 128 granules, and in one of 100,000 with 1,000 false positives of bloom filters; a
-/// tenant in each granule, and a service without a skip index.
-#[test]
-fn rare_predicates_are_those_with_few_matches() {
-    let of = |selected, after_primary_key| Granules { selected, after_primary_key };
-    for (granules, rare) in [
-        (of(10, 128), true),
-        (of(60, 128), true),
-        (of(1_010, 100_000), true),
-        (of(30_000, 100_000), false),
-        (of(128, 128), false),
-        (of(4, 4), false),
-        (of(0, 0), true),
-        (of(0, 128), true),
-    ] {
-        assert_eq!(
-            is_rare(granules, 21.0 * MAX_MATCHES_PER_RESULT),
-            rare,
-            "{granules:?}: {} matches",
-            matches(granules)
-        );
     }
 }

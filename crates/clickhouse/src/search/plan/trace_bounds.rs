@@ -27,6 +27,11 @@ pub(crate) struct TraceBounds {
 }
 
 impl TraceBounds {
+    /// Bounds without indexed traces: this range for every trace.
+    pub(crate) fn new(default_range: TimeRange) -> Self {
+        Self { indexed: HashMap::new(), default_range }
+    }
+
     /// Adds an indexed trace. Bounds are rounded down to ticks of the timestamp column, as in the grouped pass: a finer index
     /// could start after the trace's first span.
     pub(crate) fn insert(&mut self, table: &BoundTable, trace: String, (from, to, unusable): IndexEntry) {
@@ -123,32 +128,28 @@ fn merge_nearby(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     merged
 }
 
-impl Search<'_> {
-    /// The default bounds, for unindexed traces.
-    pub(crate) fn default_bounds(&self) -> TraceBounds {
-        TraceBounds { indexed: HashMap::new(), default_range: self.default_range }
-    }
-
-    /// Bounds of these traces, from the trace index.
-    pub(crate) async fn trace_bounds(&self, traces: Vec<String>) -> Result<TraceBounds, ClickHouseError> {
-        let mut found = self.default_bounds();
-        let Some(index) = self.index.as_ref().filter(|_| !traces.is_empty()) else { return Ok(found) };
-        for part in traces.chunks(self.options.max_ids.max(1)) {
-            let mut statement = Statement::default();
-            let ids = statement.string_array(part);
-            let bounds = self.bounds(index, &mut statement);
-            let ([from, to], IndexBounds { unusable, is_indexed, .. }, index) =
-                (bounds.nanos(), &bounds, &index.name);
-            statement.push(&format!(
-                "SELECT `TraceId`, {from}, {to}, {unusable} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId` HAVING {is_indexed}"
-            ));
-            let rows: Vec<(String, i64, i64, u8)> = self.rows(statement).await?;
-            for (trace, from, to, unusable) in rows {
-                found.insert(self.table, trace, (from, to, unusable));
-            }
+/// Bounds of these traces, from the trace index.
+pub(crate) async fn read_trace_bounds(
+    search: &Search<'_>,
+    traces: Vec<String>,
+) -> Result<TraceBounds, ClickHouseError> {
+    let mut found = TraceBounds::new(search.default_range);
+    let Some(index) = search.index.as_ref().filter(|_| !traces.is_empty()) else { return Ok(found) };
+    for part in traces.chunks(search.options.max_ids.max(1)) {
+        let mut statement = Statement::default();
+        let ids = statement.string_array(part);
+        let bounds = search.bounds(index, &mut statement);
+        let ([from, to], IndexBounds { unusable, is_indexed, .. }, index) =
+            (bounds.nanos(), &bounds, &index.name);
+        statement.push(&format!(
+            "SELECT `TraceId`, {from}, {to}, {unusable} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId` HAVING {is_indexed}"
+        ));
+        let rows: Vec<(String, i64, i64, u8)> = search.rows(statement).await?;
+        for (trace, from, to, unusable) in rows {
+            found.insert(search.table, trace, (from, to, unusable));
         }
-        Ok(found)
     }
+    Ok(found)
 }
 
 #[cfg(test)]

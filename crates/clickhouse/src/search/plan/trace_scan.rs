@@ -6,10 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use super::grouping::TraceSet;
+use super::considered_spans::{considered_spans, scan_ranges, trace_id_condition};
+use super::estimates::{SpanFilter, estimate_granules};
 use super::required_predicates::RequiredPredicate;
-use super::search::{Search, SpanFilter, TimeRange};
+use super::search::{Search, TimeRange};
 use super::trace_bounds::TimeRanges;
+use super::trace_id::with_valid_trace_id;
+use super::trace_set::TraceSet;
 use crate::ClickHouseError;
 use crate::schema::{IndexBounds, TraceIndex};
 use crate::sql::Statement;
@@ -65,7 +68,7 @@ impl TraceScan<'_> {
             // Without required predicates, a span in the window suffices.
             [] => (Some((search.window.from(), search.window.to())), None),
             [only] => (search.default_range, Some(*only)),
-            several => (search.default_range, search.rarest(several).await),
+            several => (search.default_range, rarest(search, several).await),
         };
         Self::with_bounds(search, range, rarest).await
     }
@@ -84,7 +87,7 @@ impl TraceScan<'_> {
             }
             long.extend(rows.into_iter().map(|(id,)| id));
             if !long.is_empty() {
-                scan = search.scan(TraceSet::Given(&long)).await?;
+                scan = scan_ranges(search, TraceSet::Given(&long)).await?;
             }
         }
         Ok(Some(Self::ByTrace { range, long, scan, only }))
@@ -93,7 +96,7 @@ impl TraceScan<'_> {
     /// All traces of the window, span by span.
     pub(crate) async fn by_span(search: &Search<'_>) -> Result<Self, ClickHouseError> {
         let trace_set = TraceSet::Window;
-        Ok(Self::BySpan { trace_set, scan: search.scan(trace_set).await? })
+        Ok(Self::BySpan { trace_set, scan: scan_ranges(search, trace_set).await? })
     }
 
     /// Adds further traces that are aggregated span by span; `None` if there are too many.
@@ -107,7 +110,7 @@ impl TraceScan<'_> {
         if long.len() > MAX_LONG_TRACES {
             return Ok(None);
         }
-        let scan = search.scan(TraceSet::Given(&long)).await?;
+        let scan = scan_ranges(search, TraceSet::Given(&long)).await?;
         Ok(Some(Self::ByTrace { range: *range, long, scan, only: *only }))
     }
 
@@ -173,9 +176,9 @@ impl TraceScan<'_> {
         }
         let IndexBounds { from, to, unusable, .. } =
             search.bounds(index, statement).with_precision(search.table.coarse_precision);
-        let of_indexed = search.of_indexed(index, statement);
+        let of_indexed = of_indexed(search, index, statement);
         let within_entry = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
-        let fully_read_range = search.fully_read_range().filter(|_| *range == search.default_range);
+        let fully_read_range = fully_read_range(search).filter(|_| *range == search.default_range);
         let beyond_entry = match fully_read_range {
             // All spans that can count are read.
             None => format!("NOT {bounds}.{is_open} AND NOT ({within_entry})"),
@@ -198,47 +201,45 @@ impl TraceScan<'_> {
     }
 }
 
-impl Search<'_> {
-    /// Returns the range in which all spans of a trace are certainly read, if its bounds lie within it. It is shorter by a
-    /// tick at both ends: bounds may be finer than timestamps, which are rounded down.
-    fn fully_read_range(&self) -> TimeRange {
-        let tick = self.table.nanos_per_tick;
-        self.default_range.map(|(low, high)| (low.saturating_add(tick), high.saturating_sub(tick)))
-    }
+/// Returns the range in which all spans of a trace are certainly read, if its bounds lie within it. It is shorter by a
+/// tick at both ends: bounds may be finer than timestamps, which are rounded down.
+fn fully_read_range(search: &Search<'_>) -> TimeRange {
+    let tick = search.table.nanos_per_tick;
+    search.default_range.map(|(low, high)| (low.saturating_add(tick), high.saturating_sub(tick)))
+}
 
-    /// Returns the required predicate that the fewest granules may satisfy, by estimate.
-    async fn rarest(&self, required_predicates: &[RequiredPredicate]) -> Option<RequiredPredicate> {
-        let reads: Vec<(SpanFilter, TimeRange)> = required_predicates
-            .iter()
-            .map(|predicate| (SpanFilter::Predicate(*predicate), self.default_range))
-            .collect();
-        let granules = self.estimate_granules(&reads).await.unwrap_or_default();
-        let selected = |at: usize| granules.get(at).map(|granules| granules.selected);
-        required_predicates
-            .iter()
-            .enumerate()
-            .min_by_key(|(at, _)| selected(*at))
-            .map(|(_, predicate)| *predicate)
-    }
+/// Returns the required predicate that the fewest granules may satisfy, by estimate.
+async fn rarest(search: &Search<'_>, required_predicates: &[RequiredPredicate]) -> Option<RequiredPredicate> {
+    let reads: Vec<(SpanFilter, TimeRange)> = required_predicates
+        .iter()
+        .map(|predicate| (SpanFilter::Predicate(*predicate), search.default_range))
+        .collect();
+    let granules = estimate_granules(search, &reads).await.unwrap_or_default();
+    let selected = |at: usize| granules.get(at).map(|granules| granules.selected);
+    required_predicates
+        .iter()
+        .enumerate()
+        .min_by_key(|(at, _)| selected(*at))
+        .map(|(_, predicate)| *predicate)
+}
 
-    /// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
-    fn of_indexed(&self, index: &TraceIndex, statement: &mut Statement) -> String {
-        if self.default_range.is_none() || !index.covers(self.window) {
-            // Every entry is near the window.
-            return format!("`TraceId` {}", self.trace_id_condition(TraceSet::Window, statement));
-        }
-        let near = index.entry_overlaps(self.window, self.default_range, statement);
-        format!("`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near})", index.name)
+/// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
+fn of_indexed(search: &Search<'_>, index: &TraceIndex, statement: &mut Statement) -> String {
+    if search.default_range.is_none() || !index.covers(search.window) {
+        // Every entry is near the window.
+        return format!("`TraceId` {}", trace_id_condition(search, TraceSet::Window, statement));
     }
+    let near = index.entry_overlaps(search.window, search.default_range, statement);
+    format!("`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near})", index.name)
 }
 
 /// Returns the statement for traces of the window that extend beyond the range that is read: each has an entry that does not
 /// lie within it.
 fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
     let mut statement = Statement::default();
-    let Some((low, high)) = search.fully_read_range() else { return statement };
+    let Some((low, high)) = fully_read_range(search) else { return statement };
     let within = index.entry_within(search.window, (low.as_nanos(), high.as_nanos()), &mut statement);
-    let of_indexed = search.of_indexed(index, &mut statement);
+    let of_indexed = of_indexed(search, index, &mut statement);
     let [low, high] = [low, high].map(|time| statement.time(time));
     let tick = search.table.nanos_per_tick;
     let from = statement.time(search.window.from().saturating_sub(tick));
@@ -250,7 +251,7 @@ fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
          GROUP BY `TraceId` HAVING {is_long} LIMIT {}",
         MAX_LONG_TRACES + 1,
         index = index.name,
-        is_long = Search::with_valid_trace_id(
+        is_long = with_valid_trace_id(
             "`TraceId`",
             &format!(
                 "({unusable} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))"
@@ -268,7 +269,7 @@ fn by_span(
     scan: &TimeRanges,
     statement: &mut Statement,
 ) -> Result<String, ClickHouseError> {
-    let spans = search.considered_spans(trace_set, scan, statement)?;
+    let spans = considered_spans(search, trace_set, scan, statement)?;
     let traces = grouped(search, aggregates, &search.required_predicates.all(), "", &spans, statement)?;
     let [trace, latest, readable, beyond] =
         ["trace", "latest", "readable", "beyond"].map(|name| statement.alias(name));
@@ -298,7 +299,7 @@ fn grouped(
         ticks = search.table.ticks,
         columns = extra_columns(aggregates.columns),
         is_valid_trace_id =
-            Search::with_valid_trace_id(&trace, &format!("countIf({inside}) > 0{}", aggregates.having)),
+            with_valid_trace_id(&trace, &format!("countIf({inside}) > 0{}", aggregates.having)),
     ))
 }
 

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use tracewarden_model::{ColumnType, Decimal};
 use tracewarden_policy::predicate::Relation;
 
-use super::operator;
+use super::operators::operator;
 use crate::sql::statement::Statement;
 
 /// Matches a text that is a number: decimal digits, with optional sign, point and exponent. `nan` and `inf` are numbers, too.
@@ -30,7 +30,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    fn to_sql(self, value: &str) -> String {
+    fn into_sql(self, value: &str) -> String {
         match self {
             Self::Always(result) => sql_bool(result).to_owned(),
             Self::Constant(relation, constant) => format!("({value} {} {constant})", operator(relation)),
@@ -62,7 +62,7 @@ pub(super) fn compare(
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    comparison_for(column_type, relation, wanted, statement).to_sql(&comparable_value(value, column_type))
+    comparison_for(column_type, relation, wanted, statement).into_sql(&comparable_value(value, column_type))
 }
 
 /// Writes the comparison of a value that may be NULL, for which it is false. The value without its NULL would be a function

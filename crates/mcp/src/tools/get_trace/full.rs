@@ -9,7 +9,9 @@ use super::super::span_values::{
     Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
 };
 use super::super::{DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, left_out, run_blocking};
-use super::{Answer, Call, View, answer};
+use super::answer::{Answer, answer};
+use super::arguments::View;
+use super::call::Call;
 use crate::answer::{Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};

@@ -11,7 +11,9 @@ use super::super::{
     DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, join_service_and_name, left_out, pluralize,
     run_blocking, service_and_name,
 };
-use super::{Answer, Call, ErrorOrigin, Line, SlowKind, View, answer};
+use super::answer::{Answer, ErrorOrigin, Line, SlowKind, answer};
+use super::arguments::View;
+use super::call::Call;
 use crate::answer::{NextCall, Rendered, next_text};
 use crate::arguments;
 use crate::failure::Failure;

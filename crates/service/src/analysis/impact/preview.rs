@@ -54,7 +54,7 @@ pub struct PolicyPreview {
     /// Traces gained and lost.
     pub impact: ImpactAnswer,
     /// Collateral access by the policies; `None` for a role that is deleted, or if it could not be counted.
-    pub overshare: Option<CollateralAnswer>,
+    pub collateral_access: Option<CollateralAnswer>,
     /// Cost of the first page of a search by the first member, before and after.
     pub search: SearchCosts,
 }
@@ -79,8 +79,9 @@ impl Analysis {
     /// Computes the impact of storing a role with these policies.
     ///
     /// # Errors
-    /// Those of [`Service::put_role`] for the policies, those of [`Service::query`] for the window and failures,
-    /// [`ServiceError::NotFound`] for the deletion of a role that does not exist.
+    /// Those of [`Roles::put_role`](crate::Roles::put_role) for the policies, those of
+    /// [`Traces::query`](crate::Traces::query) for the window and failures, [`ServiceError::NotFound`] for the deletion of a
+    /// role that does not exist.
     pub async fn preview_policies(
         &self,
         admin: &Administrator<'_>,
@@ -122,7 +123,7 @@ impl Analysis {
                     .await);
             }
         };
-        let overshare = match collateral_count {
+        let collateral_access = match collateral_count {
             Some(CollateralCount { by, counted, .. }) => {
                 let collateral_answer = match counted {
                     Some((groups, fraction)) => {
@@ -133,9 +134,9 @@ impl Analysis {
                     None => self.count_collateral_access(&access, window, &subjects, by, deadline).await,
                 };
                 match collateral_answer {
-                    Ok(mut overshare) => {
-                        impact.notes.append(&mut overshare.notes);
-                        Some(overshare)
+                    Ok(mut collateral_access) => {
+                        impact.notes.append(&mut collateral_access.notes);
+                        Some(collateral_access)
                     }
                     // The comparison is returned without it.
                     Err(failure) => {
@@ -158,7 +159,7 @@ impl Analysis {
         };
         let search = self.search_costs(&access, window, &subjects, deadline).await;
         open_audit_record.complete(Outcome::Success, None).await?;
-        Ok(PolicyPreview { role: request.role, impact, overshare, search })
+        Ok(PolicyPreview { role: request.role, impact, collateral_access, search })
     }
 
     /// Measures the cost of the first page of a search by the first member, before and after, as far as there is time.

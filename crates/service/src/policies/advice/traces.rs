@@ -122,7 +122,7 @@ impl Trial {
         });
         let hint =
             "access to a trace includes the spans of all its services; the preview of the role lists them";
-        broad_policy_message.map(|message| whole("wide_reach", message, hint)).into_iter().collect()
+        broad_policy_message.map(|message| whole("broad_policy", message, hint)).into_iter().collect()
     }
 
     fn for_users(&self, which: &str) -> String {

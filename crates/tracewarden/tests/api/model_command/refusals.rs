@@ -94,12 +94,12 @@ async fn sources_of_the_api_key() {
 
 #[test]
 fn the_address_is_encrypted_or_on_this_machine() {
-    let workspace = Workspace::with_key("http://traces.example.com", "twk_nobody");
+    let workspace = Workspace::with_key("http://traces.example.com", "twk_unknown");
     let refused = workspace.run(&["export"]).expect_error(2);
     assert!(refused.contains("must be `https`"), "{refused}");
     let refused = workspace.run(&["export", "--url", "https://u:hunter2@traces.example.com"]).expect_error(2);
     assert!(!refused.contains("hunter2"), "{refused}");
-    let workspace = Workspace::with_key("", "twk_nobody");
+    let workspace = Workspace::with_key("", "twk_unknown");
     let refused = workspace.run(&["export"]).expect_error(2);
     assert!(refused.contains("`--url` or `TRACEWARDEN_URL`"), "{refused}");
     // The discard port: no program listens on it.
@@ -134,7 +134,7 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 fn other_servers_are_recognised_and_get_no_key_by_a_redirect() {
     let run = |status: &str, headers: &str, body: &str| {
         let (base, _received) = server(answer(status, headers, body));
-        let workspace = Workspace::with_key(&base, "twk_nobody");
+        let workspace = Workspace::with_key(&base, "twk_unknown");
         workspace.run(&["export"]).expect_error(2)
     };
     let (elsewhere, received) = server(answer("200 OK", "", "{}"));
@@ -171,7 +171,7 @@ fn a_lost_answer_leaves_the_outcome_of_the_change_open() {
         }
         received
     });
-    let workspace = Workspace::with_key(&base, "twk_nobody");
+    let workspace = Workspace::with_key(&base, "twk_unknown");
     workspace.write("access.json", FILE);
     let lost = workspace.run(&["apply", "access.json", "--yes"]).expect_error(2);
     assert!(lost.contains("it is not known whether the change was made"), "{lost}");

@@ -150,7 +150,9 @@ async fn a_late_error_rolls_back_everything() {
     let mut roles: Vec<Value> = (0..50)
         .map(|number| json!({"name": format!("r{number}"), "policies": [{"title": "t", "expression": "SpanName == \"a\""}]}))
         .collect();
-    roles.push(json!({"name": "z", "policies": [{"title": "t", "expression": "SpanName == user.nobody"}]}));
+    roles.push(
+        json!({"name": "z", "policies": [{"title": "t", "expression": "SpanName == user.unknown-user"}]}),
+    );
     wrong["roles"] = json!(roles);
     import(&admin, &wrong).await.problem(422, "policy_invalid");
     assert_eq!(export(&admin).await.0, file);

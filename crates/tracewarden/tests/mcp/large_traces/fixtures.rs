@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tracewarden_testkit::shop::{Batches, SEED, SPANS_PER_REQUEST, Shop};
+use tracewarden_sample_data::{Batches, SEED, SPANS_PER_REQUEST, Shop};
 
 use super::Trace;
 use crate::support::Client;

@@ -1,49 +1,35 @@
 //! Suggestions for functions of other CEL environments: sets, lists, optional values, numbers, text, addresses, times.
 
 use cel::IdedExpr;
-use cel::common::ast::Expr;
 
-use crate::check::Checker;
+use crate::check::suggestions::Suggester;
 use crate::expression::Type;
 
-/// Prefixes of such functions, as in `sets.contains(a, b)`. They are not values.
-const NAMESPACES: [&str; 16] = [
-    "sets", "lists", "maps", "strings", "math", "optional", "regex", "base64", "json", "cel", "ip", "cidr",
-    "net", "url", "semver", "time",
-];
-
-impl Checker<'_> {
-    /// Returns the library that a call names, unless it is a field.
-    pub(super) fn namespace<'a>(&self, target: &'a IdedExpr) -> Option<&'a str> {
-        match &target.expr {
-            Expr::Ident(name) if NAMESPACES.contains(&name.as_str()) && !self.is_known(name) => Some(name),
-            _ => None,
-        }
-    }
-
+impl Suggester<'_> {
     /// Suggests a replacement for a function of another environment. `lower` is its name in lower case, `all` its
     /// target and arguments, `types` their types, where they are known.
-    pub(super) fn suggest_library_replacement(
+    pub(in crate::check) fn library_replacement(
         &self,
         lower: &str,
         all: &[&IdedExpr],
         types: &[Option<Type>],
     ) -> Option<String> {
-        self.suggest_set_test(lower, all, types).or_else(|| {
-            let first = all.first().map_or_else(|| "x".to_owned(), |node| self.operand(node, "x"));
-            self.suggest_presence_test(lower, all, &first).or_else(|| suggest_other(lower, &first))
+        self.set_test(lower, all, types).or_else(|| {
+            let first = all.first().map_or_else(|| "x".to_owned(), |node| self.parsed.operand(node, "x"));
+            self.presence_test(lower, all, &first).or_else(|| suggest_other(lower, &first))
         })
     }
 
     /// Functions that compare two lists as sets. A string counts as a list of one element.
-    fn suggest_set_test(&self, lower: &str, all: &[&IdedExpr], types: &[Option<Type>]) -> Option<String> {
+    fn set_test(&self, lower: &str, all: &[&IdedExpr], types: &[Option<Type>]) -> Option<String> {
         let [one, other] = all else { return None };
         let set = |node: &IdedExpr, at: usize| SetOperand {
-            text: self.operand(node, "[…]"),
+            text: self.parsed.operand(node, "[…]"),
             is_one: types.get(at).copied().flatten() == Some(Type::Text),
         };
         let (one, other) = (set(one, 0), set(other, 1));
-        let element = ["t", "v", "element"].into_iter().find(|name| !self.is_known(name)).unwrap_or("item");
+        let element =
+            ["t", "v", "element"].into_iter().find(|name| !self.scope.is_known(name)).unwrap_or("item");
         Some(match lower {
             "hasintersection" | "intersects" | "intersect" | "intersection" | "sets.intersects"
             | "sets.intersection" | "containsany" | "hasany" | "overlaps" | "anyin" => {
@@ -69,7 +55,7 @@ impl Checker<'_> {
     }
 
     /// Functions for values that may be absent.
-    fn suggest_presence_test(&self, lower: &str, all: &[&IdedExpr], first: &str) -> Option<String> {
+    fn presence_test(&self, lower: &str, all: &[&IdedExpr], first: &str) -> Option<String> {
         let presence = all.first().and_then(|node| self.presence(node));
         Some(match lower {
             "hasvalue" => match presence {
@@ -92,7 +78,7 @@ impl Checker<'_> {
                 format!("a policy has no optional values: write `{first}`")
             }
             "optional.none" => {
-                let asking = self.suggest_key_test();
+                let asking = self.key_test();
                 format!("a policy has no optional values: {asking}")
             }
             _ => return None,

@@ -1,16 +1,16 @@
-//! Reports functions that policies do not have, and wrong calls of known functions.
+//! Suggestions for functions that policies do not have, and for wrong calls of known functions.
 
 use cel::IdedExpr;
 use cel::common::ast::Expr;
 use tracewarden_model::nearest::nearest;
 
-use crate::check::names::{is_user_attributes, path};
-use crate::check::{Checker, text_literal};
-use crate::expression::{Node, Type};
+use crate::check::suggestions::Suggester;
+use crate::check::syntax_tree::{is_user_attributes, text_literal};
+use crate::expression::Type;
 use crate::syntax_errors::like_as_call;
 
 /// The functions of the language, for suggestions.
-const FUNCTIONS: [&str; 9] =
+pub(in crate::check) const FUNCTIONS: [&str; 9] =
     ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
 
 /// Names from other languages, in lower case without `_`, and the function that policies have for them.
@@ -39,85 +39,10 @@ const COMMON_MISTAKES: [(&str, &[&str]); 7] = [
     ("all", &["every", "forall", "allmatch"]),
 ];
 
-/// Functions whose first argument is a name for the element.
-const VARIABLE_DECLARING: [&str; 20] = [
-    "exists",
-    "all",
-    "existsone",
-    "any",
-    "some",
-    "every",
-    "forall",
-    "filter",
-    "map",
-    "anymatch",
-    "allmatch",
-    "existsany",
-    "find",
-    "foreach",
-    "optmap",
-    "optflatmap",
-    "sortby",
-    "transformlist",
-    "transformmap",
-    "cel.bind",
-];
-
-impl Checker<'_> {
-    pub(super) fn unknown_function(
-        &mut self,
-        node: &IdedExpr,
-        name: &str,
-        target: Option<&IdedExpr>,
-        arguments: &[IdedExpr],
-    ) -> Option<Node> {
-        let before = self.errors.len();
-        let library = target.and_then(|target| self.namespace(target));
-        let full_name = library.map(|library| format!("{library}.{name}"));
-        let (name, target) = match &full_name {
-            Some(full_name) => (full_name.as_str(), None),
-            None => (name, target),
-        };
-        // The operands may have errors of their own, except where one may be the name of an element.
-        let value = target.filter(|target| {
-            self.map_named(target).is_none()
-                && path(target).is_none_or(|names| {
-                    names.first() != Some(&"user") || names.len() > 2 || names.get(1) == Some(&"roles")
-                })
-        });
-        let mut types: Vec<Option<Type>> = Vec::with_capacity(arguments.len() + 1);
-        if target.is_some() {
-            types.push(value.and_then(|target| self.expression(target)).map(|checked| checked.ty));
-        }
-        let lower = normalize_function_name(name);
-        // `list.count(n, n == "x")`: whatever the function's name, `n` is a name that it declares.
-        let declares = match arguments {
-            [IdedExpr { expr: Expr::Ident(element), .. }, _] => target.is_some() && !self.is_known(element),
-            _ => false,
-        };
-        let skips_arguments = declares || VARIABLE_DECLARING.contains(&lower.as_str());
-        if !skips_arguments {
-            for argument in arguments {
-                let is_map = self.map_named(argument).is_some();
-                let checked = if is_map { None } else { self.expression(argument) };
-                types.push(checked.map(|checked| checked.ty));
-            }
-        }
-        let independent = self.errors.split_off(before);
-        let hint = self.suggest_call(name, target, arguments, &types);
-        let message = match (FUNCTIONS.contains(&name), target) {
-            (true, _) => format!("`{name}` is not called like this"),
-            (false, Some(_)) => format!("a policy has no method `{name}`"),
-            (false, None) => format!("a policy has no function `{name}`"),
-        };
-        self.refuse::<()>(node, "unknown_function", message, &hint);
-        self.errors.extend(independent);
-        None
-    }
-
+impl Suggester<'_> {
     /// Suggests what was probably intended. `types` are the types of the call's target and arguments, where they are
     /// known.
-    fn suggest_call(
+    pub(in crate::check) fn call(
         &self,
         name: &str,
         target: Option<&IdedExpr>,
@@ -126,14 +51,14 @@ impl Checker<'_> {
     ) -> String {
         let all: Vec<&IdedExpr> = target.into_iter().chain(arguments).collect();
         let ty = types.first().copied().flatten();
-        let subject = all.first().map_or_else(|| "x".to_owned(), |node| self.operand(node, "x"));
+        let subject = all.first().map_or_else(|| "x".to_owned(), |node| self.parsed.operand(node, "x"));
         let rest: Vec<String> =
-            all.iter().skip(1).map(|node| self.snippet(node).unwrap_or("…").to_owned()).collect();
+            all.iter().skip(1).map(|node| self.parsed.snippet(node).unwrap_or("…").to_owned()).collect();
         let first = rest.first().map_or("\"…\"", String::as_str);
         let lower = normalize_function_name(name);
         // A map or the caller's attributes: `SpanAttributes.contains("env")`.
         if let Some(container) = all.first()
-            && (self.map_named(container).is_some() || is_user_attributes(container))
+            && (self.scope.map_named(container).is_some() || is_user_attributes(container))
             && all.get(1).is_none_or(|key| text_literal(key).is_some())
         {
             return match lower.as_str() {
@@ -142,7 +67,7 @@ impl Checker<'_> {
                 _ => format!("to test for a key, write `{first} in {subject}`"),
             };
         }
-        if let Some(hint) = self.suggest_library_replacement(&lower, &all, types) {
+        if let Some(hint) = self.library_replacement(&lower, &all, types) {
             return hint;
         }
         let is_list = ty == Some(Type::List);
@@ -226,7 +151,7 @@ impl Checker<'_> {
             }
             "hasrole" | "isinrole" | "inrole" => {
                 let role = all.last().filter(|node| text_literal(node).is_some());
-                let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.operand(node, "\"…\""));
+                let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.parsed.operand(node, "\"…\""));
                 return format!("to test for a role, write `{role} in user.roles`");
             }
             "in" | "isin" | "oneof" => return format!("write `{subject} in {}`", format_list(&rest)),
@@ -243,11 +168,11 @@ impl Checker<'_> {
         let mistake =
             COMMON_MISTAKES.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(name, _)| *name);
         match known.or(mistake) {
-            Some(known) => self.suggest_correct_call(known, name, &subject, &rest, &all, ty),
+            Some(known) => self.correct_call(known, name, &subject, &rest, &all, ty),
             None => match nearest(name, FUNCTIONS).first() {
                 Some(close) => {
                     let close = FUNCTIONS.into_iter().find(|known| known == close).unwrap_or("contains");
-                    self.suggest_correct_call(close, name, &subject, &rest, &all, ty)
+                    self.correct_call(close, name, &subject, &rest, &all, ty)
                 }
                 None => format!("policies know {}", FUNCTIONS.map(|name| format!("`{name}`")).join(", ")),
             },
@@ -255,7 +180,7 @@ impl Checker<'_> {
     }
 
     /// Suggests the correct call of the function, with the operands as written.
-    fn suggest_correct_call(
+    fn correct_call(
         &self,
         known: &str,
         written: &str,
@@ -348,8 +273,11 @@ impl Checker<'_> {
                 // The unknown name in the condition is the element.
                 let element: String =
                     condition.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect();
-                let element =
-                    if element.is_empty() || self.is_known(&element) { "v".to_owned() } else { element };
+                let element = if element.is_empty() || self.scope.is_known(&element) {
+                    "v".to_owned()
+                } else {
+                    element
+                };
                 format!("write `{subject}.{known}({element}, {condition})`")
             }
         }
@@ -383,6 +311,6 @@ fn with_flags(pattern: &str, flags: &str) -> String {
 }
 
 /// Normalises differences in case and underscores between languages.
-fn normalize_function_name(name: &str) -> String {
+pub(in crate::check) fn normalize_function_name(name: &str) -> String {
     name.to_lowercase().replace('_', "")
 }

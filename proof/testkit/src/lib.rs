@@ -13,7 +13,6 @@ mod ports;
 pub mod postgres;
 pub mod progress;
 pub mod python;
-pub mod shop;
 mod supervised_process;
 #[cfg(feature = "wait")]
 pub mod wait;

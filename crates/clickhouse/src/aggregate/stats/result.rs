@@ -1,0 +1,49 @@
+//! The statistics of traces and groups, as they are returned.
+
+/// Statistics of some spans or traces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StatsNumbers {
+    /// Number of distinct traces.
+    pub traces: u64,
+    /// Number of spans; per trace, of all spans of those traces.
+    pub spans: u64,
+    /// Number of spans whose status is an error; per trace, of traces with such a span. `None` without a status column.
+    pub errors: Option<u64>,
+    /// Median duration in nanoseconds: of spans; per trace, from the earliest start to the latest end of its spans. Absent
+    /// without a duration column, and without spans.
+    ///
+    /// Percentiles are computed from durations rounded to eight significant binary digits: they are up to 0.79 % too small,
+    /// however many durations there are, and are reproducible.
+    pub p50_nanos: Option<i64>,
+    /// 95th percentile.
+    pub p95_nanos: Option<i64>,
+    /// 99th percentile.
+    pub p99_nanos: Option<i64>,
+    /// Maximum, exact.
+    pub max_nanos: Option<i64>,
+    /// Whether a duration is invalid, such as one that wrapped around below zero: it counts as 0.
+    pub duration_invalid: bool,
+}
+
+/// Statistics of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatsGroup {
+    /// The value of each field, in the order of the request.
+    pub values: Vec<String>,
+    /// Its statistics.
+    pub numbers: StatsNumbers,
+}
+
+/// Statistics of traces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Statistics of all traces, whatever groups they are in.
+    pub total: StatsNumbers,
+    /// The first groups.
+    pub groups: Vec<StatsGroup>,
+    /// Number of distinct groups, listed or not. Groups with a value that no filter could use are never listed: longer than
+    /// [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES), or not UTF-8.
+    pub distinct: u64,
+    /// Whether every matching trace was counted; otherwise only the newest `max_traces`.
+    pub complete: bool,
+}

@@ -1,0 +1,150 @@
+//! The spans that count for the decision about a trace, and the time ranges that hold them.
+
+use tracewarden_model::Timestamp;
+
+use super::search::{Search, TimeRange};
+use super::trace_bounds::TimeRanges;
+use super::trace_set::{BoundedTraces, TraceSet};
+use crate::ClickHouseError;
+use crate::sql::Statement;
+
+/// Returns the time ranges to read, so that all considered spans of each trace are read.
+pub(crate) async fn scan_ranges(
+    search: &Search<'_>,
+    trace_set: TraceSet<'_>,
+) -> Result<TimeRanges, ClickHouseError> {
+    let (Some(index), Some((low, high))) = (&search.index, search.default_range) else {
+        return Ok(search.default_range.into());
+    };
+    let mut statement = Statement::default();
+    let traces = trace_id_condition(search, trace_set, &mut statement);
+    let bounds = search.bounds(index, &mut statement);
+    let ([from, to], open, index) = (bounds.nanos(), &bounds.unusable, &index.name);
+    statement.push(&format!("SELECT count(), {from}, {to}, {open} FROM {index} WHERE `TraceId` {traces}"));
+    let rows: Vec<(u64, i64, i64, u8)> = search.rows(statement).await?;
+    let range: TimeRange = match rows.as_slice() {
+        [(count, .., 1)] if *count > 0 => None,
+        [(count, start, end, _)] if *count > 0 => {
+            let start = Timestamp::from_nanos(search.table.whole_ticks(*start));
+            Some((low.min(start), high.max(Timestamp::from_nanos(*end))))
+        }
+        _ => Some((low, high)),
+    };
+    Ok(range.into())
+}
+
+/// Writes the condition after a trace id that it is in the set.
+pub(crate) fn trace_id_condition(
+    search: &Search<'_>,
+    trace_set: TraceSet<'_>,
+    statement: &mut Statement,
+) -> String {
+    match trace_set {
+        TraceSet::Given(ids) | TraceSet::Bounded(BoundedTraces { traces: ids, .. }) => {
+            format!("IN {}", statement.string_array(ids))
+        }
+        TraceSet::Window => {
+            let inside = search.window_condition(statement);
+            format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", search.table.trace_id, search.table.name)
+        }
+        TraceSet::Sample(sample) => {
+            let (inside, sampled) =
+                (search.window_condition(statement), sample.condition(&search.table.trace_id));
+            format!(
+                "GLOBAL IN (SELECT {} FROM {} WHERE {inside} AND {sampled})",
+                search.table.trace_id, search.table.name
+            )
+        }
+    }
+}
+
+/// Writes the considered spans, from `FROM` on: those within the trace's bounds in the trace index, or else within the
+/// default bounds.
+pub(crate) fn considered_spans(
+    search: &Search<'_>,
+    trace_set: TraceSet<'_>,
+    scan: &TimeRanges,
+    statement: &mut Statement,
+) -> Result<String, ClickHouseError> {
+    let table = search.table;
+    let scan = scan.time_condition(table, statement);
+    if let TraceSet::Bounded(traces) = trace_set {
+        return spans_within_bounds(search, traces, &scan, statement);
+    }
+    let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
+    let [bounds, indexed, start, end, open] =
+        ["bounds", "indexed", "start", "end", "open"].map(|name| statement.alias(name));
+    let mut text = format!(" FROM {name}");
+    if let Some(index) = &search.index {
+        let traces = match trace_set {
+            // Without reading the ids of the window once more.
+            TraceSet::Sample(sample) => {
+                let near = index.entry_overlaps(search.window, search.default_range, statement);
+                let sampled = sample.condition("`TraceId`");
+                format!(
+                    "`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near} AND {sampled})",
+                    index.name
+                )
+            }
+            _ => format!("`TraceId` {}", trace_id_condition(search, trace_set, statement)),
+        };
+        let entries = search.bounds(index, statement).with_precision(table.coarse_precision);
+        // With join_use_nulls = 0, a trace without an entry has an empty id here.
+        text.push_str(&format!(
+            " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {is_open} AS {open} \
+             FROM {index} WHERE {traces} GROUP BY `TraceId` HAVING {known}) AS {bounds} \
+             ON {id} = {bounds}.{indexed}",
+            from = entries.from,
+            to = entries.to,
+            is_open = entries.unusable,
+            known = entries.is_indexed,
+            index = index.name,
+        ));
+    }
+    text.push_str(&format!(" WHERE {scan}"));
+    match trace_set {
+        TraceSet::Window | TraceSet::Bounded(_) => {}
+        TraceSet::Given(ids) => {
+            let ids = statement.string_array(ids);
+            text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
+        }
+        TraceSet::Sample(sample) => {
+            let column = &table.trace_id_column;
+            let (inside, sampled) = (search.window_condition(statement), sample.condition(&table.trace_id));
+            text.push_str(&format!(
+                " AND {column} GLOBAL IN (SELECT {column} FROM {name} WHERE {inside} AND {sampled})"
+            ));
+        }
+    }
+    if search.index.is_some() {
+        let unindexed = search.range(search.default_range, statement);
+        text.push_str(&format!(
+            " AND if({bounds}.{indexed} = '', {unindexed}, {bounds}.{open} OR ({timestamp} >= {bounds}.{start} \
+             AND {timestamp} < {bounds}.{end}))"
+        ));
+    }
+    Ok(text)
+}
+
+/// SQL from `FROM` on: the spans within the bounds of their trace. `scan` holds all of them.
+fn spans_within_bounds(
+    search: &Search<'_>,
+    bounded: BoundedTraces<'_>,
+    scan: &str,
+    statement: &mut Statement,
+) -> Result<String, ClickHouseError> {
+    let table = search.table;
+    let (id, name) = (&table.trace_id, &table.name);
+    let ids = format!("{scan} AND {} IN {}", table.trace_id_column, statement.string_array(bounded.traces));
+    let mut filters = String::new();
+    for predicate in bounded.filters {
+        let span_condition = statement.filtering_rows(|statement| {
+            search.required_predicates.span_condition(*predicate, table, statement)
+        })?;
+        filters.push_str(&format!(
+            " AND {id} GLOBAL IN (SELECT {id} FROM {name} WHERE {ids} AND {span_condition})"
+        ));
+    }
+    let within = bounded.bounds.within(bounded.traces, table, statement);
+    Ok(format!(" FROM {name} WHERE {ids}{filters} AND {within}"))
+}
