@@ -6,7 +6,6 @@ mod distributed;
 mod exact_numbers;
 mod exhaustive;
 pub(crate) mod filter_reference;
-mod fuzz;
 mod golden;
 mod index_use;
 mod randomized_tests;

@@ -12,6 +12,8 @@ mod agreement;
 mod catalogue;
 mod clickhouse;
 mod client;
+#[cfg(test)]
+mod fuzz;
 mod inspect;
 mod read;
 mod schema;

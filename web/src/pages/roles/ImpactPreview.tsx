@@ -147,7 +147,13 @@ function PreviewResult({
 }
 
 /** Collateral access of the draft. The preview includes it by service; other fields are counted on selection. */
-function DraftCollateralAccess({ initial, request }: { initial: Api["CollateralAccess"]; request: PreviewRequest }) {
+function DraftCollateralAccess({
+  initial,
+  request,
+}: {
+  initial: Api["CollateralAccess"];
+  request: PreviewRequest;
+}) {
   const [by, setBy] = useState<string | null>(null);
   const isOtherField = by !== null && by !== initial.by;
   const { role, draft, range, seconds } = request;

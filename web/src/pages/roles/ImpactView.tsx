@@ -163,7 +163,7 @@ export function ReliabilityNotice({
 }: {
   sampled: boolean;
   fraction: number;
-  among: Api["Among"];
+  among: Api["CountedTraces"];
   notes?: readonly string[];
   /** Action that improves the reliability. */
   action?: ReactNode;

@@ -1,6 +1,6 @@
 //! ClickHouse's answers with arbitrary bytes: never a shorter answer than was sent, and the same answer for every split.
 
-#[path = "../../../../proof/testkit/src/fuzzing.rs"]
+#[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
 use std::collections::HashMap;
