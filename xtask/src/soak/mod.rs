@@ -151,7 +151,14 @@ impl Soak {
                 let (pair, text) = ("TRACEWARDEN_TEST_PAIRS", "TRACEWARDEN_TEST_TEXTS");
                 let hostile: &[_] = &["--test", "hostile"];
                 return vec![
-                    of(*pairs, "pairs of policy and span", pair, STORE, &["--lib"], "differential::pairs::"),
+                    of(
+                        *pairs,
+                        "pairs of policy and span",
+                        pair,
+                        STORE,
+                        &["--lib"],
+                        "agreement::differential::pairs::",
+                    ),
                     of(*texts, "texts", text, "tracewarden-policy", hostile, "hostile_text_is_answered"),
                 ];
             }
@@ -160,17 +167,18 @@ impl Soak {
                     run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", package, target, filter)
                 };
                 return vec![
-                    of(STORE, &["--lib"], "randomized_tests::selection_follows"),
+                    of(STORE, &["--lib"], "agreement::randomized_tests::selection_follows"),
                     of(SERVICE, &["--test", "mcp"], "randomized_tests::"),
                     of(SERVICE, &["--test", "explanations"], ""),
                 ];
             }
             Self::Searches { searches } => {
-                let (variable, filter) = ("TRACEWARDEN_TEST_SEARCHES", "plan::tests::searches::");
+                let (variable, filter) = ("TRACEWARDEN_TEST_SEARCHES", "search::plan::tests::searches::");
                 run("searches", *searches, "searches on each store", variable, STORE, &["--lib"], filter)
             }
             Self::Windows { windows } => {
-                let (variable, filter) = ("TRACEWARDEN_TEST_WINDOWS", "randomized_tests::windows::");
+                let (variable, filter) =
+                    ("TRACEWARDEN_TEST_WINDOWS", "agreement::randomized_tests::windows::");
                 run("windows", *windows, "windows", variable, STORE, &["--lib"], filter)
             }
             Self::WriteErrors { step } => {
