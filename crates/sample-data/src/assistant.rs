@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
+use super::attributes::Value;
 use super::builder::{Builder, Node};
 use super::calls::Request;
 use super::rng::{SECOND, SampleRng};
 use super::services::Service::{Assistant, Catalog, Frontend, Search};
-use super::span::{Kind, Trace, TraceId, Value};
+use super::span::{Kind, Trace, TraceId};
 use super::visitors::Visitor;
 
 const MODEL: &str = "atlas-4-mini";

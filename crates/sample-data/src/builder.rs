@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::attributes::{Attributes, Value};
 use super::rng::SampleRng;
 use super::services::{Environment, Service};
-use super::span::{Attributes, Event, Kind, Link, Span, SpanId, Status, Trace, TraceId, Value};
+use super::span::{Event, Kind, Link, Span, SpanId, Status, Trace, TraceId};
 
 /// A span under construction.
 #[derive(Clone, Copy)]

@@ -1,9 +1,10 @@
 //! Calls between services and to their back ends, with the attributes of the semantic conventions.
 
+use super::attributes::Value;
 use super::builder::{Builder, Exception, Node};
 use super::rng::MILLISECOND;
 use super::services::Service;
-use super::span::{Kind, Value};
+use super::span::Kind;
 use super::visitors::Visitor;
 
 /// A request that the shop receives.

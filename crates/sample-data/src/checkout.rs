@@ -108,7 +108,7 @@ fn describe(builder: &mut Builder<'_>, node: Node) -> bool {
     builder.set(node, "app.order.express", express);
     builder.set(node, "app.order.total", total);
     builder.set(node, "app.order.currency", currency);
-    builder.set(node, "app.order.categories", super::span::Value::List(categories));
+    builder.set(node, "app.order.categories", super::attributes::Value::List(categories));
     builder.set(node, "app.feature.new_checkout", new_flow);
     express
 }

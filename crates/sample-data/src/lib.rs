@@ -3,6 +3,7 @@
 //! The same seed and the same moment give the same spans, bit for bit. This code never reads the clock.
 
 mod assistant;
+mod attributes;
 mod builder;
 mod calls;
 mod checkout;
@@ -22,11 +23,12 @@ mod traffic;
 mod ui_stress_traces;
 mod visitors;
 
+pub use attributes::{Attributes, Value};
 pub use landmarks::Landmarks;
 pub use otlp::{Batch, Batches, SPANS_PER_REQUEST};
 pub use reindex::REINDEX_SPANS;
 pub use services::{Environment, Service, Team};
-pub use span::{Attributes, Event, Kind, Link, Span, SpanId, Status, Trace, TraceId, Value};
+pub use span::{Event, Kind, Link, Span, SpanId, Status, Trace, TraceId};
 pub use ui_stress_traces::{LARGE_SPANS, UiStressTraces};
 pub use visitors::{OTHER_TENANT, SUPPORTED_TENANTS, TENANTS, tenant};
 

@@ -11,8 +11,9 @@ use opentelemetry_proto::tonic::trace::v1::{
     self as wire, ResourceSpans, ScopeSpans, span::SpanKind, status::StatusCode,
 };
 
+use super::attributes::{Attributes, Value};
 use super::services::{Environment, Service};
-use super::span::{Attributes, Kind, Span, SpanId, Status, Trace, TraceId, Value};
+use super::span::{Kind, Span, SpanId, Status, Trace, TraceId};
 
 /// Maximum number of spans that [`super::Shop::batches`] puts into a request.
 pub const SPANS_PER_REQUEST: usize = 5_000;

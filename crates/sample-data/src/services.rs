@@ -1,6 +1,6 @@
 //! Services of the shop, their teams and their resource attributes.
 
-use super::span::{Attributes, Value};
+use super::attributes::{Attributes, Value};
 
 /// Where a service runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

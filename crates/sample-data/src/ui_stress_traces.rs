@@ -1,11 +1,12 @@
 //! Traces for tests of user interfaces: a very large one, and one in which every text is an injection attempt or hard to display.
 
+use super::attributes::Value;
 use super::builder::{Builder, Node};
 use super::reindex::reindex;
 use super::rng::{HOUR, MILLISECOND, MINUTE, SampleRng};
 use super::services::Environment::Production;
 use super::services::Service::{Assistant, Frontend};
-use super::span::{Kind, SpanId, Trace, TraceId, Value};
+use super::span::{Kind, SpanId, Trace, TraceId};
 use super::timeline::Timeline;
 
 /// Number of spans in the large trace.

@@ -8,7 +8,6 @@ use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::queries::users;
 use crate::bench::store::Store;
 use crate::cache::{self, Lock};
 use crate::stack::interrupt;
@@ -232,6 +231,11 @@ fn insert(table: Table, spans: u64, first: u64, count: u64) -> String {
          FROM numbers({first}, {count})",
         table = table.quoted()
     )
+}
+
+/// Number of users in the data set.
+pub fn users(traces: u64) -> u64 {
+    (traces * USERS_A_TRACE.0 / USERS_A_TRACE.1).clamp(1, 200_000)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::data::{END, USERS_A_TRACE};
+use super::data::{END, users};
 use crate::bench::service::Caller;
 
 /// A caller with one role, and the policy of the role.
@@ -181,11 +181,6 @@ impl Operand {
             values => format!("{operand} IN ({})", values.join(", ")),
         }
     }
-}
-
-/// Number of users in the data set.
-pub fn users(traces: u64) -> u64 {
-    (traces * USERS_A_TRACE.0 / USERS_A_TRACE.1).clamp(1, 200_000)
 }
 
 impl Cell {

@@ -10,7 +10,8 @@ use tracewarden_policy::{
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{GeneratedPolicy, Generator};
 
-use super::lowered_policy::{LoweredPolicy, MODEL, Verdict, reference, sides_by_store};
+use super::generated_model::MODEL;
+use super::lowered_policy::{LoweredPolicy, Verdict, reference, sides_by_store};
 use super::store::{connect, load};
 
 const SPANS: usize = 48;

@@ -15,7 +15,8 @@ use tracewarden_policy::{FieldValue, Span, check};
 use tracewarden_testkit::policies::Generator;
 use tracewarden_testkit::python::prepared_python;
 
-use super::lowered_policy::{MODEL, Verdict, reference};
+use super::generated_model::MODEL;
+use super::lowered_policy::{Verdict, reference};
 use super::{env_setting, seed};
 
 /// Number of expressions, and of spans for each.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tracewarden_policy::{Span, check, in_words};
 use tracewarden_testkit::policies::Generator;
 
-use super::lowered_policy::{MODEL, Verdict, reference};
+use super::generated_model::MODEL;
+use super::lowered_policy::{Verdict, reference};
 use super::{env_setting, seed};
 
 const CALLERS: usize = 4;

@@ -6,7 +6,8 @@ use tracewarden_policy::{Predicate, Span, check, lower_condition, testing::truth
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 
-use super::lowered_policy::{LoweredPolicy, MODEL};
+use super::generated_model::MODEL;
+use super::lowered_policy::LoweredPolicy;
 use super::store::key_column_definitions;
 use super::{connect, env_setting, execute, load, with_key_columns};
 use crate::ClickHouse;

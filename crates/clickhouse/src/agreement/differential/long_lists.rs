@@ -4,7 +4,8 @@ use tracewarden_model::{AttributeValue, Caller, LogicalType};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{GeneratedPolicy, Generator, texts};
 
-use super::lowered_policy::{LoweredPolicy, MODEL, Verdict, by_reference, by_store};
+use super::generated_model::MODEL;
+use super::lowered_policy::{LoweredPolicy, Verdict, by_reference, by_store};
 use super::store::{connect, load};
 
 const SPANS: usize = 30;

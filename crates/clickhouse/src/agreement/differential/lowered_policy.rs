@@ -1,18 +1,16 @@
 //! Evaluates many policies at once, in ClickHouse and with the reference.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use tracewarden_model::{AccessModel, Caller, MarkedField};
+use tracewarden_model::{Caller, MarkedField};
 use tracewarden_policy::testing::truth;
 use tracewarden_policy::{FieldValue, Outcome, Predicate, Span, check, evaluate};
-use tracewarden_testkit::policies::{COLUMNS, GeneratedPolicy, Generator};
+use tracewarden_testkit::policies::{COLUMNS, GeneratedPolicy};
 
+use super::generated_model::MODEL;
 use super::store::with_key_columns;
 use crate::ClickHouse;
 use crate::sql::{Statement, display_sql, render};
-
-/// The access model of generated policies.
-pub(super) static MODEL: LazyLock<AccessModel> = LazyLock::new(Generator::model);
 
 /// The result of a policy on a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

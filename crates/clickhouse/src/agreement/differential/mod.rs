@@ -11,6 +11,7 @@ mod authorisation_laws;
 mod cel_python;
 mod coverage;
 mod descriptions;
+mod generated_model;
 mod hostile_spans;
 mod long_lists;
 mod lowered_policy;

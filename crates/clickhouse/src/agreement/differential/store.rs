@@ -9,7 +9,7 @@ use tracewarden_policy::{Predicate, Span};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, literals};
 
-use super::lowered_policy::MODEL;
+use super::generated_model::MODEL;
 use crate::schema::{KEY_COLUMN_TYPE, can_be_key_column, key_column_expression};
 use crate::sql::quote;
 use crate::{ClickHouse, ClickHouseConfig};
