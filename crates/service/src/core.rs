@@ -65,7 +65,7 @@ pub use query_limit::QueryLimit;
 pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
 pub use settings::{Limits, PasswordCost, Settings};
-pub(crate) use tasks::{blocking, run_to_completion};
+pub(crate) use tasks::{CancelOnDrop, blocking, run_to_completion};
 pub use text::is_invisible_or_bidi_control;
 pub(crate) use text::sanitize;
 pub use tokens::is_generated_password;

@@ -7,7 +7,6 @@ mod summary;
 mod user_policies;
 
 pub(crate) use advice::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
-pub(crate) use evaluation::CancelOnDrop;
 pub use evaluation::{EVALUATED_SPANS_MAX, Policies};
 pub use explanation::{
     ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole,

@@ -1,6 +1,7 @@
 //! Administrators' view of other users' sessions and API keys: listing and ending them.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tracewarden_appdb::WriteTx;
 
 use crate::access::api_keys::ApiKeyInfo;
 use crate::access::sessions::SessionInfo;
@@ -33,24 +34,7 @@ impl Users {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.end_user_session_inner(admin, username, id).await;
-        self.core.audit_denial(admin, "user.end_sessions", Some(username), result).await
-    }
-
-    async fn end_user_session_inner(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
-        id: &str,
-    ) -> Result<(), ServiceError> {
-        let mut tx = self.core.begin_change(admin).await?;
-        let user = find_user(&mut tx, username).await?;
-        if !tx.delete_session(&user.id, validate::lookup_name(id, "session")?).await? {
-            return Err(ServiceError::NotFound { what: "session" });
-        }
-        let detail = json!({ "session": id });
-        self.core.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
-        Ok(tx.commit().await?)
+        self.change_credentials(admin, username, CredentialChange::EndSession(id)).await
     }
 
     /// Ends all sessions of a user.
@@ -62,21 +46,7 @@ impl Users {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.end_user_sessions_inner(admin, username).await;
-        self.core.audit_denial(admin, "user.end_sessions", Some(username), result).await
-    }
-
-    async fn end_user_sessions_inner(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
-    ) -> Result<(), ServiceError> {
-        let mut tx = self.core.begin_change(admin).await?;
-        let user = find_user(&mut tx, username).await?;
-        let ended = tx.delete_sessions_of_user(&user.id, None).await?;
-        let detail = json!({ "sessions_ended": ended });
-        self.core.record(&mut tx, admin, "user.end_sessions", Some(&user.username), detail).await?;
-        Ok(tx.commit().await?)
+        self.change_credentials(admin, username, CredentialChange::EndSessions).await
     }
 
     /// Returns a user's keys, newest first.
@@ -103,24 +73,7 @@ impl Users {
         username: &str,
         id: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.revoke_user_api_key_inner(admin, username, id).await;
-        self.core.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
-    }
-
-    async fn revoke_user_api_key_inner(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
-        id: &str,
-    ) -> Result<(), ServiceError> {
-        let mut tx = self.core.begin_change(admin).await?;
-        let user = find_user(&mut tx, username).await?;
-        if !tx.delete_api_key(&user.id, validate::lookup_name(id, "API key")?).await? {
-            return Err(ServiceError::NotFound { what: "API key" });
-        }
-        let detail = json!({ "key": id });
-        self.core.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
-        Ok(tx.commit().await?)
+        self.change_credentials(admin, username, CredentialChange::RevokeKey(id)).await
     }
 
     /// Revokes all keys of a user.
@@ -132,20 +85,67 @@ impl Users {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<(), ServiceError> {
-        let result = self.revoke_user_api_keys_inner(admin, username).await;
-        self.core.audit_denial(admin, "user.revoke_api_keys", Some(username), result).await
+        self.change_credentials(admin, username, CredentialChange::RevokeKeys).await
     }
 
-    async fn revoke_user_api_keys_inner(
+    async fn change_credentials(
         &self,
         admin: &Administrator<'_>,
         username: &str,
+        change: CredentialChange<'_>,
+    ) -> Result<(), ServiceError> {
+        let result = self.change_credentials_inner(admin, username, &change).await;
+        self.core.audit_denial(admin, change.action(), Some(username), result).await
+    }
+
+    async fn change_credentials_inner(
+        &self,
+        admin: &Administrator<'_>,
+        username: &str,
+        change: &CredentialChange<'_>,
     ) -> Result<(), ServiceError> {
         let mut tx = self.core.begin_change(admin).await?;
         let user = find_user(&mut tx, username).await?;
-        let revoked = tx.delete_api_keys_of_user(&user.id).await?;
-        let detail = json!({ "keys_revoked": revoked });
-        self.core.record(&mut tx, admin, "user.revoke_api_keys", Some(&user.username), detail).await?;
+        let detail = change.apply(&mut tx, &user.id).await?;
+        self.core.record(&mut tx, admin, change.action(), Some(&user.username), detail).await?;
         Ok(tx.commit().await?)
+    }
+}
+
+/// What an administrator does to the sessions or keys of a user; one of them by its id, or all.
+enum CredentialChange<'a> {
+    EndSession(&'a str),
+    EndSessions,
+    RevokeKey(&'a str),
+    RevokeKeys,
+}
+
+impl CredentialChange<'_> {
+    fn action(&self) -> &'static str {
+        match self {
+            Self::EndSession(_) | Self::EndSessions => "user.end_sessions",
+            Self::RevokeKey(_) | Self::RevokeKeys => "user.revoke_api_keys",
+        }
+    }
+
+    /// Makes the change; returns the detail of its audit record.
+    async fn apply(&self, tx: &mut WriteTx, user_id: &str) -> Result<Value, ServiceError> {
+        let require = |found: bool, what| if found { Ok(()) } else { Err(ServiceError::NotFound { what }) };
+        Ok(match self {
+            Self::EndSession(id) => {
+                let what = "session";
+                require(tx.delete_session(user_id, validate::lookup_name(id, what)?).await?, what)?;
+                json!({ "session": id })
+            }
+            Self::EndSessions => {
+                json!({ "sessions_ended": tx.delete_sessions_of_user(user_id, None).await? })
+            }
+            Self::RevokeKey(id) => {
+                let what = "API key";
+                require(tx.delete_api_key(user_id, validate::lookup_name(id, what)?).await?, what)?;
+                json!({ "key": id })
+            }
+            Self::RevokeKeys => json!({ "keys_revoked": tx.delete_api_keys_of_user(user_id).await? }),
+        })
     }
 }

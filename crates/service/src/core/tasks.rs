@@ -1,5 +1,8 @@
 //! Work that runs apart from the request that asked for it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::task::JoinError;
 use tracing::Instrument as _;
 
@@ -25,4 +28,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
 /// Omits the join error itself, which quotes the panic message.
 fn ended_early(error: &JoinError) -> ServiceError {
     ServiceError::internal(if error.is_panic() { "a task panicked" } else { "a task was ended" })
+}
+
+/// Marks a pending request; sets its flag when dropped, to stop the evaluation after the client disconnects.
+pub(crate) struct CancelOnDrop(pub(crate) Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

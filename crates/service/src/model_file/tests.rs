@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tracewarden_appdb::ModelState;
 
+use crate::core::CancelOnDrop;
 use crate::core::{FieldError, ServiceError};
 use crate::model_file::ModelFiles;
-use crate::policies::CancelOnDrop;
 
 /// Time-out for all tests of a file, including the wait in the queue.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,24 +1,14 @@
 //! Evaluation of a policy on spans that an administrator sends, to test it before it is stored.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Span, Verdict};
 
-use crate::core::{Administrator, Core, FieldError, ServiceError, validate};
+use crate::core::{Administrator, CancelOnDrop, Core, FieldError, ServiceError, validate};
 
 /// Maximum number of spans in a request.
 pub const EVALUATED_SPANS_MAX: usize = 1_000;
-
-/// Marks a pending request; sets its flag when dropped, to stop the evaluation after the client disconnects.
-pub(crate) struct CancelOnDrop(pub(crate) Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Evaluation of policies and advice about them.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use tracewarden_clickhouse::{ClickHouseError, Selection, SpanIdentity, SpanLine}
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
 
-use crate::core::{Access, blocking};
+use crate::core::{Access, CancelOnDrop, blocking};
 use crate::policies::{
     NearestSpan, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
 };
@@ -44,15 +44,6 @@ impl From<&SpanReference> for SpanIdentity {
     fn from(span: &SpanReference) -> Self {
         let SpanReference { span_id, start, name, service } = span.clone();
         Self { span_id, start, name, service }
-    }
-}
-
-/// Stops the evaluation when dropped, soon after the client disconnects.
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
