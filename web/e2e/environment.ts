@@ -11,6 +11,11 @@ const VARIABLES = {
   traceHostile: ["TRACEWARDEN_E2E_TRACE_HOSTILE", "the id of the trace with hostile texts"],
 } as const;
 
+const { TRACEWARDEN_TEST_VERIFY = "" } = process.env;
+
+/** Whether `cargo xtask verify` runs, which tests more and measures speed. */
+export const VERIFY = TRACEWARDEN_TEST_VERIFY !== "";
+
 /** Environment of the tests. */
 export type Environment = Record<keyof typeof VARIABLES, string>;
 

@@ -1,7 +1,7 @@
 import axe, { type AxeResults } from "axe-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { newVisitor, type Visitor } from "./browser";
-import { environment } from "./environment";
+import { environment, VERIFY } from "./environment";
 import { signIn } from "./pages";
 import { EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
 import { type Fixture, HEIGHTS, openView, THEMES, type UserKind, VIEWS, WIDTHS } from "./views";
@@ -87,14 +87,30 @@ const overflowingElements = (visitor: Visitor): Promise<string[]> =>
       .map((element) => `${scrollWidth} > ${clientWidth}: ${element.outerHTML.slice(0, 200)}`);
   });
 
-for (const width of WIDTHS) {
-  describe.each(USER_KINDS)(`${width} pixels wide, %s`, (userKind) => {
+/** `cargo xtask verify` tests each view in all themes and widths, `cargo xtask test` in one of each, in turn. */
+function combinations(width: (typeof WIDTHS)[number], userKind: UserKind) {
+  const index = WIDTHS.indexOf(width);
+  const views = VIEWS.filter((view) => view.userKind === userKind);
+  return VERIFY
+    ? { themes: THEMES, views }
+    : {
+        themes: THEMES.filter((_, theme) => theme === index % THEMES.length),
+        views: views.filter((_, view) => view % WIDTHS.length === index),
+      };
+}
+
+const suites = WIDTHS.flatMap((width) =>
+  USER_KINDS.map((userKind) => ({ width, userKind, ...combinations(width, userKind) })),
+).filter(({ views }) => views.length > 0);
+
+for (const { width, userKind, themes, views } of suites) {
+  describe(`${width} pixels wide, ${userKind}`, () => {
     // The visitors run in parallel, because they mostly wait for the service and their pages.
     let visitors: Visitor[] = [];
 
     beforeAll(async () => {
       visitors = await Promise.all(
-        THEMES.map((theme) =>
+        themes.map((theme) =>
           newVisitor(`${userKind} ${theme} ${width}`, {
             colorScheme: theme,
             viewport: { width, height: HEIGHTS[width] },
@@ -105,19 +121,16 @@ for (const width of WIDTHS) {
       return () => Promise.all(visitors.map((visitor) => visitor.context.close()));
     });
 
-    test.each(VIEWS.filter((view) => view.userKind === userKind))(
-      "$name is accessible and fits",
-      async (view) => {
-        const results = await Promise.all(
-          visitors.map(async (visitor) => {
-            await openView(visitor.page, view, fixture);
-            return [...(await axeFindings(visitor)), ...(await overflowingElements(visitor))];
-          }),
-        );
-        THEMES.forEach((theme, index) => {
-          expect.soft(results[index], theme).toEqual([]);
-        });
-      },
-    );
+    test.each(views)("$name is accessible and fits", async (view) => {
+      const results = await Promise.all(
+        visitors.map(async (visitor) => {
+          await openView(visitor.page, view, fixture);
+          return [...(await axeFindings(visitor)), ...(await overflowingElements(visitor))];
+        }),
+      );
+      themes.forEach((theme, index) => {
+        expect.soft(results[index], theme).toEqual([]);
+      });
+    });
   });
 }

@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { VERIFY } from "./environment";
 
 /** The setup test runs first, because it needs an unconfigured service. */
 const FIRST_FILES = ["setup.test.ts", "search.test.ts", "trace.test.ts", "access.test.ts"];
@@ -19,6 +20,8 @@ export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ["**/*.test.ts"],
+    // Measurements need minutes, and a machine without other work.
+    exclude: VERIFY ? [] : ["performance.test.ts"],
     globalSetup: ["./globalSetup.ts"],
     setupFiles: ["./testHooks.ts"],
     // All tests share one service and one browser, and some measure times.

@@ -1,13 +1,15 @@
-//! Development commands: `cargo xtask demo`, `test`, `soak`, `bench`, `screenshots`, `tidy`, `web`, `engine`, `keep-database`.
+//! Development commands: `cargo xtask demo`, `test`, `verify`, `soak`, `bench`, `screenshots`, `tidy`, `web`, `engine`, `keep-database`.
 
 mod bench;
 mod browser;
 mod cache;
+mod cargo_tool;
 mod debian;
 mod demo;
 mod engine;
 mod keep_database;
 mod process;
+mod programs;
 mod screenshots;
 mod soak;
 mod stack;
@@ -51,11 +53,19 @@ enum Command {
         #[arg(long, global = true)]
         check: bool,
     },
-    /// Run all checks and tests; with arguments after `--`, only the tests that cargo-nextest selects by them.
+    /// Run each test once; with arguments after `--`, only the tests that cargo-nextest selects by them.
     Test {
         /// Run only this part.
         part: Option<test::Part>,
-        /// Arguments for cargo-nextest, or for `cargo test` if it is not installed. With a part, arguments for its test runner.
+        /// Arguments for cargo-nextest. With a part, arguments for its test runner.
+        #[arg(last = true)]
+        filters: Vec<String>,
+    },
+    /// Run the tests that need many repetitions, at full size, and the checks that need builds of their own.
+    Verify {
+        /// Run only this part.
+        part: Option<test::verify::Part>,
+        /// Arguments for the part's test runner.
         #[arg(last = true)]
         filters: Vec<String>,
     },
@@ -82,6 +92,7 @@ fn main() -> ExitCode {
         Command::Screenshots { views } => screenshots::run(&views),
         Command::Soak(options) => soak::run(&options),
         Command::Test { part, filters } => test::run(part, &filters),
+        Command::Verify { part, filters } => test::verify::run(part, &filters),
         Command::Web => web::ensure(),
     };
     match outcome {

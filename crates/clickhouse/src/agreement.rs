@@ -12,5 +12,5 @@ mod randomized_tests;
 mod real_server;
 
 pub(crate) use cancellation::{binding, unrestricted_scope, wait_until_running};
-pub(crate) use differential::{connect, connect_at, env_setting, execute, seed};
+pub(crate) use differential::{connect, connect_at, execute, seed};
 pub(crate) use index_use::granules;

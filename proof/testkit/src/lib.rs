@@ -13,6 +13,7 @@ mod ports;
 pub mod postgres;
 pub mod progress;
 pub mod python;
+pub mod repetitions;
 mod supervised_process;
 #[cfg(feature = "wait")]
 pub mod wait;

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 
+use crate::programs::Profile;
 use crate::stack::{self, Stack};
 use crate::{engine, workspace};
 use targets::Target;
@@ -144,13 +145,13 @@ fn programs(given: Option<&Path>) -> Result<PathBuf> {
         Some(given) => {
             given.canonicalize().with_context(|| format!("cannot find the directory `{}`", given.display()))
         }
-        None => stack::build(),
+        None => stack::build(Profile::Release),
     }
 }
 
 fn streaming_section() -> Result<Section> {
     let engine = engine::ensure()?;
-    let binaries = stack::build()?;
+    let binaries = stack::build(Profile::Release)?;
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
     let mut stack = Stack::start(&binaries, &engine, directory.path())?;
     let measured = streaming::run(&mut stack);

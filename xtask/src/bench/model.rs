@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Section;
 use super::targets::{self, Target};
 use crate::engine;
+use crate::programs::Profile;
 use crate::stack::api::{Client, expect, list};
 use crate::stack::{self, Stack, interrupt, trace_source};
 
@@ -26,7 +27,7 @@ struct Row {
 
 /// Starts the service, measures planning and applying models, and returns the section of the document.
 pub fn section() -> Result<Section> {
-    let (engine, binaries) = (engine::ensure()?, stack::build()?);
+    let (engine, binaries) = (engine::ensure()?, stack::build(Profile::Release)?);
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
     let mut stack = Stack::start(&binaries, &engine, directory.path())?;
     let measured = measure(&mut stack);

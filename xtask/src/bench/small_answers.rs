@@ -11,6 +11,7 @@ use super::Section;
 use super::load::{self, RequestSpec};
 use super::targets::{self, Target};
 use crate::engine;
+use crate::programs::Profile;
 use crate::stack::api::Client;
 use crate::stack::{self, Stack, interrupt, trace_source};
 
@@ -32,7 +33,7 @@ struct Row {
 
 /// Starts the service on one core, sends requests from another, and returns the section of the document.
 pub fn section() -> Result<Section> {
-    let (engine, binaries) = (engine::ensure()?, stack::build()?);
+    let (engine, binaries) = (engine::ensure()?, stack::build(Profile::Release)?);
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
     let cores = load::cores()?;
     let (first, last) = cores.first().zip(cores.last()).context("there is no usable core")?;

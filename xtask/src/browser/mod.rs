@@ -6,13 +6,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use tracewarden_sample_data::{LARGE_SPANS, SEED, SPANS, Shop};
+use tracewarden_testkit::repetitions;
 
 use crate::demo::{self, load};
 use crate::stack::{LocalStore, Service, interrupt};
 use crate::{engine, web};
 
-/// Runs the browser tests against an unconfigured service, whose ClickHouse already has traces.
-pub fn test(binaries: &Path, arguments: &[String]) -> Result<()> {
+/// Runs the browser tests against an unconfigured service, whose ClickHouse already has traces. With `verify`, each view is tested
+/// in all themes and widths, and speed is measured.
+pub fn test(binaries: &Path, arguments: &[String], verify: bool) -> Result<()> {
     let chromium = chromium::ensure()?;
     let engine = engine::ensure()?;
     interrupt::install()?;
@@ -40,6 +42,7 @@ pub fn test(binaries: &Path, arguments: &[String]) -> Result<()> {
             ("TRACEWARDEN_E2E_TRACE_100K", hard.large.to_string()),
             ("TRACEWARDEN_E2E_TRACE_HOSTILE", hard.hostile.to_string()),
             ("CHROMIUM", chromium.display().to_string()),
+            (repetitions::VERIFY, if verify { "1" } else { "" }.to_owned()),
         ],
     );
     let service = service.check().and_then(|()| service.stop());

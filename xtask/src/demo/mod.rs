@@ -17,6 +17,7 @@ use serde_json::json;
 use tracewarden_sample_data::{SEED, SPANS, Shop};
 
 use crate::engine;
+use crate::programs::Profile;
 use crate::stack::api::Client;
 use crate::stack::interrupt::{self, Interrupted};
 use crate::stack::{self, Stack};
@@ -66,8 +67,13 @@ impl Demo {
     /// Starts and configures everything. The service is ready afterwards.
     pub fn start(keep: Option<&Path>) -> Result<Self> {
         let begun = Instant::now();
+        eprintln!(
+            "building the web application, the service and the local store: some 4 minutes on two cores the first \
+             time, seconds later"
+        );
         let engine = engine::ensure()?;
-        let binaries = stack::build()?;
+        let binaries = stack::build(Profile::Dev)?;
+        print_step(begun, "programs built");
         interrupt::check()?;
         let directory = Directory::new(keep)?;
         let shop = Shop::new(SEED, now()?);

@@ -10,8 +10,9 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 
+use crate::programs::{self, Profile};
 use crate::test::{self, Environment};
-use crate::{process, stack, workspace};
+use crate::{process, workspace};
 
 /// Options of a soak run.
 #[derive(clap::Args)]
@@ -54,10 +55,10 @@ pub enum Soak {
         texts: u64,
     },
     /// Run the randomised model tests: compare the selection of generated traces with a direct evaluation of the rules.
-    Worlds {
+    DataSets {
         /// Number of generated data sets.
         #[arg(long, default_value_t = 70)]
-        worlds: u64,
+        data_sets: u64,
     },
     /// Search with every query plan and all kinds of conditions, on the engine and on a ClickHouse server.
     Searches {
@@ -162,9 +163,17 @@ impl Soak {
                     of(*texts, "texts", text, "tracewarden-policy", hostile, "hostile_text_is_answered"),
                 ];
             }
-            Self::Worlds { worlds } => {
+            Self::DataSets { data_sets } => {
                 let of = |package, target, filter| {
-                    run("worlds", *worlds, "worlds", "TRACEWARDEN_TEST_WORLDS", package, target, filter)
+                    run(
+                        "data-sets",
+                        *data_sets,
+                        "data sets",
+                        "TRACEWARDEN_TEST_DATA_SETS",
+                        package,
+                        target,
+                        filter,
+                    )
                 };
                 return vec![
                     of(STORE, &["--lib"], "agreement::randomized_tests::selection_follows"),
@@ -230,7 +239,9 @@ pub fn run(Options { soak, debug }: &Options) -> Result<()> {
         _ => {}
     }
     let mut environment = Environment::new();
-    let build = || if *debug { test::build() } else { stack::build_local_store() };
+    // Tests build the service themselves, with other features of its dependencies.
+    let store = || programs::build(Profile::Release, &["tracewarden-localstore"]).map(drop);
+    let build = || if *debug { test::build() } else { store() };
     let _prepared = test::prepare(&mut environment, build)?;
     for run in soak.runs() {
         run.repeat(&environment, *debug)?;
@@ -270,7 +281,7 @@ mod tests {
             Soak::Races { rounds: 1 },
             Soak::TraceTiming { rounds: 1 },
             Soak::Policy { pairs: 1, texts: 1 },
-            Soak::Worlds { worlds: 1 },
+            Soak::DataSets { data_sets: 1 },
             Soak::Searches { searches: 1 },
             Soak::Windows { windows: 1 },
             Soak::WriteErrors { step: 1 },

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{engine, process, web, workspace};
+use crate::programs::{self, Profile};
+use crate::{engine, process, web};
 use api::Client;
 use processes::ManagedProcess;
 
@@ -245,21 +246,9 @@ fn launch_store(
 }
 
 /// Builds the web application, then both programs. npm and cargo print their progress.
-pub fn build() -> Result<PathBuf> {
+pub fn build(profile: Profile) -> Result<PathBuf> {
     web::ensure()?;
-    build_of(&["tracewarden", "tracewarden-localstore"])
-}
-
-/// Builds the local store only. Tests build the service themselves, with different features of its dependencies.
-pub fn build_local_store() -> Result<()> {
-    build_of(&["tracewarden-localstore"]).map(drop)
-}
-
-fn build_of(packages: &[&str]) -> Result<PathBuf> {
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release"]);
-    process::run(cargo.args(packages.iter().flat_map(|package| ["--package", package])))?;
-    Ok(workspace::target_directory()?.join("release"))
+    programs::build(profile, programs::PACKAGES)
 }
 
 /// Hashes a password in the format of the administrator's password setting.

@@ -1,23 +1,20 @@
 //! Checks licences, sources and bans of the service's dependencies against `deny.toml` with cargo-deny, and that the minimum Rust
 //! version can compile all of them. `tidy` checks the packages of the web application against the same list of licences.
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::{cache, process, workspace};
-
-/// Version of cargo-deny. Another version may interpret the file differently.
-const VERSION: &str = "0.20.2";
+use crate::cargo_tool::DENY;
+use crate::{process, workspace};
 
 /// Advisories are not checked: the result for a commit must not change over time, and must not need a network.
 const CHECKS: [&str; 3] = ["licenses", "bans", "sources"];
 
 /// Checks the dependencies of all platforms; those of other platforms are downloaded.
 pub fn check() -> Result<()> {
-    let mut deny = Command::new(ensure()?);
+    let mut deny = Command::new(DENY.ensure()?);
     deny.current_dir(workspace::root()).args(["--locked", "check"]).args(CHECKS);
     process::run(&mut deny)?;
     let unmet = needing_newer(&workspace::metadata_of_all()?);
@@ -45,25 +42,6 @@ fn needing_newer(metadata: &Value) -> Vec<String> {
         is_newer.then(|| format!("{} needs {needed}", text(package, "name").unwrap_or_default()))
     });
     needing.collect()
-}
-
-/// Returns the path of cargo-deny, which is built into the user's cache directory if it is absent.
-fn ensure() -> Result<PathBuf> {
-    let directory = cache::directory("cargo-deny")?;
-    let _lock = cache::Lock::acquire(&directory)?;
-    let root = directory.join(VERSION);
-    let program = root.join("bin/cargo-deny");
-    // cargo installs the program only after a complete build.
-    if program.exists() {
-        return Ok(program);
-    }
-    eprintln!("installing cargo-deny {VERSION}");
-    let mut install = workspace::cargo();
-    // An unoptimised build takes a third of the time, and the program runs for seconds only.
-    install.args(["install", "--quiet", "--locked", "--debug", "--version", VERSION, "--root"]);
-    process::run(install.arg(&root).arg("cargo-deny"))
-        .context("cannot install cargo-deny; check the network and cargo's configuration of registries")?;
-    Ok(program)
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ use anyhow::{Context, Result, anyhow};
 use tracewarden_testkit::{clickhouse, node, postgres};
 
 use super::{Environment, clickhouse_server, python};
-use crate::{cache, debian, engine, process, web, workspace};
+use crate::browser::chromium;
+use crate::cargo_tool::NEXTEST;
+use crate::{cache, debian, engine, process, workspace};
 
 /// Something that is downloaded, installed or started for the tests.
-pub trait Prerequisite {
+pub trait Prerequisite: Send {
     /// Name of the step.
     fn name(&self) -> &'static str;
 
@@ -110,15 +112,28 @@ impl Prerequisite for PostgreSql {
     }
 }
 
-/// The web application, which is embedded in the service.
-pub struct WebApplication;
+/// The test runner.
+pub struct Nextest;
 
-impl Prerequisite for WebApplication {
+impl Prerequisite for Nextest {
     fn name(&self) -> &'static str {
-        "web build"
+        "nextest"
     }
 
     fn prepare(&mut self, _: &mut Environment) -> Result<()> {
-        web::ensure()
+        NEXTEST.installed_or_ensure().map(drop)
+    }
+}
+
+/// The browser for the tests of the web application.
+pub struct Chromium;
+
+impl Prerequisite for Chromium {
+    fn name(&self) -> &'static str {
+        "chromium"
+    }
+
+    fn prepare(&mut self, _: &mut Environment) -> Result<()> {
+        chromium::ensure().map(drop)
     }
 }

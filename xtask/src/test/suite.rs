@@ -1,13 +1,14 @@
 //! Runs the tests.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+use tracewarden_testkit::repetitions;
 
 use super::Environment;
-use crate::process::{run, status_text};
+use crate::cargo_tool::NEXTEST;
+use crate::process::run;
 use crate::tidy::{self, Source};
 use crate::{web, workspace};
 
@@ -18,14 +19,49 @@ fn cargo_without_updates() -> Command {
     command
 }
 
-/// Runs the tests with nextest. The last line of its output is the count of passed and failed tests.
-pub fn nextest(filters: &[String], environment: &Environment) -> Result<()> {
-    let mut command = cargo_without_updates();
-    command.args(["nextest", "run", "--no-fail-fast"]).args(scope(filters)).args(filters);
-    // One thread more than processors, because many tests wait for a disk, a time-out, or a starting process.
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    command.env("NEXTEST_TEST_THREADS", (processors + 1).to_string());
-    run(command.envs(environment.iter().map(|(name, value)| (name, value))))
+/// A profile of `.config/nextest.toml`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    Fast,
+    Test,
+    Verify,
+    /// Tests of every profile: for tests that are named by arguments.
+    All,
+}
+
+/// Tests to run with nextest.
+pub struct Tests<'a> {
+    pub profile: Profile,
+    /// Arguments for nextest.
+    pub filters: &'a [String],
+    pub environment: &'a Environment,
+}
+
+impl Tests<'_> {
+    /// Runs the tests. The last line of the output is the count of passed and failed tests.
+    ///
+    /// # Errors
+    /// When a test fails, or when no test is selected.
+    pub fn run(&self) -> Result<()> {
+        let mut command = Command::new(NEXTEST.installed_or_ensure()?);
+        command.current_dir(workspace::root()).env_remove("UPDATE_DOCS");
+        command.args(["nextest", "run", "--no-fail-fast", "--status-level", "slow"]);
+        command.args(["--final-status-level", "slow", "--cargo-quiet"]);
+        command.args(match self.profile {
+            Profile::Fast => ["--profile", "fast"].as_slice(),
+            Profile::Test => &["--profile", "default"],
+            Profile::Verify => &["--profile", "verify"],
+            Profile::All => &["--profile", "default", "--ignore-default-filter"],
+        });
+        command.args(scope(self.filters)).args(self.filters);
+        // One thread more than processors, because many tests wait for a disk, a time-out, or a starting process.
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        command.env("NEXTEST_TEST_THREADS", (processors + 1).to_string());
+        if self.profile == Profile::Verify {
+            command.env(repetitions::VERIFY, "1");
+        }
+        run(command.envs(self.environment.iter().map(|(name, value)| (name, value))))
+    }
 }
 
 /// Builds all tests together with the programs that they start. Built separately, those programs would have other features of
@@ -69,27 +105,6 @@ pub fn web_application() -> Result<()> {
     web::script("check", &[], &[]).and(web::script("test", &[], &[]))
 }
 
-/// Runs the tests, including doc tests, with `cargo test`. cargo counts per binary; this function adds the counts.
-pub fn cargo_test(filters: &[String], environment: &Environment) -> Result<()> {
-    let mut command = cargo_without_updates();
-    command.args(["test", "--no-fail-fast"]).args(scope(filters)).args(filters).stdout(Stdio::piped());
-    command.envs(environment.iter().map(|(name, value)| (name, value)));
-    let mut child = command.spawn().context("cannot run `cargo test`")?;
-    let stdout = child.stdout.take().context("`cargo test` has no standard output")?;
-    let mut total = Count::default();
-    for line in BufReader::new(stdout).lines() {
-        let line = line.context("cannot read the output of `cargo test`")?;
-        println!("{line}");
-        total.add(&line);
-    }
-    let status = child.wait().context("cannot wait for `cargo test`")?;
-    println!("{} passed, {} failed", total.passed, total.failed);
-    if !status.success() {
-        bail!("`cargo test` failed ({})", status_text(status));
-    }
-    Ok(())
-}
-
 /// Selects the whole workspace unless a package is selected by name, because `--workspace` overrides such a selection.
 fn scope(filters: &[String]) -> Option<&'static str> {
     covers_workspace(filters).then_some("--workspace")
@@ -98,24 +113,6 @@ fn scope(filters: &[String]) -> Option<&'static str> {
 /// Whether no package is selected by name.
 pub fn covers_workspace(filters: &[String]) -> bool {
     !filters.iter().any(|filter| filter.starts_with("-p") || filter.starts_with("--package"))
-}
-
-#[derive(Default, PartialEq, Debug)]
-struct Count {
-    passed: u64,
-    failed: u64,
-}
-
-impl Count {
-    fn add(&mut self, line: &str) {
-        let Some(result) = line.strip_prefix("test result: ") else { return };
-        let number = |what: &str| {
-            let part = result.split([';', '.']).find_map(|part| part.trim().strip_suffix(what));
-            part.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or_default()
-        };
-        self.passed += number("passed");
-        self.failed += number("failed");
-    }
 }
 
 #[cfg(test)]
@@ -138,16 +135,5 @@ mod tests {
         assert!(has("crates/model/src/lib.rs", concat!("mod m {\n    //", "! ```no_run\n}\n")));
         assert!(!has("crates/model/src/lib.rs", "/// Says `nothing`.\nfn f() {}\n"));
         assert!(!has("docs/api.md", fence));
-    }
-
-    #[test]
-    fn results_of_all_binaries_are_added() {
-        let mut count = Count::default();
-        count.add(
-            "test result: ok. 16 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.62s",
-        );
-        count.add("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.62s");
-        count.add("running 5 tests");
-        assert_eq!(count, Count { passed: 18, failed: 3 });
     }
 }

@@ -24,6 +24,7 @@ use tracewarden_policy::{CompiledPolicies, KeyConstraint, Outcome, RolePolicy, S
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{COLUMNS, Generator};
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use self::conditions::{field_value, matches, random_condition, random_text};
 use self::data_sets::{DataSet, StoredSpan, TableShape, insert_statement, load, make_data_set};
@@ -256,21 +257,18 @@ async fn pages(store: &ClickHouse, data_set: &DataSet, query: &Query<'_>, limit:
 #[tokio::test]
 async fn selection_follows_its_definitions() {
     let local = LocalStore::start().unwrap();
-    check_selection(&local, Storage::OneTable, 5).await;
+    check_selection(&local, Storage::OneTable, Repetitions { test: 2, verify: 5 }).await;
 }
 
 #[tokio::test]
 async fn selection_follows_its_definitions_across_shards() {
-    check_selection(&shards(), Storage::Shards, 2).await;
+    check_selection(&shards(), Storage::Shards, Repetitions { test: 1, verify: 2 }).await;
 }
 
 /// Selects, reads, summarises and finds traces in this number of data sets, unless the environment sets another one.
-async fn check_selection(local: &LocalStore, storage: Storage, data_sets: usize) {
-    let seed =
-        std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_121);
-    let data_sets =
-        std::env::var("TRACEWARDEN_TEST_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(data_sets);
-    println!("seed {seed}, {data_sets} worlds");
+async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repetitions) {
+    let (seed, data_sets) = (repetitions::seed(20_261_121), data_sets.get("TRACEWARDEN_TEST_DATA_SETS"));
+    println!("seed {seed}, {data_sets} data sets");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
     let store = connect(local);
@@ -280,7 +278,7 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: usize)
     let mut stats_coverage = stats::StatsCoverage::new(seed);
     let mut impact_coverage = impact::ImpactCoverage::new(seed);
     let mut values_coverage = values::ValuesCoverage::new(seed);
-    let progress = Progress::of(data_sets, "worlds");
+    let progress = Progress::of(data_sets, "data sets");
     for data_set_number in 0..data_sets * 8 {
         progress.at(data_set_number);
         // A few data sets may be too empty to prove anything; with some more, enough is seen.

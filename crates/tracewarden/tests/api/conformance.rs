@@ -7,23 +7,20 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tracewarden_testkit::python::prepared_python;
+use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{Client, Service, USER_PASSWORD};
 
 /// Requests per operation and phase, unless the environment overrides it.
-const EXAMPLES: &str = "30";
+const EXAMPLES: Repetitions = Repetitions { test: 5, verify: 30 };
 /// Fewer on the second database, to find differences between the two.
-const EXAMPLES_ON_POSTGRESQL: &str = "10";
-const SEED: &str = "20261121";
+const EXAMPLES_ON_POSTGRESQL: Repetitions = Repetitions { test: 3, verify: 10 };
+const SEED: u64 = 20_261_121;
 
 /// Operations on which generated requests cannot succeed: they would have to guess a password. The document itself is
 /// fetched before the run begins.
 const NOT_GENERATED: &[&str] = &["POST /login", "POST /me/password", "GET /openapi.json"];
-
-fn setting(name: &str, default: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| default.to_owned())
-}
 
 #[tokio::test]
 async fn generated_requests_get_documented_answers() {
@@ -66,9 +63,9 @@ async fn generated_requests_get_documented_answers() {
     });
 
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/conformance");
-    let seed = setting("TRACEWARDEN_TEST_SEED", SEED);
+    let seed = repetitions::seed(SEED).to_string();
     let usual = if service.database.is_some() { EXAMPLES_ON_POSTGRESQL } else { EXAMPLES };
-    let examples = setting("TRACEWARDEN_TEST_EXAMPLES", usual);
+    let examples = usual.get("TRACEWARDEN_TEST_EXAMPLES").to_string();
     println!("seed {seed}, {examples} examples");
     let settings = include_str!("conformance/schemathesis.toml");
     let run = |credential: &str, token: &str, operations: &[String]| {

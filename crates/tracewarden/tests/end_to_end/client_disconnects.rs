@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
+use tracewarden_testkit::repetitions::Repetitions;
 use tracewarden_testkit::wait::{until, until_within};
 
 use crate::support::store::{Store, binding, bound_service_at};
@@ -162,8 +163,7 @@ async fn an_agent_disconnect_stops_its_statement() {
 /// `TRACEWARDEN_TEST_CLIENT_DISCONNECTS` clients use each operation that reads spans in turn, and disconnect at different times.
 #[tokio::test]
 async fn many_client_disconnects_stop_all_statements() {
-    let many: usize =
-        std::env::var("TRACEWARDEN_TEST_CLIENT_DISCONNECTS").map_or(18, |many| many.parse().unwrap());
+    let many = Repetitions { test: 18, verify: 18 }.get("TRACEWARDEN_TEST_CLIENT_DISCONNECTS");
     let store = store().await;
     let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
     let ada = reader(&service, &admin).await;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tracewarden_testkit::chaos_proxy::Fault;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions;
 
 use crate::test_requests::{AnswerOutcome, Fixture};
 
@@ -21,7 +22,7 @@ const LANES: usize = 6;
 /// each page and 10 of other answers.
 #[tokio::test]
 async fn cuts_are_detected_at_every_position() {
-    let step: Option<u64> = std::env::var("TRACEWARDEN_TEST_CUT_STEP").ok().map(|step| step.parse().unwrap());
+    let step: Option<u64> = repetitions::from_environment("TRACEWARDEN_TEST_CUT_STEP");
     let lanes = if step.is_some() { LANES } else { 1 };
     let all: usize = join_all((0..lanes).map(|lane| cut_answers(step, lane, lanes))).await.iter().sum();
     println!("{all} cuts in all");

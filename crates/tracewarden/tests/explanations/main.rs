@@ -20,13 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use generated_data::{DataSet, DataSets, ROLES};
 use support::Client;
 use support::store::Store;
 
 /// Number of random data sets, unless the environment overrides it.
-const DEFAULT_DATA_SETS: usize = 20;
+const DATA_SETS: Repetitions = Repetitions { test: 5, verify: 20 };
 /// Number of concurrent requests: answers for absent traces are delayed on purpose.
 const CONCURRENT_REQUESTS: usize = 16;
 /// More pages than any of these data sets has.
@@ -61,14 +62,9 @@ struct Reader {
 
 type Ids = BTreeSet<String>;
 
-fn number_from_environment(name: &str, default_value: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default_value)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explanations_of_access_agree_with_reads() {
-    let seed = number_from_environment("TRACEWARDEN_TEST_SEED", 20_261_123);
-    let count = number_from_environment("TRACEWARDEN_TEST_WORLDS", DEFAULT_DATA_SETS as u64) as usize;
+    let (seed, count) = (repetitions::seed(20_261_123), DATA_SETS.get("TRACEWARDEN_TEST_DATA_SETS"));
     println!("seed {seed}, {count} data sets");
     let store = Store::start();
     let service = store.service_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]);

@@ -6,22 +6,18 @@ mod generated_data;
 
 use futures::future::join_all;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use crate::support::store::Store;
 use comparison::{Caller, Comparison, compare, compare_schema};
 use generated_data::DataSets;
 
 /// Number of random data sets, unless the environment overrides it.
-const DEFAULT_DATA_SETS: usize = 20;
-
-fn number_from_environment(name: &str, default_value: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default_value)
-}
+const DATA_SETS: Repetitions = Repetitions { test: 5, verify: 20 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_grant_the_same_access_as_rest() {
-    let seed = number_from_environment("TRACEWARDEN_TEST_SEED", 20_261_122);
-    let count = number_from_environment("TRACEWARDEN_TEST_WORLDS", DEFAULT_DATA_SETS as u64) as usize;
+    let (seed, count) = (repetitions::seed(20_261_122), DATA_SETS.get("TRACEWARDEN_TEST_DATA_SETS"));
     println!("seed {seed}, {count} data sets");
     let store = Store::start();
     let service = store.service_with(&[("TRACEWARDEN_MAX_QUERIES_PER_USER", "unlimited")]);

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tracewarden_testkit::commit_proxy::CommitProxy;
 use tracewarden_testkit::postgres::{self, Database};
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions;
 use tracewarden_testkit::write_errors::{Disk, FAILURE_MESSAGE, Kind, WriteErrors};
 
 use crate::support::store::{Store, blue_policies, bound_service};
@@ -371,7 +372,7 @@ struct Summary {
 /// Runs the script with a failure at each number, until nothing fails any more. A run mostly waits, so a long test runs
 /// several concurrently.
 fn run_each(default_step: u64, run: impl AsyncFn(FaultPosition) -> Outcome + Sync) {
-    let step = std::env::var("TRACEWARDEN_TEST_WRITE_ERROR_STEP").ok().and_then(|text| text.parse().ok());
+    let step = repetitions::from_environment("TRACEWARDEN_TEST_WRITE_ERROR_STEP");
     let lanes = if step.is_some() { LANES } else { 1 };
     let step: u64 = step.unwrap_or(default_step);
     let progress = Progress::endless("failed operations");

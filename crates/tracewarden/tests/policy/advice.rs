@@ -3,6 +3,7 @@
 use tracewarden_model::Caller;
 use tracewarden_policy::{Diagnostic, FieldValue, Outcome, Span, check, evaluate};
 use tracewarden_testkit::policies::Generator;
+use tracewarden_testkit::repetitions;
 
 /// Returns the text that a warning concerns.
 fn marked_text<'a>(expression: &'a str, warning: &Diagnostic) -> &'a str {
@@ -21,7 +22,7 @@ fn outcomes(expression: &str, callers: &[Caller], spans: &[Span]) -> Option<Vec<
 
 #[test]
 fn warnings_agree_with_evaluation() {
-    let seed = std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let seed = repetitions::seed(7);
     let mut generator = Generator::new(seed);
     let model = Generator::model();
     let spans: Vec<Span> = (0..24).map(|_| generator.span()).collect();

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use tracewarden_policy::{Decision, Outcome, check, evaluate, explain};
 use tracewarden_testkit::policies::Generator;
+use tracewarden_testkit::repetitions;
 
 /// Returns the text that a decision concerns.
 fn marked_text<'a>(expression: &'a str, decision: &Decision) -> &'a str {
@@ -23,7 +24,7 @@ fn kind(outcome: &Outcome) -> &'static str {
 
 #[test]
 fn decisions_agree_with_evaluation() {
-    let seed = std::env::var("TRACEWARDEN_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let seed = repetitions::seed(7);
     let mut generator = Generator::new(seed);
     let model = Generator::model();
     let spans: Vec<_> = (0..15).map(|_| generator.span()).collect();

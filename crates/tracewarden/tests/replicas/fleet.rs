@@ -103,11 +103,3 @@ pub fn spans(answer: &Answer) -> usize {
         }
     }
 }
-
-/// Returns the number of repetitions: the default, or the value of this environment variable.
-pub fn count(variable: &str, default: usize) -> usize {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("`{variable}` is no number: `{text}`")),
-        Err(_) => default,
-    }
-}

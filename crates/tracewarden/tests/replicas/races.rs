@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::Repetitions;
 
 use crate::audit_log;
-use crate::fleet::{Fleet, add_user, count, new_key, new_key_until, other_admin, session_id};
+use crate::fleet::{Fleet, add_user, new_key, new_key_until, other_admin, session_id};
 use crate::random;
 use crate::support::store::Store;
 use crate::support::{Answer, Client, Service, USER_PASSWORD};
@@ -397,7 +398,7 @@ impl Worker {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
-    let races = count("TRACEWARDEN_TEST_RACES", 400);
+    let races = Repetitions { test: 40, verify: 400 }.get("TRACEWARDEN_TEST_RACES");
     let seed = random::seed();
     let store = Store::start();
     let (fleet, admin) = Fleet::reading(&store, &[]).await;

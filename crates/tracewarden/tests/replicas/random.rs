@@ -1,17 +1,15 @@
 //! Reproducible randomness: the seed is printed, and can be set with `TRACEWARDEN_TEST_SEED`.
 
 use std::hash::{BuildHasher as _, RandomState};
+use tracewarden_testkit::repetitions;
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 /// Returns the seed of this run.
 pub fn seed() -> u64 {
-    let seed = match std::env::var("TRACEWARDEN_TEST_SEED") {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("`TRACEWARDEN_TEST_SEED` is no number: `{text}`")),
-        // The standard library seeds its hash maps from the system's randomness.
-        Err(_) => RandomState::new().hash_one(0),
-    };
+    // The standard library seeds its hash maps from the system's randomness.
+    let seed = repetitions::seed(RandomState::new().hash_one(0));
     println!("seed {seed}: to repeat it, set TRACEWARDEN_TEST_SEED");
     seed
 }

@@ -12,6 +12,7 @@ use rand::seq::SliceRandom as _;
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::Repetitions;
 
 use crate::random;
 use crate::support::Client;
@@ -167,8 +168,7 @@ async fn check(name: &str, build_request: &dyn Fn(&str) -> RequestBuilder, group
 /// by all tools.
 #[tokio::test]
 async fn forbidden_absent_and_impossible_take_the_same_time() {
-    let group_count = std::env::var("TRACEWARDEN_TEST_TRACE_TIMINGS")
-        .map_or(100, |group_count| group_count.parse().unwrap());
+    let group_count = Repetitions { test: 100, verify: 100 }.get("TRACEWARDEN_TEST_TRACE_TIMINGS");
     let seed = random::seed();
     let store = Store::start();
     store.insert_two_traces().await;

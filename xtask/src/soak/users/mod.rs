@@ -24,8 +24,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use base64::Engine as _;
 use tracewarden_testkit::postgres::Database;
 
+use crate::engine;
+use crate::programs::Profile;
 use crate::stack::{self, interrupt};
-use crate::{engine, process, web, workspace};
 use fault_injection::SoakProcesses;
 use resource_monitor::ResourceMonitor;
 use set_up::SoakSetup;
@@ -58,19 +59,7 @@ impl Options {
             ensure!(!debug, "`--programs` selects the builds; leave `--debug` out");
             return directory.canonicalize().with_context(|| format!("no `{}`", directory.display()));
         }
-        if !debug {
-            return stack::build();
-        }
-        web::ensure()?;
-        let mut cargo = workspace::cargo();
-        process::run(cargo.args([
-            "build",
-            "--package",
-            "tracewarden",
-            "--package",
-            "tracewarden-localstore",
-        ]))?;
-        Ok(workspace::target_directory()?.join("debug"))
+        stack::build(if debug { Profile::Dev } else { Profile::Release })
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use tracewarden_policy::{Span, check, in_words};
 use tracewarden_testkit::policies::Generator;
+use tracewarden_testkit::repetitions::Repetitions;
 
 use super::generated_model::MODEL;
 use super::lowered_policy::{Verdict, reference};
-use super::{env_setting, seed};
+use super::seed;
 
-const CALLERS: usize = 4;
+const CALLERS: Repetitions = Repetitions { test: 4, verify: 4 };
 const POLICIES: usize = 400;
 const SPANS: usize = 24;
 /// Maximum length of a description, in characters.
@@ -23,7 +24,7 @@ fn policies_with_equal_descriptions_match_the_same_spans() {
     let spans: Vec<Span> = (0..SPANS).map(|_| generator.span()).collect();
     generator.learn_values(&spans);
     let (mut equal_descriptions, mut complete) = (0, 0);
-    for _ in 0..env_setting("TRACEWARDEN_TEST_CALLERS", CALLERS) {
+    for _ in 0..CALLERS.get("TRACEWARDEN_TEST_CALLERS") {
         let caller = generator.caller();
         let mut known: HashMap<String, (String, Vec<bool>)> = HashMap::new();
         for _ in 0..POLICIES {

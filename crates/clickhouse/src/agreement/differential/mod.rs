@@ -22,16 +22,12 @@ mod patterns;
 mod store;
 
 use std::str::FromStr;
+use tracewarden_testkit::repetitions;
 
 pub(crate) use lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
 pub(crate) use store::{connect, connect_at, execute, hex_literal, load, with_key_columns};
 
-/// Returns a number that the environment can set, such as a seed.
-pub(crate) fn env_setting<T: FromStr>(name: &str, default: T) -> T {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// Returns the seed of random tests.
 pub(crate) fn seed() -> u64 {
-    env_setting("TRACEWARDEN_TEST_SEED", 20_261_121)
+    repetitions::seed(20_261_121)
 }

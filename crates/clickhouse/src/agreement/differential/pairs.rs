@@ -6,11 +6,12 @@ use tracewarden_policy::Span;
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::Generator;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::Repetitions;
 
 use super::coverage::Coverage;
 use super::lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
+use super::seed;
 use super::store::{connect, load};
-use super::{env_setting, seed};
 
 /// Number of spans for each policy.
 const SPANS: usize = 30;
@@ -22,6 +23,7 @@ const PAIRS_OF_SPANS: usize = 20_000;
 const SHOWN: usize = 5;
 /// Number of pairs from which on every operation must have been seen on every kind of field.
 const COMPLETE: usize = 100_000;
+const PAIRS: Repetitions = Repetitions { test: 12_000, verify: 100_000 };
 
 /// Returns the next accepted policies, and counts the refused ones.
 fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<LoweredPolicy>> {
@@ -44,8 +46,8 @@ fn next_batch(generator: &mut Generator, refused: &mut usize) -> Arc<Vec<Lowered
 }
 
 #[tokio::test]
-async fn clickhouse_and_reference_agree_on_100_000_pairs() {
-    let (seed, wanted) = (seed(), env_setting("TRACEWARDEN_TEST_PAIRS", 100_000));
+async fn clickhouse_and_reference_agree() {
+    let (seed, wanted) = (seed(), PAIRS.get("TRACEWARDEN_TEST_PAIRS"));
     let mut generator = Generator::new(seed);
     let local = LocalStore::start().unwrap();
     let store = connect(&local);

@@ -8,15 +8,17 @@ use tracewarden_model::{Caller, field::escape};
 use tracewarden_policy::{FieldValue, Span};
 use tracewarden_testkit::local_store::LocalStore;
 use tracewarden_testkit::policies::{GeneratedPolicy, Generator};
+use tracewarden_testkit::repetitions::Repetitions;
 
 use super::lowered_policy::{LoweredPolicy, Verdict, evaluate_both};
-use super::{connect, env_setting, load, seed};
+use super::{connect, load, seed};
 
 /// Number of texts for each pattern.
 const TEXTS: usize = 60;
 /// Number of patterns of one statement.
 const BATCH: usize = 80;
 /// Columns with the text: the engine searches a whole column at once, a dictionary, or the values that are not NULL.
+const PAIRS: Repetitions = Repetitions { test: 4_800, verify: 24_000 };
 const COLUMNS: [&str; 3] = ["SpanName", "ServiceName", "Nick"];
 
 fn lowered(text: &str) -> Option<LoweredPolicy> {
@@ -39,7 +41,7 @@ fn policy_of(column: &str, pattern: &str) -> String {
 
 #[tokio::test]
 async fn clickhouse_and_reference_agree_on_patterns() {
-    let (seed, wanted) = (seed(), env_setting("TRACEWARDEN_TEST_PATTERN_PAIRS", 24_000));
+    let (seed, wanted) = (seed(), PAIRS.get("TRACEWARDEN_TEST_PATTERN_PAIRS"));
     println!("seed {seed}");
     let begun = Instant::now();
     let local = LocalStore::start().unwrap();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
+use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use tracewarden_policy::check;
 
@@ -21,7 +22,7 @@ static TABLE_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
 /// Maximum length of a policy, in bytes.
 const MAX_POLICY_LENGTH: usize = 80;
 /// Number of windows in an ordinary run.
-const WINDOWS: usize = 200;
+const WINDOWS: Repetitions = Repetitions { test: 50, verify: 200 };
 /// Number of windows of one data set.
 const WINDOWS_PER_DATA_SET: usize = 50;
 /// Number of windows that one caller requests.
@@ -326,11 +327,9 @@ async fn check_data_set(local: &LocalStore, store: &ClickHouse, seed: u64) -> Re
 
 #[test]
 fn every_trace_of_a_page_is_whole_while_spans_arrive() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = number("TRACEWARDEN_TEST_SEED").unwrap_or(20_261_123);
-    let windows = number("TRACEWARDEN_TEST_WINDOWS").map_or(WINDOWS, |count| count as usize);
+    let (seed, windows) = (repetitions::seed(20_261_123), WINDOWS.get("TRACEWARDEN_TEST_WINDOWS"));
     println!(
-        "seed {seed}, {windows} windows; the seed of each world is one more than that of the world before"
+        "seed {seed}, {windows} windows; the seed of each data set is one more than that of the one before"
     );
     let (started, data_sets) = (AtomicUsize::new(0), windows.div_ceil(WINDOWS_PER_DATA_SET));
     let (seen, progress) = (Mutex::new(ReadCounts::default()), Progress::of(windows, "windows"));

@@ -2,6 +2,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use tracewarden_testkit::repetitions;
 
 use super::*;
 
@@ -146,7 +147,7 @@ fn model(random: &mut ChaCha8Rng) -> Value {
 /// can be restored exactly.
 #[tokio::test]
 async fn export_import_export_is_exact() {
-    let seed = std::env::var("TRACEWARDEN_TEST_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
+    let seed = repetitions::seed(0x5eed);
     println!("seed {seed}");
     let store = Store::start();
     let service = store.service();

@@ -12,11 +12,11 @@ use tracewarden_appdb::{AppDb, AuditFilter};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::Repetitions;
 
 use super::kill_timing::KillTiming;
 use super::{VICTIM, wait_until_the_last_statement_ended};
 use crate::audit_log;
-use crate::fleet::count;
 use crate::random;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
@@ -196,7 +196,7 @@ impl KillCounts {
 }
 
 async fn kills(mut victim: Service, mut random: ChaCha8Rng, database: &str) {
-    let rounds = count("TRACEWARDEN_TEST_KILLS", 25);
+    let rounds = Repetitions { test: 3, verify: 25 }.get("TRACEWARDEN_TEST_KILLS");
     let begun = Instant::now();
     let admin = victim.admin().await;
     store::bind(&admin).await;

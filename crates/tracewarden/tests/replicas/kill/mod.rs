@@ -23,10 +23,10 @@ use tracewarden_appdb::{AppDb, AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres::{self, Database};
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::Repetitions;
 use tracewarden_testkit::wait::until;
 
 use crate::audit_log;
-use crate::fleet::count;
 use crate::random;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
@@ -192,7 +192,7 @@ async fn write_until_killed(
 }
 
 async fn rounds(mut victim: Service, other_replica: Option<Service>, database: &str) {
-    let rounds = count("TRACEWARDEN_TEST_KILLS", 50);
+    let rounds = Repetitions { test: 6, verify: 50 }.get("TRACEWARDEN_TEST_KILLS");
     let seed = random::seed();
     let mut random = random::source(seed, u64::MAX);
     let begun = Instant::now();

@@ -14,12 +14,12 @@ use tracewarden_appdb::{AUDIT_PRUNE, AppDb, AuditFilter, NewAuditRecord, ReadTx}
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::postgres;
 use tracewarden_testkit::progress::Progress;
+use tracewarden_testkit::repetitions::Repetitions;
 use tracewarden_testkit::wait::until;
 
 use super::kill_timing::KillTiming;
 use super::{VICTIM, wait_until_the_last_statement_ended};
 use crate::audit_log;
-use crate::fleet::count;
 use crate::random;
 use crate::support::{Client, Service};
 
@@ -176,7 +176,7 @@ async fn check_writes(tx: &mut ReadTx, since: u64, round: usize, acknowledged: u
 }
 
 async fn kills(mut victim: Service, mut random: ChaCha8Rng, database: &str) {
-    let rounds = count("TRACEWARDEN_TEST_KILLS", 20);
+    let rounds = Repetitions { test: 3, verify: 20 }.get("TRACEWARDEN_TEST_KILLS");
     let begun = Instant::now();
     let admin = victim.admin().await;
     let taken = measure_without_kills(&mut victim, &admin).await;

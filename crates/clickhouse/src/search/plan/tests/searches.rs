@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};
 
 use super::*;
-use crate::agreement::{connect_at, env_setting, seed};
+use crate::agreement::{connect_at, seed};
 
 /// Number of concurrent searches.
 const AT_ONCE: usize = 4;
@@ -41,7 +41,7 @@ async fn plans_agree_on_the_engine() {
     for statement in tables("DateTime64(9)", "DateTime").into_iter().chain(spans()) {
         execute(&local, statement).await;
     }
-    agree(&store, env_setting("TRACEWARDEN_TEST_SEARCHES", 60)).await;
+    agree(&store, ON_ENGINE.get("TRACEWARDEN_TEST_SEARCHES")).await;
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn plans_agree_on_a_real_server() {
     for statement in tables("DateTime64(9)", "DateTime").into_iter().chain(spans()) {
         server.run(&statement).unwrap_or_else(|error| panic!("{error}\n{statement}"));
     }
-    agree(&connect_at(&server.url, PASSWORD), env_setting("TRACEWARDEN_TEST_SEARCHES", 30)).await;
+    agree(&connect_at(&server.url, PASSWORD), ON_SERVER.get("TRACEWARDEN_TEST_SEARCHES")).await;
 }
 
 /// Runs this number of searches, each with four plans, some concurrently.
