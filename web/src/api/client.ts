@@ -13,14 +13,12 @@ export const api = createClient<paths>({
 
 /** An error response of the service. */
 export class ApiError extends Error {
-  readonly status: number;
-  readonly problem: Api["ProblemDetails"];
-
-  constructor(status: number, problem: Api["ProblemDetails"]) {
+  constructor(
+    readonly status: number,
+    readonly problem: Api["ProblemDetails"],
+  ) {
     super(problem.detail || problem.title);
     this.name = "ApiError";
-    this.status = status;
-    this.problem = problem;
   }
 
   get code(): string {
@@ -31,6 +29,12 @@ export class ApiError extends Error {
 function isProblem(body: unknown): body is Api["ProblemDetails"] {
   return typeof body === "object" && body !== null && "code" in body && "title" in body;
 }
+
+export const hasStatus = (error: unknown, status: number): boolean =>
+  error instanceof ApiError && error.status === status;
+
+/** Header parameter of a change that applies only to the version with this ETag, if any. */
+export const ifMatch = (etag: string | null) => (etag === null ? {} : { header: { "If-Match": etag } });
 
 /** Converts a response with an error status into an error, whatever its body is. */
 export function apiError(response: Response, body: unknown): ApiError {
@@ -48,6 +52,9 @@ export function apiError(response: Response, body: unknown): ApiError {
   return new ApiError(response.status, problem);
 }
 
+/** Data with its ETag, for a conditional change. */
+export type WithEtag<T> = { data: T; etag: string | null };
+
 type FetchResult<T> = { data?: T; error?: unknown; response: Response };
 
 /** Returns the body of a response.
@@ -57,10 +64,8 @@ export async function unwrap<T>(request: Promise<FetchResult<T>>): Promise<T> {
   return (await unwrapWithEtag(request)).data;
 }
 
-/** Returns the body of a response with its `ETag`, for a conditional change. */
-export async function unwrapWithEtag<T>(
-  request: Promise<FetchResult<T>>,
-): Promise<{ data: T; etag: string | null }> {
+/** Returns the body of a response with its `ETag`. */
+export async function unwrapWithEtag<T>(request: Promise<FetchResult<T>>): Promise<WithEtag<T>> {
   const { data, error, response } = await request;
   if (!response.ok) {
     // A wrong current password does not end the session.

@@ -1,5 +1,5 @@
-import { QueryClient, queryOptions } from "@tanstack/react-query";
-import { ApiError, api, unwrap } from "./client";
+import { QueryClient, type QueryKey, queryOptions } from "@tanstack/react-query";
+import { ApiError, api, hasStatus, unwrap } from "./client";
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -11,6 +11,18 @@ export const queryClient = new QueryClient({
   },
 });
 
+/** Marks queries as outdated, by the beginnings of their keys. */
+export const invalidate = (...keys: QueryKey[]): Promise<unknown> =>
+  Promise.all(keys.map((queryKey) => queryClient.invalidateQueries({ queryKey })));
+
+/** Options of a query that is sent only once, and again on request: it is expensive in ClickHouse, or audited. */
+export const RUN_ONCE = {
+  staleTime: Number.POSITIVE_INFINITY,
+  retry: false,
+  refetchOnWindowFocus: false,
+  refetchOnReconnect: false,
+} as const;
+
 /** The signed-in user, or `null`. */
 export const meQuery = queryOptions({
   queryKey: ["me"],
@@ -18,7 +30,7 @@ export const meQuery = queryOptions({
     try {
       return await unwrap(api.GET("/me", { signal }));
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401) {
+      if (hasStatus(error, 401)) {
         return null;
       }
       throw error;

@@ -1,5 +1,6 @@
-import { ActionIcon, Button, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { Button, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { IconMoon, IconSun } from "@tabler/icons-react";
+import { IconButton } from "../components/IconButton";
 import { localTimeLabel } from "../lib/time";
 import { useTimeZone } from "./useTimeZone";
 
@@ -19,23 +20,16 @@ export function DisplaySwitches() {
           size="compact-xs"
           variant="subtle"
           color="gray"
-          c="var(--tw-text-secondary)"
+          c="dimmed"
           onClick={() => setZone(zone === "utc" ? "local" : "utc")}
           aria-label={zone === "utc" ? "UTC; switch to local time" : `${localLabel}; switch to UTC`}
         >
           {zone === "utc" ? "UTC" : localLabel}
         </Button>
       </Tooltip>
-      <Tooltip label={`Switch to ${otherScheme}`}>
-        <ActionIcon
-          variant="subtle"
-          color="gray"
-          onClick={() => setColorScheme(otherScheme)}
-          aria-label={`Switch to ${otherScheme}`}
-        >
-          {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
-        </ActionIcon>
-      </Tooltip>
+      <IconButton tooltip={`Switch to ${otherScheme}`} onClick={() => setColorScheme(otherScheme)}>
+        {scheme === "dark" ? <IconSun size={18} aria-hidden /> : <IconMoon size={18} aria-hidden />}
+      </IconButton>
     </>
   );
 }

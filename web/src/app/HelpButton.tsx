@@ -1,7 +1,8 @@
-import { ActionIcon, Kbd, Modal, Table, Text, Tooltip } from "@mantine/core";
+import { Kbd, Modal, Table, Text } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconHelp } from "@tabler/icons-react";
 import { useRouter } from "@tanstack/react-router";
+import { IconButton } from "../components/IconButton";
 
 const SHORTCUTS: [string, [string, string][]][] = [
   [
@@ -62,11 +63,9 @@ export function HelpButton() {
   ]);
   return (
     <>
-      <Tooltip label="Keyboard shortcuts (?)">
-        <ActionIcon variant="subtle" color="gray" onClick={open} aria-label="Keyboard shortcuts">
-          <IconHelp size={18} aria-hidden />
-        </ActionIcon>
-      </Tooltip>
+      <IconButton tooltip="Keyboard shortcuts (?)" label="Keyboard shortcuts" onClick={open}>
+        <IconHelp size={18} aria-hidden />
+      </IconButton>
       <Modal opened={opened} onClose={close} title="Keyboard shortcuts" size="lg">
         {SHORTCUTS.map(([where, keys]) => (
           <Table key={where} mb="md" verticalSpacing={4} captionSide="top">

@@ -11,7 +11,6 @@ import {
   VisuallyHidden,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { notifications } from "@mantine/notifications";
 import {
   IconChevronDown,
   IconClipboardList,
@@ -26,10 +25,9 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useRouter, useRouterState } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { ApiError, api, unwrap } from "../api/client";
+import { api, hasStatus, unwrap } from "../api/client";
 import { meQuery, queryClient } from "../api/queries";
-import { errorText } from "../components/errorText";
-import { Message } from "../components/Message";
+import { notifyError } from "../components/notifyError";
 import { DisplaySwitches } from "./DisplaySwitches";
 import { HelpButton } from "./HelpButton";
 import classes from "./Layout.module.css";
@@ -123,15 +121,10 @@ function AccountMenu() {
     onSuccess: goToLogin,
     onError: (error) => {
       // The session has already ended.
-      if (error instanceof ApiError && error.status === 401) {
+      if (hasStatus(error, 401)) {
         return goToLogin();
       }
-      notifications.show({
-        color: "red",
-        autoClose: false,
-        title: "You are still signed in",
-        message: <Message text={`${errorText(error)} Try to sign out again.`} />,
-      });
+      notifyError("You are still signed in: try to sign out again", error);
     },
   });
   return (

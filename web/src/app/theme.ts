@@ -1,7 +1,7 @@
 import {
   Alert,
   createTheme,
-  Drawer,
+  InputWrapper,
   type MantineColorsTuple,
   Menu,
   Modal,
@@ -39,10 +39,11 @@ export const theme = createTheme({
     Alert: Alert.extend({ styles: { title: { color: "var(--mantine-color-text)" } } }),
     // The default grey has too little contrast.
     Notification: Notification.extend({ styles: { description: { color: "var(--tw-text-secondary)" } } }),
-    // The close buttons have no text.
+    // Optional inputs say so.
+    InputWrapper: InputWrapper.extend({ defaultProps: { withAsterisk: false } }),
+    // The close button has no text.
     Modal: Modal.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
     // A menu may contain only items; the first of them gets the focus.
     Menu: Menu.extend({ defaultProps: { withInitialFocusPlaceholder: false } }),
-    Drawer: Drawer.extend({ defaultProps: { closeButtonProps: { "aria-label": "Close" } } }),
   },
 });

@@ -1,7 +1,8 @@
-import { ActionIcon, Button, Tooltip } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { sanitize } from "../lib/sanitize";
 import { useCopy } from "../lib/useCopy";
+import { IconButton } from "./IconButton";
 
 /** Copies a text and confirms it. With a label, it is a button, otherwise an icon. */
 export function CopyButton({
@@ -25,12 +26,9 @@ export function CopyButton({
       </Button>
     );
   }
-  const iconLabel = copied ? "Copied" : `Copy ${sanitize(name)}`;
   return (
-    <Tooltip label={iconLabel}>
-      <ActionIcon size="sm" variant="subtle" color="gray" onClick={handleClick} aria-label={iconLabel}>
-        {icon}
-      </ActionIcon>
-    </Tooltip>
+    <IconButton tooltip={copied ? "Copied" : `Copy ${sanitize(name)}`} size="sm" onClick={handleClick}>
+      {icon}
+    </IconButton>
   );
 }

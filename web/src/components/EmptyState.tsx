@@ -17,7 +17,7 @@ export function EmptyState({
       <Title order={2} size="h3">
         {title}
       </Title>
-      <Text component="div" c="var(--tw-text-secondary)" maw={560}>
+      <Text component="div" c="dimmed" maw={560}>
         {children}
       </Text>
     </Stack>

@@ -1,9 +1,9 @@
-import { Alert, Button, Code, List, Text } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
+import { Button, Code, List, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { ApiError } from "../api/client";
 import { errorText } from "./errorText";
 import { Message } from "./Message";
+import { Notice } from "./Notice";
 import { SanitizedText } from "./SanitizedText";
 
 const ADVICE: Partial<Record<string, string>> = {
@@ -36,13 +36,7 @@ export function ErrorNotice({
   const detail = errorText(error);
   const advice = problem === null ? undefined : ADVICE[problem.code];
   return (
-    <Alert
-      role="alert"
-      color="red"
-      variant="light"
-      icon={<IconAlertTriangle aria-hidden />}
-      title={title ?? problem?.title ?? "The request failed"}
-    >
+    <Notice kind="error" title={title ?? problem?.title ?? "The request failed"}>
       <Text size="sm" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
         <Message text={detail} />
       </Text>
@@ -79,6 +73,6 @@ export function ErrorNotice({
           Try again
         </Button>
       )}
-    </Alert>
+    </Notice>
   );
 }

@@ -1,12 +1,11 @@
 import { Code } from "@mantine/core";
 import { messageParts } from "../lib/messages";
+import { truncate } from "../lib/sanitize";
 import { SanitizedText } from "./SanitizedText";
 
 /** A message of the service, with text in backticks as code. It may contain text from spans. */
 export function Message({ text, maxLength }: { text: string; maxLength?: number }) {
-  const truncated =
-    maxLength !== undefined && text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
-  return messageParts(truncated).map((part, index) => {
+  return messageParts(truncate(text, maxLength)).map((part, index) => {
     const key = `${index} ${part.text}`;
     return part.code ? (
       <Code key={key}>

@@ -5,7 +5,7 @@ import { Message } from "./Message";
 export function PolicyDescription({ text }: { text: string }) {
   return (
     <Text component="div" size="sm" my={4} style={{ overflowWrap: "anywhere" }}>
-      <Text span size="xs" c="var(--tw-text-secondary)" display="block">
+      <Text span size="xs" c="dimmed" display="block">
         In words
       </Text>
       <Message text={text} />

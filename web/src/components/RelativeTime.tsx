@@ -8,7 +8,7 @@ export function RelativeTime({ at, never = "never" }: { at: string | null; never
   const date = at === null ? null : new Date(at);
   if (date === null || Number.isNaN(date.getTime())) {
     return (
-      <Text span inherit c="var(--tw-text-secondary)">
+      <Text span inherit c="dimmed">
         {never}
       </Text>
     );

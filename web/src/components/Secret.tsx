@@ -6,12 +6,7 @@ import { CopyButton } from "./CopyButton";
 /** A password or token that is shown only once. */
 export function Secret({ value, name, children }: { value: string; name: string; children?: ReactNode }) {
   return (
-    <Alert
-      color="yellow"
-      variant="light"
-      icon={<IconKey aria-hidden />}
-      title={`The ${name} is shown only now`}
-    >
+    <Alert color="yellow" icon={<IconKey aria-hidden />} title={`The ${name} is shown only now`}>
       <Group gap="xs" wrap="nowrap">
         <Code data-testid="secret" style={{ overflowWrap: "anywhere", fontSize: "0.875rem" }}>
           {value}

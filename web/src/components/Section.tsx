@@ -23,7 +23,7 @@ export function Section({
         <Group gap="xs">{actions}</Group>
       </Group>
       {description !== undefined && (
-        <Text component="div" size="sm" c="var(--tw-text-secondary)" mb="sm">
+        <Text component="div" size="sm" c="dimmed" mb="sm">
           {description}
         </Text>
       )}

@@ -12,17 +12,12 @@ import {
   UnstyledButton,
 } from "@mantine/core";
 import { useDebouncedValue, useDisclosure } from "@mantine/hooks";
-import {
-  IconAlertTriangle,
-  IconChevronDown,
-  IconChevronRight,
-  IconCircleCheck,
-  IconCircleX,
-} from "@tabler/icons-react";
+import { IconAlertTriangle, IconCircleCheck, IconCircleX } from "@tabler/icons-react";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useId, useMemo, useRef, useState } from "react";
 import type { Api } from "../api/client";
 import { useMe } from "../app/useMe";
+import { Chevron } from "../components/Chevron";
 import { errorText } from "../components/errorText";
 import { Message } from "../components/Message";
 import { SanitizedText } from "../components/SanitizedText";
@@ -286,7 +281,7 @@ function Predicate({ text }: { text: string }) {
   return (
     <div>
       <UnstyledButton className={classes.toggle} onClick={toggle} aria-expanded={opened} aria-controls={id}>
-        {opened ? <IconChevronDown size={14} aria-hidden /> : <IconChevronRight size={14} aria-hidden />}
+        <Chevron opened={opened} />
         Compiled SQL
       </UnstyledButton>
       <Collapse expanded={opened} id={id}>

@@ -1,5 +1,5 @@
 import type { Api } from "../api/client";
-import { sanitize } from "../lib/sanitize";
+import { sanitize, truncate } from "../lib/sanitize";
 import { type Range, rangeOf } from "./position";
 
 /** A replacement for an expression. */
@@ -25,7 +25,7 @@ export function fixCandidates(text: string, diagnostic: Api["Diagnostic"]): Fix[
     const newText = replacesAll ? replacement : replaceRange(text, range, replacement);
     if (newText !== text && !fixes.some((fix) => fix.text === newText)) {
       fixes.push({
-        label: `${replacesAll ? "Write" : "Replace with"} ${truncate(replacement)}`,
+        label: `${replacesAll ? "Write" : "Replace with"} ${sanitize(truncate(replacement, MAX_LABEL_LENGTH))}`,
         text: newText,
       });
     }
@@ -45,7 +45,3 @@ export function isImprovement(after: Api["CheckResult"], before: Api["CheckResul
 }
 
 const MAX_LABEL_LENGTH = 60;
-
-function truncate(text: string): string {
-  return sanitize(text.length > MAX_LABEL_LENGTH ? `${text.slice(0, MAX_LABEL_LENGTH)}…` : text);
-}

@@ -25,8 +25,8 @@ export const knownUsersQuery = queryOptions({
   staleTime: 60_000,
 });
 
-const checkExpression = (expression: string, signal?: AbortSignal) =>
-  unwrap(api.POST("/policies/check", { body: { expression }, ...(signal === undefined ? {} : { signal }) }));
+const checkExpression = (expression: string, signal: AbortSignal) =>
+  unwrap(api.POST("/policies/check", { body: { expression }, signal }));
 
 /** The service's diagnostics for an expression. Outdated requests are aborted. */
 export const checkQuery = (expression: string) =>

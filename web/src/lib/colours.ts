@@ -1,3 +1,5 @@
+import { isLightColor } from "@mantine/core";
+
 /** Hues that most people can distinguish, also with colour vision deficiency, on light and on dark backgrounds. */
 const HUES = [211, 28, 160, 340, 265, 48, 188, 5, 90, 300, 230, 130];
 
@@ -16,18 +18,9 @@ export function serviceColour(service: string): string {
   return `light-dark(hsl(${hue} 62% ${38 + ((value >>> 8) % 3) * 4}%), hsl(${hue} 62% ${62 + ((value >>> 8) % 3) * 4}%))`;
 }
 
-/** Relative luminance of WCAG 2 for a colour given as `rgb(…)`. */
-function luminance(colour: string): number {
-  const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map((part) => {
-    const channel = Number(part) / 255;
-    return channel <= 0.04045 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4;
-  });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}
-
 /** Returns black or white, whichever is easier to read on a colour given as `rgb(…)`. One of them always has a contrast of at
  * least 4.5. */
 export function contrastingTextColour(colour: string): "black" | "white" {
   // The luminance at which both have the same contrast.
-  return luminance(colour) > 0.1791 ? "black" : "white";
+  return isLightColor(colour, 0.1791) ? "black" : "white";
 }

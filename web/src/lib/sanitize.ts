@@ -12,6 +12,11 @@ function characterName(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
+/** The beginning of a text that is longer than `maxLength`. */
+export function truncate(text: string, maxLength = Number.POSITIVE_INFINITY): string {
+  return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
+}
+
 /** Splits text from spans so that invisible characters can be shown by name. */
 export function splitHiddenCharacters(text: string): TextPart[] {
   const parts: TextPart[] = [];

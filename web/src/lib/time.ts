@@ -29,27 +29,13 @@ const padTwo = (value: number) => String(value).padStart(2, "0");
 
 /** Formats a time as `2026-11-21 23:50:12.123`, with `digits` digits of a second. */
 export function formatInstant(instant: Instant, zone: TimeZone, digits = 3): string {
-  const date = new Date(instant.seconds * 1000);
-  const [year, month, day, hour, minute, second] =
-    zone === "utc"
-      ? [
-          date.getUTCFullYear(),
-          date.getUTCMonth() + 1,
-          date.getUTCDate(),
-          date.getUTCHours(),
-          date.getUTCMinutes(),
-          date.getUTCSeconds(),
-        ]
-      : [
-          date.getFullYear(),
-          date.getMonth() + 1,
-          date.getDate(),
-          date.getHours(),
-          date.getMinutes(),
-          date.getSeconds(),
-        ];
+  const utc = new Date(instant.seconds * 1000);
+  const shown = zone === "utc" ? utc : new Date(utc.getTime() - utc.getTimezoneOffset() * 60_000);
+  if (Number.isNaN(shown.getTime())) {
+    return "–";
+  }
   const fraction = digits > 0 ? `.${String(instant.nanos).padStart(9, "0").slice(0, digits)}` : "";
-  return `${year}-${padTwo(month)}-${padTwo(day)} ${padTwo(hour)}:${padTwo(minute)}:${padTwo(second)}${fraction}`;
+  return shown.toISOString().slice(0, 19).replace("T", " ") + fraction;
 }
 
 /** Label of the local time zone with its offset at a time: `Local time (UTC+1)`. */

@@ -1,15 +1,16 @@
-import { Badge, Button, Code, Group, Skeleton, Stack, Table, Text } from "@mantine/core";
+import { Button, Code, Stack, Table, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconKey } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { ApiError, api, unwrap } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { api, hasStatus, unwrap } from "../../api/client";
+import { invalidate, queryClient } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { ConfirmButton } from "../../components/ConfirmButton";
 import { EmptyState } from "../../components/EmptyState";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
+import { RoleBadges } from "../../components/RoleBadges";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { PasswordForm } from "../login/PasswordForm";
@@ -35,7 +36,7 @@ export function AccountPage() {
           <PasswordForm
             onChanged={() => {
               notifications.show({ color: "green", message: "Your password was changed" });
-              void queryClient.invalidateQueries({ queryKey: mySessionsQuery.queryKey });
+              void invalidate(mySessionsQuery.queryKey);
             }}
           />
         </Section>
@@ -65,13 +66,7 @@ function Identity() {
               {me.roles.length === 0 ? (
                 "None, so you cannot see any traces. Ask an administrator for a role."
               ) : (
-                <Group gap={4}>
-                  {me.roles.map((role) => (
-                    <Badge key={role} variant="default" radius="sm" tt="none" fw={500}>
-                      {role}
-                    </Badge>
-                  ))}
-                </Group>
+                <RoleBadges roles={me.roles} />
               )}
             </Table.Td>
           </Table.Tr>
@@ -79,7 +74,7 @@ function Identity() {
             <Table.Th scope="row">Attributes</Table.Th>
             <Table.Td style={{ overflowWrap: "anywhere" }}>
               {attributes.length === 0 ? (
-                <Text span inherit c="var(--tw-text-secondary)">
+                <Text span inherit c="dimmed">
                   none
                 </Text>
               ) : (
@@ -104,7 +99,8 @@ function Identity() {
 
 function Keys() {
   const [opened, { open, close }] = useDisclosure();
-  const { data, error, refetch } = useQuery(myKeysQuery);
+  const query = useQuery(myKeysQuery);
+  const { data, refetch } = query;
   return (
     <Section
       title="API keys"
@@ -116,11 +112,7 @@ function Keys() {
       }
     >
       {data === undefined ? (
-        error === null ? (
-          <Skeleton height={80} aria-label="Loading the keys" />
-        ) : (
-          <ErrorNotice error={error} onRetry={() => void refetch()} />
-        )
+        <QueryPlaceholder query={query} label="the keys" height={80} />
       ) : data.api_keys.length === 0 ? (
         <EmptyState title="No API keys">
           Create one to use the API from a script or an agent. It can be restricted to some of your traces.
@@ -141,13 +133,14 @@ function Keys() {
 
 /** Ignores that the object no longer exists. */
 function ignoreNotFound(error: unknown): void {
-  if (!(error instanceof ApiError && error.status === 404)) {
+  if (!hasStatus(error, 404)) {
     throw error;
   }
 }
 
 function Sessions() {
-  const { data, error, refetch } = useQuery(mySessionsQuery);
+  const query = useQuery(mySessionsQuery);
+  const { data, refetch } = query;
   const otherSessions = data?.sessions.filter((session) => !session.current) ?? [];
   const endSession = (id: string) => unwrap(api.DELETE("/me/sessions/{id}", { params: { path: { id } } }));
   return (
@@ -175,11 +168,7 @@ function Sessions() {
       }
     >
       {data === undefined ? (
-        error === null ? (
-          <Skeleton height={60} aria-label="Loading the sessions" />
-        ) : (
-          <ErrorNotice error={error} onRetry={() => void refetch()} />
-        )
+        <QueryPlaceholder query={query} label="the sessions" height={60} />
       ) : (
         <SessionsTable
           sessions={data.sessions}

@@ -4,6 +4,7 @@ import { ConfirmButton } from "../../components/ConfirmButton";
 import { RelativeTime } from "../../components/RelativeTime";
 import { SanitizedText } from "../../components/SanitizedText";
 import { StateBadge } from "../../components/StateBadge";
+import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
 import { sanitize } from "../../lib/sanitize";
 
@@ -18,17 +19,7 @@ export function KeysTable({
   return (
     <Table.ScrollContainer minWidth={760} type="native">
       <Table verticalSpacing="xs">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Name</Table.Th>
-            <Table.Th>Token</Table.Th>
-            <Table.Th>Constraint</Table.Th>
-            <Table.Th>Created</Table.Th>
-            <Table.Th>Last used</Table.Th>
-            <Table.Th>Expires</Table.Th>
-            <Table.Th aria-label="Actions" />
-          </Table.Tr>
-        </Table.Thead>
+        <TableHead columns={["Name", "Token", "Constraint", "Created", "Last used", "Expires", ""]} />
         <Table.Tbody>
           {keys.map((key) => (
             <Table.Tr key={key.id}>
@@ -73,7 +64,7 @@ export function KeysTable({
 function Expiry({ at }: { at: string | null }) {
   if (at === null) {
     return (
-      <Text span inherit c="var(--tw-text-secondary)">
+      <Text span inherit c="dimmed">
         never
       </Text>
     );
@@ -90,7 +81,7 @@ function Expiry({ at }: { at: string | null }) {
 function KeyConstraint({ policy, tools }: { policy: string | null; tools: readonly string[] | null }) {
   if (policy === null && tools === null) {
     return (
-      <Text span inherit c="var(--tw-text-secondary)">
+      <Text span inherit c="dimmed">
         none
       </Text>
     );

@@ -2,7 +2,7 @@ import { Button, Checkbox, Code, Group, Modal, Select, Stack, Switch, Text, Text
 import { useMutation } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type Api, ApiError, api, unwrap } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { invalidate } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
@@ -36,7 +36,6 @@ export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => vo
       closeOnClickOutside={createdKey === null && !isDirty}
       closeOnEscape={createdKey === null && !isDirty}
       withCloseButton={createdKey === null}
-      closeButtonProps={{ "aria-label": "Close" }}
     >
       {createdKey === null ? (
         <KeyForm onCreated={setCreatedKey} onCancel={cancel} onInput={() => setIsDirty(true)} />
@@ -68,7 +67,7 @@ function KeyForm({
     mutationFn: (body: Api["NewApiKey"]) => unwrap(api.POST("/me/api-keys", { body })),
     onSuccess: (key) => {
       onCreated(key);
-      void queryClient.invalidateQueries({ queryKey: myKeysQuery.queryKey });
+      void invalidate(myKeysQuery.queryKey);
     },
   });
   const expiryResult = expiryOf(expiry, date, new Date());
@@ -102,7 +101,6 @@ function KeyForm({
           description="Its purpose, to know later whether it is still needed"
           placeholder="nightly report"
           required
-          withAsterisk={false}
           maxLength={100}
           autoComplete="off"
           data-autofocus
@@ -190,7 +188,7 @@ function KeyForm({
           </Checkbox.Group>
         )}
         {(hasPolicy || limitsTools) && (
-          <Text size="sm" c="var(--tw-text-secondary)">
+          <Text size="sm" c="dimmed">
             A scoped API key has no administrator access, even if its owner is an administrator.
           </Text>
         )}

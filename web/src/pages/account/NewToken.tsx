@@ -85,7 +85,7 @@ function Snippet({
       >
         {value}
       </Code>
-      <Text size="xs" c="var(--tw-text-secondary)" mt={4}>
+      <Text size="xs" c="dimmed" mt={4}>
         {children}
       </Text>
     </div>

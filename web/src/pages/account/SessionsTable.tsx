@@ -4,6 +4,7 @@ import { ConfirmButton } from "../../components/ConfirmButton";
 import { RelativeTime } from "../../components/RelativeTime";
 import { SanitizedText } from "../../components/SanitizedText";
 import { StateBadge } from "../../components/StateBadge";
+import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
 import { sanitize } from "../../lib/sanitize";
 import { agentName } from "./userAgent";
@@ -17,20 +18,12 @@ export function SessionsTable({
   onEnd: (session: Api["Session"]) => Promise<unknown>;
 }) {
   if (sessions.length === 0) {
-    return <Text c="var(--tw-text-secondary)">Not signed in anywhere.</Text>;
+    return <Text c="dimmed">Not signed in anywhere.</Text>;
   }
   return (
     <Table.ScrollContainer minWidth={640} type="native">
       <Table verticalSpacing="xs">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Browser</Table.Th>
-            <Table.Th>Address</Table.Th>
-            <Table.Th>Signed in</Table.Th>
-            <Table.Th>Last used</Table.Th>
-            <Table.Th aria-label="Actions" />
-          </Table.Tr>
-        </Table.Thead>
+        <TableHead columns={["Browser", "Address", "Signed in", "Last used", ""]} />
         <Table.Tbody>
           {sessions.map((session) => {
             const agent = session.user_agent ?? "unknown";

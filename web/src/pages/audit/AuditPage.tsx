@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, Group, Skeleton, Table, Text, VisuallyHidden } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Table, Text, VisuallyHidden } from "@mantine/core";
 import { IconClipboardOff, IconRefresh } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
@@ -10,9 +10,13 @@ import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { LoadMore } from "../../components/LoadMore";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
+import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
+import { omitUndefined } from "../../lib/urlParams";
 import { actionLabel } from "./actions";
 import classes from "./audit.module.css";
 import { ExportMenu } from "./ExportMenu";
@@ -44,10 +48,7 @@ function Explorer() {
     query;
   const changeFilters = (changes: FilterChange) =>
     void navigate({
-      search: (previous): AuditUrl => {
-        const next = { ...previous, record: undefined, ...changes };
-        return Object.fromEntries(Object.entries(next).filter(([, value]) => value !== undefined));
-      },
+      search: (previous): AuditUrl => omitUndefined({ ...previous, record: undefined, ...changes }),
       replace: true,
       resetScroll: false,
     });
@@ -80,7 +81,7 @@ function Explorer() {
       </PageTitle>
       <Filters filters={filters} onChange={changeFilters} />
       {request !== undefined && (
-        <Alert color="brand" variant="light" mb="xs" p="xs">
+        <Alert color="brand" mb="xs" p="xs">
           <Group gap="sm">
             <Text size="sm" style={{ overflowWrap: "anywhere" }}>
               Only records of the request <SanitizedText text={request} />, within a minute of it
@@ -96,11 +97,7 @@ function Explorer() {
         </Alert>
       )}
       {data === undefined ? (
-        error === null ? (
-          <Skeleton height={320} aria-label="Loading the audit log" />
-        ) : (
-          <ErrorNotice error={error} onRetry={() => void query.refetch()} />
-        )
+        <QueryPlaceholder query={query} label="the audit log" height={320} />
       ) : (
         <>
           {records.length === 0 && !hasNextPage ? (
@@ -125,14 +122,7 @@ function Explorer() {
           )}
           {error !== null && <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />}
           {hasNextPage && error === null && (
-            <LoadMore
-              busy={isFetching}
-              onMore={() => {
-                if (!isFetching) {
-                  void fetchNextPage();
-                }
-              }}
-            />
+            <LoadMore busy={isFetching} onMore={() => void fetchNextPage()} />
           )}
           {!hasNextPage && <EndOfList count={records.length} />}
         </>
@@ -158,8 +148,8 @@ function EndOfList({ count }: { count: number }) {
   const pruning = useQuery(pruningQuery);
   const cutoff = pruningCutoff(pruning.data ?? undefined);
   return (
-    <Text size="sm" c="var(--tw-text-secondary)" ta="center" py="sm">
-      {count > 0 && `${count.toLocaleString("en")} ${count === 1 ? "record" : "records"} in total.`}
+    <Text size="sm" c="dimmed" ta="center" py="sm">
+      {count > 0 && `${countOf(count, "record")} in total.`}
       {cutoff !== null && (
         <>
           {" "}
@@ -191,16 +181,7 @@ function RecordsTable({
         aria-busy={isStale}
         className={isStale ? classes.stale : undefined}
       >
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Time</Table.Th>
-            <Table.Th>Actor</Table.Th>
-            <Table.Th>Action</Table.Th>
-            <Table.Th>Outcome</Table.Th>
-            <Table.Th>Target</Table.Th>
-            <Table.Th>Address</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
+        <TableHead columns={["Time", "Actor", "Action", "Outcome", "Target", "Address"]} />
         <Table.Tbody>
           {records.map((record) => (
             <RecordRow key={record.id} record={record} isOpen={record.id === openId} onOpen={onOpen} />
@@ -257,7 +238,7 @@ function RecordRow({
       <Table.Td miw={90} style={{ overflowWrap: "anywhere" }}>
         <SanitizedText text={actorName(record)} maxLength={60} />
         {record.actor.via !== "session" && record.actor.via !== "service" && (
-          <Text size="xs" c="var(--tw-text-secondary)">
+          <Text size="xs" c="dimmed">
             by {viaLabel(record.actor.via)}
             {client !== null && (
               <>
@@ -274,7 +255,7 @@ function RecordRow({
       <Table.Td className={classes.target}>
         {record.target !== null && <SanitizedText text={record.target} maxLength={80} />}
         {summary !== "" && (
-          <Text size="xs" c="var(--tw-text-secondary)">
+          <Text size="xs" c="dimmed">
             <SanitizedText text={summary} maxLength={120} />
           </Text>
         )}

@@ -1,21 +1,11 @@
-import {
-  ActionIcon,
-  Alert,
-  Button,
-  CloseButton,
-  Code,
-  Group,
-  Stack,
-  Table,
-  Text,
-  Tooltip,
-} from "@mantine/core";
+import { Alert, Button, CloseButton, Code, Group, Stack, Table, Text } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { IconChevronDown, IconChevronUp } from "@tabler/icons-react";
 import { useRouter } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Api } from "../../api/client";
 import { CopyButton } from "../../components/CopyButton";
+import { IconButton } from "../../components/IconButton";
 import { ButtonLink, PageLink } from "../../components/links";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
@@ -69,7 +59,7 @@ export function RecordPanel({
     <aside ref={panel} className={classes.panel} aria-label="Record" tabIndex={-1}>
       <CloseButton className={classes.close} aria-label="Close the record" onClick={onClose} />
       {record === undefined ? (
-        <Alert mr={40} color="gray" variant="light" title="This record is not loaded">
+        <Alert mr={40} color="gray" title="This record is not loaded">
           Load more records, or widen the filters. The record may also have been removed because of its age.
         </Alert>
       ) : (
@@ -111,16 +101,14 @@ function StepButton({
   children: ReactNode;
 }) {
   return (
-    <Tooltip label={label}>
-      <ActionIcon
-        variant="default"
-        aria-label={label}
-        disabled={target === undefined}
-        onClick={() => target !== undefined && onShow(target.id)}
-      >
-        {children}
-      </ActionIcon>
-    </Tooltip>
+    <IconButton
+      tooltip={label}
+      variant="default"
+      disabled={target === undefined}
+      onClick={() => target !== undefined && onShow(target.id)}
+    >
+      {children}
+    </IconButton>
   );
 }
 
@@ -143,6 +131,8 @@ const MODEL_ACTIONS: ReadonlySet<string> = new Set([
   "model.restore",
 ]);
 
+const LINK = { size: "xs", variant: "default" } as const;
+
 /** Links from a record to related pages. */
 function RecordLinks({ record }: { record: AuditRecord }) {
   const router = useRouter();
@@ -156,8 +146,7 @@ function RecordLinks({ record }: { record: AuditRecord }) {
     <Group gap="xs">
       {record.request_id !== "" && (
         <ButtonLink
-          size="xs"
-          variant="default"
+          {...LINK}
           to="/audit"
           search={{ ...rangeAround(record.at, 60), request: record.request_id, record: record.id }}
         >
@@ -165,37 +154,32 @@ function RecordLinks({ record }: { record: AuditRecord }) {
         </ButtonLink>
       )}
       {actor !== null && (
-        <ButtonLink size="xs" variant="default" to="/audit" search={{ actor }}>
+        <ButtonLink {...LINK} to="/audit" search={{ actor }}>
           All records of this actor
         </ButtonLink>
       )}
       {record.actor.username !== null && (
-        <ButtonLink
-          size="xs"
-          variant="default"
-          to="/users/$username"
-          params={{ username: record.actor.username }}
-        >
+        <ButtonLink {...LINK} to="/users/$username" params={{ username: record.actor.username }}>
           This user’s page
         </ButtonLink>
       )}
       {target !== null && action.startsWith("user.") && target !== record.actor.username && (
-        <ButtonLink size="xs" variant="default" to="/users/$username" params={{ username: target }}>
+        <ButtonLink {...LINK} to="/users/$username" params={{ username: target }}>
           The changed user’s page
         </ButtonLink>
       )}
       {target !== null && ROLE_ACTIONS.has(action) && (
-        <ButtonLink size="xs" variant="default" to="/roles/$name" params={{ name: target }}>
+        <ButtonLink {...LINK} to="/roles/$name" params={{ name: target }}>
           The role’s page
         </ButtonLink>
       )}
       {MODEL_ACTIONS.has(action) && record.outcome === "success" && (
-        <ButtonLink size="xs" variant="default" to="/history">
+        <ButtonLink {...LINK} to="/history">
           Model history
         </ButtonLink>
       )}
       {target !== null && TRACE_ACTIONS.has(action) && (
-        <ButtonLink size="xs" variant="default" to="/trace/$traceId" params={{ traceId: target }}>
+        <ButtonLink {...LINK} to="/trace/$traceId" params={{ traceId: target }}>
           The trace
         </ButtonLink>
       )}
@@ -276,12 +260,12 @@ function RecordField({
 }) {
   return (
     <Table.Tr>
-      <Table.Th scope="row" w={130} fw={400} c="var(--tw-text-secondary)">
+      <Table.Th scope="row" w={130} fw={400} c="dimmed">
         {name}
       </Table.Th>
       <Table.Td style={{ overflowWrap: "anywhere" }}>
         {children === null ? (
-          <Text span inherit c="var(--tw-text-secondary)">
+          <Text span inherit c="dimmed">
             –
           </Text>
         ) : (

@@ -42,10 +42,8 @@ export function csvCell(value: string | null): string {
 export class RecordWriter {
   readonly parts: string[] = [];
   count = 0;
-  private readonly format: Format;
 
-  constructor(format: Format) {
-    this.format = format;
+  constructor(private readonly format: Format) {
     if (format === "csv") {
       // Spreadsheets detect UTF-8 by the byte order mark.
       this.parts.push(`\ufeff${COLUMNS.map(([name]) => name).join(",")}\r\n`);
@@ -72,23 +70,20 @@ export class RecordWriter {
   }
 }
 
-type Page = { records: AuditRecord[]; next_cursor?: string };
-
 /** Reads all pages. If a page fails, the records so far are kept, and another run continues from there. */
 export class ExportJob {
   readonly writer: RecordWriter;
   private cursor: string | undefined;
-  private readonly fetchPage: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>;
-  private readonly matches: (record: AuditRecord) => boolean;
 
   constructor(
     format: Format,
-    fetchPage: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>,
-    matches: (record: AuditRecord) => boolean = () => true,
+    private readonly fetchPage: (
+      cursor: string | undefined,
+      signal: AbortSignal,
+    ) => Promise<Api["AuditList"]>,
+    private readonly matches: (record: AuditRecord) => boolean = () => true,
   ) {
     this.writer = new RecordWriter(format);
-    this.fetchPage = fetchPage;
-    this.matches = matches;
   }
 
   async run(signal: AbortSignal, onCount: (count: number) => void): Promise<void> {

@@ -1,15 +1,10 @@
 import { parseInstant } from "../../lib/time";
+import { omitUndefined } from "../../lib/urlParams";
 import { formatUtc, parseLength } from "../search/range";
-import type { AuditUrl, Outcome } from "./url";
+import type { AuditUrl } from "./url";
 
 /** Filters of `GET /audit`. */
-export type AuditFilter = {
-  from?: string;
-  to?: string;
-  actor?: string;
-  action?: string;
-  outcome?: Outcome;
-};
+export type AuditFilter = Omit<AuditUrl, "request" | "record">;
 
 /** Converts a time of the URL, which may be relative to now, to the API's format. */
 export function resolveTime(text: string, now: Date): string {
@@ -20,13 +15,13 @@ export function resolveTime(text: string, now: Date): string {
 /** The filter of the URL at the given time. */
 export function resolveFilter(url: AuditUrl, now: Date): AuditFilter {
   const { from, to, actor, action, outcome } = url;
-  return {
-    ...(from === undefined ? {} : { from: resolveTime(from, now) }),
-    ...(to === undefined ? {} : { to: resolveTime(to, now) }),
-    ...(actor === undefined ? {} : { actor }),
-    ...(action === undefined ? {} : { action }),
-    ...(outcome === undefined ? {} : { outcome }),
-  };
+  return omitUndefined({
+    from: from === undefined ? undefined : resolveTime(from, now),
+    to: to === undefined ? undefined : resolveTime(to, now),
+    actor,
+    action,
+    outcome,
+  });
 }
 
 /** The time range around a record in which records of the same request are searched. */
@@ -46,9 +41,7 @@ export function rangeOfOne(at: string): { from?: string; to?: string } {
   if (instant === null) {
     return {};
   }
-  const carries = instant.nanos === 999_999_999;
-  const end = carries
-    ? { seconds: instant.seconds + 1, nanos: 0 }
-    : { seconds: instant.seconds, nanos: instant.nanos + 1 };
+  const { seconds, nanos } = instant;
+  const end = nanos === 999_999_999 ? { seconds: seconds + 1, nanos: 0 } : { seconds, nanos: nanos + 1 };
   return { from: formatUtc(instant), to: formatUtc(end) };
 }

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { type Api, api, unwrap } from "../../api/client";
+import { omitUndefined } from "../../lib/urlParams";
 import { type AuditFilter, resolveFilter } from "./filter";
 import type { AuditUrl } from "./url";
 
@@ -10,7 +11,7 @@ export function fetchAuditPage(
   limit: number,
   signal: AbortSignal,
 ): Promise<Api["AuditList"]> {
-  const query = { ...filter, limit, ...(cursor === undefined ? {} : { cursor }) };
+  const query = omitUndefined({ ...filter, limit, cursor });
   return unwrap(api.GET("/audit", { params: { query }, signal }));
 }
 

@@ -1,4 +1,5 @@
 import type { Api } from "../../api/client";
+import { countOf } from "../../lib/numbers";
 
 type AuditRecord = Api["AuditRecord"];
 
@@ -42,9 +43,6 @@ export function toolCallOf({ detail }: AuditRecord): { tool: string | null; clie
   };
 }
 
-const countText = (count: number, unit: string) =>
-  `${count.toLocaleString("en")} ${unit}${count === 1 ? "" : "s"}`;
-
 /** Details for the list: the tool, the reason of a failure, or the amount of data read. */
 export function recordSummary(record: AuditRecord): string {
   const { detail, action } = record;
@@ -58,10 +56,10 @@ export function recordSummary(record: AuditRecord): string {
     parts.push(code);
   }
   if (typeof traces === "number") {
-    parts.push(countText(traces, "trace"));
+    parts.push(countOf(traces, "trace"));
   }
   if (typeof spans === "number" && spans > 0) {
-    parts.push(countText(spans, "span"));
+    parts.push(countOf(spans, "span"));
   }
   const name = property(detail, "name");
   if (action.startsWith("api_key.") && typeof name === "string") {

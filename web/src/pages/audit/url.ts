@@ -1,3 +1,5 @@
+import { omitUndefined, oneOf, textParam } from "../../lib/urlParams";
+
 /** State of the audit page in the URL. A time is RFC 3339, or relative to now, such as `24h`. */
 export type AuditUrl = {
   from?: string;
@@ -22,17 +24,6 @@ export function isOutcome(text: unknown): text is Outcome {
 const TEXT_PARAMS = ["from", "to", "actor", "action", "request", "record"] as const;
 
 export function parseAuditUrl(search: Record<string, unknown>): AuditUrl {
-  const url: AuditUrl = {};
-  for (const name of TEXT_PARAMS) {
-    const value = search[name];
-    // The router parses ids of digits only as numbers.
-    const text = typeof value === "number" ? String(value) : value;
-    if (typeof text === "string" && text.trim() !== "") {
-      url[name] = text;
-    }
-  }
-  if (isOutcome(search.outcome)) {
-    url.outcome = search.outcome;
-  }
-  return url;
+  const texts = Object.fromEntries(TEXT_PARAMS.map((name) => [name, textParam(search[name])]));
+  return omitUndefined({ ...texts, outcome: oneOf(OUTCOMES, search.outcome) });
 }

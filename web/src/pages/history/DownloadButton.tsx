@@ -1,9 +1,7 @@
 import { Button } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
 import { IconDownload } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
-import { errorText } from "../../components/errorText";
-import { Message } from "../../components/Message";
+import { notifyError } from "../../components/notifyError";
 import { download } from "../../lib/download";
 import { fetchYaml } from "./queries";
 
@@ -12,13 +10,7 @@ export function DownloadButton({ version, label }: { version: number | null; lab
   const fetchFile = useMutation({
     mutationFn: () => fetchYaml(version),
     onSuccess: ({ name, text }) => download([text], name, "application/yaml"),
-    onError: (error) =>
-      notifications.show({
-        color: "red",
-        autoClose: false,
-        title: "The file could not be downloaded",
-        message: <Message text={errorText(error)} />,
-      }),
+    onError: (error) => notifyError("The file could not be downloaded", error),
   });
   return (
     <Button

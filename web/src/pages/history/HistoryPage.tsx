@@ -1,4 +1,4 @@
-import { Badge, Skeleton, Table, Text } from "@mantine/core";
+import { Badge, Table, Text } from "@mantine/core";
 import { IconFileUpload, IconHistory } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
@@ -9,7 +9,9 @@ import { LoadMore } from "../../components/LoadMore";
 import { ButtonLink, PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
 import { actionText, authorOf } from "./changes";
 import { DownloadButton } from "./DownloadButton";
@@ -26,7 +28,7 @@ export function HistoryPage() {
           Import model
         </ButtonLink>
       </PageTitle>
-      <Text c="var(--tw-text-secondary)" mb="md" maw={720}>
+      <Text c="dimmed" mb="md" maw={720}>
         All versions of the access model: the trace source, the marked fields, the roles and their policies.
         Each version is one file, which can be downloaded, kept in a repository, imported and restored. Users
         and their role assignments are not included.
@@ -37,14 +39,10 @@ export function HistoryPage() {
 }
 
 function VersionsTable() {
-  const { data, error, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage, refetch } =
-    useInfiniteQuery(historyQuery);
+  const query = useInfiniteQuery(historyQuery);
+  const { data, error, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage } = query;
   if (data === undefined) {
-    return error === null ? (
-      <Skeleton height={240} aria-label="Loading the model history" />
-    ) : (
-      <ErrorNotice error={error} onRetry={() => void refetch()} />
-    );
+    return <QueryPlaceholder query={query} label="the model history" height={240} />;
   }
   const entries = data.pages.flatMap((page) => page.changes);
   if (entries.length === 0) {
@@ -54,14 +52,7 @@ function VersionsTable() {
     <>
       <Table.ScrollContainer minWidth={620} type="native">
         <Table verticalSpacing="xs" highlightOnHover aria-label="Changes">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th scope="col">Version</Table.Th>
-              <Table.Th scope="col">Change</Table.Th>
-              <Table.Th scope="col">By</Table.Th>
-              <Table.Th scope="col">Time</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
+          <TableHead columns={["Version", "Change", "By", "Time"]} />
           <Table.Tbody>
             {entries.map((entry, index) => (
               <VersionRow key={entry.version} entry={entry} isCurrent={index === 0} />
@@ -73,14 +64,7 @@ function VersionsTable() {
         <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />
       )}
       {hasNextPage && !isFetchNextPageError && (
-        <LoadMore
-          busy={isFetching}
-          onMore={() => {
-            if (!isFetching) {
-              void fetchNextPage();
-            }
-          }}
-        />
+        <LoadMore busy={isFetching} onMore={() => void fetchNextPage()} />
       )}
     </>
   );
@@ -104,12 +88,12 @@ function VersionRow({ entry, isCurrent }: { entry: Api["HistoryEntry"]; isCurren
         )}
       </Table.Th>
       <Table.Td>
-        <Text size="xs" c="var(--tw-text-secondary)">
+        <Text size="xs" c="dimmed">
           <SanitizedText text={actionText(entry.action)} />
         </Text>
         <Summary lines={entry.summary.slice(0, MAX_LINES)} />
         {hiddenLines > 0 && (
-          <Text size="sm" c="var(--tw-text-secondary)">
+          <Text size="sm" c="dimmed">
             and {hiddenLines.toLocaleString("en")} more
           </Text>
         )}

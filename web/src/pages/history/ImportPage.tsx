@@ -1,14 +1,15 @@
-import { Anchor, Breadcrumbs, Button, FileButton, Group, Stack, Text, Textarea } from "@mantine/core";
+import { Button, FileButton, Group, Stack, Text, Textarea } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconFileUpload } from "@tabler/icons-react";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { type DragEvent, type ReactNode, useRef, useState } from "react";
 import { AdminOnly } from "../../components/AdminOnly";
+import { Breadcrumb } from "../../components/Breadcrumb";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
-import { formatBytes } from "../source/numbers";
+import { formatBytes } from "../../lib/numbers";
 import { contentTypeOf, MAX_BYTES, type ModelFile } from "./changes";
 import classes from "./history.module.css";
 import { PlanAndApply } from "./PlanAndApply";
@@ -23,12 +24,7 @@ let fileCount = 0;
 export function ImportPage() {
   return (
     <AdminOnly>
-      <Breadcrumbs mb="xs">
-        <Anchor component={Link} to="/history">
-          Model history
-        </Anchor>
-        <Text span>Import model</Text>
-      </Breadcrumbs>
+      <Breadcrumb parent="/history" current="Import model" />
       <PageTitle title="Import model" />
       <ImportForm />
     </AdminOnly>
@@ -93,7 +89,7 @@ function ImportForm() {
                 </Button>
               )}
             </FileButton>
-            <Text size="sm" c="var(--tw-text-secondary)">
+            <Text size="sm" c="dimmed">
               {name === "" ? (
                 "or drop it here, or paste its text below"
               ) : (

@@ -1,8 +1,8 @@
-import { Button } from "@mantine/core";
+import { Button, VisuallyHidden } from "@mantine/core";
 import { useState } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
 import { diffLines, hunks } from "../../lib/diff";
-import { countOf } from "../roles/listing";
+import { countOf } from "../../lib/numbers";
 import classes from "./history.module.css";
 
 /** Number of rows shown initially. */
@@ -27,9 +27,7 @@ export function LineDiff({ before, after, label }: { before: string; after: stri
               <span className={classes.sign} aria-hidden>
                 {SIGNS[row.line.kind]}
               </span>
-              {row.line.kind !== "same" && (
-                <span className={classes.visuallyHidden}>{SPOKEN_SIGNS[row.line.kind]}</span>
-              )}
+              {row.line.kind !== "same" && <VisuallyHidden>{SPOKEN_SIGNS[row.line.kind]}</VisuallyHidden>}
               <SanitizedText text={row.line.text} maxLength={2_000} />
             </div>
           ) : (

@@ -17,18 +17,7 @@ export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
   }
   return (
     <Stack gap="lg">
-      {source.length > 0 && (
-        <div>
-          <Title order={3} mb="xs">
-            Trace source
-          </Title>
-          <Stack gap="sm">
-            {source.map((change) => (
-              <ChangeCard key={`${change.kind} ${change.name}`} change={change} />
-            ))}
-          </Stack>
-        </div>
-      )}
+      <ChangeList title="Trace source" changes={source} />
       {roles.map(({ name, roleChange, policies }) => (
         <div key={name}>
           <Group gap="xs" mb="xs">
@@ -54,19 +43,25 @@ export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
           </Stack>
         </div>
       ))}
-      {tests.length > 0 && (
-        <div>
-          <Title order={3} mb="xs">
-            Tests
-          </Title>
-          <Stack gap="sm">
-            {tests.map((change) => (
-              <ChangeCard key={`${change.name} ${change.change}`} change={change} />
-            ))}
-          </Stack>
-        </div>
-      )}
+      <ChangeList title="Tests" changes={tests} />
     </Stack>
+  );
+}
+
+function ChangeList({ title, changes }: { title: string; changes: readonly ModelChange[] }) {
+  return (
+    changes.length > 0 && (
+      <div>
+        <Title order={3} mb="xs">
+          {title}
+        </Title>
+        <Stack gap="sm">
+          {changes.map((change) => (
+            <ChangeCard key={`${change.kind} ${change.name} ${change.change}`} change={change} />
+          ))}
+        </Stack>
+      </div>
+    )
   );
 }
 
@@ -97,12 +92,12 @@ function ChangeCard({ change }: { change: ModelChange }) {
       {change.change === "moved" ? (
         <Text size="sm">Only its position changed, which does not affect access.</Text>
       ) : (
-        <ChangeLines change={change} />
+        <LineDiff
+          before={textOf(change.before)}
+          after={textOf(change.after)}
+          label={`Changes of the ${kind}`}
+        />
       )}
     </Paper>
   );
-}
-
-function ChangeLines({ change: { before, after, kind } }: { change: ModelChange }) {
-  return <LineDiff before={textOf(before)} after={textOf(after)} label={`Changes of the ${kind}`} />;
 }

@@ -1,12 +1,11 @@
-import { Alert, Button, Group, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { type Api, ApiError } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { type Api, ApiError, hasStatus } from "../../api/client";
 import classes from "../../components/dialog.module.css";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { CountProgress } from "../roles/CountProgress";
+import { Notice } from "../../components/Notice";
+import { CountResult } from "../roles/CountResult";
 import { type ModelFile, validationError } from "./changes";
 import { PlanView } from "./PlanView";
 import { PLAN_SECONDS, planQuery } from "./queries";
@@ -30,7 +29,8 @@ export function PlanAndApply({
   onClose: (() => void) | undefined;
 }) {
   const options = planQuery(file);
-  const { data, error, isFetching, refetch } = useQuery(options);
+  const query = useQuery(options);
+  const { data, error, isFetching, refetch } = query;
   const [isOutdated, setIsOutdated] = useState(false);
   const save = useMutation({
     mutationFn: apply,
@@ -47,43 +47,29 @@ export function PlanAndApply({
   return (
     <Stack gap="md">
       {isOutdated && (
-        <Alert
-          role="alert"
-          color="yellow"
-          variant="light"
-          icon={<IconAlertTriangle aria-hidden />}
-          title="Another user changed the access model in the meantime"
-        >
+        <Notice kind="warning" title="Another user changed the access model in the meantime">
           <Text size="sm">
             Nothing was applied. The plan below is against the current version, which includes that change.
             Review it again.
           </Text>
-        </Alert>
+        </Notice>
       )}
-      {isFetching ? (
-        <CountProgress
-          label="Comparing, and counting traces"
-          seconds={PLAN_SECONDS}
-          onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
-        />
-      ) : error !== null ? (
-        <ErrorNotice error={error} onRetry={() => void refetch()} />
-      ) : data === undefined ? (
-        <Group gap="sm">
-          <Text size="sm">Stopped: the file was not compared with the current version.</Text>
-          <Button size="compact-sm" variant="default" onClick={() => void refetch()}>
-            Compare
-          </Button>
-        </Group>
-      ) : (
-        <PlanView plan={data} />
-      )}
+      <CountResult
+        query={query}
+        queryKey={options.queryKey}
+        label="Comparing, and counting traces"
+        seconds={PLAN_SECONDS}
+        stoppedText="Stopped: the file was not compared with the current version."
+        retryLabel="Compare"
+      >
+        {(plan) => <PlanView plan={plan} />}
+      </CountResult>
       {save.isError && !isStale(save.error) && (
         <ErrorNotice error={save.error} title={errorTitle(save.error)} />
       )}
       <Group justify="flex-end" className={classes.buttons ?? ""}>
         {planError !== null && !isFetching && (
-          <Text size="sm" c="var(--tw-text-secondary)">
+          <Text size="sm" c="dimmed">
             {planError}
           </Text>
         )}
@@ -115,4 +101,4 @@ const errorTitle = (error: unknown): string =>
     ? "Nothing was applied"
     : "It is unknown whether the file was applied: check the model history";
 
-const isStale = (error: unknown): boolean => error instanceof ApiError && error.status === 412;
+const isStale = (error: unknown): boolean => hasStatus(error, 412);

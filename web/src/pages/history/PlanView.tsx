@@ -1,10 +1,12 @@
 import { Alert, List, Stack, Text, Title } from "@mantine/core";
-import { IconAlertTriangle, IconCircleCheck, IconUsers } from "@tabler/icons-react";
+import { IconCircleCheck, IconUsers } from "@tabler/icons-react";
 import type { Api } from "../../api/client";
 import { Message } from "../../components/Message";
+import { Notice } from "../../components/Notice";
 import { SanitizedText } from "../../components/SanitizedText";
+import { countOf } from "../../lib/numbers";
 import { CountsView, costText, ReliabilityNotice, UsersView } from "../roles/ImpactView";
-import { countOf, namesText as firstOf } from "../roles/listing";
+import { namesText as firstOf } from "../roles/listing";
 import { changeCounts } from "./changes";
 import { ModelChanges } from "./ModelChanges";
 
@@ -14,7 +16,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
   if (plan.empty) {
     return (
       <Stack gap="md">
-        <Alert color="gray" variant="light" icon={<IconCircleCheck aria-hidden />} role="status">
+        <Alert color="gray" icon={<IconCircleCheck aria-hidden />} role="status">
           <Text size="sm" c="var(--mantine-color-text)">
             The file is identical to the current version: applying it changes nothing.
           </Text>
@@ -30,12 +32,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
       </Text>
       <TestResults tests={tests} />
       {members.length > 0 && (
-        <Alert
-          color="red"
-          variant="light"
-          icon={<IconUsers aria-hidden />}
-          title="Users lose a role that is removed"
-        >
+        <Notice kind="error" icon={<IconUsers aria-hidden />} title="Users lose a role that is removed">
           <List size="sm">
             {members.map(({ role, users, usernames }) => (
               <List.Item key={role} style={{ overflowWrap: "anywhere" }}>
@@ -47,7 +44,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
               </List.Item>
             ))}
           </List>
-        </Alert>
+        </Notice>
       )}
       <PlanImpact impact={plan.impact} />
       <Notes notes={notes} />
@@ -65,11 +62,8 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
 function TestResults({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
   if (tests.failed.length > 0) {
     return (
-      <Alert
-        role="alert"
-        color="red"
-        variant="light"
-        icon={<IconAlertTriangle aria-hidden />}
+      <Notice
+        kind="error"
         title={`${countOf(tests.failed.length, "test fails", "tests fail")}, ${countOf(tests.passed, "test passes", "tests pass")}`}
       >
         <List size="sm">
@@ -79,7 +73,7 @@ function TestResults({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
             </List.Item>
           ))}
         </List>
-      </Alert>
+      </Notice>
     );
   }
   return tests.passed === 0 ? null : (
@@ -103,7 +97,7 @@ function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
           <UsersView users={users} compared={members_compared} total={members} sampled={sampled} />
         )}
         {traces != null && <CountsView counts={traces} sampled={sampled} />}
-        <Text size="xs" c="var(--tw-text-secondary)">
+        <Text size="xs" c="dimmed">
           Counting read {costText(impact.cost)}.
         </Text>
       </Stack>
@@ -111,7 +105,7 @@ function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
   );
 }
 
-export function Notes({ notes }: { notes: readonly string[] }) {
+function Notes({ notes }: { notes: readonly string[] }) {
   if (notes.length === 0) {
     return null;
   }
@@ -126,17 +120,12 @@ export function Notes({ notes }: { notes: readonly string[] }) {
   );
 }
 
-export function Warnings({ warnings }: { warnings: Api["ModelPlan"]["warnings"] }) {
+function Warnings({ warnings }: { warnings: Api["ModelPlan"]["warnings"] }) {
   if (warnings.length === 0) {
     return null;
   }
   return (
-    <Alert
-      color="yellow"
-      variant="light"
-      icon={<IconAlertTriangle aria-hidden />}
-      title={countOf(warnings.length, "warning", "warnings")}
-    >
+    <Notice kind="warning" title={countOf(warnings.length, "warning")}>
       <List size="sm">
         {warnings.map(({ role, title, line, column, message, hint, code }) => (
           <List.Item key={`${role} ${title} ${code} ${line} ${column}`} style={{ overflowWrap: "anywhere" }}>
@@ -153,6 +142,6 @@ export function Warnings({ warnings }: { warnings: Api["ModelPlan"]["warnings"] 
           </List.Item>
         ))}
       </List>
-    </Alert>
+    </Notice>
   );
 }

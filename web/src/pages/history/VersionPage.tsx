@@ -1,15 +1,16 @@
-import { Anchor, Breadcrumbs, Button, Group, Modal, Skeleton, Stack, Text } from "@mantine/core";
+import { Button, Group, Modal, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconArrowBackUp } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { type Api, ApiError } from "../../api/client";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { type Api, hasStatus } from "../../api/client";
 import { AdminOnly } from "../../components/AdminOnly";
+import { Breadcrumb } from "../../components/Breadcrumb";
 import { EmptyState } from "../../components/EmptyState";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { Time } from "../../components/Time";
@@ -28,12 +29,7 @@ export function VersionPage() {
   const version = parseVersion(versionText);
   return (
     <AdminOnly>
-      <Breadcrumbs mb="xs">
-        <Anchor component={Link} to="/history">
-          Model history
-        </Anchor>
-        <Text span>{version === null ? "No version" : `Version ${version}`}</Text>
-      </Breadcrumbs>
+      <Breadcrumb parent="/history" current={version === null ? "No version" : `Version ${version}`} />
       {version === null ? <VersionNotFound /> : <VersionView key={version} number={version} />}
     </AdminOnly>
   );
@@ -53,16 +49,15 @@ function VersionNotFound() {
 }
 
 function VersionView({ number }: { number: number }) {
-  const { data, error, refetch } = useQuery(versionQuery(number));
+  const query = useQuery(versionQuery(number));
+  const { data, error } = query;
   const history = useInfiniteQuery(historyQuery);
   const newest = history.data?.pages[0]?.changes[0]?.version;
   if (data === undefined) {
-    return error === null ? (
-      <Skeleton height={240} aria-label="Loading the version" />
-    ) : error instanceof ApiError && error.status === 404 ? (
+    return hasStatus(error, 404) ? (
       <VersionNotFound />
     ) : (
-      <ErrorNotice error={error} onRetry={() => void refetch()} />
+      <QueryPlaceholder query={query} label="the version" height={240} />
     );
   }
   const isCurrent = newest === number;

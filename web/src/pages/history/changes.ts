@@ -1,8 +1,8 @@
 import type { Api } from "../../api/client";
 import { LosslessNumber, writeJson } from "../../lib/json";
+import { countOf } from "../../lib/numbers";
 import { actionLabel } from "../audit/actions";
 import type { DraftPolicy, PolicyDifference } from "../roles/draft";
-import { countOf } from "../roles/listing";
 
 type ModelChange = Api["ModelChange"];
 

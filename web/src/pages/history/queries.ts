@@ -1,6 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { type Api, api, unwrap, unwrapWithEtag } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { queryClient, RUN_ONCE } from "../../api/queries";
 import { parseJson, writeJson } from "../../lib/json";
 import { etagOf, type ModelFile } from "./changes";
 
@@ -74,11 +74,8 @@ export const planQuery = (file: ModelFile) =>
           }),
         ),
       ) as Api["ModelPlan"],
-    staleTime: Number.POSITIVE_INFINITY,
+    ...RUN_ONCE,
     gcTime: 0,
-    retry: false,
-    refetchOnWindowFocus: false,
-    refetchOnReconnect: false,
   });
 
 /** Applies a file, but only to the version that it was planned against. */

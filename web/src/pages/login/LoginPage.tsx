@@ -44,7 +44,6 @@ export function LoginPage() {
               autoComplete="username"
               autoFocus
               required
-              withAsterisk={false}
               value={username}
               onChange={(event) => setUsername(event.currentTarget.value)}
             />
@@ -52,7 +51,6 @@ export function LoginPage() {
               label="Password"
               autoComplete="current-password"
               required
-              withAsterisk={false}
               value={password}
               onChange={(event) => setPassword(event.currentTarget.value)}
             />

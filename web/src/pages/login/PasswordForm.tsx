@@ -39,7 +39,6 @@ export function PasswordForm({ onChanged }: { onChanged: () => void }) {
           label="Current password"
           autoComplete="current-password"
           required
-          withAsterisk={false}
           value={currentPassword}
           onChange={(event) => setCurrentPassword(event.currentTarget.value)}
         />
@@ -48,7 +47,6 @@ export function PasswordForm({ onChanged }: { onChanged: () => void }) {
           description={`At least ${MIN_LENGTH} characters; a sentence is fine`}
           autoComplete="new-password"
           required
-          withAsterisk={false}
           value={newPassword}
           error={isTooShort ? `${MIN_LENGTH - [...newPassword].length} characters too short` : null}
           onChange={(event) => setNewPassword(event.currentTarget.value)}
@@ -57,7 +55,6 @@ export function PasswordForm({ onChanged }: { onChanged: () => void }) {
           label="Confirm new password"
           autoComplete="new-password"
           required
-          withAsterisk={false}
           value={confirmation}
           error={isDifferent ? "The passwords differ" : null}
           onChange={(event) => setConfirmation(event.currentTarget.value)}

@@ -1,6 +1,6 @@
 import { Container, Text } from "@mantine/core";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
-import { meQuery, queryClient } from "../../api/queries";
+import { refreshMe } from "../../app/refreshMe";
 import { PageTitle } from "../../components/PageTitle";
 import { PasswordForm } from "./PasswordForm";
 
@@ -16,8 +16,7 @@ export function PasswordPage() {
       <Text mb="md">Your password was generated. Before you continue, choose one that only you know.</Text>
       <PasswordForm
         onChanged={async () => {
-          await queryClient.invalidateQueries({ queryKey: meQuery.queryKey });
-          await queryClient.fetchQuery({ ...meQuery, staleTime: 0 });
+          await refreshMe();
           router.history.push(router.history.createHref(`/ui${to ?? "/search"}`));
         }}
       />

@@ -1,18 +1,18 @@
 import { Button, Group, Select, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { queryClient } from "../../api/queries";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { Section } from "../../components/Section";
 import { sanitize } from "../../lib/sanitize";
 import { DEFAULT_RANGE, type Range } from "../search/range";
 import { TimeRange } from "../search/TimeRange";
 import { schemaQuery } from "../source/queries";
 import { CollateralAccessView } from "./CollateralAccessView";
-import { CountProgress } from "./CountProgress";
+import { CountResult } from "./CountResult";
 import { type CollateralRequest, collateralAccessQuery } from "./impactQueries";
 
 export const COUNT_SECONDS = 10;
+export const COLLATERAL_ERROR_TITLE = "The collateral access could not be counted";
+export const COLLATERAL_STOPPED_TEXT = "Stopped: the collateral access is not known.";
 
 /** Collateral access of a stored role. It is counted only on request, because it is expensive and audited. */
 export function CollateralAccess({ role }: { role: string }) {
@@ -21,10 +21,10 @@ export function CollateralAccess({ role }: { role: string }) {
   const [submitted, setSubmitted] = useState<CollateralRequest | null>(null);
   const request: CollateralRequest = { role, draft: null, by, range, seconds: COUNT_SECONDS };
   const options = collateralAccessQuery(submitted ?? request);
-  const { data, error, isFetching, refetch } = useQuery({ ...options, enabled: submitted !== null });
+  const query = useQuery({ ...options, enabled: submitted !== null });
   const count = () => {
     if (submitted !== null && JSON.stringify(submitted) === JSON.stringify(request)) {
-      void refetch();
+      void query.refetch();
     } else {
       setSubmitted(request);
     }
@@ -38,20 +38,21 @@ export function CollateralAccess({ role }: { role: string }) {
         <Group gap="sm" align="flex-end">
           <FieldSelect field={by} onChange={setBy} />
           <TimeRange range={range} window={undefined} onChange={setRange} />
-          <Button variant="light" loading={isFetching} onClick={count}>
+          <Button variant="light" loading={query.isFetching} onClick={count}>
             Count
           </Button>
         </Group>
-        {isFetching ? (
-          <CountProgress
+        {submitted !== null && (
+          <CountResult
+            query={query}
+            queryKey={options.queryKey}
             label="Counting"
             seconds={COUNT_SECONDS}
-            onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
-          />
-        ) : error !== null ? (
-          <ErrorNotice error={error} title="The collateral access could not be counted" />
-        ) : (
-          data !== undefined && <CollateralAccessView result={data} />
+            errorTitle={COLLATERAL_ERROR_TITLE}
+            stoppedText={COLLATERAL_STOPPED_TEXT}
+          >
+            {(result) => <CollateralAccessView result={result} />}
+          </CountResult>
         )}
       </Stack>
     </Section>
@@ -83,7 +84,7 @@ export function FieldSelect({
       nothingFoundMessage="No matching field"
       data={refs.map((value) => ({ value, label: sanitize(value) }))}
       value={field ?? displayedColumns[0] ?? null}
-      onChange={(value) => onChange(value)}
+      onChange={onChange}
     />
   );
 }

@@ -4,10 +4,10 @@ import type { Api } from "../../api/client";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ScrollableTable } from "../../components/ScrollableTable";
 import { StateBadge } from "../../components/StateBadge";
-import { formatShare } from "../source/numbers";
+import { TableHead } from "../../components/TableHead";
+import { countOf, formatShare } from "../../lib/numbers";
 import { costText, ReliabilityNotice } from "./ImpactView";
 import { splitCollateral, tracesText } from "./impact";
-import { countOf } from "./listing";
 
 /** Number of values shown initially. */
 const INITIAL_ROWS = 20;
@@ -41,15 +41,14 @@ export function CollateralAccessView({
       <Text size="sm">
         {only_shared === 0 ? (
           <>
-            {sampled && "In the sample: "}No collateral access: each of the{" "}
-            {countOf(distinct, "value", "values")} of <FieldRef by={result.by} /> is on a span that matches a
-            policy.
+            {sampled && "In the sample: "}No collateral access: each of the {countOf(distinct, "value")} of{" "}
+            <FieldRef by={result.by} /> is on a span that matches a policy.
           </>
         ) : (
           <>
             {sampled && "In the sample, "}
             <b>
-              {only_shared.toLocaleString("en")} of {countOf(distinct, "value", "values")}
+              {only_shared.toLocaleString("en")} of {countOf(distinct, "value")}
             </b>{" "}
             of <FieldRef by={result.by} /> {only_shared === 1 ? "is" : "are"} seen only because traces are
             shown whole: no span that matches a policy has {only_shared === 1 ? "it" : "them"}.
@@ -59,13 +58,7 @@ export function CollateralAccessView({
       <ReliabilityNotice {...result} />
       {rows.length > 0 && (
         <ScrollableTable minWidth={380} label="Values that become visible">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th scope="col">Value</Table.Th>
-              <Table.Th scope="col">In accessible traces</Table.Th>
-              <Table.Th scope="col">Visible</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
+          <TableHead columns={["Value", "In accessible traces", "Visible"]} />
           <Table.Tbody>
             {shownRows.map((value) => (
               <Table.Tr key={value.value}>
@@ -100,13 +93,13 @@ export function CollateralAccessView({
         </Button>
       )}
       {hidden_values > 0 && (
-        <Text size="sm" c="var(--tw-text-secondary)">
+        <Text size="sm" c="dimmed">
           {countOf(hidden_values, "more value is", "more values are")} only in traces that you may not see
           yourself, and {hidden_values === 1 ? "is" : "are"} counted without being named.
         </Text>
       )}
       {showCost && (
-        <Text size="xs" c="var(--tw-text-secondary)">
+        <Text size="xs" c="dimmed">
           Counting read {costText(result.cost)}.
         </Text>
       )}

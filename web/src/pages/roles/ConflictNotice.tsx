@@ -1,5 +1,5 @@
-import { Alert, Button, Group, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
+import { Button, Group, Stack, Text } from "@mantine/core";
+import { Notice } from "../../components/Notice";
 import type { DraftPolicy } from "./draft";
 import { RoleDiff } from "./RoleDiff";
 
@@ -16,14 +16,7 @@ export function ConflictNotice({
   onTakeTheirs: () => void;
 }) {
   return (
-    <Alert
-      role="alert"
-      color="yellow"
-      variant="light"
-      mb="md"
-      icon={<IconAlertTriangle aria-hidden />}
-      title="Another user changed this role in the meantime"
-    >
+    <Notice kind="warning" mb="md" title="Another user changed this role in the meantime">
       <Stack gap="sm">
         <Text size="sm">These are their changes. Your version is still below, and is not saved.</Text>
         <RoleDiff before={base} after={theirs} />
@@ -39,27 +32,20 @@ export function ConflictNotice({
           If you keep your version, saving it replaces theirs; the review shows the differences.
         </Text>
       </Stack>
-    </Alert>
+    </Notice>
   );
 }
 
 /** The role was deleted during editing. The draft is kept. */
 export function RoleDeletedNotice({ onKeepMine }: { onKeepMine: () => void }) {
   return (
-    <Alert
-      role="alert"
-      color="yellow"
-      variant="light"
-      mb="md"
-      icon={<IconAlertTriangle aria-hidden />}
-      title="Another user deleted this role in the meantime"
-    >
+    <Notice kind="warning" mb="md" title="Another user deleted this role in the meantime">
       <Text size="sm" mb="xs">
         Your version is still below. Saving creates the role again, without members.
       </Text>
       <Button variant="default" onClick={onKeepMine}>
         Create it again with my version
       </Button>
-    </Alert>
+    </Notice>
   );
 }

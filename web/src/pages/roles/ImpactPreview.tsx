@@ -2,13 +2,16 @@ import { Button, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import type { Api } from "../../api/client";
-import { queryClient } from "../../api/queries";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import type { Range } from "../search/range";
 import { TimeRange } from "../search/TimeRange";
-import { COUNT_SECONDS, FieldSelect } from "./CollateralAccess";
+import {
+  COLLATERAL_ERROR_TITLE,
+  COLLATERAL_STOPPED_TEXT,
+  COUNT_SECONDS,
+  FieldSelect,
+} from "./CollateralAccess";
 import { CollateralAccessView } from "./CollateralAccessView";
-import { CountProgress } from "./CountProgress";
+import { CountResult } from "./CountResult";
 import type { DraftPolicy } from "./draft";
 import { CountsView, costText, ReliabilityNotice, UsersView } from "./ImpactView";
 import classes from "./impact.module.css";
@@ -30,7 +33,7 @@ export function ImpactPreview({
   const [seconds, setSeconds] = useState(COUNT_SECONDS);
   const request: PreviewRequest = { role, draft, range, seconds };
   const options = previewQuery(request);
-  const { data, error, isFetching, refetch } = useQuery(options);
+  const query = useQuery(options);
   const heading = useId();
   return (
     <section aria-labelledby={heading}>
@@ -40,37 +43,31 @@ export function ImpactPreview({
         </Title>
         <TimeRange
           range={range}
-          window={data}
+          window={query.data}
           onChange={(next) => {
             setRange(next);
             setSeconds(COUNT_SECONDS);
           }}
         />
       </Group>
-      {isFetching ? (
-        <CountProgress
-          label="Counting traces before and after"
-          seconds={seconds}
-          onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
-        />
-      ) : error !== null ? (
-        <ErrorNotice error={error} title="The impact could not be counted" onRetry={() => void refetch()} />
-      ) : data === undefined ? (
-        <Group gap="sm">
-          <Text size="sm">Stopped: the impact is not known.</Text>
-          <Button size="compact-sm" variant="default" onClick={() => void refetch()}>
-            Count
-          </Button>
-        </Group>
-      ) : (
-        <PreviewResult
-          preview={data}
-          request={request}
-          onCountLonger={
-            data.sampled && seconds < LONG_COUNT_SECONDS ? () => setSeconds(LONG_COUNT_SECONDS) : null
-          }
-        />
-      )}
+      <CountResult
+        query={query}
+        queryKey={options.queryKey}
+        label="Counting traces before and after"
+        seconds={seconds}
+        errorTitle="The impact could not be counted"
+        stoppedText="Stopped: the impact is not known."
+      >
+        {(preview) => (
+          <PreviewResult
+            preview={preview}
+            request={request}
+            onCountLonger={
+              preview.sampled && seconds < LONG_COUNT_SECONDS ? () => setSeconds(LONG_COUNT_SECONDS) : null
+            }
+          />
+        )}
+      </CountResult>
     </section>
   );
 }
@@ -110,7 +107,7 @@ function PreviewResult({
           <Title order={3} mb={4}>
             Role in isolation
           </Title>
-          <Text size="sm" c="var(--tw-text-secondary)" mb="xs">
+          <Text size="sm" c="dimmed" mb="xs">
             {members === 0
               ? "Traces that the role grants to a user with only this role and no attributes."
               : "Traces that the role grants to any of its members."}
@@ -158,7 +155,7 @@ function DraftCollateralAccess({
   const isOtherField = by !== null && by !== initial.by;
   const { role, draft, range, seconds } = request;
   const options = collateralAccessQuery({ role, draft, by, range, seconds });
-  const { data, error, isFetching, refetch } = useQuery({ ...options, enabled: isOtherField });
+  const query = useQuery({ ...options, enabled: isOtherField });
   return (
     <div>
       <Title order={3} mb={4}>
@@ -168,29 +165,17 @@ function DraftCollateralAccess({
         <FieldSelect field={by ?? initial.by} onChange={setBy} />
         {!isOtherField ? (
           <CollateralAccessView result={initial} showCost={false} />
-        ) : isFetching ? (
-          <CountProgress
+        ) : (
+          <CountResult
+            query={query}
+            queryKey={options.queryKey}
             label="Counting"
             seconds={seconds}
-            onStop={() => void queryClient.cancelQueries({ queryKey: options.queryKey })}
-          />
-        ) : error !== null ? (
-          <ErrorNotice
-            error={error}
-            title="The collateral access could not be counted"
-            onRetry={() => void refetch()}
-          />
-        ) : data === undefined ? (
-          <Button
-            size="compact-sm"
-            variant="default"
-            style={{ alignSelf: "start" }}
-            onClick={() => void refetch()}
+            errorTitle={COLLATERAL_ERROR_TITLE}
+            stoppedText={COLLATERAL_STOPPED_TEXT}
           >
-            Count
-          </Button>
-        ) : (
-          <CollateralAccessView result={data} />
+            {(result) => <CollateralAccessView result={result} />}
+          </CountResult>
         )}
       </Stack>
     </div>

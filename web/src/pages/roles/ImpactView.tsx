@@ -4,12 +4,13 @@ import type { ReactNode } from "react";
 import type { Api } from "../../api/client";
 import { PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
+import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ScrollableTable } from "../../components/ScrollableTable";
+import { TableHead } from "../../components/TableHead";
 import { formatDuration } from "../../lib/duration";
+import { formatBytes, formatCount } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
-import { formatBytes, formatCount } from "../source/numbers";
-import { PagedList } from "../source/PagedList";
 import { headline, sampleText, sortByLoss, tracesText } from "./impact";
 import classes from "./impact.module.css";
 
@@ -102,14 +103,7 @@ export function UsersView({
         <PagedList items={sortByLoss(users)} pageSize={10} itemName="users">
           {(pageUsers) => (
             <ScrollableTable minWidth={420} label="Users whose access was compared">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th scope="col">User</Table.Th>
-                  <Table.Th scope="col">Loses</Table.Th>
-                  <Table.Th scope="col">Gains</Table.Th>
-                  <Table.Th scope="col">Keeps</Table.Th>
-                </Table.Tr>
-              </Table.Thead>
+              <TableHead columns={["User", "Loses", "Gains", "Keeps"]} />
               <Table.Tbody>
                 {pageUsers.map((user) => (
                   <Table.Tr key={user.username}>
@@ -181,7 +175,6 @@ export function ReliabilityNotice({
   }
   return (
     <Alert
-      variant="light"
       color={sampled ? "yellow" : "gray"}
       icon={<IconInfoCircle aria-hidden />}
       p="xs"

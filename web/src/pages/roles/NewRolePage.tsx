@@ -1,10 +1,11 @@
-import { Anchor, Breadcrumbs, Button, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { ApiError } from "../../api/client";
 import { filterSchemaQuery, queryClient, rolesQuery } from "../../api/queries";
 import { AdminOnly } from "../../components/AdminOnly";
+import { Breadcrumb } from "../../components/Breadcrumb";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
@@ -30,12 +31,7 @@ const NO_POLICIES: DraftPolicy[] = [];
 export function NewRolePage() {
   return (
     <AdminOnly>
-      <Breadcrumbs mb="xs">
-        <Anchor component={Link} to="/roles">
-          Roles
-        </Anchor>
-        <Text span>New role</Text>
-      </Breadcrumbs>
+      <Breadcrumb parent="/roles" current="New role" />
       <PageTitle title="New role" />
       <NewRole />
     </AdminOnly>
@@ -76,7 +72,6 @@ function NewRole() {
           label="Name"
           description="1 to 64 of A-Z, a-z, 0-9, dot, underscore and hyphen. It cannot be changed later."
           required
-          withAsterisk={false}
           autoComplete="off"
           spellCheck={false}
           autoFocus
@@ -133,7 +128,6 @@ function NewRole() {
           after={draft}
           members={NO_MEMBERS}
           busy={save.isPending}
-          error={null}
           onSave={() => save.mutate()}
           onClose={review.close}
         />

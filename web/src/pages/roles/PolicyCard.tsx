@@ -1,7 +1,8 @@
-import { ActionIcon, Button, Group, Paper, Stack, Text, Textarea, TextInput, Tooltip } from "@mantine/core";
+import { Button, Group, Paper, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconCopy, IconTrash } from "@tabler/icons-react";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import { type Api, ApiError } from "../../api/client";
+import { IconButton } from "../../components/IconButton";
 import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { plainMessage } from "../../lib/messages";
@@ -48,38 +49,37 @@ export function PolicyCard({
     <Paper component="section" withBorder p="sm" aria-label={`Policy ${number}`}>
       <Stack gap="sm">
         <Group justify="space-between" gap="xs" wrap="nowrap">
-          <Text size="sm" c="var(--tw-text-secondary)">
+          <Text size="sm" c="dimmed">
             Policy {number} of {count}
           </Text>
           <Group gap={2} wrap="nowrap">
-            <CardAction
+            <IconButton
               tooltip="Move up"
               label={`Move ${accessibleName} up`}
               disabled={index === 0}
               onClick={() => onMove(index - 1)}
             >
               <IconArrowUp size={16} aria-hidden />
-            </CardAction>
-            <CardAction
+            </IconButton>
+            <IconButton
               tooltip="Move down"
               label={`Move ${accessibleName} down`}
               disabled={number === count}
               onClick={() => onMove(index + 1)}
             >
               <IconArrowDown size={16} aria-hidden />
-            </CardAction>
-            <CardAction tooltip="Duplicate" label={`Duplicate ${accessibleName}`} onClick={onDuplicate}>
+            </IconButton>
+            <IconButton tooltip="Duplicate" label={`Duplicate ${accessibleName}`} onClick={onDuplicate}>
               <IconCopy size={16} aria-hidden />
-            </CardAction>
-            <CardAction tooltip="Remove" label={`Remove ${accessibleName}`} onClick={onRemove}>
+            </IconButton>
+            <IconButton tooltip="Remove" label={`Remove ${accessibleName}`} onClick={onRemove}>
               <IconTrash size={16} aria-hidden />
-            </CardAction>
+            </IconButton>
           </Group>
         </Group>
         <TextInput
           label="Title"
           required
-          withAsterisk={false}
           placeholder="Purpose, such as: Own team"
           maxLength={200}
           autoComplete="off"
@@ -137,33 +137,4 @@ export function saveErrorsOf(error: unknown, count: number): SaveErrors | null {
     ),
     messageOf: (index, member) => messageAt(error.problem, `/policies/${index}/${member}`),
   };
-}
-
-function CardAction({
-  tooltip,
-  label,
-  disabled = false,
-  onClick,
-  children,
-}: {
-  tooltip: string;
-  label: string;
-  disabled?: boolean;
-  onClick: () => void;
-  children: ReactNode;
-}) {
-  return (
-    <Tooltip label={tooltip}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        aria-label={label}
-        disabled={disabled}
-        style={disabled ? { background: "none" } : {}}
-        onClick={onClick}
-      >
-        {children}
-      </ActionIcon>
-    </Tooltip>
-  );
 }

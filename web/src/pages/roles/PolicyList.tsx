@@ -1,6 +1,5 @@
 import { Button, Stack } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import type { ReactNode } from "react";
 import { type DraftPolicy, duplicatePolicy, movePolicy, newPolicy } from "./draft";
 import { PolicyCard, type SaveErrors } from "./PolicyCard";
 import type { Warnings } from "./useRoleDraft";
@@ -11,14 +10,11 @@ export function PolicyList({
   onChange,
   saveErrors,
   warnings,
-  extraActions,
 }: {
   draft: readonly DraftPolicy[];
   onChange: (draft: readonly DraftPolicy[]) => void;
   saveErrors: SaveErrors | null;
   warnings?: Warnings;
-  /** Additional elements next to the button that adds a policy. */
-  extraActions?: ReactNode;
 }) {
   return (
     <Stack gap="sm">
@@ -46,7 +42,6 @@ export function PolicyList({
         >
           Add a policy
         </Button>
-        {extraActions}
       </div>
     </Stack>
   );

@@ -179,7 +179,7 @@ function TrialUserForm({
       </div>
       <AttributesEditor rows={rows} onChange={onRows} showErrors={false} />
       {trialUser.username !== null && role !== "" && !roles.includes(role) && (
-        <Text size="xs" c="var(--tw-text-secondary)">
+        <Text size="xs" c="dimmed">
           {trialUser.username} does not have {role}: the result shows what the role would grant.
         </Text>
       )}
@@ -250,7 +250,7 @@ function NoTraces({ children }: { children: string }) {
   const me = useMe();
   if (me.preview !== null) {
     return (
-      <Alert color="gray" variant="light">
+      <Alert color="gray">
         <Text size="sm" c="var(--mantine-color-text)">
           {children} You are viewing traces as another user; end the preview to view them as yourself.
         </Text>

@@ -1,9 +1,8 @@
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
 import classes from "../../components/dialog.module.css";
-import { ErrorNotice } from "../../components/ErrorNotice";
+import { countOf } from "../../lib/numbers";
 import type { DraftPolicy } from "./draft";
 import { ImpactPreview } from "./ImpactPreview";
-import { countOf } from "./listing";
 import { RoleDiff } from "./RoleDiff";
 
 /** Shows the changes of a save and the number of affected users, before saving. */
@@ -13,7 +12,6 @@ export function Review({
   after,
   members,
   busy,
-  error,
   onSave,
   onClose,
 }: {
@@ -22,7 +20,6 @@ export function Review({
   after: readonly DraftPolicy[];
   members: readonly string[];
   busy: boolean;
-  error: unknown;
   onSave: () => void;
   onClose: () => void;
 }) {
@@ -36,7 +33,6 @@ export function Review({
         </Text>
         <RoleDiff before={before} after={after} />
         <ImpactPreview role={name} draft={after} />
-        {error !== null && <ErrorNotice error={error} />}
         <Group justify="flex-end" className={classes.buttons ?? ""}>
           <Button variant="default" onClick={onClose}>
             Back

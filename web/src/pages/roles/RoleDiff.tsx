@@ -1,5 +1,4 @@
 import { Badge, Paper, Stack, Text } from "@mantine/core";
-import type { ReactNode } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
 import { diffWords } from "../../lib/diff";
 import { type DraftPolicy, diffDrafts, type PolicyDifference } from "./draft";
@@ -28,7 +27,7 @@ export function RoleDiff({
 }
 
 /** A policy before and after. */
-export function PolicyDiff({ difference, title }: { difference: PolicyDifference; title?: ReactNode }) {
+export function PolicyDiff({ difference }: { difference: PolicyDifference }) {
   const { kind, policy } = difference;
   const empty = { title: "", description: "", expression: "" };
   const oldPolicy = kind === "changed" ? difference.before : kind === "removed" ? policy : empty;
@@ -37,8 +36,7 @@ export function PolicyDiff({ difference, title }: { difference: PolicyDifference
     <Paper component="section" withBorder p="sm" aria-label={`Policy ${kind}`}>
       <Badge variant="light" color={COLOURS[kind]} c="var(--mantine-color-text)" tt="none" mb={6}>
         {kind}
-      </Badge>{" "}
-      {title}
+      </Badge>
       <Text size="sm" fw={500} mb={4}>
         <TextDiff before={oldPolicy.title} after={newPolicy.title} />
       </Text>
@@ -46,7 +44,7 @@ export function PolicyDiff({ difference, title }: { difference: PolicyDifference
         <TextDiff before={oldPolicy.expression} after={newPolicy.expression} />
       </pre>
       {(oldPolicy.description !== "" || newPolicy.description !== "") && (
-        <Text size="sm" mt={4} c="var(--tw-text-secondary)" style={{ whiteSpace: "pre-wrap" }}>
+        <Text size="sm" mt={4} c="dimmed" style={{ whiteSpace: "pre-wrap" }}>
           <TextDiff before={oldPolicy.description} after={newPolicy.description} />
         </Text>
       )}

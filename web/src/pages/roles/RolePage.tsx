@@ -1,23 +1,25 @@
-import { Alert, Anchor, Breadcrumbs, Grid, Group, Skeleton, Stack, Text } from "@mantine/core";
-import { IconInfoCircle } from "@tabler/icons-react";
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { Grid, Group, Stack, Text } from "@mantine/core";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { ApiError } from "../../api/client";
+import { hasStatus } from "../../api/client";
 import { AdminOnly } from "../../components/AdminOnly";
+import { Breadcrumb } from "../../components/Breadcrumb";
 import { ConfirmButton } from "../../components/ConfirmButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink, PageLink } from "../../components/links";
+import { Notice } from "../../components/Notice";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { Time } from "../../components/Time";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
+import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { CollateralAccess } from "./CollateralAccess";
 import { ConflictNotice, RoleDeletedNotice } from "./ConflictNotice";
 import { ImpactPreview } from "./ImpactPreview";
-import { countOf } from "./listing";
 import { saveErrorsOf } from "./PolicyCard";
 import { PolicyList } from "./PolicyList";
 import { PolicyTrial } from "./PolicyTrial";
@@ -37,12 +39,7 @@ export function RolePage() {
   const { name } = route.useParams();
   return (
     <AdminOnly>
-      <Breadcrumbs mb="xs">
-        <Anchor component={Link} to="/roles">
-          Roles
-        </Anchor>
-        <Text span>{sanitize(name)}</Text>
-      </Breadcrumbs>
+      <Breadcrumb parent="/roles" current={sanitize(name)} />
       {/* The key resets the state, so that no draft carries over to another role. */}
       <RoleView key={name} name={name} />
     </AdminOnly>
@@ -69,14 +66,10 @@ function RoleView({ name }: { name: string }) {
     );
   }
   if (draft === null || role.data === undefined) {
-    return role.error === null ? (
-      <Skeleton height={300} aria-label="Loading the role" />
-    ) : (
-      <ErrorNotice error={role.error} onRetry={() => void role.refetch()} />
-    );
+    return <QueryPlaceholder query={role} label="the role" height={300} />;
   }
   const { data, etag } = role.data;
-  const isConflict = save.error instanceof ApiError && save.error.status === 412;
+  const isConflict = hasStatus(save.error, 412);
   const members = roleDraft.isDeleted ? [] : data.members;
   return (
     <>
@@ -100,13 +93,13 @@ function RoleView({ name }: { name: string }) {
         )}
       </PageTitle>
       {isBuiltIn && (
-        <Alert color="gray" variant="light" mb="md" icon={<IconInfoCircle aria-hidden />}>
+        <Notice kind="info" color="gray" mb="md">
           <Text size="sm" c="var(--mantine-color-text)">
             This role is built in and cannot be deleted. It grants administration, and by itself no access to
             traces: a policy here would grant access to every administrator. Usually, administrators have
             another role for that.
           </Text>
-        </Alert>
+        </Notice>
       )}
       {roleDraft.isDeleted && base.length > 0 && <RoleDeletedNotice onKeepMine={roleDraft.keepMine} />}
       {roleDraft.theirs !== null && (
@@ -140,7 +133,7 @@ function RoleView({ name }: { name: string }) {
         <Grid.Col span={{ base: 12, md: 4 }}>
           <Stack gap="md">
             <MemberList names={members} />
-            <Text size="xs" c="var(--tw-text-secondary)">
+            <Text size="xs" c="dimmed">
               {data.updated_at.startsWith("1970-") ? (
                 "Never changed"
               ) : (
@@ -181,7 +174,6 @@ function RoleView({ name }: { name: string }) {
           after={draft}
           members={members}
           busy={save.isPending}
-          error={null}
           // The page shows the result at the affected policy.
           onSave={() => save.mutate(draft, { onSettled: review.close })}
           onClose={review.close}

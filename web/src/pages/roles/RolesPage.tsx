@@ -10,9 +10,11 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
+import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
+import { countOf } from "../../lib/numbers";
 import { useDebouncedText } from "../../lib/useDebouncedText";
-import { countOf, filterRoles, namesText } from "./listing";
+import { filterRoles, namesText } from "./listing";
 import { roleQuery } from "./queries";
 import classes from "./roles.module.css";
 
@@ -27,7 +29,7 @@ export function RolesPage() {
           New role
         </Button>
       </PageTitle>
-      <Text c="var(--tw-text-secondary)" mb="md" maw={720}>
+      <Text c="dimmed" mb="md" maw={720}>
         A role grants its members access to traces: a trace is shown, whole, if any of its spans satisfies any
         policy of any of their roles. Users without a role see no traces.
       </Text>
@@ -78,14 +80,7 @@ function RoleTable() {
       ) : (
         <ScrollArea>
           <Table highlightOnHover verticalSpacing="xs" className={classes.roles} aria-label="Roles">
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th scope="col">Role</Table.Th>
-                <Table.Th scope="col">Policies</Table.Th>
-                <Table.Th scope="col">Members</Table.Th>
-                <Table.Th scope="col">Changed</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
+            <TableHead columns={["Role", "Policies", "Members", "Changed"]} />
             <Table.Tbody>
               {matches.map((role, index) => (
                 <RoleRow key={role.name} role={role} members={details[index]?.data?.data.members} />
@@ -123,7 +118,7 @@ function RoleRow({ role, members }: { role: Api["Role"]; members: readonly strin
       </Table.Th>
       <Table.Td>
         <Text size="sm">{countOf(role.policies.length, "policy", "policies")}</Text>
-        <Text size="xs" c="var(--tw-text-secondary)" lineClamp={1} className={classes.titles}>
+        <Text size="xs" c="dimmed" lineClamp={1} className={classes.titles}>
           {isBuiltIn && role.policies.length === 0 ? (
             "Grants administration, and no access to traces"
           ) : (
@@ -133,11 +128,11 @@ function RoleRow({ role, members }: { role: Api["Role"]; members: readonly strin
       </Table.Td>
       <Table.Td>
         {members === undefined ? (
-          <Box c="var(--tw-text-secondary)">…</Box>
+          <Box c="dimmed">…</Box>
         ) : (
           <>
-            <Text size="sm">{countOf(members.length, "member", "members")}</Text>
-            <Text size="xs" c="var(--tw-text-secondary)" lineClamp={1} className={classes.titles}>
+            <Text size="sm">{countOf(members.length, "member")}</Text>
+            <Text size="xs" c="dimmed" lineClamp={1} className={classes.titles}>
               <SanitizedText text={namesText(members)} />
             </Text>
           </>

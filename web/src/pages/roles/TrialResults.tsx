@@ -1,14 +1,16 @@
-import { Group, Loader, Pagination, Stack, Table, Text, UnstyledButton } from "@mantine/core";
-import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+import { Group, Loader, Stack, Table, Text, UnstyledButton } from "@mantine/core";
 import { Fragment, useId, useState } from "react";
 import type { Api } from "../../api/client";
+import { Chevron } from "../../components/Chevron";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
+import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
+import { TableHead } from "../../components/TableHead";
 import { HighlightedExpression, Outcome, OutcomeDetails } from "../../editor/Outcome";
 import { NO_NAME } from "../../lib/names";
+import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
-import { countOf } from "./listing";
 import classes from "./roles.module.css";
 import {
   outcomeOf,
@@ -46,13 +48,13 @@ export function TrialResults({
         {pending && <Loader size={14} aria-hidden />}
         <Text size="sm" fw={600}>
           {hasResults
-            ? `${visibleCount} of ${countOf(traces.length, "trace", "traces")} would be visible to ${sanitize(username)}`
+            ? `${visibleCount} of ${countOf(traces.length, "trace")} would be visible to ${sanitize(username)}`
             : pending
               ? "Testing…"
               : "No policy could be tested"}
         </Text>
-        <Text size="xs" c="var(--tw-text-secondary)">
-          {countOf(spanCount, "span", "spans")} evaluated
+        <Text size="xs" c="dimmed">
+          {countOf(spanCount, "span")} evaluated
         </Text>
       </Group>
       {failedPolicies.map((policy) => (
@@ -102,7 +104,7 @@ function TraceResult({
         aria-expanded={isExpanded}
         aria-controls={id}
       >
-        {isExpanded ? <IconChevronDown size={16} aria-hidden /> : <IconChevronRight size={16} aria-hidden />}
+        <Chevron opened={isExpanded} size={16} />
         <Outcome outcome={outcome.visible ? "true" : "false"}>
           {outcome.visible
             ? "Visible"
@@ -116,11 +118,11 @@ function TraceResult({
             <SanitizedText text={outcome.grantedBy.policy.title} maxLength={80} />”
           </Text>
         )}
-        <Text span size="xs" c="var(--tw-text-secondary)" ff="monospace" style={{ overflowWrap: "anywhere" }}>
+        <Text span size="xs" c="dimmed" ff="monospace" style={{ overflowWrap: "anywhere" }}>
           <SanitizedText text={trace.id} maxLength={64} />
         </Text>
-        <Text span size="xs" c="var(--tw-text-secondary)">
-          {countOf(trace.spans.length, "span", "spans")}
+        <Text span size="xs" c="dimmed">
+          {countOf(trace.spans.length, "span")}
           {trace.omittedSpans > 0 &&
             `, the first of ${(trace.spans.length + trace.omittedSpans).toLocaleString("en")}`}
         </Text>
@@ -147,80 +149,58 @@ function SpanTable({
   outcomes: readonly Api["PolicyOutcome"][];
   policies: readonly PolicyTrialResult[];
 }) {
-  const [page, setPage] = useState(1);
   const [openIndex, setOpenIndex] = useState<number | null>(null);
-  const first = (page - 1) * PAGE_SIZE;
-  const pages = Math.ceil(trace.spans.length / PAGE_SIZE);
   return (
     <>
-      <Table.ScrollContainer minWidth={440} type="native">
-        <Table verticalSpacing={4} aria-label={`Spans of trace ${sanitize(trace.id)}`}>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th scope="col">Span</Table.Th>
-              <Table.Th scope="col">Service</Table.Th>
-              <Table.Th scope="col">Result</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {trace.spans.slice(first, first + PAGE_SIZE).map((span, offset) => {
-              const index = first + offset;
-              const outcome = outcomes[index] ?? "false";
-              const isOpen = openIndex === index;
-              return (
-                <Fragment key={span.id}>
-                  <Table.Tr>
-                    <Table.Td>
-                      <UnstyledButton
-                        aria-expanded={isOpen}
-                        aria-label={`${sanitize(spanName(span))}: decisive parts`}
-                        onClick={() => setOpenIndex(isOpen ? null : index)}
-                      >
-                        <Group gap={6} wrap="nowrap">
-                          {isOpen ? (
-                            <IconChevronDown size={14} aria-hidden />
-                          ) : (
-                            <IconChevronRight size={14} aria-hidden />
-                          )}
-                          <Text span size="sm" style={{ overflowWrap: "anywhere" }}>
-                            <SanitizedText text={spanName(span)} maxLength={120} />
-                          </Text>
-                        </Group>
-                      </UnstyledButton>
-                    </Table.Td>
-                    <Table.Td>
-                      <SanitizedText text={span.service} maxLength={80} />
-                    </Table.Td>
-                    <Table.Td>
-                      <Outcome outcome={outcome}>{outcome}</Outcome>
-                    </Table.Td>
-                  </Table.Tr>
-                  {isOpen && (
-                    <Table.Tr>
-                      <Table.Td colSpan={3} bg="var(--mantine-color-body)">
-                        <PolicyDecisions policies={policies} index={start + index} />
-                      </Table.Td>
-                    </Table.Tr>
-                  )}
-                </Fragment>
-              );
-            })}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
-      <Group justify="space-between" p="xs">
-        {pages > 1 ? (
-          <Pagination
-            size="sm"
-            total={pages}
-            value={page}
-            onChange={setPage}
-            getControlProps={(control) => ({ "aria-label": `${control} page` })}
-            getItemProps={(number) => ({ "aria-label": `page ${number}` })}
-          />
-        ) : (
-          <span />
+      <PagedList items={[...trace.spans.entries()]} pageSize={PAGE_SIZE} itemName="spans">
+        {(spans) => (
+          <Table.ScrollContainer minWidth={440} type="native">
+            <Table verticalSpacing={4} aria-label={`Spans of trace ${sanitize(trace.id)}`}>
+              <TableHead columns={["Span", "Service", "Result"]} />
+              <Table.Tbody>
+                {spans.map(([index, span]) => {
+                  const outcome = outcomes[index] ?? "false";
+                  const isOpen = openIndex === index;
+                  return (
+                    <Fragment key={span.id}>
+                      <Table.Tr>
+                        <Table.Td>
+                          <UnstyledButton
+                            aria-expanded={isOpen}
+                            aria-label={`${sanitize(spanName(span))}: decisive parts`}
+                            onClick={() => setOpenIndex(isOpen ? null : index)}
+                          >
+                            <Group gap={6} wrap="nowrap">
+                              <Chevron opened={isOpen} />
+                              <Text span size="sm" style={{ overflowWrap: "anywhere" }}>
+                                <SanitizedText text={spanName(span)} maxLength={120} />
+                              </Text>
+                            </Group>
+                          </UnstyledButton>
+                        </Table.Td>
+                        <Table.Td>
+                          <SanitizedText text={span.service} maxLength={80} />
+                        </Table.Td>
+                        <Table.Td>
+                          <Outcome outcome={outcome}>{outcome}</Outcome>
+                        </Table.Td>
+                      </Table.Tr>
+                      {isOpen && (
+                        <Table.Tr>
+                          <Table.Td colSpan={3} bg="var(--mantine-color-body)">
+                            <PolicyDecisions policies={policies} index={start + index} />
+                          </Table.Td>
+                        </Table.Tr>
+                      )}
+                    </Fragment>
+                  );
+                })}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
         )}
+      </PagedList>
+      <Group justify="flex-end" p="xs">
         <ButtonLink to="/trace/$traceId" params={{ traceId: trace.id }} size="xs" variant="subtle">
           Open the trace
         </ButtonLink>

@@ -1,6 +1,5 @@
 import type { Api } from "../../api/client";
-import { formatCount } from "../source/numbers";
-import { countOf } from "./listing";
+import { countOf, formatCount } from "../../lib/numbers";
 
 type User = Api["UserImpact"];
 

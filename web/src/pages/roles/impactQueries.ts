@@ -1,16 +1,11 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "../../api/client";
+import { RUN_ONCE } from "../../api/queries";
 import { type Range, windowOf } from "../search/range";
 import { type DraftPolicy, requestOf } from "./draft";
 
-/** Counts are requested anew each time and never automatically: they are expensive in ClickHouse, and audited. */
-const RUN_ONCE = {
-  staleTime: Number.POSITIVE_INFINITY,
-  gcTime: 0,
-  retry: false,
-  refetchOnWindowFocus: false,
-  refetchOnReconnect: false,
-} as const;
+/** Each count is audited. It is requested anew each time. */
+const COUNT_OPTIONS = { ...RUN_ONCE, gcTime: 0 };
 
 export type PreviewRequest = {
   readonly role: string;
@@ -33,7 +28,7 @@ export const previewQuery = ({ role, draft, range, seconds }: PreviewRequest) =>
           signal,
         }),
       ),
-    ...RUN_ONCE,
+    ...COUNT_OPTIONS,
   });
 };
 
@@ -65,6 +60,6 @@ export const collateralAccessQuery = ({ role, draft, by, range, seconds }: Colla
           signal,
         }),
       ),
-    ...RUN_ONCE,
+    ...COUNT_OPTIONS,
   });
 };

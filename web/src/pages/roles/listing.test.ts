@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { countOf, filterRoles, namesText } from "./listing";
+import { countOf } from "../../lib/numbers";
+import { filterRoles, namesText } from "./listing";
 
 const role = (name: string, title = "", expression = "") => ({
   name,
@@ -18,9 +19,9 @@ describe("the list of roles", () => {
   });
 
   it("formats counts and members", () => {
-    expect(countOf(0, "member", "members")).toBe("no members");
-    expect(countOf(1, "member", "members")).toBe("1 member");
-    expect(countOf(1234, "member", "members")).toBe("1,234 members");
+    expect(countOf(0, "member")).toBe("0 members");
+    expect(countOf(1, "member")).toBe("1 member");
+    expect(countOf(1234, "member")).toBe("1,234 members");
     expect(namesText(["a", "b", "c", "d", "e"])).toBe("a, b, c, 2 more");
     expect(namesText([])).toBe("");
   });

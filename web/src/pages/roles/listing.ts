@@ -10,10 +10,6 @@ export function filterRoles(roles: readonly Api["Role"][], find: string): Api["R
   );
 }
 
-export function countOf(count: number, one: string, many: string): string {
-  return `${count === 0 ? "no" : count.toLocaleString("en")} ${count === 1 ? one : many}`;
-}
-
 const MAX_NAMES = 3;
 
 /** The first few names, and the number of further ones. */

@@ -1,10 +1,10 @@
 import { queryOptions } from "@tanstack/react-query";
-import { type Api, api, unwrap, unwrapWithEtag } from "../../api/client";
-import { queryClient, rolesQuery } from "../../api/queries";
+import { type Api, api, ifMatch, unwrap, unwrapWithEtag, type WithEtag } from "../../api/client";
+import { invalidate, queryClient, rolesQuery } from "../../api/queries";
 import { type DraftPolicy, requestOf } from "./draft";
 
-/** A role with its members, and the ETag for conditional changes. */
-export type LoadedRole = { data: Api["RoleDetail"]; etag: string | null };
+/** A role with its members. */
+export type LoadedRole = WithEtag<Api["RoleDetail"]>;
 
 export const roleQuery = (name: string) =>
   queryOptions({
@@ -21,14 +21,14 @@ export async function saveRole(
   name: string,
   draft: readonly DraftPolicy[],
   etag: string | null,
-): Promise<{ data: Api["StoredRole"]; etag: string | null }> {
-  const params = { path: { name }, ...(etag === null ? {} : { header: { "If-Match": etag } }) };
+): Promise<WithEtag<Api["StoredRole"]>> {
+  const params = { path: { name }, ...ifMatch(etag) };
   const stored = await unwrapWithEtag(api.PUT("/roles/{name}", { params, body: requestOf(draft) }));
   queryClient.setQueryData(
     warningsKey(name, stored.data.revision),
     stored.data.policies.map(({ warnings }) => warnings),
   );
-  void queryClient.invalidateQueries({ queryKey: rolesQuery.queryKey });
+  void invalidate(rolesQuery.queryKey);
   return stored;
 }
 
@@ -38,7 +38,7 @@ export async function deleteRole(
   etag: string | null,
   leavePage: () => Promise<void>,
 ): Promise<void> {
-  const params = { path: { name }, ...(etag === null ? {} : { header: { "If-Match": etag } }) };
+  const params = { path: { name }, ...ifMatch(etag) };
   await unwrap(api.DELETE("/roles/{name}", { params }));
   // A refetch of the list would request the role's members again.
   queryClient.setQueryData(rolesQuery.queryKey, (before) =>
@@ -47,9 +47,13 @@ export async function deleteRole(
   await leavePage();
   queryClient.removeQueries({ queryKey: roleQuery(name).queryKey });
   // The roles of users, including the signed-in one, and the traces that they can see have changed.
-  await Promise.all(
-    [["roles"], ["users"], ["user"], ["known-users"], ["me"], ["filter-schema"], ["filter-values"]].map(
-      (queryKey) => queryClient.invalidateQueries({ queryKey }),
-    ),
+  await invalidate(
+    ["roles"],
+    ["users"],
+    ["user"],
+    ["known-users"],
+    ["me"],
+    ["filter-schema"],
+    ["filter-values"],
   );
 }

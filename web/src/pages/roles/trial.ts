@@ -1,8 +1,6 @@
 import type { Api } from "../../api/client";
 import { writeJson } from "../../lib/json";
-
-/** A span in a response of the service: columns by name. */
-export type Span = Readonly<Record<string, unknown>>;
+import { type RawSpan, textOf } from "../../trace/columns";
 
 /** The parts of a span that are needed to test policies and to identify it. */
 export type TrialSpan = {
@@ -10,7 +8,7 @@ export type TrialSpan = {
   readonly name: string;
   readonly service: string;
   /** The columns that policies can use. */
-  readonly columns: Span;
+  readonly columns: RawSpan;
 };
 
 export type TrialTrace = {
@@ -28,12 +26,9 @@ export function columnsOf(fields: readonly Pick<Api["FieldDescriptor"], "map" | 
   return [...new Set(fields.map(({ map, name }) => (map === "" ? name : map)))];
 }
 
-const textOf = (value: unknown): string =>
-  typeof value === "string" ? value : value == null ? "" : String(value);
-
 /** Groups spans by trace, up to the limit, each with the named columns only. */
 export function groupByTrace(
-  spans: readonly Span[],
+  spans: readonly RawSpan[],
   structure: Pick<Api["SchemaBinding"], "trace_id" | "span_id">,
   display: { readonly name?: string | null; readonly service?: string | null },
   columns: readonly string[],
@@ -64,8 +59,8 @@ export function groupByTrace(
 const MAX_BYTES = 700_000;
 
 /** Splits spans into parts that fit into a request. A span that is too large is a separate part. */
-export function splitBatches(spans: readonly Span[], maxBytes = MAX_BYTES): Span[][] {
-  const batches: Span[][] = [];
+export function splitBatches(spans: readonly RawSpan[], maxBytes = MAX_BYTES): RawSpan[][] {
+  const batches: RawSpan[][] = [];
   let bytes = 0;
   for (const span of spans) {
     const size = new TextEncoder().encode(writeJson(span, 0)).length + 1;

@@ -1,7 +1,8 @@
+import { omitUndefined, textParam } from "../../lib/urlParams";
+
 /** Filter of the role list. */
 export type RolesUrl = { find?: string };
 
 export function parseRolesUrl(search: Record<string, unknown>): RolesUrl {
-  const find = typeof search.find === "number" ? String(search.find) : search.find;
-  return typeof find === "string" && find !== "" ? { find } : {};
+  return omitUndefined({ find: textParam(search.find) });
 }

@@ -1,10 +1,10 @@
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type Api, ApiError } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { type Api, hasStatus } from "../../api/client";
+import { invalidate, queryClient } from "../../api/queries";
+import { countOf } from "../../lib/numbers";
 import { type DraftPolicy, draftOf, sameDraft } from "./draft";
-import { countOf } from "./listing";
 import { type LoadedRole, roleQuery, saveRole, warningsKey } from "./queries";
 
 /** The version of a role that a draft is based on. */
@@ -29,7 +29,7 @@ export type Warnings = ReadonlyMap<string, readonly Api["Diagnostic"][]>;
 export function useRoleDraft(name: string) {
   const role = useQuery(roleQuery(name));
   const [state, setState] = useState<State | null>(null);
-  const isDeleted = role.error instanceof ApiError && role.error.status === 404;
+  const isDeleted = hasStatus(role.error, 404);
   const isDirty = state !== null && !sameDraft(state.base.policies, state.draft);
   const stored = role.data;
 
@@ -47,14 +47,14 @@ export function useRoleDraft(name: string) {
       }));
       const count = policies.flatMap((policy) => policy.warnings).length;
       notifications.show({
-        message: `${name} is saved${count === 0 ? "" : `, with ${countOf(count, "warning", "warnings")}`}.`,
+        message: `${name} is saved${count === 0 ? "" : `, with ${countOf(count, "warning")}`}.`,
         color: count === 0 ? "green" : "yellow",
       });
-      void queryClient.invalidateQueries({ queryKey: roleQuery(name).queryKey });
+      void invalidate(roleQuery(name).queryKey);
     },
     onError: (error) => {
       // Loads the version of the other user, to show it next to the draft.
-      if (error instanceof ApiError && error.status === 412) {
+      if (hasStatus(error, 412)) {
         void role.refetch();
       }
     },

@@ -2,20 +2,14 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { type Api, ApiError, api, unwrap } from "../../api/client";
-import { filterSchemaQuery, queryClient } from "../../api/queries";
+import { filterSchemaQuery, queryClient, RUN_ONCE } from "../../api/queries";
 import { checkQuery } from "../../editor/queries";
 import { policyFields } from "../../editor/vocabulary";
 import { parseJson, writeJson } from "../../lib/json";
+import type { RawSpan } from "../../trace/columns";
 import { schemaQuery } from "../source/queries";
 import type { DraftPolicy } from "./draft";
-import {
-  columnsOf,
-  groupByTrace,
-  type PolicyTrialResult,
-  type Span,
-  splitBatches,
-  type TrialTrace,
-} from "./trial";
+import { columnsOf, groupByTrace, type PolicyTrialResult, splitBatches, type TrialTrace } from "./trial";
 
 /** Selection of the spans to load. */
 export type SpanSource =
@@ -24,7 +18,7 @@ export type SpanSource =
 
 const NEWEST_TRACES = 10;
 
-type Page = { schema: Api["SchemaBinding"]; spans?: Span[] };
+type Page = { schema: Api["SchemaBinding"]; spans?: RawSpan[] };
 
 /** Large integers stay exact in both directions: the result for a value must be the result for the stored row. */
 const parsePage = (text: string) => parseJson(text) as Page;
@@ -86,8 +80,7 @@ export function usePolicyTrials(
       queryFn: ({ signal }: { signal: AbortSignal }) =>
         evaluate(expression, JSON.parse(userJson), spans, signal),
       enabled: spans.length > 0,
-      staleTime: Number.POSITIVE_INFINITY,
-      retry: false,
+      ...RUN_ONCE,
       gcTime: 60_000,
     })),
     combine: (queries) => ({
@@ -106,7 +99,7 @@ export function usePolicyTrials(
 async function evaluate(
   expression: string,
   user: Api["EvaluatedUser"],
-  spans: readonly Span[],
+  spans: readonly RawSpan[],
   signal: AbortSignal,
 ): Promise<Api["Evaluation"][]> {
   // The editor uses the same query. An expression with errors is not sent.

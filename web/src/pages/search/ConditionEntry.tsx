@@ -5,7 +5,9 @@ import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
 import { api, unwrap } from "../../api/client";
 import { SanitizedText } from "../../components/SanitizedText";
+import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
+import { TYPE_LABELS } from "../../lib/types";
 import classes from "./ConditionEntry.module.css";
 import { type Condition, displayValues, editText, operatorsOf, quoteValue } from "./conditions";
 import { addTypedConditions } from "./entry";
@@ -233,7 +235,7 @@ export function ConditionEntry({
         </Combobox.DropdownTarget>
         <Combobox.Dropdown>
           <Combobox.Header>
-            <Text size="xs" c="var(--tw-text-secondary)">
+            <Text size="xs" c="dimmed">
               <StageHeading stage={stage} />
             </Text>
           </Combobox.Header>
@@ -277,7 +279,7 @@ export function ConditionEntry({
           </Combobox.Options>
           {values.note !== "" && (
             <Combobox.Footer>
-              <Text size="xs" c="var(--tw-text-secondary)">
+              <Text size="xs" c="dimmed">
                 {values.note}
               </Text>
             </Combobox.Footer>
@@ -287,13 +289,6 @@ export function ConditionEntry({
     </Input.Wrapper>
   );
 }
-
-const TYPE_LABELS = {
-  string: "text",
-  string_array: "list of text",
-  boolean: "true or false",
-  number: "number",
-};
 
 function matchingOperators(field: Field, typed: string): Operator[] {
   const lower = typed.trim().toLowerCase();
@@ -447,7 +442,7 @@ function useValueSuggestions(stage: Stage, window: Window | undefined, opened: b
       .filter(({ value }) => value.startsWith(valueStage.partial) && !valueStage.values.includes(value))
       .map(({ value, traces }) => ({
         value,
-        count: `${traces.toLocaleString("en")} ${traces === 1 ? "trace" : "traces"}`,
+        count: countOf(traces, "trace"),
       })),
     note: note.filter(Boolean).join(" "),
     loading,

@@ -251,7 +251,7 @@ const diamondPath = ({ x, y }: { x: number; y: number }) =>
 /** Legend and instructions of the chart. */
 export function ScatterLegend({ loadedCount }: { loadedCount: number | null }) {
   return (
-    <Text size="xs" c="var(--tw-text-secondary)" component="div" className={classes.legend}>
+    <Text size="xs" c="dimmed" component="div" className={classes.legend}>
       <svg width={12} height={12} aria-hidden>
         <path className={classes.okPoints} d={circlePath({ x: 6, y: 6 })} />
       </svg>

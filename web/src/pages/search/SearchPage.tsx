@@ -14,7 +14,8 @@ import { instantOf } from "../../lib/time";
 import { ConditionEntry, type EntryHandle } from "./ConditionEntry";
 import { CopyMenu } from "./CopyMenu";
 import { DEFAULT_COLUMNS } from "./columns";
-import { errorCondition, searchableFields } from "./fields";
+import { errorCondition } from "./conditions";
+import { searchableFields } from "./fields";
 import { NoResults, NoTraceTable } from "./NoResults";
 import type { ParsedCondition } from "./parse";
 import { ResultsSkeleton, ResultsTable } from "./ResultsTable";
@@ -167,7 +168,7 @@ export function SearchPage() {
 
         {schema.isError && <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />}
         {(invalidConditions.length > 0 || resolved.error !== null) && (
-          <Alert color="yellow" variant="light" title="This search cannot be run as it is" role="alert">
+          <Alert color="yellow" title="This search cannot be run as it is">
             <List size="sm">
               {invalidConditions.map((condition) => (
                 <List.Item key={condition.text}>
@@ -285,7 +286,7 @@ function ResultsFooter({ state, sort, onMore }: { state: SearchState; sort: Sort
     return null;
   }
   return (
-    <Group justify="center" mt="sm" gap="sm" c="var(--tw-text-secondary)" fz="sm">
+    <Group justify="center" mt="sm" gap="sm" c="dimmed" fz="sm">
       <Button variant="default" onClick={onMore} loading={state.status === "running"}>
         Load more
       </Button>

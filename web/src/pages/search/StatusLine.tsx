@@ -1,5 +1,6 @@
 import { Button, Group, Progress, Text, VisuallyHidden } from "@mantine/core";
 import { Time } from "../../components/Time";
+import { countOf } from "../../lib/numbers";
 import classes from "./SearchPage.module.css";
 import { fractionOf, type SearchState } from "./searchState";
 
@@ -9,7 +10,7 @@ export function StatusLine({ state, onCancel }: { state: SearchState | undefined
   return (
     <div className={classes.status}>
       <Group gap="xs" justify="space-between" wrap="nowrap" mih={30}>
-        <Text size="sm" component="div" c="var(--tw-text-secondary)">
+        <Text size="sm" component="div" c="dimmed">
           {state === undefined ? (
             "Searching…"
           ) : running ? (
@@ -48,8 +49,6 @@ function ProgressBar({ state, running }: { state: SearchState | undefined; runni
   );
 }
 
-const countText = (traces: number) => `${traces.toLocaleString("en")} ${traces === 1 ? "trace" : "traces"}`;
-
 const newestText = (traces: number) => `Showing the newest ${traces.toLocaleString("en")}; more available`;
 
 function RunningStatus({ state }: { state: SearchState }) {
@@ -63,7 +62,7 @@ function RunningStatus({ state }: { state: SearchState }) {
       ) : (
         <>
           : looked back to <Time at={progress.searched_to} digits={0} />,{" "}
-          {Math.round(fractionOf(progress) * 100)} %, {countText(foundCount)} found
+          {Math.round(fractionOf(progress) * 100)} %, {countOf(foundCount, "trace")} found
         </>
       )}
     </>
@@ -71,12 +70,12 @@ function RunningStatus({ state }: { state: SearchState }) {
 }
 
 function resultText({ status, traces, cursor }: SearchState): string {
-  const countOfResults = cursor === null ? countText(traces.length) : newestText(traces.length);
+  const countOfResults = cursor === null ? countOf(traces.length, "trace") : newestText(traces.length);
   if (status === "cancelled") {
-    return `Cancelled. ${countText(traces.length)} came before that.`;
+    return `Cancelled. ${countOf(traces.length, "trace")} came before that.`;
   }
   return status === "failed"
-    ? `The search failed. ${countText(traces.length)} came before that.`
+    ? `The search failed. ${countOf(traces.length, "trace")} came before that.`
     : countOfResults;
 }
 
@@ -89,7 +88,9 @@ function EndedStatus({ state }: { state: SearchState }) {
     <>
       <Text span c="var(--mantine-color-text)" fw={600}>
         {status === "cancelled" || status === "failed" ? "Incomplete: " : ""}
-        {status === "done" && state.cursor !== null ? newestText(traces.length) : countText(traces.length)}
+        {status === "done" && state.cursor !== null
+          ? newestText(traces.length)
+          : countOf(traces.length, "trace")}
       </Text>
       {" · "}
       <Time at={request.window.from} digits={0} /> – <Time at={request.window.to} digits={0} />

@@ -82,16 +82,11 @@ function CustomRangeForm({
   onChange: (range: Range) => void;
 }) {
   const [zone] = useTimeZone();
-  const initialRange = range.kind === "absolute" ? range : window;
-  const initialText = (time: string | undefined) =>
-    time === undefined ? "" : inputText(time.replace(/\.\d+Z$/, "Z"), zone);
+  const initialRange = range.kind === "absolute" ? range : withoutFraction(window);
+  const initialText = (time: string | undefined) => (time === undefined ? "" : inputText(time, zone));
   const [last, setLast] = useState(range.kind === "last" ? range.text : "");
-  const [from, setFrom] = useState(
-    range.kind === "absolute" ? inputText(range.from, zone) : initialText(initialRange?.from),
-  );
-  const [to, setTo] = useState(
-    range.kind === "absolute" ? inputText(range.to, zone) : initialText(initialRange?.to),
-  );
+  const [from, setFrom] = useState(initialText(initialRange?.from));
+  const [to, setTo] = useState(initialText(initialRange?.to));
   const [errors, setErrors] = useState<{ last?: string; absolute?: string }>({});
   const submitLast = (event: FormEvent) => {
     event.preventDefault();
@@ -144,7 +139,7 @@ function CustomRangeForm({
             onChange={(event) => setTo(event.currentTarget.value)}
             error={errors.absolute}
           />
-          <Text size="xs" c="var(--tw-text-secondary)">
+          <Text size="xs" c="dimmed">
             09:30 is today; “now” and -2h work as well. The switch in the header sets the zone.
           </Text>
           <Button type="submit" variant="default">
@@ -154,4 +149,10 @@ function CustomRangeForm({
       </form>
     </Stack>
   );
+}
+
+/** Fractions of a second in a window that ends now are noise. */
+function withoutFraction(window: Window | undefined): Window | undefined {
+  const wholeSeconds = (time: string) => time.replace(/\.\d+Z$/, "Z");
+  return window && { from: wholeSeconds(window.from), to: wholeSeconds(window.to) };
 }

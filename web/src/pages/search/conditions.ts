@@ -74,3 +74,24 @@ export function displayValues({ field, values }: Condition): string[] {
 export function operatorsOf(field: Field): Operator[] {
   return field.operators.map(findOperator).filter((operator) => operator !== undefined);
 }
+
+/** Status values that count as errors, as in the service's summaries. */
+const ERROR_STATUSES = ["Error", "STATUS_CODE_ERROR", "ERROR"];
+
+/** The condition for "errors only", or `null` if no field contains the status. */
+export function errorCondition(fields: readonly Field[]): WireCondition | null {
+  const field =
+    fields.find((candidate) => candidate.map === "" && /^status_?code$/i.test(candidate.name)) ??
+    fields.find((candidate) => /^(otel[._])?status([._]?code)?$/i.test(candidate.name));
+  if (field === undefined) {
+    return null;
+  }
+  const fieldName = field.map === "" ? { name: field.name } : { map: field.map, name: field.name };
+  if (field.type === "string" && field.operators.includes("in")) {
+    return { ...fieldName, op: "in", values: ERROR_STATUSES };
+  }
+  // OTLP's number for an error.
+  return field.type === "number" && field.operators.includes("eq")
+    ? { ...fieldName, op: "eq", value: 2 }
+    : null;
+}

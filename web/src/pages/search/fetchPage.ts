@@ -4,27 +4,23 @@ import { type Line, readLineBatches } from "./ndjson";
 import type { SearchRequest } from "./searchState";
 
 /** Traces per page, few enough for the first ones to arrive soon. */
-export const PAGE_SIZE = 100;
+const PAGE_SIZE = 100;
 
 /** A response without its last line, which is therefore incomplete. */
-export class StreamAborted extends Error {
+class StreamAborted extends Error {
   constructor() {
     super("The response was aborted before its end, so that the results are incomplete.");
-    this.name = "BrokenOff";
+    this.name = "StreamAborted";
   }
 }
 
 /** The body of `POST /traces/query` for a page. */
-export function requestBody(
-  { conditions, window }: SearchRequest,
-  cursor: string | null,
-  limit = PAGE_SIZE,
-): object {
+export function requestBody({ conditions, window }: SearchRequest, cursor: string | null): object {
   return {
     ...(conditions.length === 0 ? {} : { filter: { conditions } }),
     ...window,
     view: "summary",
-    limit,
+    limit: PAGE_SIZE,
     ...(cursor === null ? {} : { cursor }),
   };
 }

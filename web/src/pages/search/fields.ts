@@ -1,5 +1,4 @@
 import type { Api } from "../../api/client";
-import type { WireCondition } from "./conditions";
 
 /** A field that conditions may use. */
 export type Field = Api["FieldDescriptor"] & { operators: string[] };
@@ -95,25 +94,4 @@ export function matchingFields(text: string, fields: readonly Field[]): Field[] 
 /** Whether the field is the duration column of the OpenTelemetry exporter, in nanoseconds. */
 export function isDuration(field: Field): boolean {
   return field.type === "number" && field.map === "" && /^duration(_?nanos?|_?ns)?$/i.test(field.name);
-}
-
-/** Status values that count as errors, as in the service's summaries. */
-const ERROR_STATUSES = ["Error", "STATUS_CODE_ERROR", "ERROR"];
-
-/** The condition for "errors only", or `null` if no field contains the status. */
-export function errorCondition(fields: readonly Field[]): WireCondition | null {
-  const field =
-    fields.find((candidate) => candidate.map === "" && /^status_?code$/i.test(candidate.name)) ??
-    fields.find((candidate) => /^(otel[._])?status([._]?code)?$/i.test(candidate.name));
-  if (field === undefined) {
-    return null;
-  }
-  const fieldName = field.map === "" ? { name: field.name } : { map: field.map, name: field.name };
-  if (field.type === "string" && field.operators.includes("in")) {
-    return { ...fieldName, op: "in", values: ERROR_STATUSES };
-  }
-  // OTLP's number for an error.
-  return field.type === "number" && field.operators.includes("eq")
-    ? { ...fieldName, op: "eq", value: 2 }
-    : null;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { LosslessNumber } from "../../lib/json";
-import { editText, toWire, urlText } from "./conditions";
-import { errorCondition, type Field, shortName } from "./fields";
+import { editText, errorCondition, toWire, urlText } from "./conditions";
+import { type Field, shortName } from "./fields";
 import { parseConditions, stageOf } from "./parse";
 
 const STRING = ["eq", "ne", "in", "not_in", "prefix", "exists", "not_exists"];

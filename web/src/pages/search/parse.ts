@@ -1,7 +1,7 @@
 import { parseDuration } from "../../lib/duration";
 import { LosslessNumber } from "../../lib/json";
-import type { Condition, Value } from "./conditions";
-import { operatorsOf } from "./conditions";
+import { truncate } from "../../lib/sanitize";
+import { type Condition, operatorsOf, type Value } from "./conditions";
 import { type Field, isDuration, matchingFields, spellings } from "./fields";
 import { OPERATORS, type Operator } from "./operators";
 
@@ -231,7 +231,7 @@ export function parseConditions(
       const leftover = scanner.rest.trim();
       scanner.offset = text.length;
       result.push({
-        error: `“${truncate(leftover)}” is left over. Put a value that has spaces or quotes in quotes, and “and” between conditions.`,
+        error: `“${shorten(leftover)}” is left over. Put a value that has spaces or quotes in quotes, and “and” between conditions.`,
         text: text.slice(start).trim(),
       });
       break;
@@ -248,7 +248,7 @@ export function parseConditions(
   return result;
 }
 
-const truncate = (text: string) => (text.length > 60 ? `${text.slice(0, 60)}…` : text);
+const shorten = (text: string) => truncate(text, 60);
 
 function scanCondition(
   scanner: Scanner,
@@ -262,7 +262,7 @@ function scanCondition(
     const suggestions = similarFields(parsedValues, fields);
     return parsedValues === ""
       ? "Begin with the name of a field."
-      : `“${truncate(parsedValues)}” is not a searchable field.${suggestions.length === 0 ? " Choose one of the list." : ` Did you mean ${suggestions.join(" or ")}?`}`;
+      : `“${shorten(parsedValues)}” is not a searchable field.${suggestions.length === 0 ? " Choose one of the list." : ` Did you mean ${suggestions.join(" or ")}?`}`;
   }
   scanner.skipSpace();
   const operatorNames = operatorsOf(field)
@@ -273,7 +273,7 @@ function scanCondition(
     const parsedValues = scanner.rest.trim();
     return parsedValues === ""
       ? `Say how to compare ${field.ref}: ${operatorNames}.`
-      : `“${truncate(parsedValues)}” does not begin with an operator. ${field.ref} is ${TYPE_NAMES[field.type]}: ${operatorNames}.`;
+      : `“${shorten(parsedValues)}” does not begin with an operator. ${field.ref} is ${TYPE_NAMES[field.type]}: ${operatorNames}.`;
   }
   if (!field.operators.includes(operator.name)) {
     return `“${operator.label}” does not fit ${field.ref}, which is ${TYPE_NAMES[field.type]}. Use ${operatorNames}.`;
@@ -296,8 +296,8 @@ function scanCondition(
     const parsedValue = parseValue(value, field);
     if (parsedValue === null) {
       return field.type === "boolean"
-        ? `${field.ref} is true or false, not “${truncate(value)}”.`
-        : `${field.ref} is a number, and “${truncate(value)}” is none.`;
+        ? `${field.ref} is true or false, not “${shorten(value)}”.`
+        : `${field.ref} is a number, and “${shorten(value)}” is none.`;
     }
     parsedValues.push(parsedValue);
   }

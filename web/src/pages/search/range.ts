@@ -55,31 +55,22 @@ export function windowOf(range: Range, now: Date): Window {
 
 /** The next wider preset, for a search without results. */
 export function widerRange(range: Range): Range | null {
-  const seconds = range.kind === "last" ? parseLength(range.text) : secondsBetween(range.from, range.to);
-  if (seconds === null) {
+  if (range.kind === "last") {
+    const seconds = parseLength(range.text) ?? Number.POSITIVE_INFINITY;
+    const widerPreset = ["24h", "7d", "30d"].find((text) => (parseLength(text) ?? 0) > seconds);
+    return widerPreset === undefined ? null : { kind: "last", text: widerPreset };
+  }
+  // A range that ends now may not reach an absolute range in the past, which is therefore widened on both sides.
+  const [from, to] = [parseInstant(range.from), parseInstant(range.to)];
+  if (from === null || to === null) {
     return null;
   }
-  // A wider range that ends now may still not reach an absolute range in the past.
-  if (range.kind === "absolute") {
-    const to = parseInstant(range.to);
-    const from = parseInstant(range.from);
-    if (to === null || from === null) {
-      return null;
-    }
-    const margin = Math.max(1_800, seconds);
-    return {
-      kind: "absolute",
-      from: formatUtc({ ...from, seconds: from.seconds - margin }),
-      to: formatUtc({ ...to, seconds: to.seconds + margin }),
-    };
-  }
-  const widerPreset = ["24h", "7d", "30d"].find((text) => (parseLength(text) ?? 0) > seconds);
-  return widerPreset === undefined ? null : { kind: "last", text: widerPreset };
-}
-
-function secondsBetween(from: string, to: string): number | null {
-  const [start, end] = [parseInstant(from), parseInstant(to)];
-  return start === null || end === null ? null : end.seconds - start.seconds;
+  const margin = Math.max(1_800, to.seconds - from.seconds);
+  return {
+    kind: "absolute",
+    from: formatUtc({ ...from, seconds: from.seconds - margin }),
+    to: formatUtc({ ...to, seconds: to.seconds + margin }),
+  };
 }
 
 /** Parses typed times in the displayed zone: `09:30`, `2026-11-21`, `2026-11-21 09:30:15.5`, RFC 3339, `now`. */
@@ -105,15 +96,7 @@ export function parseTime(text: string, zone: TimeZone, now: Date): Instant | nu
   if (year === undefined || month === undefined || day === undefined) {
     return null;
   }
-  const parts = [year, month, day, hour, minute, second].map(Number) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  const [y, mo, d, h, mi, s] = parts;
+  const [y = 0, mo = 1, d = 1, h = 0, mi = 0, s = 0] = [year, month, day, hour, minute, second].map(Number);
   const utc = new Date(Date.UTC(y, mo - 1, d, h, mi, s));
   // JavaScript dates overflow: 30 February would become 2 March.
   if (utc.getUTCMonth() !== mo - 1 || utc.getUTCDate() !== d || h > 23 || mi > 59 || s > 59) {

@@ -1,5 +1,5 @@
-import { toWire, type WireCondition } from "./conditions";
-import { errorCondition, type Field } from "./fields";
+import { errorCondition, toWire, type WireCondition } from "./conditions";
+import type { Field } from "./fields";
 import { type ParsedCondition, parseConditions } from "./parse";
 import type { SearchUrl } from "./url";
 

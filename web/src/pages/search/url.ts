@@ -1,4 +1,5 @@
 import { parseInstant } from "../../lib/time";
+import { textParam } from "../../lib/urlParams";
 import { type Column, DEFAULT_COLUMNS, isColumn } from "./columns";
 import { urlText } from "./conditions";
 import type { Field } from "./fields";
@@ -22,16 +23,16 @@ export type SearchUrl = {
 /** Maximum length. Longer texts are not shared as links, and would slow the page down. */
 const MAX_LENGTH = 20_000;
 
-/** Text of a parameter; the router parses numbers as such. */
-function textParam(value: unknown): string | undefined {
-  const text = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
-  return text.trim() === "" || text.length > MAX_LENGTH ? undefined : text.trim();
+/** Trimmed text of a parameter. */
+function trimmedParam(value: unknown): string | undefined {
+  const text = textParam(value)?.trim();
+  return text === undefined || text.length > MAX_LENGTH ? undefined : text;
 }
 
 /** Parses a URL. Invalid parameters are ignored. */
 export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
   const url: SearchUrl = {};
-  const where = textParam(search.where);
+  const where = trimmedParam(search.where);
   if (where !== undefined) {
     url.where = where;
   }
@@ -39,19 +40,19 @@ export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
     url.errors = true;
   }
   const [from, to] = [timeParam(search.from), timeParam(search.to)];
-  const last = textParam(search.last);
+  const last = trimmedParam(search.last);
   if (from !== undefined && to !== undefined && Date.parse(from) < Date.parse(to)) {
     url.from = from;
     url.to = to;
   } else if (last !== undefined && parseLength(last) !== null && last !== DEFAULT_RANGE.text) {
     url.last = last;
   }
-  const sort = textParam(search.sort);
+  const sort = trimmedParam(search.sort);
   if (sort !== undefined && isSort(sort) && sort !== "newest") {
     url.sort = sort;
   }
   const columns =
-    textParam(search.columns)
+    trimmedParam(search.columns)
       ?.split(/[\s.,]+/)
       .filter(isColumn) ?? [];
   if (typeof search.columns === "string" && columns.join(".") !== DEFAULT_COLUMNS.join(".")) {
@@ -64,7 +65,7 @@ export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
 }
 
 function timeParam(value: unknown): string | undefined {
-  const text = textParam(value);
+  const text = trimmedParam(value);
   return text === undefined || parseInstant(text) === null ? undefined : text;
 }
 

@@ -4,7 +4,8 @@ import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import type { Api } from "../../api/client";
 import { sanitize } from "../../lib/sanitize";
-import { type Candidate, fieldKey, type LogicalType, TYPE_LABELS, typesOfMap } from "./fields";
+import { TYPE_LABELS } from "../../lib/types";
+import { type Candidate, fieldKey, type LogicalType, typesOfMap } from "./fields";
 
 const ANY_TYPE: LogicalType[] = ["string", "number", "boolean", "string_array"];
 
@@ -57,7 +58,7 @@ export function AddField({
           }}
         >
           <Stack gap="sm">
-            <Text size="sm" c="var(--tw-text-secondary)">
+            <Text size="sm" c="dimmed">
               Only a sample of spans was read. Enter a key that the sample lacks, exactly as in the spans.
             </Text>
             <Select

@@ -67,7 +67,7 @@ export function BindingView({ binding, version }: { binding: Api["Binding"]; ver
                   {column === null ? "none" : <SanitizedText text={column} />}
                 </Table.Td>
                 <Table.Td visibleFrom="sm">
-                  <Text size="sm" c="var(--tw-text-secondary)">
+                  <Text size="sm" c="dimmed">
                     {purpose}
                   </Text>
                 </Table.Td>

@@ -121,9 +121,7 @@ export function ColumnsStep({
         <ScrollIntoView trigger={bind.error}>
           {bind.error instanceof ApiError && bind.error.status === 412 ? (
             <Alert
-              role="alert"
               color="yellow"
-              variant="light"
               icon={<IconAlertTriangle aria-hidden />}
               title="Another user changed the trace source"
             >
@@ -166,7 +164,7 @@ export function ColumnsStep({
         <Title order={3} id="displayed" mb={4}>
           For display
         </Title>
-        <Text size="sm" c="var(--tw-text-secondary)" mb="xs">
+        <Text size="sm" c="dimmed" mb="xs">
           Optional. Results and traces show less without them.
         </Text>
         <div className={classes.columns}>

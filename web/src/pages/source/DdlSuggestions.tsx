@@ -7,9 +7,9 @@ import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
 import { SanitizedText } from "../../components/SanitizedText";
+import { formatBytes, formatCount, formatGain, formatRanges } from "../../lib/numbers";
 import { refOf } from "./fields";
 import { Loading } from "./Loading";
-import { formatBytes, formatCount, formatGain, formatRanges } from "./numbers";
 import { ddlQuery } from "./queries";
 import classes from "./source.module.css";
 
@@ -73,7 +73,7 @@ export function DdlSuggestions() {
         </Group>
       </Group>
       {data.notes.length > 0 && (
-        <Alert color="blue" variant="light" icon={<IconInfoCircle aria-hidden />} title="Missing information">
+        <Alert color="blue" icon={<IconInfoCircle aria-hidden />} title="Missing information">
           <List size="sm">
             {data.notes.map((note) => (
               <List.Item key={note}>
@@ -150,10 +150,10 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
                 </Badge>
               )}
             </Group>
-            <Text size="sm" c="var(--tw-text-secondary)">
+            <Text size="sm" c="dimmed">
               <SanitizedText text={gainText(suggestion)} />
             </Text>
-            <Text size="xs" c="var(--tw-text-secondary)">
+            <Text size="xs" c="dimmed">
               {costText(suggestion)}
             </Text>
           </div>
@@ -195,7 +195,7 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
             <Text size="sm">ClickHouse is building it in the background. Refresh later.</Text>
           )}
           {disk_bytes == null && (
-            <Text size="xs" c="var(--tw-text-secondary)">
+            <Text size="xs" c="dimmed">
               The disk usage could not be estimated.
             </Text>
           )}
@@ -245,7 +245,7 @@ function CostTable({ suggestion }: { suggestion: Suggestion }) {
         </Table>
       </div>
       {measured_on !== "" && (
-        <Text size="xs" c="var(--tw-text-secondary)" mt={4}>
+        <Text size="xs" c="dimmed" mt={4}>
           Estimated on <SanitizedText text={measured_on} />
         </Text>
       )}

@@ -16,13 +16,13 @@ export function FieldName({ map, name, maxLength = 200 }: { map: string; name: s
   const key = ref.slice(map.length + 2, -2);
   return (
     <Text span inherit className={classes.name}>
-      <Text span inherit c="var(--tw-text-secondary)">
+      <Text span inherit c="dimmed">
         <SanitizedText text={`${map}["`} />
       </Text>
       <Text span inherit fw={600}>
         <SanitizedText text={key} maxLength={maxLength} />
       </Text>
-      <Text span inherit c="var(--tw-text-secondary)">
+      <Text span inherit c="dimmed">
         {'"]'}
       </Text>
     </Text>

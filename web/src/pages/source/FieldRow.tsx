@@ -3,7 +3,9 @@ import { IconArrowBackUp, IconBan } from "@tabler/icons-react";
 import { memo } from "react";
 import { Message } from "../../components/Message";
 import { SanitizedText } from "../../components/SanitizedText";
+import { formatShare } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
+import { TYPE_LABELS } from "../../lib/types";
 import { Examples } from "./Examples";
 import { FieldName } from "./FieldName";
 import {
@@ -13,9 +15,7 @@ import {
   type MarkedField,
   policyExclusionReason,
   sameMark,
-  TYPE_LABELS,
 } from "./fields";
-import { formatShare } from "./numbers";
 import classes from "./source.module.css";
 
 const STATE_LABELS = { marked: "New", changed: "Changed", unmarked: "No longer marked" } as const;
@@ -108,7 +108,7 @@ function Row({
             </Tooltip>
           </Group>
         )}
-        <Text size="xs" c="var(--tw-text-secondary)">
+        <Text size="xs" c="dimmed">
           <SanitizedText text={columnTypes.slice(0, 4).join(", ")} maxLength={120} />
           {sampled && (
             <Text span inherit hiddenFrom="sm">
@@ -153,7 +153,7 @@ function Row({
         <>
           <Table.Td visibleFrom="sm" className={classes.number}>
             {rows === null ? (
-              <Text span inherit c="var(--tw-text-secondary)">
+              <Text span inherit c="dimmed">
                 {frequency}
               </Text>
             ) : (
@@ -200,7 +200,7 @@ function Row({
               size="sm"
               variant="transparent"
               color="gray"
-              c="var(--tw-text-secondary)"
+              c="dimmed"
               aria-label={`${ref} not usable in policies: ${policyExclusion}`}
             >
               <IconBan size={16} aria-hidden />

@@ -2,14 +2,14 @@ import { Alert, Button, Group, Select, Stack, Switch, Text, TextInput } from "@m
 import { IconInfoCircle, IconSearch, IconWand } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import type { Api } from "../../api/client";
+import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
+import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { AddField } from "./AddField";
 import { FieldsTable } from "./FieldsTable";
 import { type Candidate, candidatesOf } from "./fields";
 import { ALL_CONTAINERS, containersOf, listFields, type SortOrder } from "./listing";
-import { formatQuantity } from "./numbers";
-import { PagedList } from "./PagedList";
 import { RejectionNotice } from "./RejectionNotice";
 import { recommendedMarks } from "./recommendedFields";
 import type { FieldChanges } from "./useFieldChanges";
@@ -93,23 +93,13 @@ export function FieldsEditor({
   return (
     <Stack gap="sm">
       {detail?.sampled === false && (
-        <Alert
-          color="blue"
-          variant="light"
-          icon={<IconInfoCircle aria-hidden />}
-          title="No spans were sampled"
-        >
+        <Alert color="blue" icon={<IconInfoCircle aria-hidden />} title="No spans were sampled">
           The service is configured not to sample rows (discovery_samples = false), so the keys of maps are
           not known. Add the keys that you need by hand; columns are listed.
         </Alert>
       )}
       {unsampledMaps.length > 0 && (
-        <Alert
-          color="yellow"
-          variant="light"
-          icon={<IconInfoCircle aria-hidden />}
-          title="The sample is incomplete"
-        >
+        <Alert color="yellow" icon={<IconInfoCircle aria-hidden />} title="The sample is incomplete">
           Too large to sample in a few seconds: <SanitizedText text={unsampledMaps.join(", ")} />. The keys
           are not listed; add those that you need by hand.
         </Alert>
@@ -131,7 +121,7 @@ export function FieldsEditor({
           value={container}
           onChange={(value) => setContainer(value ?? ALL_CONTAINERS)}
           data={[
-            { value: ALL_CONTAINERS, label: `All ${formatQuantity(candidates.length, "field")}` },
+            { value: ALL_CONTAINERS, label: `All ${countOf(candidates.length, "field")}` },
             ...containers.map(({ container: name, count }) => ({
               value: name,
               label: `${name === "" ? "Columns" : sanitize(name)} (${count})`,
@@ -189,13 +179,13 @@ export function FieldsEditor({
       </Group>
       {recommendedCount !== null && recommended.length === 0 && edit.diff.length > 0 && (
         <Text size="sm" role="status">
-          {formatQuantity(recommendedCount, "field")} marked as recommended, and not saved yet. Check them:
-          all users can search by searchable fields, within the traces that they may see.
+          {countOf(recommendedCount, "field")} marked as recommended, and not saved yet. Check them: all users
+          can search by searchable fields, within the traces that they may see.
         </Text>
       )}
       <RejectionNotice edit={edit} />
       {listedCandidates.length === 0 ? (
-        <Text c="var(--tw-text-secondary)" py="md">
+        <Text c="dimmed" py="md">
           {isFiltered
             ? onlyMarked && edit.stored.size === 0 && text === ""
               ? "No field is marked yet. Turn off “Only marked” to see all fields."

@@ -59,12 +59,7 @@ export function FieldsStep({
         </>
       )}
       {markedCount === 0 && !detail.isPending && (
-        <Alert
-          color="yellow"
-          variant="light"
-          icon={<IconAlertTriangle aria-hidden />}
-          title="No field is marked yet"
-        >
+        <Alert color="yellow" icon={<IconAlertTriangle aria-hidden />} title="No field is marked yet">
           Without fields, searches are by time only, and a role grants access to all traces or to none. “Mark
           recommended fields” is a good start.
         </Alert>

@@ -100,7 +100,7 @@ function LabelWithTooltip({ label, children }: { label: string; children: ReactN
     <Tooltip label={children} multiline w={240}>
       <Group gap={4} wrap="nowrap" component="span" display="inline-flex">
         {label}
-        <Text span visibleFrom="sm" lh={0} c="var(--tw-text-secondary)">
+        <Text span visibleFrom="sm" lh={0} c="dimmed">
           <IconInfoCircle size={14} aria-hidden />
         </Text>
       </Group>

@@ -5,7 +5,7 @@ import { ApiError } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
 import { SanitizedText } from "../../components/SanitizedText";
-import { formatQuantity } from "./numbers";
+import { countOf } from "../../lib/numbers";
 import { ScrollIntoView } from "./ScrollIntoView";
 import type { FieldChanges } from "./useFieldChanges";
 
@@ -22,13 +22,7 @@ export function RejectionNotice({ edit }: { edit: FieldChanges }) {
 function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; error: unknown }) {
   if (error instanceof ApiError && error.status === 412) {
     return (
-      <Alert
-        color="yellow"
-        variant="light"
-        role="alert"
-        icon={<IconAlertTriangle aria-hidden />}
-        title="Another user changed the fields"
-      >
+      <Alert color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Another user changed the fields">
         The list now has their changes, with yours on top; yours are not saved yet. Check them and save again.
       </Alert>
     );
@@ -38,18 +32,12 @@ function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; e
     return <ErrorNotice error={error} title="The fields were not saved" />;
   }
   return (
-    <Alert
-      color="red"
-      variant="light"
-      role="alert"
-      icon={<IconAlertTriangle aria-hidden />}
-      title="The fields were not saved"
-    >
+    <Alert color="red" icon={<IconAlertTriangle aria-hidden />} title="The fields were not saved">
       {rejection.brokenPolicies.length > 0 && (
         <>
           <Text size="sm">
-            {formatQuantity(rejection.brokenPolicies.length, "stored policy", "stored policies")} would no
-            longer work. Keep the field usable in policies, or change the role first.
+            {countOf(rejection.brokenPolicies.length, "stored policy", "stored policies")} would no longer
+            work. Keep the field usable in policies, or change the role first.
           </Text>
           <List size="sm" mt="xs">
             {rejection.brokenPolicies.map(({ role, policy, reason }) => (
@@ -70,8 +58,8 @@ function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; e
       )}
       {rejection.brokenPolicies.length === 0 && (
         <Text size="sm">
-          {formatQuantity(rejection.byField.size, "field")} cannot be marked like this; the reason is next to
-          each. Nothing was saved.
+          {countOf(rejection.byField.size, "field")} cannot be marked like this; the reason is next to each.
+          Nothing was saved.
         </Text>
       )}
       {rejection.otherErrors.map((text) => (

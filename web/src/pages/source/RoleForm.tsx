@@ -78,7 +78,6 @@ export function RoleForm({
       {choice.kind === "everything" && (
         <Alert
           color="orange"
-          variant="light"
           icon={<IconAlertTriangle aria-hidden />}
           title="Users with this role see every trace of the table"
         >

@@ -7,9 +7,9 @@ import { rolesQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { checkQuery } from "../../editor/queries";
+import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { roleQuery } from "../roles/queries";
-import { formatQuantity } from "./numbers";
 import { assignRole } from "./queries";
 import { RoleForm } from "./RoleForm";
 import { StepBar } from "./StepBar";
@@ -94,12 +94,7 @@ export function RoleStep({
         Assign yourself a first role. Roles for other users are created under Roles and assigned under Users.
       </Text>
       {me.preview !== null && (
-        <Alert
-          color="yellow"
-          variant="light"
-          icon={<IconAlertTriangle aria-hidden />}
-          title="A preview is active"
-        >
+        <Alert color="yellow" icon={<IconAlertTriangle aria-hidden />} title="A preview is active">
           You are viewing traces as another user. End the preview to see the traces of your own roles.
         </Alert>
       )}
@@ -117,14 +112,9 @@ export function RoleStep({
         onName={(next) => change({ name: next })}
       />
       {existingRole !== undefined && !isAssigned && !assign.isPending && (
-        <Alert
-          color="blue"
-          variant="light"
-          icon={<IconInfoCircle aria-hidden />}
-          title={`The role ${name} exists`}
-        >
-          It has {formatQuantity(existingRole.policies.length, "policy", "policies")} and{" "}
-          {formatQuantity(existingRole.members.length, "member")}
+        <Alert color="blue" icon={<IconInfoCircle aria-hidden />} title={`The role ${name} exists`}>
+          It has {countOf(existingRole.policies.length, "policy", "policies")} and{" "}
+          {countOf(existingRole.members.length, "member")}
           {existingRole.members.length === 0
             ? ""
             : ` (${existingRole.members.slice(0, 5).map(sanitize).join(", ")}${existingRole.members.length > 5 ? ", …" : ""})`}

@@ -3,8 +3,8 @@ import { useDisclosure } from "@mantine/hooks";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
+import { countOf } from "../../lib/numbers";
 import { describeMark, type FieldDifference } from "./fields";
-import { formatQuantity } from "./numbers";
 import classes from "./source.module.css";
 import type { FieldChanges } from "./useFieldChanges";
 
@@ -15,7 +15,7 @@ function summary(diff: FieldDifference[]): string {
     .map((kind) => ({ kind, count: diff.filter((difference) => difference.kind === kind).length }))
     .filter(({ count }) => count > 0)
     .map(({ kind, count }) => `${count} ${KIND_LABELS[kind]}`);
-  return `${formatQuantity(diff.length, "change")} not saved: ${parts.join(", ")}`;
+  return `${countOf(diff.length, "change")} not saved: ${parts.join(", ")}`;
 }
 
 /** The unsaved changes, which are saved together. */
@@ -77,8 +77,8 @@ export function SaveBar({
       )}
       <Group gap="sm" justify="space-between" mt={opened ? "xs" : 0}>
         {diff.length === 0 ? (
-          <Text size="sm" c="var(--tw-text-secondary)">
-            {formatQuantity(edit.stored.size, "field")} marked. No changes.
+          <Text size="sm" c="dimmed">
+            {countOf(edit.stored.size, "field")} marked. No changes.
           </Text>
         ) : (
           <UnstyledButton onClick={toggle} aria-expanded={opened} className={classes.sort} fz="sm">

@@ -11,12 +11,12 @@ import { Message } from "../../components/Message";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
+import { countOf } from "../../lib/numbers";
 import { ColumnsStep } from "./ColumnsStep";
 import { type BindingDraft, draftOf, sameDraft } from "./columns";
 import { DdlSuggestions } from "./DdlSuggestions";
 import { FieldsStep } from "./FieldsStep";
 import { Loading } from "./Loading";
-import { formatQuantity } from "./numbers";
 import { schemaQuery, tableQuery } from "./queries";
 import { EMPTY_ROLE_DRAFT, type RoleDraft, RoleStep } from "./RoleStep";
 import { StepBar } from "./StepBar";
@@ -189,12 +189,7 @@ function useHeadingFocus(step: Step) {
 
 function Warnings({ warnings }: { warnings: string[] }) {
   return warnings.length === 0 ? null : (
-    <Alert
-      color="yellow"
-      variant="light"
-      icon={<IconInfoCircle aria-hidden />}
-      title="The table is bound, with warnings"
-    >
+    <Alert color="yellow" icon={<IconInfoCircle aria-hidden />} title="The table is bound, with warnings">
       <List size="sm">
         {warnings.map((warning) => (
           <List.Item key={warning}>
@@ -236,8 +231,8 @@ function SetupDone({ model }: { model: Api["AccessModel"] }) {
           .
         </List.Item>
         <List.Item>
-          Searchable: {formatQuantity(model.fields.filter(({ filterable }) => filterable).length, "field")}.
-          Usable in policies: {formatQuantity(model.fields.filter(({ policy }) => policy).length, "field")}.
+          Searchable: {countOf(model.fields.filter(({ filterable }) => filterable).length, "field")}. Usable
+          in policies: {countOf(model.fields.filter(({ policy }) => policy).length, "field")}.
         </List.Item>
         <List.Item>
           {roles.length === 0

@@ -77,7 +77,7 @@ function BoundSource({
           <Text span inherit className={classes.name} fw={600}>
             <SanitizedText text={`${binding.database}.${binding.table}`} />
           </Text>{" "}
-          <Text span inherit c="var(--tw-text-secondary)">
+          <Text span inherit c="dimmed">
             · version {model.version} of the access model
           </Text>
         </Text>

@@ -6,7 +6,7 @@ import classes from "./source.module.css";
 export function StepBar({ hint, children }: { hint?: string | null; children: ReactNode }) {
   return (
     <Group className={classes.bar} justify="space-between" gap="sm">
-      <Text size="sm" c="var(--tw-text-secondary)">
+      <Text size="sm" c="dimmed">
         {hint}
       </Text>
       <Group gap="sm" ml="auto">

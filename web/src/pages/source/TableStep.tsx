@@ -6,12 +6,12 @@ import type { Api } from "../../api/client";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
+import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
+import { formatBytes, formatCount } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { unsuitableReason } from "./columns";
 import { Loading } from "./Loading";
-import { formatBytes, formatCount } from "./numbers";
-import { PagedList } from "./PagedList";
 import { tablesQuery } from "./queries";
 import classes from "./source.module.css";
 
@@ -135,7 +135,7 @@ export function TableStep({
                             )}
                           </Group>
                           {table.proposal === null && (
-                            <Text size="xs" c="var(--tw-text-secondary)">
+                            <Text size="xs" c="dimmed">
                               <Message text={unsuitableReason(table)} />
                             </Text>
                           )}

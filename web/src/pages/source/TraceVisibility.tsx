@@ -3,7 +3,7 @@ import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { formatQuantity } from "./numbers";
+import { countOf } from "../../lib/numbers";
 import { countVisibleTraces } from "./queries";
 
 const DAY_HOURS = 24;
@@ -50,13 +50,12 @@ export function TraceVisibility({ role, ownRoles }: { role: string | null; ownRo
       <Alert
         role="status"
         color="green"
-        variant="light"
         icon={<IconCheck aria-hidden />}
         title={`You can see traces now: ${data.more ? "more than " : ""}${data.traces} in the last 24 hours`}
       >
         <Text size="sm">
           {role === null
-            ? `You have ${formatQuantity(ownRoles.length, "role")} besides admin: ${ownRoles.join(", ")}. Another one is optional.`
+            ? `You have ${countOf(ownRoles.length, "role")} besides admin: ${ownRoles.join(", ")}. Another one is optional.`
             : `You have the role ${role}.`}{" "}
           <Anchor component={Link} to="/search" inherit c="inherit" underline="always">
             Search them
@@ -69,7 +68,6 @@ export function TraceVisibility({ role, ownRoles }: { role: string | null; ownRo
     <Alert
       role="status"
       color="yellow"
-      variant="light"
       icon={<IconInfoCircle aria-hidden />}
       title={
         data.traces > 0

@@ -1,4 +1,5 @@
 import type { Api } from "../../api/client";
+import { TYPE_LABELS } from "../../lib/types";
 
 export type LogicalType = Api["LogicalType"];
 export type MarkedField = Api["MarkedField"];
@@ -28,13 +29,6 @@ export type Mark = { type: LogicalType; filterable: boolean; policy: boolean; co
 export type Changes = Readonly<Record<string, { map: string; name: string; mark: Mark }>>;
 
 const ALL_TYPES: LogicalType[] = ["string", "number", "boolean", "string_array"];
-
-export const TYPE_LABELS: Record<LogicalType, string> = {
-  string: "text",
-  number: "number",
-  boolean: "true or false",
-  string_array: "list of texts",
-};
 
 export function fieldKey(map: string, name: string): string {
   return JSON.stringify([map, name]);

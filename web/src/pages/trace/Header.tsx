@@ -7,7 +7,7 @@ import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
 import { formatDuration } from "../../lib/duration";
-import { sanitize } from "../../lib/sanitize";
+import { sanitize, truncate } from "../../lib/sanitize";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import { downloadTrace } from "./downloadTrace";
 import classes from "./trace.module.css";
@@ -28,9 +28,7 @@ export function Header({
   const errors = trace.errorSpans.length;
   return (
     <header className={classes.header}>
-      <PageTitle
-        title={sanitize(title.length > MAX_TITLE_LENGTH ? `${title.slice(0, MAX_TITLE_LENGTH)}…` : title)}
-      >
+      <PageTitle title={sanitize(truncate(title, MAX_TITLE_LENGTH))}>
         <CopyButton value={trace.id} name="trace id" label="Trace id" />
         <CopyButton value={() => window.location.href} name="link" label="Link" />
         <CopyButton

@@ -282,7 +282,7 @@ function SpanFact({ name, children }: { name: string; children: ReactNode }) {
 
 function NoItems({ itemName }: { itemName: string }) {
   return (
-    <Text size="sm" c="var(--tw-text-secondary)">
+    <Text size="sm" c="dimmed">
       There are no {itemName}.
     </Text>
   );
@@ -290,7 +290,7 @@ function NoItems({ itemName }: { itemName: string }) {
 
 function MoreItemsNotice({ length }: { length: number }) {
   return length > MAX_ITEMS ? (
-    <Text size="sm" c="var(--tw-text-secondary)">
+    <Text size="sm" c="dimmed">
       {(length - MAX_ITEMS).toLocaleString("en")} more are under “Raw”.
     </Text>
   ) : null;
@@ -347,7 +347,7 @@ function StartTime({ trace, index }: { trace: Trace; index: number }) {
 function EventTime({ trace, index, at }: { trace: Trace; index: number; at: unknown }) {
   const [event, span] = [instantOfValue(at), instantOfValue(trace.spans[index]?.[trace.columns.timestamp])];
   return (
-    <Text size="xs" c="var(--tw-text-secondary)" component="span">
+    <Text size="xs" c="dimmed" component="span">
       {event === null || span === null ? (
         <SanitizedText text={textOf(at)} maxLength={40} />
       ) : (

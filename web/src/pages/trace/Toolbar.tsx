@@ -138,7 +138,7 @@ function FindBar({ state }: { state: TraceState }) {
         rightSection={
           query === "" ? undefined : (
             <Group gap={2} wrap="nowrap">
-              <Text span size="xs" c="var(--tw-text-secondary)" role="status" className={classes.count}>
+              <Text span size="xs" c="dimmed" role="status" className={classes.count}>
                 {statusText}
               </Text>
               <ActionIcon

@@ -67,7 +67,7 @@ export function Entries({ entries, label }: { entries: readonly Entry[]; label: 
   const [limit, setLimit] = useState(INITIAL_ENTRIES);
   if (entries.length === 0) {
     return (
-      <Text size="sm" c="var(--tw-text-secondary)">
+      <Text size="sm" c="dimmed">
         There are no {label}.
       </Text>
     );
@@ -115,7 +115,7 @@ export function Entries({ entries, label }: { entries: readonly Entry[]; label: 
         })}
       </dl>
       {shownEntries.length === 0 && (
-        <Text size="sm" c="var(--tw-text-secondary)">
+        <Text size="sm" c="dimmed">
           Nothing matches the filter.
         </Text>
       )}

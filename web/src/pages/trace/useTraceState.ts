@@ -196,7 +196,7 @@ export function useTraceState(trace: Trace): TraceState {
     isWholeTrace: isWholeRange(range, trace.length),
     setRange,
     findResult,
-    setFind: (find) => changeUrl({ find }),
+    setFind: (find) => changeUrl({ find: find.trim() === "" ? undefined : find }),
     goTo,
     openDetails,
     closeDetails,

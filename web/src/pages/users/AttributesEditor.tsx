@@ -45,7 +45,7 @@ export function AttributesEditor({
     onChange((rows) => rows.map((row) => (row.id === id ? { ...row, ...changes } : row)));
   return (
     <Fieldset legend="Attributes" variant="unstyled" styles={FIELDSET_STYLES}>
-      <Text size="xs" c="var(--tw-text-secondary)" mb="xs">
+      <Text size="xs" c="dimmed" mb="xs">
         Policies read them, as in <code>user.attributes.team</code>.
       </Text>
       {rows.map((row) => {

@@ -44,7 +44,6 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
       closeOnClickOutside={createdUser === undefined && username === ""}
       closeOnEscape={createdUser === undefined}
       withCloseButton={createdUser === undefined}
-      closeButtonProps={{ "aria-label": "Close" }}
     >
       {createdUser === undefined ? (
         <form
@@ -61,7 +60,6 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
               label="User name"
               description="As typed at the sign-in; upper and lower case are the same"
               required
-              withAsterisk={false}
               maxLength={128}
               autoComplete="off"
               autoCapitalize="none"

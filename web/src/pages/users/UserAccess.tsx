@@ -91,7 +91,7 @@ function RoleAccess({ role, attributes }: { role: Api["AccessRole"]; attributes:
       </Title>
       {role.name === "admin" && <Text size="sm">Administration: users, roles, trace source, audit.</Text>}
       {role.policies.length === 0 ? (
-        <Text size="sm" c="var(--tw-text-secondary)">
+        <Text size="sm" c="dimmed">
           Has no policies, and grants no access to traces.
         </Text>
       ) : (
@@ -120,7 +120,7 @@ function PolicyAccess({
         <SanitizedText text={policy.title} />
       </Text>
       {policy.description !== undefined && policy.description !== null && (
-        <Text size="sm" c="var(--tw-text-secondary)">
+        <Text size="sm" c="dimmed">
           <SanitizedText text={policy.description} />
         </Text>
       )}

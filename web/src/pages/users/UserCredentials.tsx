@@ -87,7 +87,7 @@ export function UserKeys({ username }: { username: string }) {
             <ErrorNotice error={error} onRetry={() => void refetch()} />
           )
         ) : data.api_keys.length === 0 ? (
-          <Text c="var(--tw-text-secondary)">No API keys.</Text>
+          <Text c="dimmed">No API keys.</Text>
         ) : (
           <KeysTable
             keys={data.api_keys}

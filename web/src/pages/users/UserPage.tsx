@@ -78,10 +78,10 @@ function UserView({ username }: { username: string }) {
         </PageTitle>
         <Group gap="md" mt={-8}>
           <UserStateBadge user={user} />
-          <Text size="sm" c="var(--tw-text-secondary)">
+          <Text size="sm" c="dimmed">
             Last sign-in <RelativeTime at={user.last_login_at} />
           </Text>
-          <Text size="sm" c="var(--tw-text-secondary)">
+          <Text size="sm" c="dimmed">
             Created <Time at={user.created_at} digits={0} />
           </Text>
           <PageLink to="/audit" search={{ actor: user.username }} size="sm">

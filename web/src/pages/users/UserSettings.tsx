@@ -53,7 +53,7 @@ export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft>
                 Discard changes
               </Button>
             )}
-            <Text size="sm" c="var(--tw-text-secondary)" role="status">
+            <Text size="sm" c="dimmed" role="status">
               {draft.saved ? "Saved" : ""}
             </Text>
           </Group>
@@ -76,9 +76,7 @@ function ConflictNotice({
 }) {
   return (
     <Alert
-      role="alert"
       color="yellow"
-      variant="light"
       icon={<IconArrowsSplit2 aria-hidden />}
       title="Another administrator changed this user in the meantime"
     >

@@ -84,7 +84,7 @@ function UsersList() {
   return (
     <>
       <Filters filters={filters} onChange={changeFilters} />
-      <Text size="sm" c="var(--tw-text-secondary)" mb="xs" role="status">
+      <Text size="sm" c="dimmed" mb="xs" role="status">
         {isFiltered ? `${users.length} of ${allUsers.length}` : allUsers.length}
         {hasNextPage ? (isFiltered ? " so far, searching the others…" : " so far") : ""}{" "}
         {allUsers.length === 1 ? "user" : "users"}
@@ -210,7 +210,7 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
               <Table.Td>
                 <RelativeTime at={user.last_login_at} />
               </Table.Td>
-              <Table.Td maw={320} style={{ overflowWrap: "anywhere" }} c="var(--tw-text-secondary)">
+              <Table.Td maw={320} style={{ overflowWrap: "anywhere" }} c="dimmed">
                 <span title={sanitize(attributesText(user.attributes))}>
                   <SanitizedText text={attributesText(user.attributes)} maxLength={80} />
                 </span>
@@ -228,7 +228,7 @@ const MAX_ROLES = 4;
 function RoleBadges({ roles }: { roles: readonly string[] }) {
   if (roles.length === 0) {
     return (
-      <Text span inherit c="var(--tw-text-secondary)">
+      <Text span inherit c="dimmed">
         none
       </Text>
     );
@@ -242,7 +242,7 @@ function RoleBadges({ roles }: { roles: readonly string[] }) {
         </Badge>
       ))}
       {hiddenRoles.length > 0 && (
-        <Text span size="xs" c="var(--tw-text-secondary)" title={hiddenRoles.join(", ")}>
+        <Text span size="xs" c="dimmed" title={hiddenRoles.join(", ")}>
           and {hiddenRoles.length} more
         </Text>
       )}

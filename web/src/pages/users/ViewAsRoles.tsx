@@ -13,13 +13,7 @@ export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () 
   const [showErrors, setShowErrors] = useState(false);
   const viewAs = useViewAs();
   return (
-    <Modal
-      opened={opened}
-      onClose={onClose}
-      title="View as roles"
-      size="lg"
-      closeButtonProps={{ "aria-label": "Close" }}
-    >
+    <Modal opened={opened} onClose={onClose} title="View as roles" size="lg">
       <form
         onSubmit={(event) => {
           event.preventDefault();

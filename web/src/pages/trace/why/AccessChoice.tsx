@@ -84,7 +84,7 @@ function UserForm({ user, onChoose }: { user: string | undefined; onChoose: (use
         Explain
       </Button>
       {users.isError && (
-        <Text size="xs" c="var(--tw-text-secondary)">
+        <Text size="xs" c="dimmed">
           The users could not be listed; a name can be typed.
         </Text>
       )}

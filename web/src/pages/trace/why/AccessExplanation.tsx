@@ -44,7 +44,7 @@ export function ExplanationError({
 }) {
   if (error instanceof ApiError && error.code === "trace_not_found") {
     return (
-      <Alert role="alert" color="gray" variant="light" title="There is nothing to explain">
+      <Alert color="gray" title="There is nothing to explain">
         {isOwn ? (
           "You no longer have access to this trace: a role, a policy or the trace changed after it was loaded. Reload it."
         ) : (
@@ -82,7 +82,7 @@ function ExplanationView({
         <p className={classes.verdict}>
           <Message text={explanation.summary} />
         </p>
-        <Text size="xs" c="var(--tw-text-secondary)" component="div">
+        <Text size="xs" c="dimmed" component="div">
           <ExplainedUser user={user} />
           {", "}
           {spans.toLocaleString("en")} {spans === 1 ? "span" : "spans"} evaluated
@@ -107,7 +107,7 @@ function ExplanationView({
         />
       ))}
       {policies.length === 0 && (
-        <Text size="sm" c="var(--tw-text-secondary)">
+        <Text size="sm" c="dimmed">
           {isOwn ? "You have" : "This user has"} no role with a policy.
         </Text>
       )}

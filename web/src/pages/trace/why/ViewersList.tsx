@@ -29,13 +29,13 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
       <Text size="sm" fw={600}>
         {viewersText(data)}
       </Text>
-      <Text size="xs" c="var(--tw-text-secondary)">
+      <Text size="xs" c="dimmed">
         Enabled accounts only, with their current roles and attributes.
         {data.changed_meanwhile &&
           " Users, roles or the access model changed while this list was created: reload it to be sure."}
       </Text>
       {data.broken.length > 0 && (
-        <Alert color="orange" variant="light" title="Users without access because a policy is broken">
+        <Alert color="orange" title="Users without access because a policy is broken">
           <ul className={classes.spans}>
             {data.broken.map(({ username, role, title }) => (
               <li key={`${username} ${role} ${title}`}>
@@ -47,11 +47,7 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
         </Alert>
       )}
       {data.must_change_password.length > 0 && (
-        <Alert
-          color="blue"
-          variant="light"
-          title="Users who will have access after they change their password"
-        >
+        <Alert color="blue" title="Users who will have access after they change their password">
           <ul className={classes.spans}>
             {data.must_change_password.slice(0, limit).map((username) => (
               <li key={username}>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatBytes, formatCount, formatGain, formatQuantity, formatRanges, formatShare } from "./numbers";
+import { countOf, formatBytes, formatCount, formatGain, formatRanges, formatShare } from "./numbers";
 
 describe("counts", () => {
   it.each([
@@ -35,11 +35,11 @@ describe("shares", () => {
 });
 
 it("formats counts with a noun", () => {
-  expect([
-    formatQuantity(1, "field"),
-    formatQuantity(1_200, "field"),
-    formatQuantity(2, "key", "keys"),
-  ]).toEqual(["1 field", "1,200 fields", "2 keys"]);
+  expect([countOf(1, "field"), countOf(1_200, "field"), countOf(2, "key")]).toEqual([
+    "1 field",
+    "1,200 fields",
+    "2 keys",
+  ]);
 });
 
 it("formats factors of reduction", () => {

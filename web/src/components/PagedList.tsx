@@ -22,7 +22,7 @@ export function PagedList<T>({
       {children(items.slice(from, from + pageSize))}
       {pageCount > 1 && (
         <Group justify="space-between" mt="sm">
-          <Text size="sm" c="var(--tw-text-secondary)" aria-live="polite">
+          <Text size="sm" c="dimmed" aria-live="polite">
             {(from + 1).toLocaleString("en")} to{" "}
             {Math.min(from + pageSize, items.length).toLocaleString("en")} of{" "}
             {items.length.toLocaleString("en")} {itemName}

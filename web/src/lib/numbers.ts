@@ -48,8 +48,8 @@ export function formatShare(part: number, whole: number): string {
   return `${rounded} %`;
 }
 
-/** Formats a count: `1 field`, `2 fields`. */
-export function formatQuantity(count: number, one: string, many = `${one}s`): string {
+/** Formats a count with its noun: `1 field`, `2 fields`. */
+export function countOf(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 

@@ -1,0 +1,20 @@
+import { Skeleton } from "@mantine/core";
+import { ErrorNotice } from "./ErrorNotice";
+
+/** Placeholder for the data of a query: a skeleton during loading, otherwise the error. */
+export function QueryPlaceholder({
+  query: { error, refetch },
+  label,
+  height,
+}: {
+  query: { error: unknown; refetch: () => Promise<unknown> };
+  /** What is loaded. */
+  label: string;
+  height: number;
+}) {
+  return error === null ? (
+    <Skeleton height={height} aria-label={`Loading ${label}`} />
+  ) : (
+    <ErrorNotice error={error} onRetry={() => void refetch()} />
+  );
+}
