@@ -1,3 +1,4 @@
+import type { Api } from "../api/client";
 import { LosslessNumber } from "../lib/json";
 import { type Instant, parseInstant } from "../lib/time";
 
@@ -5,16 +6,11 @@ import { type Instant, parseInstant } from "../lib/time";
 export type RawSpan = Readonly<Record<string, unknown>>;
 
 /** Columns of the bound table, as the service reports them. */
-export type TraceSchema = {
-  readonly trace_id: string;
-  readonly span_id: string;
-  readonly timestamp: string;
-  readonly parent_span_id: string;
-  /** Columns that an administrator has selected for display. */
-  readonly display?: Partial<Record<DisplayedColumn, string | null>>;
-};
-
-type DisplayedColumn = "name" | "service" | "duration" | "status" | "kind";
+export type TraceSchema = Pick<
+  Api["SchemaBinding"],
+  "trace_id" | "span_id" | "timestamp" | "parent_span_id"
+> &
+  Partial<Pick<Api["SchemaBinding"], "display">>;
 
 /** Columns of a span's parts. An absent part has no column. */
 export type Columns = {
@@ -100,7 +96,7 @@ export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Colum
   };
   const result: Record<string, string> = {};
   for (const [part, names] of Object.entries(COMMON_NAMES)) {
-    const selectedColumn = schema.display?.[part as DisplayedColumn] ?? undefined;
+    const selectedColumn = schema.display?.[part as keyof Api["Display"]] ?? undefined;
     const column =
       selectedColumn !== undefined && span !== undefined && selectedColumn in span
         ? selectedColumn

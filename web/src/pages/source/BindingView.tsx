@@ -1,6 +1,6 @@
-import { Button, Group, Stack, Table, Text } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
+import { Group, Stack, Table, Text } from "@mantine/core";
 import type { Api } from "../../api/client";
+import { ButtonLink } from "../../components/links";
 import { SanitizedText } from "../../components/SanitizedText";
 import { DISPLAYED_COLUMNS, STRUCTURAL_COLUMNS } from "./columns";
 import classes from "./source.module.css";
@@ -32,22 +32,17 @@ export function BindingView({ binding, version }: { binding: Api["Binding"]; ver
           as of version {version}.
         </Text>
         <Group gap="xs">
-          <Button
-            renderRoot={(props) => (
-              <Link to="/source/setup" search={{ step: "columns", database, table }} {...props} />
-            )}
+          <ButtonLink
+            to="/source/setup"
+            search={{ step: "columns", database, table }}
             size="xs"
             variant="default"
           >
             Change columns
-          </Button>
-          <Button
-            renderRoot={(props) => <Link to="/source/setup" search={{ step: "table" }} {...props} />}
-            size="xs"
-            variant="default"
-          >
+          </ButtonLink>
+          <ButtonLink to="/source/setup" search={{ step: "table" }} size="xs" variant="default">
             Change table
-          </Button>
+          </ButtonLink>
         </Group>
       </Group>
       <div className={classes.scroll}>

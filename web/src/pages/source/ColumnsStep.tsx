@@ -1,9 +1,9 @@
-import { Alert, Button, Group, Select, Stack, Text, Title } from "@mantine/core";
-import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
+import { Button, Group, Select, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { ApiError, api, unwrap } from "../../api/client";
+import { api, hasStatus, ifMatch, unwrap } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Notice } from "../../components/Notice";
 import { SanitizedText } from "../../components/SanitizedText";
 import { sanitize } from "../../lib/sanitize";
 import {
@@ -60,8 +60,8 @@ export function ColumnsStep({
       if (binding === null || schema.data === undefined) {
         return [];
       }
-      const header = bound === null ? {} : { "If-Match": schema.data.etag };
-      const response = await unwrap(api.PUT("/schema/binding", { body: binding, params: { header } }));
+      const params = ifMatch(bound === null ? null : schema.data.etag);
+      const response = await unwrap(api.PUT("/schema/binding", { body: binding, params }));
       await invalidateSource();
       return response.warnings;
     },
@@ -119,15 +119,11 @@ export function ColumnsStep({
       </Text>
       {bind.error !== null && (
         <ScrollIntoView trigger={bind.error}>
-          {bind.error instanceof ApiError && bind.error.status === 412 ? (
-            <Alert
-              color="yellow"
-              icon={<IconAlertTriangle aria-hidden />}
-              title="Another user changed the trace source"
-            >
+          {hasStatus(bind.error, 412) ? (
+            <Notice kind="warning" title="Another user changed the trace source">
               The current binding was loaded; your choices are kept and not saved yet. Check them and try
               again.
-            </Alert>
+            </Notice>
           ) : (
             <ErrorNotice error={bind.error} title="The table could not be bound" />
           )}
@@ -177,7 +173,7 @@ export function ColumnsStep({
               nothingFoundMessage={`The table has no suitable column: ${requirement} is required.`}
               searchable
               clearable
-              clearButtonProps={{ "aria-hidden": false, tabIndex: 0, "aria-label": `Clear ${label}` }}
+              clearButtonProps={clearButton(label)}
               data={columnOptions(isSuitable, currentDraft[`display_${member}`])}
               value={currentDraft[`display_${member}`] === "" ? null : currentDraft[`display_${member}`]}
               onChange={(value) => setColumn(`display_${member}`, value)}
@@ -191,7 +187,7 @@ export function ColumnsStep({
             nothingFoundMessage="The database has no other table."
             searchable
             clearable
-            clearButtonProps={{ "aria-hidden": false, tabIndex: 0, "aria-label": "Clear trace index" }}
+            clearButtonProps={clearButton("trace index")}
             data={[
               ...new Set([
                 ...indexes,
@@ -236,27 +232,24 @@ export function ColumnsStep({
   );
 }
 
+/** Clear button that is reachable by keyboard. */
+const clearButton = (label: string) => ({
+  "aria-hidden": false,
+  tabIndex: 0,
+  "aria-label": `Clear ${label}`,
+});
+
 function RebindingNotice({ from, isSameTable }: { from: TableName; isSameTable: boolean }) {
   return isSameTable ? (
-    <Alert
-      icon={<IconInfoCircle aria-hidden />}
-      color="blue"
-      variant="light"
-      title="This changes the binding for all users"
-    >
+    <Notice kind="info" variant="light" title="This changes the binding for all users">
       It takes effect on the next request. Running searches have to be started again.
-    </Alert>
+    </Notice>
   ) : (
-    <Alert
-      icon={<IconAlertTriangle aria-hidden />}
-      color="orange"
-      variant="light"
-      title="This replaces the table that all users search"
-    >
+    <Notice kind="warning" variant="light" title="This replaces the table that all users search">
       <SanitizedText text={`${from.database}.${from.table}`} /> is bound now. From the next request on, all
       users search the new table; roles and policies stay and apply to it. If the new table lacks a marked
       field, the change is rejected. Policies with an adopted column read the map again until the column is
       adopted again. Running searches have to be started again.
-    </Alert>
+    </Notice>
   );
 }

@@ -1,11 +1,12 @@
-import { Accordion, Alert, Badge, Button, Group, List, Stack, Table, Text, Title } from "@mantine/core";
-import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
+import { Accordion, Badge, Button, Group, List, Stack, Table, Text, Title } from "@mantine/core";
+import { IconCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
 import { CopyButton } from "../../components/CopyButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
+import { Notice } from "../../components/Notice";
 import { SanitizedText } from "../../components/SanitizedText";
 import { formatBytes, formatCount, formatGain, formatRanges } from "../../lib/numbers";
 import { refOf } from "./fields";
@@ -73,7 +74,7 @@ export function DdlSuggestions() {
         </Group>
       </Group>
       {data.notes.length > 0 && (
-        <Alert color="blue" icon={<IconInfoCircle aria-hidden />} title="Missing information">
+        <Notice kind="info" title="Missing information">
           <List size="sm">
             {data.notes.map((note) => (
               <List.Item key={note}>
@@ -81,7 +82,7 @@ export function DdlSuggestions() {
               </List.Item>
             ))}
           </List>
-        </Alert>
+        </Notice>
       )}
       {data.suggestions.length === 0 ? (
         <EmptyState title="Nothing to add" icon={<IconCheck size={32} aria-hidden />}>

@@ -1,6 +1,7 @@
 import { ActionIcon, Badge, Box, Checkbox, Group, NativeSelect, Table, Text, Tooltip } from "@mantine/core";
 import { IconArrowBackUp, IconBan } from "@tabler/icons-react";
 import { memo } from "react";
+import { IconButton } from "../../components/IconButton";
 import { Message } from "../../components/Message";
 import { SanitizedText } from "../../components/SanitizedText";
 import { formatShare } from "../../lib/numbers";
@@ -95,17 +96,9 @@ function Row({
             >
               {STATE_LABELS[difference.kind]}
             </Badge>
-            <Tooltip label="Undo">
-              <ActionIcon
-                size="xs"
-                variant="subtle"
-                color="gray"
-                onClick={() => onUndo(candidate.key)}
-                aria-label={`Undo ${ref}`}
-              >
-                <IconArrowBackUp size={14} aria-hidden />
-              </ActionIcon>
-            </Tooltip>
+            <IconButton tooltip="Undo" label={`Undo ${ref}`} size="xs" onClick={() => onUndo(candidate.key)}>
+              <IconArrowBackUp size={14} aria-hidden />
+            </IconButton>
           </Group>
         )}
         <Text size="xs" c="dimmed">

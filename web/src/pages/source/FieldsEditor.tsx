@@ -1,7 +1,10 @@
-import { Alert, Button, Group, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
-import { IconInfoCircle, IconSearch, IconWand } from "@tabler/icons-react";
+import { Button, Group, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { IconSearch, IconWand } from "@tabler/icons-react";
+import type { UseQueryResult } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import type { Api } from "../../api/client";
+import { ErrorNotice } from "../../components/ErrorNotice";
+import { Notice } from "../../components/Notice";
 import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
 import { countOf } from "../../lib/numbers";
@@ -20,7 +23,7 @@ const PAGE_SIZE = 50;
 export function FieldsEditor({
   model,
   binding,
-  detail,
+  sample,
   edit,
   columnsOf,
   onlyMarked,
@@ -28,13 +31,13 @@ export function FieldsEditor({
 }: {
   model: Api["AccessModel"];
   binding: Api["Binding"];
-  /** The table's columns and keys, or `null` while they are unknown. */
-  detail: Api["TableDetail"] | null;
+  /** The table's columns and keys, as far as they are loaded. */
+  sample: Pick<UseQueryResult<Api["TableDetail"]>, "data" | "error" | "refetch">;
   edit: FieldChanges;
   /** Columns of the table that hold a key, and that policies could read instead of the map. */
   columnsOf: ReadonlyMap<string, string[]>;
   onlyMarked: boolean;
-  onOnlyMarked: (onlyKeys: boolean) => void;
+  onOnlyMarked: (onlyMarked: boolean) => void;
 }) {
   const [text, setText] = useState("");
   const [container, setContainer] = useState(ALL_CONTAINERS);
@@ -42,6 +45,7 @@ export function FieldsEditor({
   const [onlyRejected, setOnlyRejected] = useState(false);
   const [recommendedCount, setRecommendedCount] = useState<number | null>(null);
   const { changes, rejection } = edit;
+  const detail = sample.data ?? null;
 
   const knownCandidates = useMemo(() => candidatesOf(detail, model.fields, {}), [detail, model.fields]);
   const candidates = useMemo(() => {
@@ -92,17 +96,24 @@ export function FieldsEditor({
     text !== "" || container !== ALL_CONTAINERS || onlyMarked || (onlyRejected && rejectedCount > 0);
   return (
     <Stack gap="sm">
+      {!onlyMarked && sample.error !== null && (
+        <ErrorNotice
+          error={sample.error}
+          title="The table could not be sampled"
+          onRetry={() => void sample.refetch()}
+        />
+      )}
       {detail?.sampled === false && (
-        <Alert color="blue" icon={<IconInfoCircle aria-hidden />} title="No spans were sampled">
+        <Notice kind="info" title="No spans were sampled">
           The service is configured not to sample rows (discovery_samples = false), so the keys of maps are
           not known. Add the keys that you need by hand; columns are listed.
-        </Alert>
+        </Notice>
       )}
       {unsampledMaps.length > 0 && (
-        <Alert color="yellow" icon={<IconInfoCircle aria-hidden />} title="The sample is incomplete">
+        <Notice kind="warning" title="The sample is incomplete">
           Too large to sample in a few seconds: <SanitizedText text={unsampledMaps.join(", ")} />. The keys
           are not listed; add those that you need by hand.
-        </Alert>
+        </Notice>
       )}
       <Group gap="sm" align="end">
         <TextInput
@@ -121,7 +132,7 @@ export function FieldsEditor({
           value={container}
           onChange={(value) => setContainer(value ?? ALL_CONTAINERS)}
           data={[
-            { value: ALL_CONTAINERS, label: `All ${countOf(candidates.length, "field")}` },
+            { value: ALL_CONTAINERS, label: `All fields (${candidates.length})` },
             ...containers.map(({ container: name, count }) => ({
               value: name,
               label: `${name === "" ? "Columns" : sanitize(name)} (${count})`,

@@ -1,9 +1,8 @@
-import { Alert, Button, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
+import { Button, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Api } from "../../api/client";
-import { ErrorNotice } from "../../components/ErrorNotice";
+import { Notice } from "../../components/Notice";
 import { FieldsEditor } from "./FieldsEditor";
 import { Loading } from "./Loading";
 import { tableQuery } from "./queries";
@@ -39,30 +38,21 @@ export function FieldsStep({
       {detail.isPending ? (
         <Loading label="a sample of spans" rows={10} />
       ) : (
-        <>
-          {detail.error !== null && (
-            <ErrorNotice
-              error={detail.error}
-              title="The table could not be sampled"
-              onRetry={() => void detail.refetch()}
-            />
-          )}
-          <FieldsEditor
-            model={model}
-            binding={binding}
-            detail={detail.data ?? null}
-            edit={edit}
-            columnsOf={NO_COLUMNS}
-            onlyMarked={onlyMarked}
-            onOnlyMarked={setOnlyMarked}
-          />
-        </>
+        <FieldsEditor
+          model={model}
+          binding={binding}
+          sample={detail}
+          edit={edit}
+          columnsOf={NO_COLUMNS}
+          onlyMarked={onlyMarked}
+          onOnlyMarked={setOnlyMarked}
+        />
       )}
       {markedCount === 0 && !detail.isPending && (
-        <Alert color="yellow" icon={<IconAlertTriangle aria-hidden />} title="No field is marked yet">
+        <Notice kind="warning" title="No field is marked yet">
           Without fields, searches are by time only, and a role grants access to all traces or to none. “Mark
           recommended fields” is a good start.
-        </Alert>
+        </Notice>
       )}
       <SaveBar
         edit={edit}

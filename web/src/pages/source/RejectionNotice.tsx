@@ -1,9 +1,9 @@
-import { Alert, Anchor, List, Text } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
-import { Link } from "@tanstack/react-router";
-import { ApiError } from "../../api/client";
+import { List, Text } from "@mantine/core";
+import { hasStatus } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
+import { Notice } from "../../components/Notice";
 import { SanitizedText } from "../../components/SanitizedText";
 import { countOf } from "../../lib/numbers";
 import { ScrollIntoView } from "./ScrollIntoView";
@@ -20,11 +20,11 @@ export function RejectionNotice({ edit }: { edit: FieldChanges }) {
 }
 
 function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; error: unknown }) {
-  if (error instanceof ApiError && error.status === 412) {
+  if (hasStatus(error, 412)) {
     return (
-      <Alert color="yellow" icon={<IconAlertTriangle aria-hidden />} title="Another user changed the fields">
+      <Notice kind="warning" title="Another user changed the fields">
         The list now has their changes, with yours on top; yours are not saved yet. Check them and save again.
-      </Alert>
+      </Notice>
     );
   }
   const errorCount = rejection === null ? 0 : rejection.byField.size + rejection.brokenPolicies.length;
@@ -32,7 +32,7 @@ function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; e
     return <ErrorNotice error={error} title="The fields were not saved" />;
   }
   return (
-    <Alert color="red" icon={<IconAlertTriangle aria-hidden />} title="The fields were not saved">
+    <Notice kind="error" title="The fields were not saved">
       {rejection.brokenPolicies.length > 0 && (
         <>
           <Text size="sm">
@@ -43,12 +43,9 @@ function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; e
             {rejection.brokenPolicies.map(({ role, policy, reason }) => (
               <List.Item key={`${role} ${policy} ${reason}`}>
                 Role{" "}
-                <Anchor
-                  inherit
-                  renderRoot={(props) => <Link to="/roles/$name" params={{ name: role }} {...props} />}
-                >
+                <PageLink to="/roles/$name" params={{ name: role }} inherit>
                   {role}
-                </Anchor>
+                </PageLink>
                 , policy “<SanitizedText text={policy} />
                 ”: <Message text={reason} />
               </List.Item>
@@ -67,6 +64,6 @@ function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; e
           <Message text={text} />
         </Text>
       ))}
-    </Alert>
+    </Notice>
   );
 }

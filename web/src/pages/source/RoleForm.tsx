@@ -1,8 +1,8 @@
-import { Alert, Group, Pill, Radio, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
-import { IconAlertTriangle } from "@tabler/icons-react";
+import { Group, Radio, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { api, unwrap } from "../../api/client";
-import { SanitizedText } from "../../components/SanitizedText";
+import { Notice } from "../../components/Notice";
+import { renderValuePill } from "../../components/renderValuePill";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { sanitize } from "../../lib/sanitize";
 import type { MarkedField } from "./fields";
@@ -76,13 +76,9 @@ export function RoleForm({
         <ValuesSelect fields={fields} choice={choice} examplesOf={examplesOf} onChoice={onChoice} />
       )}
       {choice.kind === "everything" && (
-        <Alert
-          color="orange"
-          icon={<IconAlertTriangle aria-hidden />}
-          title="Users with this role see every trace of the table"
-        >
+        <Notice kind="warning" title="Users with this role see every trace of the table">
           This includes all future traces, of any customer or team. Assign it to few users.
-        </Alert>
+        </Notice>
       )}
       <PolicyEditor
         label="Policy"
@@ -171,15 +167,7 @@ function ValuesSelect({
           acceptValueOnBlur
           maxDropdownHeight={280}
           splitChars={[]}
-          renderPill={({ value, onRemove }) => (
-            <Pill
-              withRemoveButton
-              {...(onRemove === undefined ? {} : { onRemove })}
-              removeButtonProps={{ "aria-label": `Remove ${sanitize(value ?? "")}` }}
-            >
-              <SanitizedText text={value ?? ""} maxLength={80} />
-            </Pill>
-          )}
+          renderPill={renderValuePill}
         />
       )}
     </Group>

@@ -1,11 +1,11 @@
-import { Alert, Button, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
+import { Button, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { type Api, ApiError } from "../../api/client";
+import { type Api, hasStatus } from "../../api/client";
 import { rolesQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Notice } from "../../components/Notice";
 import { checkQuery } from "../../editor/queries";
 import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
@@ -94,9 +94,9 @@ export function RoleStep({
         Assign yourself a first role. Roles for other users are created under Roles and assigned under Users.
       </Text>
       {me.preview !== null && (
-        <Alert color="yellow" icon={<IconAlertTriangle aria-hidden />} title="A preview is active">
+        <Notice kind="warning" title="A preview is active">
           You are viewing traces as another user. End the preview to see the traces of your own roles.
-        </Alert>
+        </Notice>
       )}
       <TraceVisibility key={assignedRole ?? ""} role={assignedRole} ownRoles={ownRoles} />
       <RoleForm
@@ -112,20 +112,20 @@ export function RoleStep({
         onName={(next) => change({ name: next })}
       />
       {existingRole !== undefined && !isAssigned && !assign.isPending && (
-        <Alert color="blue" icon={<IconInfoCircle aria-hidden />} title={`The role ${name} exists`}>
+        <Notice kind="info" title={`The role ${name} exists`}>
           It has {countOf(existingRole.policies.length, "policy", "policies")} and{" "}
           {countOf(existingRole.members.length, "member")}
           {existingRole.members.length === 0
             ? ""
             : ` (${existingRole.members.slice(0, 5).map(sanitize).join(", ")}${existingRole.members.length > 5 ? ", …" : ""})`}
           . This policy is added to it, for all members. Choose another name to keep it unchanged.
-        </Alert>
+        </Notice>
       )}
       {assign.error !== null && (
         <ErrorNotice
           error={assign.error}
           title={
-            assign.error instanceof ApiError && assign.error.status === 412
+            hasStatus(assign.error, 412)
               ? "Another user changed the role or your account at the same time; try again"
               : "The role could not be assigned to you"
           }

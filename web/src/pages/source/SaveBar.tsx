@@ -1,8 +1,9 @@
 import { Button, Collapse, Group, Table, Text, UnstyledButton } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import type { ReactNode } from "react";
+import { Chevron } from "../../components/Chevron";
 import { SanitizedText } from "../../components/SanitizedText";
+import { TableHead } from "../../components/TableHead";
 import { countOf } from "../../lib/numbers";
 import { describeMark, type FieldDifference } from "./fields";
 import classes from "./source.module.css";
@@ -42,13 +43,7 @@ export function SaveBar({
           <Collapse expanded={opened}>
             <div className={classes.scroll} style={{ maxHeight: "40vh", overflowY: "auto" }}>
               <Table verticalSpacing={4} aria-label="Changes that are not saved">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th>Field</Table.Th>
-                    <Table.Th>Now</Table.Th>
-                    <Table.Th>After saving</Table.Th>
-                  </Table.Tr>
-                </Table.Thead>
+                <TableHead columns={["Field", "Now", "After saving"]} />
                 <Table.Tbody>
                   {diff.map(({ key, ref, before, after }) => (
                     <Table.Tr key={key}>
@@ -56,10 +51,10 @@ export function SaveBar({
                         <SanitizedText text={ref} maxLength={200} />
                       </Table.Td>
                       <Table.Td>
-                        {before === null ? "not marked" : <SanitizedText text={describeMark(before)} />}
+                        <SanitizedText text={describeMark(before)} />
                       </Table.Td>
                       <Table.Td>
-                        {after === null ? "not marked" : <SanitizedText text={describeMark(after)} />}
+                        <SanitizedText text={describeMark(after)} />
                       </Table.Td>
                     </Table.Tr>
                   ))}
@@ -82,7 +77,7 @@ export function SaveBar({
           </Text>
         ) : (
           <UnstyledButton onClick={toggle} aria-expanded={opened} className={classes.sort} fz="sm">
-            {opened ? <IconChevronDown size={16} aria-hidden /> : <IconChevronRight size={16} aria-hidden />}
+            <Chevron opened={opened} size={16} />
             {summary(diff)}
           </UnstyledButton>
         )}

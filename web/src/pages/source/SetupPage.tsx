@@ -1,5 +1,5 @@
-import { Alert, Button, Group, List, Stack, Stepper, Text, Title } from "@mantine/core";
-import { IconCircleCheck, IconInfoCircle } from "@tabler/icons-react";
+import { Button, Group, List, Stack, Stepper, Text, Title } from "@mantine/core";
+import { IconCircleCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
@@ -8,6 +8,7 @@ import { useMe } from "../../app/useMe";
 import { AdminOnly } from "../../components/AdminOnly";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
+import { Notice } from "../../components/Notice";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
@@ -189,7 +190,7 @@ function useHeadingFocus(step: Step) {
 
 function Warnings({ warnings }: { warnings: string[] }) {
   return warnings.length === 0 ? null : (
-    <Alert color="yellow" icon={<IconInfoCircle aria-hidden />} title="The table is bound, with warnings">
+    <Notice kind="warning" title="The table is bound, with warnings">
       <List size="sm">
         {warnings.map((warning) => (
           <List.Item key={warning}>
@@ -197,7 +198,7 @@ function Warnings({ warnings }: { warnings: string[] }) {
           </List.Item>
         ))}
       </List>
-    </Alert>
+    </Notice>
   );
 }
 

@@ -134,17 +134,10 @@ function FieldsTab({
   return (
     <>
       {!onlyMarked && detail.isPending && <Loading label="a sample of spans" />}
-      {!onlyMarked && detail.error !== null && (
-        <ErrorNotice
-          error={detail.error}
-          title="The table could not be sampled"
-          onRetry={() => void detail.refetch()}
-        />
-      )}
       <FieldsEditor
         model={model}
         binding={binding}
-        detail={detail.data ?? null}
+        sample={detail}
         edit={edit}
         columnsOf={columnsOf}
         onlyMarked={onlyMarked}

@@ -1,8 +1,9 @@
 import { Alert, Anchor, Button, Group, Loader, Text } from "@mantine/core";
-import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
+import { IconCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Notice } from "../../components/Notice";
 import { countOf } from "../../lib/numbers";
 import { countVisibleTraces } from "./queries";
 
@@ -65,10 +66,9 @@ export function TraceVisibility({ role, ownRoles }: { role: string | null; ownRo
     );
   }
   return (
-    <Alert
+    <Notice
+      kind="warning"
       role="status"
-      color="yellow"
-      icon={<IconInfoCircle aria-hidden />}
       title={
         data.traces > 0
           ? `None in the last 24 hours, but ${data.more ? "more than " : ""}${data.traces} in the last 30 days`
@@ -83,6 +83,6 @@ export function TraceVisibility({ role, ownRoles }: { role: string | null; ownRo
       <Button mt="sm" size="xs" variant="default" loading={isFetching} onClick={() => void refetch()}>
         Refresh
       </Button>
-    </Alert>
+    </Notice>
   );
 }

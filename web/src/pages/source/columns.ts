@@ -4,7 +4,7 @@ type Binding = Api["Binding"];
 type Column = Api["TableColumn"];
 
 export type StructuralColumn = "trace_id" | "span_id" | "parent_span_id" | "timestamp";
-export type DisplayedColumn = "name" | "service" | "duration" | "status" | "kind";
+export type DisplayedColumn = keyof Api["Display"];
 
 type ColumnRole<Name> = {
   member: Name;

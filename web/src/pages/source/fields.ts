@@ -268,11 +268,13 @@ export function marksToSend(marked: MarkedField[], changes: Changes): Api["Field
 }
 
 /** Describes settings: `number, search`. */
-export function describeMark(mark: Mark): string {
+export function describeMark(mark: Mark | null): string {
+  if (mark === null) {
+    return "not marked";
+  }
   const uses = [mark.filterable ? "search" : "", mark.policy ? "policies" : ""].filter((use) => use !== "");
-  return [TYPE_LABELS[mark.type], ...uses, ...(mark.column === null ? [] : [`column ${mark.column}`])].join(
-    ", ",
-  );
+  const column = mark.column === null ? [] : [`column ${mark.column}`];
+  return [TYPE_LABELS[mark.type], ...uses, ...column].join(", ");
 }
 
 /** Existing key columns of the table, by field. Only these can be adopted. */

@@ -1,6 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, unwrap, unwrapWithEtag } from "../../api/client";
-import { queryClient, rolesQuery } from "../../api/queries";
+import { api, ifMatch, unwrap, unwrapWithEtag } from "../../api/client";
+import { invalidate, queryClient, rolesQuery } from "../../api/queries";
 import { draftOf, newPolicy } from "../roles/draft";
 import { roleQuery, saveRole } from "../roles/queries";
 import { invalidateUser, userQuery } from "../users/queries";
@@ -42,11 +42,8 @@ export const ddlQuery = queryOptions({
 export async function invalidateSource(): Promise<void> {
   await Promise.all([
     queryClient.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true }),
-    queryClient.invalidateQueries({ queryKey: ddlQuery.queryKey }),
-    queryClient.invalidateQueries({ queryKey: ["filter-schema"] }),
     // Whether an expression is valid depends on the fields.
-    queryClient.invalidateQueries({ queryKey: ["policy-check"] }),
-    queryClient.invalidateQueries({ queryKey: ["policy-fixes"] }),
+    invalidate(ddlQuery.queryKey, ["filter-schema"], ["policy-check"], ["policy-fixes"]),
   ]);
 }
 
@@ -86,17 +83,12 @@ export async function assignRole(
   }
   const user = await queryClient.fetchQuery({ ...userQuery(username), staleTime: 0 });
   if (!user.data.roles.includes(role)) {
-    const header = user.etag === null ? {} : { "If-Match": user.etag };
     await unwrap(
       api.PATCH("/users/{username}", {
-        params: { path: { username }, header },
+        params: { path: { username }, ...ifMatch(user.etag) },
         body: { roles: [...user.data.roles, role] },
       }),
     );
   }
-  await Promise.all([
-    invalidateUser(username),
-    queryClient.invalidateQueries({ queryKey: ["filter-schema"] }),
-    queryClient.invalidateQueries({ queryKey: ["filter-values"] }),
-  ]);
+  await Promise.all([invalidateUser(username), invalidate(["filter-schema"], ["filter-values"])]);
 }

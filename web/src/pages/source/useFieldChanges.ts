@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
-import { type Api, ApiError, api, unwrapWithEtag } from "../../api/client";
+import { type Api, api, hasStatus, unwrapWithEtag } from "../../api/client";
 import {
   applyChange,
   type Candidate,
@@ -54,7 +54,7 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; etag: strin
       await invalidateSource();
     },
     onError: (error) => {
-      if (error instanceof SaveRejectedError && error.isOutdated) {
+      if (hasStatus(error.cause, 412)) {
         void client.invalidateQueries({ queryKey: schemaQuery.queryKey, exact: true });
       }
     },
@@ -112,14 +112,10 @@ export function useFieldChanges(schema: { model: Api["AccessModel"]; etag: strin
 
 /** A rejected save with its request, which the pointers of the errors refer to. */
 class SaveRejectedError extends Error {
-  readonly sentMarks: Api["FieldMark"][];
-
-  constructor(cause: unknown, sentMarks: Api["FieldMark"][]) {
+  constructor(
+    cause: unknown,
+    readonly sentMarks: Api["FieldMark"][],
+  ) {
     super("the save was rejected", { cause });
-    this.sentMarks = sentMarks;
-  }
-
-  get isOutdated(): boolean {
-    return this.cause instanceof ApiError && this.cause.status === 412;
   }
 }

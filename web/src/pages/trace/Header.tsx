@@ -10,6 +10,7 @@ import { formatDuration } from "../../lib/duration";
 import { sanitize, truncate } from "../../lib/sanitize";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import { downloadTrace } from "./downloadTrace";
+import { Fact } from "./Fact";
 import classes from "./trace.module.css";
 
 const MAX_TITLE_LENGTH = 120;
@@ -79,14 +80,5 @@ export function Header({
       </dl>
       {children}
     </header>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }

@@ -3,6 +3,7 @@ import { useMemo, useState } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
+import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { servicesBySelf, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
@@ -44,9 +45,7 @@ export function Services({ trace, onFind }: { trace: Trace; onFind: (text: strin
             <SanitizedText text={service.name || "(no service)"} maxLength={40} />
             <span className={classes.secondary}>{formatDuration(service.self)}</span>
             {service.errors > 0 && (
-              <span className={classes.errorText}>
-                {service.errors.toLocaleString("en")} {service.errors === 1 ? "error" : "errors"}
-              </span>
+              <span className={classes.errorText}>{countOf(service.errors, "error")}</span>
             )}
           </UnstyledButton>
         ))}

@@ -1,8 +1,9 @@
-import { ActionIcon, Badge, Button, Group, Tabs, Text, Title, Tooltip } from "@mantine/core";
+import { Badge, Button, Group, Tabs, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconArrowUp, IconX, IconZoomScan } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, useMemo } from "react";
+import { useMemo } from "react";
 import { CopyButton } from "../../components/CopyButton";
+import { IconButton } from "../../components/IconButton";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
 import { serviceColour } from "../../lib/colours";
@@ -23,9 +24,10 @@ import {
 } from "../../trace/details";
 import { Flag } from "../../trace/flags";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import { Fact } from "./Fact";
 import classes from "./trace.module.css";
 import type { TraceState } from "./useTraceState";
-import { Entries, LongText } from "./Values";
+import { Entries, LongText, NoItems } from "./Values";
 import type { MatchingSpans } from "./why/useAccess";
 
 /** Maximum number of events and links in the document. */
@@ -89,33 +91,26 @@ export function SpanPanel({
           </Text>
         </div>
         <Group gap={4} wrap="nowrap">
-          <Tooltip label="Zoom to this span">
-            <ActionIcon
-              variant="subtle"
-              color="gray"
-              aria-label="Zoom to this span"
-              onClick={() => {
-                const start = trace.start[index] ?? 0;
-                const duration = trace.duration[index] ?? 0;
-                state.setRange({ from: start - duration * 0.05, to: start + duration * 1.05 });
-              }}
-            >
-              <IconZoomScan size={18} aria-hidden />
-            </ActionIcon>
-          </Tooltip>
-          <Tooltip label="Close (Esc)">
-            <ActionIcon
-              variant="subtle"
-              color="gray"
-              aria-label="Close the details"
-              onClick={() => {
-                state.closeDetails();
-                document.querySelector<HTMLElement>("[data-spans]")?.focus();
-              }}
-            >
-              <IconX size={18} aria-hidden />
-            </ActionIcon>
-          </Tooltip>
+          <IconButton
+            tooltip="Zoom to this span"
+            onClick={() => {
+              const start = trace.start[index] ?? 0;
+              const duration = trace.duration[index] ?? 0;
+              state.setRange({ from: start - duration * 0.05, to: start + duration * 1.05 });
+            }}
+          >
+            <IconZoomScan size={18} aria-hidden />
+          </IconButton>
+          <IconButton
+            tooltip="Close (Esc)"
+            label="Close the details"
+            onClick={() => {
+              state.closeDetails();
+              document.querySelector<HTMLElement>("[data-spans]")?.focus();
+            }}
+          >
+            <IconX size={18} aria-hidden />
+          </IconButton>
         </Group>
       </Group>
 
@@ -128,22 +123,22 @@ export function SpanPanel({
       )}
 
       <dl className={classes.spanFacts}>
-        <SpanFact name="Duration">
+        <Fact name="Duration">
           {formatDuration(trace.duration[index] ?? 0)}
           <span className={classes.secondary}> of which self {formatDuration(trace.self[index] ?? 0)}</span>
-        </SpanFact>
-        <SpanFact name="Start">
+        </Fact>
+        <Fact name="Start">
           <StartTime trace={trace} index={index} />
           <span className={classes.secondary}> {formatDuration(trace.start[index] ?? 0)} into the trace</span>
-        </SpanFact>
-        <SpanFact name="Span id">
+        </Fact>
+        <Fact name="Span id">
           <code className={classes.id}>
             <SanitizedText text={trace.ids[index] ?? ""} maxLength={64} />
           </code>{" "}
           <CopyButton value={trace.ids[index] ?? ""} name="span id" />
-        </SpanFact>
+        </Fact>
         {parent >= 0 && (
-          <SpanFact name="Parent">
+          <Fact name="Parent">
             <Button
               size="compact-xs"
               variant="subtle"
@@ -153,10 +148,10 @@ export function SpanPanel({
             >
               <SanitizedText text={nameOf(trace, parent)} maxLength={60} />
             </Button>
-          </SpanFact>
+          </Fact>
         )}
         {grantingPolicies !== undefined && (
-          <SpanFact name="Grants access">
+          <Fact name="Grants access">
             {grantingPolicies.map(({ role, title }, policyIndex) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: policies of a role are identified only by their order
               <span key={`${role} ${policyIndex}`}>
@@ -164,17 +159,17 @@ export function SpanPanel({
                 <SanitizedText text={role} maxLength={60} /> / <SanitizedText text={title} maxLength={120} />
               </span>
             ))}
-          </SpanFact>
+          </Fact>
         )}
         {parts.scope !== "" && (
-          <SpanFact name="Scope">
+          <Fact name="Scope">
             <SanitizedText text={parts.scope} maxLength={120} />
-          </SpanFact>
+          </Fact>
         )}
         {parts.status !== "" && parts.status !== "error" && (
-          <SpanFact name="Status">
+          <Fact name="Status">
             <SanitizedText text={parts.status} maxLength={40} />
-          </SpanFact>
+          </Fact>
         )}
       </dl>
 
@@ -213,7 +208,7 @@ export function SpanPanel({
           <MoreItemsNotice length={exceptions.length} />
         </Tabs.Panel>
         <Tabs.Panel value="events">
-          {events.length === 0 && <NoItems itemName="events" />}
+          {events.length === 0 && <NoItems label="events" />}
           {events.slice(0, MAX_ITEMS).map((event, eventIndex) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: events of a span have no other identity
             <article key={eventIndex} className={classes.event}>
@@ -229,7 +224,7 @@ export function SpanPanel({
           <MoreItemsNotice length={events.length} />
         </Tabs.Panel>
         <Tabs.Panel value="links">
-          {links.length === 0 && <NoItems itemName="links" />}
+          {links.length === 0 && <NoItems label="links" />}
           {links.slice(0, MAX_ITEMS).map((link, linkIndex) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: links of a span have no other identity
             <SpanLinkItem key={linkIndex} link={link} />
@@ -268,23 +263,6 @@ function Tab({
       {name}{" "}
       <span className={error ? classes.errorText : classes.secondary}>{count.toLocaleString("en")}</span>
     </Tabs.Tab>
-  );
-}
-
-function SpanFact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
-function NoItems({ itemName }: { itemName: string }) {
-  return (
-    <Text size="sm" c="dimmed">
-      There are no {itemName}.
-    </Text>
   );
 }
 

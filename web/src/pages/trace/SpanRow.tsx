@@ -6,6 +6,7 @@ import { memo } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
+import { countOf } from "../../lib/numbers";
 import { Flag, isError } from "../../trace/flags";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import page from "./trace.module.css";
@@ -99,11 +100,7 @@ export const SpanRow = memo(function SpanRow(props: SpanRowProps) {
         {isCollapsed && (
           <span className={classes.hiddenCount}>
             {(end - index - 1).toLocaleString("en")} more
-            {hiddenErrors > 0 && (
-              <span className={page.errorText}>
-                , {hiddenErrors.toLocaleString("en")} {hiddenErrors === 1 ? "error" : "errors"}
-              </span>
-            )}
+            {hiddenErrors > 0 && <span className={page.errorText}>, {countOf(hiddenErrors, "error")}</span>}
           </span>
         )}
       </div>

@@ -1,4 +1,4 @@
-import { ActionIcon, Group, SegmentedControl, Text, TextInput, Tooltip, VisuallyHidden } from "@mantine/core";
+import { ActionIcon, Group, SegmentedControl, Text, TextInput, VisuallyHidden } from "@mantine/core";
 import {
   IconAlertCircle,
   IconArrowDown,
@@ -11,28 +11,44 @@ import {
   IconZoomOut,
   IconZoomReset,
 } from "@tabler/icons-react";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
+import { IconButton } from "../../components/IconButton";
 import type { Trace } from "../../trace/model";
 import type { KeyAction } from "./keys";
 import classes from "./trace.module.css";
 import type { TraceState, View } from "./useTraceState";
 
+/** Button for the action of a key, which the tooltip names. */
+function ToolButton({
+  tooltip,
+  icon: Icon,
+  action,
+  disabled = false,
+  onAction,
+}: {
+  tooltip: string;
+  icon: typeof IconArrowUp;
+  action: KeyAction;
+  disabled?: boolean;
+  onAction: TraceState["performAction"];
+}) {
+  return (
+    <IconButton
+      tooltip={tooltip}
+      label={tooltip.replace(/ \(.*\)$/, "")}
+      variant="default"
+      size={30}
+      disabled={disabled}
+      onClick={() => onAction(action, 1)}
+    >
+      <Icon size={16} aria-hidden />
+    </IconButton>
+  );
+}
+
 /** Views, text search, errors, levels and zoom. */
 export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
   const { view, performAction } = state;
-  const toolButton = (label: string, icon: ReactNode, action: KeyAction, disabled = false) => (
-    <Tooltip label={label}>
-      <ActionIcon
-        variant="default"
-        size={30}
-        aria-label={label.replace(/ \(.*\)$/, "")}
-        disabled={disabled}
-        onClick={() => performAction(action, 1)}
-      >
-        {icon}
-      </ActionIcon>
-    </Tooltip>
-  );
   return (
     <div className={classes.toolbar} role="toolbar" aria-label="Trace">
       <SegmentedControl
@@ -53,43 +69,70 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
             <IconAlertCircle size={16} aria-hidden /> {trace.errorSpans.length.toLocaleString("en")}
             <VisuallyHidden> {trace.errorSpans.length === 1 ? "error" : "errors"}</VisuallyHidden>
           </Text>
-          {toolButton("Previous error (E)", <IconArrowUp size={16} aria-hidden />, {
-            type: "error",
-            forward: false,
-          })}
-          {toolButton("Next error (e)", <IconArrowDown size={16} aria-hidden />, {
-            type: "error",
-            forward: true,
-          })}
+          <ToolButton
+            tooltip="Previous error (E)"
+            icon={IconArrowUp}
+            action={{
+              type: "error",
+              forward: false,
+            }}
+            onAction={performAction}
+          />
+          <ToolButton
+            tooltip="Next error (e)"
+            icon={IconArrowDown}
+            action={{
+              type: "error",
+              forward: true,
+            }}
+            onAction={performAction}
+          />
         </Group>
       )}
       {view === "waterfall" && (
         <Group gap={2} wrap="nowrap">
-          {toolButton("Collapse one level (c)", <IconChevronsUp size={16} aria-hidden />, {
-            type: "level",
-            collapse: true,
-          })}
-          {toolButton("Expand one level (x)", <IconChevronsDown size={16} aria-hidden />, {
-            type: "level",
-            collapse: false,
-          })}
+          <ToolButton
+            tooltip="Collapse one level (c)"
+            icon={IconChevronsUp}
+            action={{
+              type: "level",
+              collapse: true,
+            }}
+            onAction={performAction}
+          />
+          <ToolButton
+            tooltip="Expand one level (x)"
+            icon={IconChevronsDown}
+            action={{
+              type: "level",
+              collapse: false,
+            }}
+            onAction={performAction}
+          />
         </Group>
       )}
       {view !== "groups" && (
         <Group gap={2} wrap="nowrap">
-          {toolButton("Zoom in (+)", <IconZoomIn size={16} aria-hidden />, { type: "zoom", factor: 0.5 })}
-          {toolButton(
-            "Zoom out (−)",
-            <IconZoomOut size={16} aria-hidden />,
-            { type: "zoom", factor: 2 },
-            state.isWholeTrace,
-          )}
-          {toolButton(
-            "Show the whole trace (0)",
-            <IconZoomReset size={16} aria-hidden />,
-            { type: "zoom", factor: Number.POSITIVE_INFINITY },
-            state.isWholeTrace,
-          )}
+          <ToolButton
+            tooltip="Zoom in (+)"
+            icon={IconZoomIn}
+            action={{ type: "zoom", factor: 0.5 }}
+            onAction={performAction}
+          />
+          <ToolButton
+            tooltip="Zoom out (−)"
+            icon={IconZoomOut}
+            action={{ type: "zoom", factor: 2 }}
+            disabled={state.isWholeTrace}
+            onAction={performAction}
+          />
+          <ToolButton
+            tooltip="Show the whole trace (0)"
+            icon={IconZoomReset}
+            action={{ type: "zoom", factor: Number.POSITIVE_INFINITY }}
+            disabled={state.isWholeTrace}
+            onAction={performAction}
+          />
         </Group>
       )}
     </div>
@@ -173,28 +216,20 @@ function FindBar({ state }: { state: TraceState }) {
           }
         }}
       />
-      <Tooltip label="Previous match (N)">
-        <ActionIcon
-          variant="default"
-          size={30}
-          aria-label="Previous match"
-          disabled={findResult.spans.length === 0}
-          onClick={() => performAction({ type: "match", forward: false }, 1)}
-        >
-          <IconArrowUp size={16} aria-hidden />
-        </ActionIcon>
-      </Tooltip>
-      <Tooltip label="Next match (n)">
-        <ActionIcon
-          variant="default"
-          size={30}
-          aria-label="Next match"
-          disabled={findResult.spans.length === 0}
-          onClick={() => performAction({ type: "match", forward: true }, 1)}
-        >
-          <IconArrowDown size={16} aria-hidden />
-        </ActionIcon>
-      </Tooltip>
+      <ToolButton
+        tooltip="Previous match (N)"
+        icon={IconArrowUp}
+        action={{ type: "match", forward: false }}
+        disabled={findResult.spans.length === 0}
+        onAction={performAction}
+      />
+      <ToolButton
+        tooltip="Next match (n)"
+        icon={IconArrowDown}
+        action={{ type: "match", forward: true }}
+        disabled={findResult.spans.length === 0}
+        onAction={performAction}
+      />
     </Group>
   );
 }

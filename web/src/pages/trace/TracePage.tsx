@@ -3,7 +3,7 @@ import { IconMoodEmpty } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { ApiError } from "../../api/client";
+import { hasStatus } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
@@ -25,7 +25,7 @@ export function TracePage() {
     void refetch();
   };
   if (error !== null && !isFetching) {
-    return error instanceof ApiError && error.status === 404 ? (
+    return hasStatus(error, 404) ? (
       <TraceNotFound id={traceId} onRetry={reload} />
     ) : (
       <>

@@ -61,16 +61,20 @@ export function withIds(entries: readonly Entry[]): (Entry & { readonly id: stri
   });
 }
 
+export function NoItems({ label }: { label: string }) {
+  return (
+    <Text size="sm" c="dimmed">
+      There are no {label}.
+    </Text>
+  );
+}
+
 /** Keys and values, with a filter if there are many. */
 export function Entries({ entries, label }: { entries: readonly Entry[]; label: string }) {
   const [filter, setFilter] = useState("");
   const [limit, setLimit] = useState(INITIAL_ENTRIES);
   if (entries.length === 0) {
-    return (
-      <Text size="sm" c="dimmed">
-        There are no {label}.
-      </Text>
-    );
+    return <NoItems label={label} />;
   }
   const wanted = filter.trim().toLowerCase();
   const shownEntries =

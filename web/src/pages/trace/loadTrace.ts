@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "../../api/client";
+import { RUN_ONCE } from "../../api/queries";
 import type { TraceSchema } from "../../trace/columns";
 import { buildTrace, type Trace } from "../../trace/model";
 import { SpanReader } from "../../trace/spanReader";
@@ -14,11 +15,9 @@ export function traceQuery(id: string, onProgress: (progress: Progress) => void)
   return queryOptions({
     queryKey: ["trace", id],
     queryFn: ({ signal }) => loadTrace(id, signal, onProgress),
-    staleTime: Number.POSITIVE_INFINITY,
+    ...RUN_ONCE,
     gcTime: 60_000,
     structuralSharing: false,
-    refetchOnReconnect: false,
-    retry: false,
   });
 }
 

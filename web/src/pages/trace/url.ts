@@ -1,39 +1,35 @@
+import { omitUndefined, oneOf, textParam } from "../../lib/urlParams";
 import type { Range } from "../../trace/scale";
-import type { ExplanationSubject } from "./why/explanation";
 
 /** State of a trace page in the URL. */
 export type TraceUrl = {
   /** Id of the span whose details are open. */
   span?: string;
   /** The view; by default, the waterfall. */
-  view?: "flame" | "groups";
+  view?: (typeof VIEWS)[number];
   /** Zoomed range as `from-to`, in nanoseconds from the start of the trace; by default, the whole trace. */
   zoom?: string;
   /** Text to search for. */
   find?: string;
   /** Kind of access explanation that is open, if any. */
-  why?: ExplanationSubject;
+  why?: (typeof SUBJECTS)[number];
   /** The user whose access is explained. */
   user?: string;
 };
 
-// The router parses `123` and `true` as JSON values.
-const textParam = (value: unknown): string | undefined =>
-  (typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean"
-    ? String(value)
-    : undefined;
+const VIEWS = ["flame", "groups"] as const;
+const SUBJECTS = ["own", "user", "viewers"] as const;
 
 export function parseTraceUrl(search: Record<string, unknown>): TraceUrl {
-  const [span, zoom, find] = [textParam(search.span), textParam(search.zoom), textParam(search.find)];
-  const user = textParam(search.user);
-  return {
-    ...(span === undefined ? {} : { span }),
-    ...(search.view === "flame" || search.view === "groups" ? { view: search.view } : {}),
-    ...(zoom !== undefined && /^\d+-\d+$/.test(zoom) ? { zoom } : {}),
-    ...(find === undefined ? {} : { find }),
-    ...(search.why === "own" || search.why === "user" || search.why === "viewers" ? { why: search.why } : {}),
-    ...(user === undefined ? {} : { user }),
-  };
+  const zoom = textParam(search.zoom);
+  return omitUndefined({
+    span: textParam(search.span),
+    view: oneOf(VIEWS, search.view),
+    zoom: zoom !== undefined && /^\d+-\d+$/.test(zoom) ? zoom : undefined,
+    find: textParam(search.find),
+    why: oneOf(SUBJECTS, search.why),
+    user: textParam(search.user),
+  });
 }
 
 /** Returns the zoomed range, or `null` for the whole trace. */

@@ -1,5 +1,6 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useRef, useState } from "react";
+import { omitUndefined } from "../../lib/urlParams";
 import type { TraceUrl } from "./url";
 
 /** Changes of URL parameters; `undefined` removes a parameter. */
@@ -37,13 +38,8 @@ export function useTraceUrl(): [TraceUrl, (change: UrlChange) => void] {
 
   const change = useCallback((changes: UrlChange) => {
     setUrl((previous) => {
-      const merged: Record<string, string | undefined> = { ...previous, ...changes };
-      for (const name of Object.keys(merged)) {
-        if (merged[name] === undefined || merged[name] === "") {
-          delete merged[name];
-        }
-      }
-      return sameParams(merged as TraceUrl, previous) ? previous : (merged as TraceUrl);
+      const merged = omitUndefined({ ...previous, ...changes });
+      return sameParams(merged, previous) ? previous : merged;
     });
   }, []);
   return [url, change];

@@ -1,18 +1,7 @@
-import {
-  ActionIcon,
-  Button,
-  Fieldset,
-  Pill,
-  Select,
-  Switch,
-  TagsInput,
-  Text,
-  Textarea,
-  TextInput,
-  Tooltip,
-} from "@mantine/core";
+import { Button, Fieldset, Select, Switch, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { IconPlus, IconX } from "@tabler/icons-react";
-import { SanitizedText } from "../../components/SanitizedText";
+import { IconButton } from "../../components/IconButton";
+import { renderValuePill } from "../../components/renderValuePill";
 import { sanitize } from "../../lib/sanitize";
 import classes from "./AttributesEditor.module.css";
 import { type AttributeKind, type AttributeRow, nameErrors, newRow } from "./attributes";
@@ -74,18 +63,15 @@ export function AttributesEditor({
               attributeName={accessibleName}
               onChange={(changes) => change(row.id, changes)}
             />
-            <Tooltip label="Remove">
-              <ActionIcon
-                className={classes.remove}
-                variant="subtle"
-                color="gray"
-                size="lg"
-                aria-label={`Remove ${accessibleName}`}
-                onClick={() => onChange((rows) => rows.filter((other) => other.id !== row.id))}
-              >
-                <IconX size={16} aria-hidden />
-              </ActionIcon>
-            </Tooltip>
+            <IconButton
+              tooltip="Remove"
+              label={`Remove ${accessibleName}`}
+              className={classes.remove}
+              size="lg"
+              onClick={() => onChange((rows) => rows.filter((other) => other.id !== row.id))}
+            >
+              <IconX size={16} aria-hidden />
+            </IconButton>
           </div>
         );
       })}
@@ -154,15 +140,7 @@ function ValueInput({
           acceptValueOnBlur={false}
           searchValue={row.pendingText}
           onSearchChange={(pendingText) => onChange({ pendingText })}
-          renderPill={({ value, onRemove }) => (
-            <Pill
-              withRemoveButton
-              {...(onRemove === undefined ? {} : { onRemove })}
-              removeButtonProps={{ "aria-label": `Remove ${sanitize(value ?? "")}` }}
-            >
-              <SanitizedText text={value ?? ""} maxLength={80} />
-            </Pill>
-          )}
+          renderPill={renderValuePill}
         />
       );
   }

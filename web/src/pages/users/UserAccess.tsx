@@ -1,35 +1,32 @@
-import { Button, Code, Group, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
-import { IconEye } from "@tabler/icons-react";
+import { Code, Group, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
 import { useMe } from "../../app/useMe";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
 import { PolicyDescription } from "../../components/PolicyDescription";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Section } from "../../components/Section";
 import { StateBadge } from "../../components/StateBadge";
 import { valueText } from "./attributes";
 import { referencedAttributes } from "./policyAttributes";
 import { accessQuery } from "./queries";
-import { useViewAsUser } from "./viewAs";
+import { ViewAsButton } from "./ViewAsButton";
 
 /** A user's effective access: roles, policies, and the attributes that the policies read. */
 export function UserAccess({ username }: { username: string }) {
-  const { data, error, refetch } = useQuery(accessQuery(username));
+  const me = useMe();
+  const query = useQuery(accessQuery(username));
+  const { data } = query;
   return (
     <Section
       title="Effective access"
       description="The current access: a trace is shown, whole, if any of its spans satisfies any of these policies."
-      actions={<ViewAsButton username={username} />}
+      actions={me.username !== username && <ViewAsButton username={username} label="See their traces" />}
     >
       {data === undefined ? (
-        error === null ? (
-          <Skeleton height={80} aria-label="Loading the access" />
-        ) : (
-          <ErrorNotice error={error} onRetry={() => void refetch()} />
-        )
+        <QueryPlaceholder query={query} label="the access" height={80} />
       ) : (
         <Stack gap="md">
           <AccessSummary access={data} />
@@ -39,26 +36,6 @@ export function UserAccess({ username }: { username: string }) {
         </Stack>
       )}
     </Section>
-  );
-}
-
-/** Opens the search with the traces that the user sees. */
-function ViewAsButton({ username }: { username: string }) {
-  const me = useMe();
-  const viewAs = useViewAsUser(username);
-  if (me.username === username) {
-    return null;
-  }
-  return (
-    <Button
-      size="xs"
-      variant="default"
-      leftSection={<IconEye size={14} aria-hidden />}
-      loading={viewAs.isPending}
-      onClick={viewAs.start}
-    >
-      See their traces
-    </Button>
   );
 }
 

@@ -1,9 +1,9 @@
-import { Skeleton, Stack, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { api, unwrap } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { ConfirmButton } from "../../components/ConfirmButton";
-import { ErrorNotice } from "../../components/ErrorNotice";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { Section } from "../../components/Section";
 import { KeysTable } from "../account/KeysTable";
 import { SessionsTable } from "../account/SessionsTable";
@@ -12,7 +12,8 @@ import { userKeysQuery, userSessionsQuery } from "./queries";
 /** Sessions of a user. */
 export function UserSessions({ username }: { username: string }) {
   const me = useMe();
-  const { data, error, refetch } = useQuery(userSessionsQuery(username));
+  const query = useQuery(userSessionsQuery(username));
+  const { data, refetch } = query;
   return (
     <Section
       title="Sessions"
@@ -36,11 +37,7 @@ export function UserSessions({ username }: { username: string }) {
       }
     >
       {data === undefined ? (
-        error === null ? (
-          <Skeleton height={60} aria-label="Loading the sessions" />
-        ) : (
-          <ErrorNotice error={error} onRetry={() => void refetch()} />
-        )
+        <QueryPlaceholder query={query} label="the sessions" height={60} />
       ) : (
         <SessionsTable
           sessions={data.sessions}
@@ -58,7 +55,8 @@ export function UserSessions({ username }: { username: string }) {
 
 /** API keys of a user. */
 export function UserKeys({ username }: { username: string }) {
-  const { data, error, refetch } = useQuery(userKeysQuery(username));
+  const query = useQuery(userKeysQuery(username));
+  const { data, refetch } = query;
   return (
     <Section
       title="API keys"
@@ -79,27 +77,21 @@ export function UserKeys({ username }: { username: string }) {
         )
       }
     >
-      <Stack gap="xs">
-        {data === undefined ? (
-          error === null ? (
-            <Skeleton height={60} aria-label="Loading the keys" />
-          ) : (
-            <ErrorNotice error={error} onRetry={() => void refetch()} />
-          )
-        ) : data.api_keys.length === 0 ? (
-          <Text c="dimmed">No API keys.</Text>
-        ) : (
-          <KeysTable
-            keys={data.api_keys}
-            onRevoke={async ({ id }) => {
-              await unwrap(
-                api.DELETE("/users/{username}/api-keys/{id}", { params: { path: { username, id } } }),
-              );
-              await refetch();
-            }}
-          />
-        )}
-      </Stack>
+      {data === undefined ? (
+        <QueryPlaceholder query={query} label="the keys" height={60} />
+      ) : data.api_keys.length === 0 ? (
+        <Text c="dimmed">No API keys.</Text>
+      ) : (
+        <KeysTable
+          keys={data.api_keys}
+          onRevoke={async ({ id }) => {
+            await unwrap(
+              api.DELETE("/users/{username}/api-keys/{id}", { params: { path: { username, id } } }),
+            );
+            await refetch();
+          }}
+        />
+      )}
     </Section>
   );
 }

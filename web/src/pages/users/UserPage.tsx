@@ -1,17 +1,18 @@
-import { Anchor, Breadcrumbs, Button, Group, Skeleton, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { IconEye } from "@tabler/icons-react";
-import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
+import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Api, ApiError, api, unwrap } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { type Api, api, hasStatus, ifMatch, unwrap } from "../../api/client";
+import { invalidate, queryClient } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { AdminOnly } from "../../components/AdminOnly";
+import { Breadcrumb } from "../../components/Breadcrumb";
 import { ConfirmButton } from "../../components/ConfirmButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink, PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RelativeTime } from "../../components/RelativeTime";
 import { Time } from "../../components/Time";
 import { sanitize } from "../../lib/sanitize";
@@ -22,7 +23,7 @@ import { UserKeys, UserSessions } from "./UserCredentials";
 import { UserSettings } from "./UserSettings";
 import { UserStateBadge } from "./UserStateBadge";
 import { useUserDraft } from "./useUserDraft";
-import { useViewAsUser } from "./viewAs";
+import { ViewAsButton } from "./ViewAsButton";
 
 const route = getRouteApi("/app/users/$username");
 
@@ -30,12 +31,7 @@ export function UserPage() {
   const { username } = route.useParams();
   return (
     <AdminOnly>
-      <Breadcrumbs mb="xs">
-        <Anchor component={Link} to="/users">
-          Users
-        </Anchor>
-        <Text span>{sanitize(username)}</Text>
-      </Breadcrumbs>
+      <Breadcrumb parent="/users" current={sanitize(username)} />
       {/* The key resets the state, so that no draft or shown password carries over to another user. */}
       <UserView key={username} username={username} />
     </AdminOnly>
@@ -47,10 +43,7 @@ function UserView({ username }: { username: string }) {
   const [password, setPassword] = useState<string | null>(null);
   const { data, error, refetch } = draft.user;
   if (data === undefined && draft.displayed === null) {
-    if (error === null) {
-      return <Skeleton height={300} aria-label="Loading the user" />;
-    }
-    return error instanceof ApiError && error.status === 404 ? (
+    return hasStatus(error, 404) ? (
       <EmptyState title="There is no such user">
         The user may have been deleted. Their actions are still in the audit log.
         <Group justify="center" mt="md">
@@ -63,7 +56,7 @@ function UserView({ username }: { username: string }) {
         </Group>
       </EmptyState>
     ) : (
-      <ErrorNotice error={error} onRetry={() => void refetch()} />
+      <QueryPlaceholder query={draft.user} label="the user" height={300} />
     );
   }
   const user = data?.data ?? draft.displayed?.base.data;
@@ -117,7 +110,6 @@ function UserActions({
 }) {
   const me = useMe();
   const router = useRouter();
-  const viewAs = useViewAsUser(user.username);
   const { username } = user;
   const path = { username };
   const isSelf = me.id === user.id;
@@ -134,15 +126,7 @@ function UserActions({
         </ButtonLink>
       ) : (
         <>
-          <Button
-            size="xs"
-            variant="default"
-            leftSection={<IconEye size={14} aria-hidden />}
-            loading={viewAs.isPending}
-            onClick={viewAs.start}
-          >
-            View as
-          </Button>
+          <ViewAsButton username={username} label="View as" />
           <ConfirmButton
             label="Rotate password"
             title={`Rotate the password of ${displayName}?`}
@@ -182,12 +166,12 @@ function UserActions({
         action={async () => {
           await unwrap(
             api.DELETE("/users/{username}", {
-              params: { path, ...(etag === null ? {} : { header: { "If-Match": etag } }) },
+              params: { path, ...ifMatch(etag) },
             }),
           );
           await router.navigate({ to: "/users" });
           queryClient.removeQueries({ queryKey: ["user", username] });
-          await queryClient.invalidateQueries({ queryKey: usersQuery.queryKey });
+          await invalidate(usersQuery.queryKey);
           notifications.show({ message: `${displayName} was deleted` });
         }}
       >

@@ -1,4 +1,4 @@
-import { Badge, Button, CloseButton, Group, Select, Skeleton, Table, Text, TextInput } from "@mantine/core";
+import { Button, CloseButton, Group, Select, Table, Text, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconEye, IconSearch, IconUserPlus, IconUsers } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
@@ -12,19 +12,25 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 import { LoadMore } from "../../components/LoadMore";
 import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RelativeTime } from "../../components/RelativeTime";
+import { RoleBadges } from "../../components/RoleBadges";
 import { SanitizedText } from "../../components/SanitizedText";
+import { TableHead } from "../../components/TableHead";
 import { sanitize } from "../../lib/sanitize";
+import { omitUndefined } from "../../lib/urlParams";
 import { useDebouncedText } from "../../lib/useDebouncedText";
 import { attributesText } from "./attributes";
 import { CreateUser } from "./CreateUser";
 import { filterUsers } from "./filterUsers";
 import { usersQuery } from "./queries";
 import { UserStateBadge } from "./UserStateBadge";
-import { isUserState, type UsersUrl } from "./url";
+import { isUserState, USER_STATES, type UsersUrl } from "./url";
 import { ViewAsRoles } from "./ViewAsRoles";
 
 const route = getRouteApi("/app/users");
+
+type FilterChange = { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined };
 
 /** Number of rows rendered at once; more are rendered near the end. */
 const ROW_STEP = 200;
@@ -52,7 +58,8 @@ export function UsersPage() {
 function UsersList() {
   const filters = route.useSearch();
   const navigate = route.useNavigate();
-  const { data, error, hasNextPage, isFetching, fetchNextPage, refetch } = useInfiniteQuery(usersQuery);
+  const query = useInfiniteQuery(usersQuery);
+  const { data, error, hasNextPage, isFetching, fetchNextPage } = query;
   const [limit, setLimit] = useState(ROW_STEP);
   const isFiltered = Object.keys(filters).length > 0;
   useEffect(() => {
@@ -62,21 +69,14 @@ function UsersList() {
     }
   }, [isFiltered, hasNextPage, isFetching, error, fetchNextPage]);
   if (data === undefined) {
-    return error === null ? (
-      <Skeleton height={240} aria-label="Loading the users" />
-    ) : (
-      <ErrorNotice error={error} onRetry={() => void refetch()} />
-    );
+    return <QueryPlaceholder query={query} label="the users" height={240} />;
   }
   const allUsers = data.pages.flatMap((page) => page.users);
   const users = filterUsers(allUsers, filters);
-  const changeFilters = (changes: { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined }) => {
+  const changeFilters = (changes: FilterChange) => {
     setLimit(ROW_STEP);
     void navigate({
-      search: (previous) => {
-        const next = { ...previous, ...changes };
-        return Object.fromEntries(Object.entries(next).filter(([, value]) => value !== undefined));
-      },
+      search: (previous) => omitUndefined({ ...previous, ...changes }),
       replace: true,
       resetScroll: false,
     });
@@ -121,13 +121,7 @@ function UsersList() {
   );
 }
 
-function Filters({
-  filters,
-  onChange,
-}: {
-  filters: UsersUrl;
-  onChange: (changes: { [Name in keyof UsersUrl]: UsersUrl[Name] | undefined }) => void;
-}) {
+function Filters({ filters, onChange }: { filters: UsersUrl; onChange: (changes: FilterChange) => void }) {
   const roles = useQuery(rolesQuery);
   const searchText = useDebouncedText(filters.find, (find) => onChange({ find }), 150);
   const names = new Set(roles.data?.roles.map((role) => role.name));
@@ -166,12 +160,7 @@ function Filters({
         placeholder="Any state"
         w={{ base: "100%", xs: 200 }}
         clearable
-        data={[
-          { value: "active", label: "Active" },
-          { value: "disabled", label: "Disabled" },
-          { value: "must_change_password", label: "Must change password" },
-          { value: "never_logged_in", label: "Never signed in" },
-        ]}
+        data={Object.entries(USER_STATES).map(([value, { label }]) => ({ value, label }))}
         value={filters.state ?? null}
         onChange={(state) => onChange({ state: isUserState(state) ? state : undefined })}
         clearButtonProps={{ "aria-label": "Any state" }}
@@ -184,15 +173,7 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
   return (
     <Table.ScrollContainer minWidth={820} type="native">
       <Table verticalSpacing="xs" highlightOnHover>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Name</Table.Th>
-            <Table.Th>Roles</Table.Th>
-            <Table.Th>State</Table.Th>
-            <Table.Th>Last sign-in</Table.Th>
-            <Table.Th>Attributes</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
+        <TableHead columns={["Name", "Roles", "State", "Last sign-in", "Attributes"]} />
         <Table.Tbody>
           {users.map((user) => (
             <Table.Tr key={user.id}>
@@ -202,7 +183,7 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
                 </PageLink>
               </Table.Td>
               <Table.Td>
-                <RoleBadges roles={user.roles} />
+                <UserRoles roles={user.roles} />
               </Table.Td>
               <Table.Td>
                 <UserStateBadge user={user} />
@@ -225,27 +206,12 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
 
 const MAX_ROLES = 4;
 
-function RoleBadges({ roles }: { roles: readonly string[] }) {
-  if (roles.length === 0) {
-    return (
-      <Text span inherit c="dimmed">
-        none
-      </Text>
-    );
-  }
-  const hiddenRoles = roles.slice(MAX_ROLES);
-  return (
-    <Group gap={4}>
-      {roles.slice(0, MAX_ROLES).map((role) => (
-        <Badge key={role} variant="default" radius="sm" tt="none" fw={500}>
-          {role}
-        </Badge>
-      ))}
-      {hiddenRoles.length > 0 && (
-        <Text span size="xs" c="dimmed" title={hiddenRoles.join(", ")}>
-          and {hiddenRoles.length} more
-        </Text>
-      )}
-    </Group>
+function UserRoles({ roles }: { roles: readonly string[] }) {
+  return roles.length > 0 ? (
+    <RoleBadges roles={roles} max={MAX_ROLES} />
+  ) : (
+    <Text span inherit c="dimmed">
+      none
+    </Text>
   );
 }

@@ -1,8 +1,8 @@
-import type { Api } from "../../api/client";
+import type { Api, WithEtag } from "../../api/client";
 import { type AttributeRow, attributesOf, nameErrors, rowsOf } from "./attributes";
 import { type Settings, userChangeOf } from "./merge";
 
-export type UserWithEtag = { data: Api["User"]; etag: string | null };
+type UserWithEtag = WithEtag<Api["User"]>;
 
 /** A user's edited roles and attributes, with the version that they are based on. */
 export type UserDraft = {

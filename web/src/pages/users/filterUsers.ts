@@ -2,7 +2,7 @@ import type { Api } from "../../api/client";
 import type { UserState, UsersUrl } from "./url";
 
 /** The most important state of a user's account. */
-export function stateOf(user: Api["User"]): "active" | "disabled" | "must_change_password" {
+export function stateOf(user: Api["User"]): Exclude<UserState, "never_logged_in"> {
   return user.disabled ? "disabled" : user.must_change_password ? "must_change_password" : "active";
 }
 

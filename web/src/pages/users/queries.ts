@@ -1,6 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, unwrap, unwrapWithEtag } from "../../api/client";
-import { queryClient } from "../../api/queries";
+import { invalidate } from "../../api/queries";
 
 const PAGE_SIZE = 200;
 
@@ -50,9 +50,5 @@ export const userKeysQuery = (username: string) =>
 
 /** Must be called after a change of a user. Refetches this user, all users, roles with their members, and the signed-in user. */
 export function invalidateUser(username: string): Promise<unknown> {
-  return Promise.all(
-    [["user", username], ["users"], ["roles"], ["role"], ["me"]].map((queryKey) =>
-      queryClient.invalidateQueries({ queryKey }),
-    ),
-  );
+  return invalidate(["user", username], ["users"], ["roles"], ["role"], ["me"]);
 }

@@ -1,20 +1,25 @@
+import { omitUndefined, textParam } from "../../lib/urlParams";
+
 /** Filter of the user list. */
 export type UsersUrl = { find?: string; role?: string; state?: UserState };
 
-export const USER_STATES = ["active", "disabled", "must_change_password", "never_logged_in"] as const;
+export const USER_STATES = {
+  active: { label: "Active", color: "green" },
+  disabled: { label: "Disabled", color: "red" },
+  must_change_password: { label: "Must change password", color: "yellow" },
+  never_logged_in: { label: "Never signed in", color: "gray" },
+};
 
-export type UserState = (typeof USER_STATES)[number];
+export type UserState = keyof typeof USER_STATES;
 
 export function isUserState(value: unknown): value is UserState {
-  return USER_STATES.some((state) => state === value);
+  return typeof value === "string" && Object.hasOwn(USER_STATES, value);
 }
 
 export function parseUsersUrl(search: Record<string, unknown>): UsersUrl {
-  const toText = (value: unknown) => (typeof value === "number" ? String(value) : value);
-  const [find, role] = [toText(search.find), toText(search.role)];
-  return {
-    ...(typeof find === "string" && find !== "" ? { find } : {}),
-    ...(typeof role === "string" && role !== "" ? { role } : {}),
-    ...(isUserState(search.state) ? { state: search.state } : {}),
-  };
+  return omitUndefined({
+    find: textParam(search.find),
+    role: textParam(search.role),
+    state: isUserState(search.state) ? search.state : undefined,
+  });
 }

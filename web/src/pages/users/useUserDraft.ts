@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { ApiError, api, unwrapWithEtag } from "../../api/client";
+import { api, hasStatus, ifMatch, unwrapWithEtag } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { rowsOf } from "./attributes";
 import { draftAfterSave, draftOf, hasChanges, hasInput, settingsOf, type UserDraft } from "./draft";
@@ -17,10 +17,7 @@ export function useUserDraft(username: string) {
     mutationFn: (draft: UserDraft) =>
       unwrapWithEtag(
         api.PATCH("/users/{username}", {
-          params: {
-            path: { username },
-            ...(draft.base.etag === null ? {} : { header: { "If-Match": draft.base.etag } }),
-          },
+          params: { path: { username }, ...ifMatch(draft.base.etag) },
           body: userChangeOf(draft.base.data, settingsOf(draft)),
         }),
       ),
@@ -30,7 +27,7 @@ export function useUserDraft(username: string) {
       void invalidateUser(username);
     },
     onError: (error) => {
-      if (error instanceof ApiError && error.status === 412) {
+      if (hasStatus(error, 412)) {
         void invalidateUser(username);
       }
     },
@@ -58,7 +55,7 @@ export function useUserDraft(username: string) {
     save: () => draft !== null && save.mutate(draft),
     saving: save.isPending,
     saved: save.isSuccess && draft === null,
-    error: save.error instanceof ApiError && save.error.status === 412 ? null : save.error,
+    error: hasStatus(save.error, 412) ? null : save.error,
     discard: () => {
       setDraft(null);
       save.reset();

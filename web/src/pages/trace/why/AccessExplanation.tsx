@@ -7,6 +7,7 @@ import { PageLink } from "../../../components/links";
 import { Message } from "../../../components/Message";
 import { SanitizedText } from "../../../components/SanitizedText";
 import { StateBadge } from "../../../components/StateBadge";
+import { countOf } from "../../../lib/numbers";
 import { sortByRelevance, verdictText } from "./explanation";
 import { KeyConstraintCard, PolicyCard } from "./PolicyCard";
 import { explainQuery } from "./queries";
@@ -85,7 +86,7 @@ function ExplanationView({
         <Text size="xs" c="dimmed" component="div">
           <ExplainedUser user={user} />
           {", "}
-          {spans.toLocaleString("en")} {spans === 1 ? "span" : "spans"} evaluated
+          {countOf(spans, "span")} evaluated
         </Text>
       </div>
       {!explanation.details && (

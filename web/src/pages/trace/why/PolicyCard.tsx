@@ -1,8 +1,8 @@
 import { UnstyledButton } from "@mantine/core";
-import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { type ReactNode, useId, useState } from "react";
 import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
+import { Chevron } from "../../../components/Chevron";
 import { PageLink } from "../../../components/links";
 import { Message } from "../../../components/Message";
 import { PolicyDescription } from "../../../components/PolicyDescription";
@@ -95,7 +95,7 @@ function VerdictCard({
         aria-controls={id}
         onClick={() => setIsExpanded(!isExpanded)}
       >
-        {isExpanded ? <IconChevronDown size={14} aria-hidden /> : <IconChevronRight size={14} aria-hidden />}
+        <Chevron opened={isExpanded} />
         <span className={classes.names} id={`${id}-name`}>
           {name}
         </span>{" "}

@@ -1,8 +1,9 @@
-import { ActionIcon, Group, Title, Tooltip } from "@mantine/core";
+import { Group, Title } from "@mantine/core";
 import { IconX } from "@tabler/icons-react";
 import { useId } from "react";
 import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
+import { IconButton } from "../../../components/IconButton";
 import { AccessChoice } from "./AccessChoice";
 import { AccessExplanation } from "./AccessExplanation";
 import type { ExplanationSubject } from "./explanation";
@@ -34,11 +35,9 @@ export function WhyPanel({
         <Title order={2} size="h3" id={title}>
           {me.is_admin && why !== "own" ? "Who sees this, and why" : "Why do I see this?"}
         </Title>
-        <Tooltip label="Close (Esc)">
-          <ActionIcon variant="subtle" color="gray" aria-label="Close the explanation" onClick={onClose}>
-            <IconX size={18} aria-hidden />
-          </ActionIcon>
-        </Tooltip>
+        <IconButton tooltip="Close (Esc)" label="Close the explanation" onClick={onClose}>
+          <IconX size={18} aria-hidden />
+        </IconButton>
       </Group>
       {me.is_admin ? (
         <AccessChoice

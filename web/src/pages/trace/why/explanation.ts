@@ -1,9 +1,11 @@
 import type { Api } from "../../../api/client";
+import { countOf } from "../../../lib/numbers";
 import { instantOfValue, textOf } from "../../../trace/columns";
 import type { Trace } from "../../../trace/model";
+import type { TraceUrl } from "../url";
 
 /** Subject of the panel: the user's own access, another user's access, or all users with access. */
-export type ExplanationSubject = "own" | "user" | "viewers";
+export type ExplanationSubject = NonNullable<TraceUrl["why"]>;
 
 /** Converts the verdict of a policy to the outcome of an expression. */
 export function outcomeOf(outcome: Api["PolicyVerdict"]): Api["PolicyOutcome"] {
@@ -116,7 +118,7 @@ export function findMatchingSpans(
 
 /** Number of spans that satisfy a policy, and how many of them are listed. */
 export function countText(count: number, listed: number): string {
-  const spans = `${count.toLocaleString("en")} ${count === 1 ? "span matches" : "spans match"}`;
+  const spans = countOf(count, "span matches", "spans match");
   return listed > 0 && listed < count ? `${spans}; the first ${listed.toLocaleString("en")}:` : spans;
 }
 
@@ -131,5 +133,5 @@ export function viewersText({ viewers, users, total_users }: Api["TraceViewers"]
   const format = (value: number) => value.toLocaleString("en");
   return users < total_users
     ? `${format(viewers.length)} of the first ${format(users)} users can see this trace; there are ${format(total_users)}`
-    : `${format(viewers.length)} of ${format(total_users)} ${total_users === 1 ? "user" : "users"} can see this trace`;
+    : `${format(viewers.length)} of ${countOf(total_users, "user")} can see this trace`;
 }

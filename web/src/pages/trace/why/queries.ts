@@ -1,14 +1,9 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "../../../api/client";
-import { queryClient } from "../../../api/queries";
+import { queryClient, RUN_ONCE } from "../../../api/queries";
 
-/** Each request reads from ClickHouse and writes an audit record, so that it is never repeated automatically. */
-const RUN_ONCE = {
-  staleTime: Number.POSITIVE_INFINITY,
-  gcTime: 60_000,
-  refetchOnReconnect: false,
-  retry: false,
-} as const;
+/** Each request writes an audit record. */
+const OPTIONS = { ...RUN_ONCE, gcTime: 60_000 };
 
 /** Explains why the caller or, for administrators, another user sees the trace or not. */
 export const explainQuery = (id: string, user: string | null) =>
@@ -21,7 +16,7 @@ export const explainQuery = (id: string, user: string | null) =>
           signal,
         }),
       ),
-    ...RUN_ONCE,
+    ...OPTIONS,
   });
 
 /** Users who can see the trace; for administrators only. */
@@ -29,7 +24,7 @@ export const viewersQuery = (id: string) =>
   queryOptions({
     queryKey: ["trace-access", id, "viewers"],
     queryFn: ({ signal }) => unwrap(api.GET("/traces/{id}/viewers", { params: { path: { id } }, signal })),
-    ...RUN_ONCE,
+    ...OPTIONS,
   });
 
 /** Must be called when the trace is reloaded: new spans may grant access to other users. The explanations are then requested
