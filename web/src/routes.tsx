@@ -9,15 +9,13 @@ import {
 import { meQuery, queryClient } from "./api/queries";
 import { NotFound, PageError, RootNotFound } from "./app/ErrorPages";
 import { Layout } from "./app/Layout";
+import { textParam } from "./lib/urlParams";
 import { parseAuditUrl } from "./pages/audit/url";
 import { parseRolesUrl } from "./pages/roles/url";
 import { parseSearchUrl } from "./pages/search/url";
 import { parseSetupUrl, parseSourceUrl } from "./pages/source/url";
 import { parseTraceUrl } from "./pages/trace/url";
 import { parseUsersUrl } from "./pages/users/url";
-
-const text = (value: unknown): string | undefined =>
-  typeof value === "string" && value !== "" ? value : undefined;
 
 const root = createRootRoute({
   component: Outlet,
@@ -30,7 +28,7 @@ const login = createRoute({
   path: "/login",
   // Page to return to after the sign-in: only paths of this application, never another site.
   validateSearch: (search: Record<string, unknown>): { to?: string } => {
-    const to = text(search.to);
+    const to = textParam(search.to);
     return to?.startsWith("/") === true && !to.startsWith("//") ? { to } : {};
   },
   component: lazyRouteComponent(() => import("./pages/login/LoginPage"), "LoginPage"),

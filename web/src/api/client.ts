@@ -78,22 +78,17 @@ export async function unwrapWithEtag<T>(request: Promise<FetchResult<T>>): Promi
   return { data: data as T, etag: response.headers.get("etag") };
 }
 
-const listeners = new Set<() => void>();
+let signedOutListener = () => {};
 
-/** Calls the listener when a response shows that the session has ended. */
-export function onSignedOut(listener: () => void): () => void {
-  listeners.add(listener);
-  return () => {
-    listeners.delete(listener);
-  };
+/** Sets the function that is called when a response shows that the session has ended. */
+export function onSignedOut(listener: () => void): void {
+  signedOutListener = listener;
 }
 
 /** Must be called for every response with status 401 that does not go through {@link unwrap}. */
 export function handleUnauthorized(response: Response): void {
   // A failed sign-in does not end a session.
   if (!new URL(response.url, window.location.origin).pathname.startsWith("/login")) {
-    for (const listener of listeners) {
-      listener();
-    }
+    signedOutListener();
   }
 }

@@ -6,15 +6,17 @@ export function QueryPlaceholder({
   query: { error, refetch },
   label,
   height,
+  errorTitle,
 }: {
   query: { error: unknown; refetch: () => Promise<unknown> };
   /** What is loaded. */
   label: string;
   height: number;
+  errorTitle?: string;
 }) {
   return error === null ? (
-    <Skeleton height={height} aria-label={`Loading ${label}`} />
+    <Skeleton role="status" height={height} aria-label={`Loading ${label}`} />
   ) : (
-    <ErrorNotice error={error} onRetry={() => void refetch()} />
+    <ErrorNotice error={error} title={errorTitle} onRetry={() => void refetch()} />
   );
 }

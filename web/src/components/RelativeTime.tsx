@@ -3,13 +3,13 @@ import { useTimeZone } from "../app/useTimeZone";
 import { formatInstant, formatRelativeTime, instantOf } from "../lib/time";
 
 /** Relative time, for times that need not be exact. The tooltip shows the exact time. */
-export function RelativeTime({ at, never = "never" }: { at: string | null; never?: string }) {
+export function RelativeTime({ at }: { at: string | null }) {
   const [zone] = useTimeZone();
   const date = at === null ? null : new Date(at);
   if (date === null || Number.isNaN(date.getTime())) {
     return (
       <Text span inherit c="dimmed">
-        {never}
+        never
       </Text>
     );
   }

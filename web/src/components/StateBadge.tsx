@@ -1,4 +1,4 @@
-import { Badge as MantineBadge } from "@mantine/core";
+import { Badge } from "@mantine/core";
 import type { ReactNode } from "react";
 
 /** A word with a coloured dot. The colour only repeats the meaning of the word. */
@@ -15,7 +15,7 @@ export function StateBadge({
   strong?: boolean;
 }) {
   return (
-    <MantineBadge
+    <Badge
       variant="dot"
       color={color}
       radius="sm"
@@ -27,6 +27,6 @@ export function StateBadge({
       {...(title === undefined ? {} : { title })}
     >
       {children}
-    </MantineBadge>
+    </Badge>
   );
 }

@@ -19,7 +19,7 @@ import {
 } from "@codemirror/view";
 import { type RefObject, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
 import { plainMessage } from "../lib/messages";
-import { HIDDEN_CHARACTERS, sanitize } from "../lib/sanitize";
+import { HIDDEN_CHARACTERS } from "../lib/sanitize";
 import classes from "./CodeEditor.module.css";
 import { cel, celHighlightStyle } from "./cel";
 import { completionSource, type Vocabulary } from "./completion";
@@ -208,7 +208,7 @@ function toLintDiagnostic(
   return {
     ...rangeOf(text, position),
     severity,
-    message: sanitize(plainMessage(hint === undefined ? message : `${message}\n${hint}`)),
+    message: plainMessage(hint === undefined ? message : `${message}\n${hint}`),
     actions: fixes.map((fix) => ({
       name: fix.label,
       apply: (view) =>

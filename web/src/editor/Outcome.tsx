@@ -5,7 +5,6 @@ import type { Api } from "../api/client";
 import { Message } from "../components/Message";
 import { SanitizedText } from "../components/SanitizedText";
 import { plainMessage } from "../lib/messages";
-import { sanitize } from "../lib/sanitize";
 import classes from "./Outcome.module.css";
 import { segments } from "./position";
 
@@ -41,7 +40,7 @@ export function HighlightedExpression({
             key={key}
             className={classes.mark}
             data-outcome={inner.outcome}
-            title={inner.detail === undefined ? inner.outcome : sanitize(plainMessage(inner.detail))}
+            title={inner.detail === undefined ? inner.outcome : plainMessage(inner.detail)}
           >
             <SanitizedText text={text} />
           </mark>

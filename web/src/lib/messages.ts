@@ -1,3 +1,5 @@
+import { sanitize } from "./sanitize";
+
 /** A part of a message: plain text, or code that the service has put in backticks. */
 export type MessagePart = { readonly text: string; readonly code: boolean };
 
@@ -17,7 +19,9 @@ export function messageParts(message: string): MessagePart[] {
 
 /** A message without its backticks, for titles and labels, which cannot contain elements. */
 export function plainMessage(message: string): string {
-  return messageParts(message)
-    .map(({ text }) => text)
-    .join("");
+  return sanitize(
+    messageParts(message)
+      .map(({ text }) => text)
+      .join(""),
+  );
 }

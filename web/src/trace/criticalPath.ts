@@ -1,3 +1,4 @@
+import { sortIntoBuckets } from "./buckets";
 import type { Tree } from "./tree";
 
 /** Parts of spans that determine the duration of the trace. The parts of a span are those from its element in `first` to the next
@@ -68,21 +69,10 @@ export function criticalPath(
     visit(span, Math.max(start[span] ?? 0, earliest), pendingEnds.pop() ?? 0);
   }
 
-  // Counting sort by span.
-  const first = new Int32Array(count + 1);
-  for (const span of spans) {
-    first[span + 1] = (first[span + 1] ?? 0) + 1;
-  }
-  for (let span = 0; span < count; span += 1) {
-    first[span + 1] = (first[span + 1] ?? 0) + (first[span] ?? 0);
-  }
-  const nextIndex = Int32Array.from(first);
-  const [from, to] = [new Float64Array(spans.length), new Float64Array(spans.length)];
-  spans.forEach((span, index) => {
-    const target = nextIndex[span] ?? 0;
-    nextIndex[span] = target + 1;
-    from[target] = partStarts[index] ?? 0;
-    to[target] = partEnds[index] ?? 0;
-  });
-  return { first, from, to };
+  const { first, numbers: order } = sortIntoBuckets(spans, count);
+  return {
+    first,
+    from: Float64Array.from(order, (part) => partStarts[part] ?? 0),
+    to: Float64Array.from(order, (part) => partEnds[part] ?? 0),
+  };
 }

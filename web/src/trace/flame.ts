@@ -1,3 +1,4 @@
+import { sortIntoBuckets } from "./buckets";
 import type { Trace } from "./model";
 
 /** Positions of spans in a flame graph: each in a lane below its parent's, without overlaps. */
@@ -20,7 +21,7 @@ export function flameLayout(trace: Pick<Trace, "count" | "start" | "duration" | 
     key[span] = Math.max(start[span] ?? 0, parentSpan < 0 ? 0 : (key[parentSpan] ?? 0));
   }
   const order = Int32Array.from({ length: count }, (_, span) => span);
-  order.sort((laneIndex, b) => (key[laneIndex] ?? 0) - (key[b] ?? 0) || laneIndex - b);
+  order.sort((a, b) => (key[a] ?? 0) - (key[b] ?? 0) || a - b);
 
   const lane = new Int32Array(count);
   const freeLanes = new FreeLanes(count);
@@ -35,23 +36,12 @@ export function flameLayout(trace: Pick<Trace, "count" | "start" | "duration" | 
     lane[span] = freeLane;
     lanes = Math.max(lanes, freeLane + 1);
   }
-  const first = new Int32Array(lanes + 1);
-  for (const laneIndex of lane) {
-    first[laneIndex + 1] = (first[laneIndex + 1] ?? 0) + 1;
-  }
-  for (let laneIndex = 0; laneIndex < lanes; laneIndex += 1) {
-    first[laneIndex + 1] = (first[laneIndex + 1] ?? 0) + (first[laneIndex] ?? 0);
-  }
-  const nextIndex = Int32Array.from(first);
-  const spans = new Int32Array(count);
   // Spans of a lane do not overlap, so that the order by key is the order by start.
-  for (const span of order) {
-    const laneIndex = lane[span] ?? 0;
-    const target = nextIndex[laneIndex] ?? 0;
-    spans[target] = span;
-    nextIndex[laneIndex] = target + 1;
-  }
-  return { lanes, lane, first, spans };
+  const { first, numbers } = sortIntoBuckets(
+    order.map((span) => lane[span] ?? 0),
+    lanes,
+  );
+  return { lanes, lane, first, spans: numbers.map((index) => order[index] ?? 0) };
 }
 
 /** The end of the last span in each lane, in a segment tree of minima: a hundred thousand concurrent spans need as many lanes. */

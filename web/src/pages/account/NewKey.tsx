@@ -1,9 +1,10 @@
-import { Button, Checkbox, Code, Group, Modal, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Checkbox, Code, Group, Modal, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type Api, ApiError, api, unwrap } from "../../api/client";
 import { invalidate } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { SubmitButtons } from "../../components/SubmitButtons";
 import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { EXPIRIES, type Expiry, expiryOf } from "./expiry";
@@ -114,12 +115,7 @@ function KeyForm({
             allowDeselect={false}
             data={EXPIRIES}
             value={expiry}
-            onChange={(value) => {
-              const option = EXPIRIES.find((candidate) => candidate.value === value);
-              if (option !== undefined) {
-                setExpiry(option.value);
-              }
-            }}
+            onChange={(value) => value !== null && setExpiry(value)}
           />
           {expiry === "date" && (
             <TextInput
@@ -193,14 +189,7 @@ function KeyForm({
           </Text>
         )}
         {create.isError && <ErrorNotice error={create.error} />}
-        <Group justify="flex-end">
-          <Button variant="default" onClick={onCancel}>
-            Cancel
-          </Button>
-          <Button type="submit" loading={create.isPending}>
-            Create key
-          </Button>
-        </Group>
+        <SubmitButtons label="Create key" busy={create.isPending} onCancel={onCancel} />
       </Stack>
     </form>
   );

@@ -2,7 +2,7 @@ import type { Api } from "../../api/client";
 import { LosslessNumber, writeJson } from "../../lib/json";
 import { countOf } from "../../lib/numbers";
 import { actionLabel } from "../audit/actions";
-import type { DraftPolicy, PolicyDifference } from "../roles/draft";
+import { type DraftPolicy, type PolicyDifference, sameText } from "../roles/draft";
 
 type ModelChange = Api["ModelChange"];
 
@@ -80,11 +80,7 @@ export function policyDifference({ before, after }: ModelChange): PolicyDifferen
   if (newPolicy === null) {
     return { kind: "removed", policy: oldPolicy };
   }
-  return oldPolicy.title === newPolicy.title &&
-    oldPolicy.description === newPolicy.description &&
-    oldPolicy.expression === newPolicy.expression
-    ? null
-    : { kind: "changed", before: oldPolicy, policy: newPolicy };
+  return sameText(oldPolicy, newPolicy) ? null : { kind: "changed", before: oldPolicy, policy: newPolicy };
 }
 
 /** A value of the model as text for a comparison, with a line per member; empty for an absent value. */

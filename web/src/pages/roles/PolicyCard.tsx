@@ -14,7 +14,7 @@ const NO_DIAGNOSTICS: readonly Api["Diagnostic"][] = [];
 /** Errors of a rejected save for one member of a policy. */
 function messageAt(problem: Api["ProblemDetails"] | undefined, pointer: string): string | null {
   const errors = (problem?.errors ?? []).filter((member) => member.pointer === pointer);
-  return errors.length === 0 ? null : sanitize(errors.map(({ detail }) => plainMessage(detail)).join(" "));
+  return errors.length === 0 ? null : errors.map(({ detail }) => plainMessage(detail)).join(" ");
 }
 
 /** A policy: its title, description, expression, and position in the list. */

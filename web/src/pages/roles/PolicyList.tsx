@@ -34,15 +34,14 @@ export function PolicyList({
           onRemove={() => onChange(draft.filter((other) => other.key !== policy.key))}
         />
       ))}
-      <div>
-        <Button
-          variant="default"
-          leftSection={<IconPlus size={16} aria-hidden />}
-          onClick={() => onChange([...draft, newPolicy()])}
-        >
-          Add a policy
-        </Button>
-      </div>
+      <Button
+        variant="default"
+        style={{ alignSelf: "start" }}
+        leftSection={<IconPlus size={16} aria-hidden />}
+        onClick={() => onChange([...draft, newPolicy()])}
+      >
+        Add a policy
+      </Button>
     </Stack>
   );
 }

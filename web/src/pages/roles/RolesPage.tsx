@@ -1,15 +1,16 @@
-import { Anchor, Badge, Box, Button, Loader, ScrollArea, Table, Text, TextInput } from "@mantine/core";
-import { IconPlus, IconSearch, IconShieldLock } from "@tabler/icons-react";
+import { Anchor, Badge, Box, Button, ScrollArea, Table, Text } from "@mantine/core";
+import { IconPlus, IconShieldLock } from "@tabler/icons-react";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { Api } from "../../api/client";
 import { rolesQuery } from "../../api/queries";
 import { AdminOnly } from "../../components/AdminOnly";
 import { EmptyState } from "../../components/EmptyState";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { SearchInput } from "../../components/SearchInput";
 import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
 import { countOf } from "../../lib/numbers";
@@ -41,7 +42,8 @@ export function RolesPage() {
 function RoleTable() {
   const { find } = route.useSearch();
   const navigate = route.useNavigate();
-  const { data, error, refetch } = useQuery(rolesQuery);
+  const roles = useQuery(rolesQuery);
+  const { data, error } = roles;
   const searchText = useDebouncedText(
     find,
     (find) =>
@@ -51,23 +53,18 @@ function RoleTable() {
   const matches = filterRoles(data?.roles ?? [], find ?? "");
   // Only the response for a single role contains its members.
   const details = useQueries({ queries: matches.map(({ name }) => roleQuery(name)) });
-  if (error !== null) {
-    return <ErrorNotice error={error} onRetry={() => void refetch()} />;
-  }
-  if (data === undefined) {
-    return <Loader aria-label="Loading roles" />;
+  if (error !== null || data === undefined) {
+    return <QueryPlaceholder query={roles} label="the roles" height={240} />;
   }
   return (
     <>
-      <TextInput
-        aria-label="Find a role"
+      <SearchInput
+        label="Find a role"
         placeholder="Find by name, title or expression"
-        leftSection={<IconSearch size={16} aria-hidden />}
-        data-search-field
         maw={360}
         mb="sm"
         value={searchText.text}
-        onChange={(event) => searchText.change(event.currentTarget.value)}
+        onSearch={searchText.change}
       />
       {matches.length === 0 ? (
         <EmptyState title="No matching role" icon={<IconShieldLock size={32} aria-hidden />}>

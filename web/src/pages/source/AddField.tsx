@@ -1,8 +1,9 @@
-import { Button, Group, Modal, NativeSelect, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Modal, NativeSelect, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import type { Api } from "../../api/client";
+import { SubmitButtons } from "../../components/SubmitButtons";
 import { sanitize } from "../../lib/sanitize";
 import { TYPE_LABELS } from "../../lib/types";
 import { type Candidate, fieldKey, type LogicalType, typesOfMap } from "./fields";
@@ -90,14 +91,7 @@ export function AddField({
               }
               data={types.map((value) => ({ value, label: TYPE_LABELS[value] }))}
             />
-            <Group justify="flex-end">
-              <Button variant="default" onClick={close}>
-                Cancel
-              </Button>
-              <Button type="submit" disabled={name === "" || isTooLong}>
-                Add
-              </Button>
-            </Group>
+            <SubmitButtons label="Add" disabled={name === "" || isTooLong} onCancel={close} />
           </Stack>
         </form>
       </Modal>

@@ -4,6 +4,7 @@ import { api, hasStatus, ifMatch, unwrap } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Notice } from "../../components/Notice";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { sanitize } from "../../lib/sanitize";
 import {
@@ -16,7 +17,6 @@ import {
   STRUCTURAL_COLUMNS,
   sameDraft,
 } from "./columns";
-import { Loading } from "./Loading";
 import { invalidateSource, schemaQuery, tableQuery, tablesQuery } from "./queries";
 import { memberErrors } from "./rejection";
 import { ScrollIntoView } from "./ScrollIntoView";
@@ -85,7 +85,7 @@ export function ColumnsStep({
     );
   }
   if (schema.data === undefined || tables.data === undefined || detail.data === undefined) {
-    return <Loading label="columns" />;
+    return <QueryPlaceholder query={detail} label="columns" height={260} />;
   }
   const columns = detail.data.columns;
   const setColumn = (member: keyof BindingDraft, value: string | null) => {

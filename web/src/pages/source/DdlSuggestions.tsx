@@ -4,13 +4,12 @@ import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
 import { CopyButton } from "../../components/CopyButton";
 import { EmptyState } from "../../components/EmptyState";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
 import { Notice } from "../../components/Notice";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { formatBytes, formatCount, formatGain, formatRanges } from "../../lib/numbers";
 import { refOf } from "./fields";
-import { Loading } from "./Loading";
 import { ddlQuery } from "./queries";
 import classes from "./source.module.css";
 
@@ -42,13 +41,16 @@ export function toScript(suggestions: Suggestion[]): string {
 
 /** Suggested additions to the table that make searches cheaper. */
 export function DdlSuggestions() {
-  const { data, error, isPending, refetch, isFetching } = useQuery(ddlQuery);
-  if (isPending) {
-    return <Loading label="suggestions" />;
-  }
-  if (error !== null) {
+  const query = useQuery(ddlQuery);
+  const { data, error, refetch, isFetching } = query;
+  if (error !== null || data === undefined) {
     return (
-      <ErrorNotice error={error} onRetry={() => void refetch()} title="The suggestions could not be loaded" />
+      <QueryPlaceholder
+        query={query}
+        label="suggestions"
+        height={260}
+        errorTitle="The suggestions could not be loaded"
+      />
     );
   }
   const runnable = data.suggestions.filter(({ statements }) => statements.length > 0);
@@ -173,9 +175,7 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
             <Text size="sm">
               Does not help searches by{" "}
               <SanitizedText
-                text={suggestion.leaves_out
-                  .map(({ map, name }) => (map === "" ? name : `${map}["${name}"]`))
-                  .join(", ")}
+                text={suggestion.leaves_out.map(({ map, name }) => refOf(map, name)).join(", ")}
               />
               .
             </Text>
@@ -208,11 +208,16 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
 
 function CostTable({ suggestion }: { suggestion: Suggestion }) {
   const { reads_now: before, reads_then: after, disk_bytes, measured_on } = suggestion;
-  const rows = (reads: typeof before) => (reads == null ? "–" : formatCount(reads.rows));
-  const bytes = (reads: typeof before) => (reads?.bytes == null ? "–" : formatBytes(reads.bytes));
   if (before == null && after == null && disk_bytes == null) {
     return null;
   }
+  const text = (value: number | null | undefined, format: (value: number) => string) =>
+    value == null ? "–" : format(value);
+  const rows = [
+    ["Rows", text(before?.rows, formatCount), text(after?.rows, formatCount)],
+    ["Bytes", text(before?.bytes, formatBytes), text(after?.bytes, formatBytes)],
+    ...(disk_bytes == null ? [] : [["Disk usage", "–", formatBytes(disk_bytes)]]),
+  ];
   return (
     <div>
       <div className={classes.scroll} style={{ maxWidth: 520 }}>
@@ -225,23 +230,13 @@ function CostTable({ suggestion }: { suggestion: Suggestion }) {
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            <Table.Tr>
-              <Table.Td>Rows</Table.Td>
-              <Table.Td className={classes.number}>{rows(before)}</Table.Td>
-              <Table.Td className={classes.number}>{rows(after)}</Table.Td>
-            </Table.Tr>
-            <Table.Tr>
-              <Table.Td>Bytes</Table.Td>
-              <Table.Td className={classes.number}>{bytes(before)}</Table.Td>
-              <Table.Td className={classes.number}>{bytes(after)}</Table.Td>
-            </Table.Tr>
-            {disk_bytes != null && (
-              <Table.Tr>
-                <Table.Td>Disk usage</Table.Td>
-                <Table.Td className={classes.number}>–</Table.Td>
-                <Table.Td className={classes.number}>{formatBytes(disk_bytes)}</Table.Td>
+            {rows.map(([name, now, later]) => (
+              <Table.Tr key={name}>
+                <Table.Td>{name}</Table.Td>
+                <Table.Td className={classes.number}>{now}</Table.Td>
+                <Table.Td className={classes.number}>{later}</Table.Td>
               </Table.Tr>
-            )}
+            ))}
           </Table.Tbody>
         </Table>
       </div>

@@ -1,5 +1,5 @@
-import { Button, Group, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
-import { IconSearch, IconWand } from "@tabler/icons-react";
+import { Button, Group, Select, Stack, Switch, Text } from "@mantine/core";
+import { IconWand } from "@tabler/icons-react";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import type { Api } from "../../api/client";
@@ -7,6 +7,7 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 import { Notice } from "../../components/Notice";
 import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
+import { SearchInput } from "../../components/SearchInput";
 import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { AddField } from "./AddField";
@@ -116,13 +117,11 @@ export function FieldsEditor({
         </Notice>
       )}
       <Group gap="sm" align="end">
-        <TextInput
-          data-search-field
-          aria-label="Search fields"
+        <SearchInput
+          label="Search fields"
           placeholder="Search names and examples"
-          leftSection={<IconSearch size={16} aria-hidden />}
           value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
+          onSearch={setText}
           w={{ base: "100%", xs: 260 }}
         />
         <Select

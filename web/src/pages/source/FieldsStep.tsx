@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Api } from "../../api/client";
 import { Notice } from "../../components/Notice";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { FieldsEditor } from "./FieldsEditor";
-import { Loading } from "./Loading";
 import { tableQuery } from "./queries";
 import { SaveBar } from "./SaveBar";
 import type { FieldChanges } from "./useFieldChanges";
@@ -36,7 +36,7 @@ export function FieldsStep({
         list comes from a sample of recent spans; taking the sample was recorded in the audit log.
       </Text>
       {detail.isPending ? (
-        <Loading label="a sample of spans" rows={10} />
+        <QueryPlaceholder query={detail} label="a sample of spans" height={430} />
       ) : (
         <FieldsEditor
           model={model}

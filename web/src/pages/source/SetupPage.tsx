@@ -6,10 +6,10 @@ import { useEffect, useRef, useState } from "react";
 import type { Api } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { AdminOnly } from "../../components/AdminOnly";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
 import { Notice } from "../../components/Notice";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { countOf } from "../../lib/numbers";
@@ -17,7 +17,6 @@ import { ColumnsStep } from "./ColumnsStep";
 import { type BindingDraft, draftOf, sameDraft } from "./columns";
 import { DdlSuggestions } from "./DdlSuggestions";
 import { FieldsStep } from "./FieldsStep";
-import { Loading } from "./Loading";
 import { schemaQuery, tableQuery } from "./queries";
 import { EMPTY_ROLE_DRAFT, type RoleDraft, RoleStep } from "./RoleStep";
 import { StepBar } from "./StepBar";
@@ -63,11 +62,8 @@ function Setup() {
   const step = url.step ?? "table";
   const heading = useHeadingFocus(step);
 
-  if (schema.error !== null) {
-    return <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />;
-  }
-  if (schema.data === undefined) {
-    return <Loading label="the trace source" />;
+  if (schema.error !== null || schema.data === undefined) {
+    return <QueryPlaceholder query={schema} label="the trace source" height={260} />;
   }
   const { model } = schema.data;
   const bound = model.binding ?? null;

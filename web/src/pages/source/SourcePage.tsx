@@ -6,15 +6,14 @@ import { useMemo, useState } from "react";
 import type { Api } from "../../api/client";
 import { AdminOnly } from "../../components/AdminOnly";
 import { EmptyState } from "../../components/EmptyState";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { BindingView } from "./BindingView";
 import { DdlSuggestions } from "./DdlSuggestions";
 import { FieldsEditor } from "./FieldsEditor";
 import { keyColumns } from "./fields";
-import { Loading } from "./Loading";
 import { ddlQuery, schemaQuery, tableQuery } from "./queries";
 import { SaveBar } from "./SaveBar";
 import classes from "./source.module.css";
@@ -36,12 +35,10 @@ export function SourcePage() {
 }
 
 function Source() {
-  const { data, error, refetch } = useQuery(schemaQuery);
-  if (error !== null && data === undefined) {
-    return <ErrorNotice error={error} onRetry={() => void refetch()} />;
-  }
+  const query = useQuery(schemaQuery);
+  const { data } = query;
   if (data === undefined) {
-    return <Loading label="the trace source" />;
+    return <QueryPlaceholder query={query} label="the trace source" height={260} />;
   }
   const { binding } = data.model;
   if (binding == null) {
@@ -133,7 +130,9 @@ function FieldsTab({
   );
   return (
     <>
-      {!onlyMarked && detail.isPending && <Loading label="a sample of spans" />}
+      {!onlyMarked && detail.isPending && (
+        <QueryPlaceholder query={detail} label="a sample of spans" height={260} />
+      )}
       <FieldsEditor
         model={model}
         binding={binding}

@@ -1,17 +1,16 @@
-import { Badge, Button, Group, Stack, Switch, Table, Text, TextInput, VisuallyHidden } from "@mantine/core";
-import { IconSearch } from "@tabler/icons-react";
+import { Badge, Button, Group, Stack, Switch, Table, Text, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Api } from "../../api/client";
 import { EmptyState } from "../../components/EmptyState";
-import { ErrorNotice } from "../../components/ErrorNotice";
 import { Message } from "../../components/Message";
 import { PagedList } from "../../components/PagedList";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { SearchInput } from "../../components/SearchInput";
 import { formatBytes, formatCount } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { unsuitableReason } from "./columns";
-import { Loading } from "./Loading";
 import { tablesQuery } from "./queries";
 import classes from "./source.module.css";
 
@@ -32,15 +31,18 @@ export function TableStep({
   bound: Api["Binding"] | null;
   onChoose: (database: string, table: string) => void;
 }) {
-  const { data, error, isPending, refetch, isFetching } = useQuery(tablesQuery);
+  const query = useQuery(tablesQuery);
+  const { data, error, refetch, isFetching } = query;
   const [text, setText] = useState("");
   const [allRequested, setAllRequested] = useState(false);
-  if (isPending) {
-    return <Loading label="tables" />;
-  }
-  if (error !== null) {
+  if (error !== null || data === undefined) {
     return (
-      <ErrorNotice error={error} onRetry={() => void refetch()} title="The tables could not be listed" />
+      <QueryPlaceholder
+        query={query}
+        label="tables"
+        height={260}
+        errorTitle="The tables could not be listed"
+      />
     );
   }
   const proposedTables = data.filter((table) => table.proposal !== null);
@@ -58,15 +60,7 @@ export function TableStep({
         Tracewarden only ever reads it.
       </Text>
       <Group justify="space-between" gap="sm">
-        <TextInput
-          data-search-field
-          aria-label="Search tables"
-          placeholder="Search tables"
-          leftSection={<IconSearch size={16} aria-hidden />}
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-          w={{ base: "100%", xs: 280 }}
-        />
+        <SearchInput label="Search tables" value={text} onSearch={setText} w={{ base: "100%", xs: 280 }} />
         <Group gap="md">
           {proposedTables.length > 0 && otherCount > 0 && (
             <Switch

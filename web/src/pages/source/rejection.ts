@@ -1,6 +1,5 @@
 import { type Api, ApiError } from "../../api/client";
 import { plainMessage } from "../../lib/messages";
-import { sanitize } from "../../lib/sanitize";
 import { fieldKey } from "./fields";
 
 /** A stored policy that a change would break. */
@@ -61,5 +60,5 @@ function mentions(text: string, ref: string): boolean {
 /** Errors of a rejected `PUT /schema/binding` by member, such as `/display/name`. */
 export function memberErrors(error: unknown): ReadonlyMap<string, string> {
   const problems = error instanceof ApiError ? (error.problem.errors ?? []) : [];
-  return new Map(problems.map(({ pointer, detail }) => [pointer, sanitize(plainMessage(detail))]));
+  return new Map(problems.map(({ pointer, detail }) => [pointer, plainMessage(detail)]));
 }

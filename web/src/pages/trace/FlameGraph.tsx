@@ -24,7 +24,7 @@ export function FlameGraph({ trace, state }: { trace: Trace; state: TraceState }
   const length = range.to - range.from || 1;
 
   useEffect(() => {
-    const context = canvas.current === null || width === 0 ? null : contextOf(canvas.current, width, height);
+    const context = contextOf(canvas.current, width, height);
     if (context === null) {
       return;
     }

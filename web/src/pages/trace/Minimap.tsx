@@ -21,8 +21,7 @@ export function Minimap({ trace, state }: { trace: Trace; state: TraceState }) {
   const length = trace.length || 1;
 
   useEffect(() => {
-    const context =
-      spansCanvas.current === null || width === 0 ? null : contextOf(spansCanvas.current, width, HEIGHT);
+    const context = contextOf(spansCanvas.current, width, HEIGHT);
     if (context === null) {
       return;
     }
@@ -49,8 +48,7 @@ export function Minimap({ trace, state }: { trace: Trace; state: TraceState }) {
   }, [trace, width, length, colours]);
 
   useEffect(() => {
-    const context =
-      matchesCanvas.current === null || width === 0 ? null : contextOf(matchesCanvas.current, width, HEIGHT);
+    const context = contextOf(matchesCanvas.current, width, HEIGHT);
     if (context !== null) {
       context.fillStyle = colours.mark;
       for (const span of findResult.spans.subarray(0, MAX_LINES)) {

@@ -39,12 +39,15 @@ export function useColours(trace: Trace): Colours {
   }, [trace, dark]);
 }
 
-/** Returns the context of a canvas, sized to its element in device pixels. */
+/** Returns the context of a canvas, sized to its element in device pixels, or `null` while it is not laid out. */
 export function contextOf(
-  canvas: HTMLCanvasElement,
+  canvas: HTMLCanvasElement | null,
   width: number,
   height: number,
 ): CanvasRenderingContext2D | null {
+  if (canvas === null || width === 0) {
+    return null;
+  }
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);

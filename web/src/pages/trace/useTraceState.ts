@@ -16,7 +16,7 @@ import { type FindResult, useFind } from "./useFind";
 import { useTraceUrl } from "./useTraceUrl";
 import type { ExplanationSubject } from "./why/explanation";
 
-export type View = "waterfall" | "flame" | "groups";
+export type View = "waterfall" | NonNullable<TraceUrl["view"]>;
 
 /** State of a trace page, with its actions. */
 export type TraceState = {

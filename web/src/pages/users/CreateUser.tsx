@@ -4,6 +4,7 @@ import { useState } from "react";
 import { api, unwrap } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
+import { SubmitButtons } from "../../components/SubmitButtons";
 import { sanitize } from "../../lib/sanitize";
 import { AttributesEditor } from "./AttributesEditor";
 import { type AttributeRow, attributesOf, nameErrors } from "./attributes";
@@ -75,14 +76,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
             />
             <AttributesEditor rows={rows} onChange={setRows} showErrors={showErrors} />
             {create.isError && <ErrorNotice error={create.error} />}
-            <Group justify="flex-end">
-              <Button variant="default" onClick={onClose}>
-                Cancel
-              </Button>
-              <Button type="submit" loading={create.isPending}>
-                Create user
-              </Button>
-            </Group>
+            <SubmitButtons label="Create user" busy={create.isPending} onCancel={onClose} />
           </Stack>
         </form>
       ) : (

@@ -1,6 +1,6 @@
-import { Button, CloseButton, Group, Select, Table, Text, TextInput } from "@mantine/core";
+import { Button, CloseButton, Group, Select, Table, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconEye, IconSearch, IconUserPlus, IconUsers } from "@tabler/icons-react";
+import { IconEye, IconUserPlus, IconUsers } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -16,6 +16,7 @@ import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RelativeTime } from "../../components/RelativeTime";
 import { RoleBadges } from "../../components/RoleBadges";
 import { SanitizedText } from "../../components/SanitizedText";
+import { SearchInput } from "../../components/SearchInput";
 import { TableHead } from "../../components/TableHead";
 import { sanitize } from "../../lib/sanitize";
 import { omitUndefined } from "../../lib/urlParams";
@@ -130,14 +131,11 @@ function Filters({ filters, onChange }: { filters: UsersUrl; onChange: (changes:
   }
   return (
     <Group component="search" gap="xs" mb="xs" align="flex-end">
-      <TextInput
-        aria-label="Find by name"
-        placeholder="Find by name"
-        data-search-field
+      <SearchInput
+        label="Find by name"
         w={{ base: "100%", xs: 240 }}
-        leftSection={<IconSearch size={16} aria-hidden />}
         value={searchText.text}
-        onChange={(event) => searchText.change(event.currentTarget.value)}
+        onSearch={searchText.change}
         rightSection={
           searchText.text === "" ? null : (
             <CloseButton size="sm" aria-label="Clear" onClick={() => searchText.commit("")} />

@@ -1,6 +1,7 @@
-import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import { Modal, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { SubmitButtons } from "../../components/SubmitButtons";
 import { AttributesEditor } from "./AttributesEditor";
 import { type AttributeRow, attributesOf, nameErrors } from "./attributes";
 import { RolesSelect } from "./RolesSelect";
@@ -32,14 +33,7 @@ export function ViewAsRoles({ opened, onClose }: { opened: boolean; onClose: () 
           <RolesSelect value={roles} onChange={setRoles} />
           <AttributesEditor rows={rows} onChange={setRows} showErrors={showErrors} />
           {viewAs.isError && <ErrorNotice error={viewAs.error} />}
-          <Group justify="flex-end">
-            <Button variant="default" onClick={onClose}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={viewAs.isPending}>
-              View as these roles
-            </Button>
-          </Group>
+          <SubmitButtons label="View as these roles" busy={viewAs.isPending} onCancel={onClose} />
         </Stack>
       </form>
     </Modal>
