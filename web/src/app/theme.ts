@@ -1,5 +1,6 @@
 import {
   Alert,
+  Badge,
   createTheme,
   InputWrapper,
   type MantineColorsTuple,
@@ -37,6 +38,7 @@ export const theme = createTheme({
   components: {
     // The default colour of the title has too little contrast on the tinted background.
     Alert: Alert.extend({ styles: { title: { color: "var(--mantine-color-text)" } } }),
+    Badge: Badge.extend({ defaultProps: { tt: "none" } }),
     // The default grey has too little contrast.
     Notification: Notification.extend({ styles: { description: { color: "var(--tw-text-secondary)" } } }),
     // Optional inputs say so.

@@ -1,8 +1,8 @@
 import { Button, Group, Modal, Text, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { type KeyboardEvent, type ReactNode, useState } from "react";
-import classes from "./dialog.module.css";
 import { ErrorNotice } from "./ErrorNotice";
+import classes from "./stickyBar.module.css";
 
 /** Button for an irreversible action: describes the consequences and asks for confirmation. */
 export function ConfirmButton({
@@ -89,7 +89,7 @@ export function ConfirmButton({
         <Group
           justify="flex-end"
           mt="md"
-          className={wide ? (classes.buttons ?? "") : ""}
+          className={wide ? (classes.bar ?? "") : ""}
           onKeyDownCapture={ignoreKeyRepeat}
         >
           <Button

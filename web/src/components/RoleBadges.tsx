@@ -12,7 +12,7 @@ export function RoleBadges({
   return (
     <Group gap={4}>
       {roles.slice(0, max).map((role) => (
-        <Badge key={role} variant="default" radius="sm" tt="none" fw={500}>
+        <Badge key={role} variant="default" radius="sm" fw={500}>
           {role}
         </Badge>
       ))}

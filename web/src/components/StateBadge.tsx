@@ -19,7 +19,6 @@ export function StateBadge({
       variant="dot"
       color={color}
       radius="sm"
-      tt="none"
       fw={500}
       // The word is never truncated.
       miw="max-content"

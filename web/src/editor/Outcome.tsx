@@ -73,7 +73,7 @@ export function OutcomeDetails({
     <Stack gap={2} mt={4}>
       {shownDetails.map(([text, textOutcome]) => (
         <Group key={text} gap={6} wrap="nowrap" align="flex-start">
-          <Badge size="xs" variant="default" tt="none" style={{ flex: "none" }} mt={3}>
+          <Badge size="xs" variant="default" style={{ flex: "none" }} mt={3}>
             {textOutcome}
           </Badge>
           <Text size="xs" style={{ overflowWrap: "anywhere" }}>

@@ -221,7 +221,7 @@ function Status({
         <Group gap={4} className={classes.fields}>
           <span>reads</span>
           {result.fields.map((field) => (
-            <Badge key={field} variant="default" size="sm" tt="none" fw={400} className={classes.field}>
+            <Badge key={field} variant="default" size="sm" fw={400} className={classes.field}>
               <SanitizedText text={field} maxLength={80} />
             </Badge>
           ))}

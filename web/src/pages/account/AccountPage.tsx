@@ -1,4 +1,4 @@
-import { Button, Code, Stack, Table, Text } from "@mantine/core";
+import { Button, Code, Stack, Table } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
 import { IconKey } from "@tabler/icons-react";
@@ -12,6 +12,7 @@ import { PageTitle } from "../../components/PageTitle";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RoleBadges } from "../../components/RoleBadges";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { Section } from "../../components/Section";
 import { PasswordForm } from "../login/PasswordForm";
 import { valueText } from "../users/attributes";
@@ -74,9 +75,7 @@ function Identity() {
             <Table.Th scope="row">Attributes</Table.Th>
             <Table.Td style={{ overflowWrap: "anywhere" }}>
               {attributes.length === 0 ? (
-                <Text span inherit c="dimmed">
-                  none
-                </Text>
+                <Secondary>none</Secondary>
               ) : (
                 <Stack gap={2}>
                   {attributes.map(([name, value]) => (

@@ -3,6 +3,7 @@ import type { Api } from "../../api/client";
 import { ConfirmButton } from "../../components/ConfirmButton";
 import { RelativeTime } from "../../components/RelativeTime";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { StateBadge } from "../../components/StateBadge";
 import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
@@ -63,11 +64,7 @@ export function KeysTable({
 
 function Expiry({ at }: { at: string | null }) {
   if (at === null) {
-    return (
-      <Text span inherit c="dimmed">
-        never
-      </Text>
-    );
+    return <Secondary>never</Secondary>;
   }
   return new Date(at).getTime() <= Date.now() ? (
     <StateBadge color="red" title={at}>
@@ -80,11 +77,7 @@ function Expiry({ at }: { at: string | null }) {
 
 function KeyConstraint({ policy, tools }: { policy: string | null; tools: readonly string[] | null }) {
   if (policy === null && tools === null) {
-    return (
-      <Text span inherit c="dimmed">
-        none
-      </Text>
-    );
+    return <Secondary>none</Secondary>;
   }
   return (
     <Stack gap={2}>

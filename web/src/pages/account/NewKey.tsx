@@ -4,6 +4,7 @@ import { useMemo, useState } from "react";
 import { type Api, ApiError, api, unwrap } from "../../api/client";
 import { invalidate } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Secondary } from "../../components/Secondary";
 import { SubmitButtons } from "../../components/SubmitButtons";
 import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
@@ -184,9 +185,9 @@ function KeyForm({
           </Checkbox.Group>
         )}
         {(hasPolicy || limitsTools) && (
-          <Text size="sm" c="dimmed">
+          <Secondary size="sm">
             A scoped API key has no administrator access, even if its owner is an administrator.
-          </Text>
+          </Secondary>
         )}
         {create.isError && <ErrorNotice error={create.error} />}
         <SubmitButtons label="Create key" busy={create.isPending} onCancel={onCancel} />

@@ -12,6 +12,7 @@ import { LoadMore } from "../../components/LoadMore";
 import { PageTitle } from "../../components/PageTitle";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
 import { countOf } from "../../lib/numbers";
@@ -238,14 +239,14 @@ function RecordRow({
       <Table.Td miw={90} style={{ overflowWrap: "anywhere" }}>
         <SanitizedText text={actorName(record)} maxLength={60} />
         {record.actor.via !== "session" && record.actor.via !== "service" && (
-          <Text size="xs" c="dimmed">
+          <Secondary size="xs">
             by {viaLabel(record.actor.via)}
             {client !== null && (
               <>
                 , <SanitizedText text={client} maxLength={40} />
               </>
             )}
-          </Text>
+          </Secondary>
         )}
       </Table.Td>
       <Table.Td title={record.action}>{actionLabel(record.action)}</Table.Td>
@@ -255,9 +256,9 @@ function RecordRow({
       <Table.Td className={classes.target}>
         {record.target !== null && <SanitizedText text={record.target} maxLength={80} />}
         {summary !== "" && (
-          <Text size="xs" c="dimmed">
+          <Secondary size="xs">
             <SanitizedText text={summary} maxLength={120} />
-          </Text>
+          </Secondary>
         )}
       </Table.Td>
       <Table.Td>

@@ -8,6 +8,7 @@ import { CopyButton } from "../../components/CopyButton";
 import { IconButton } from "../../components/IconButton";
 import { ButtonLink, PageLink } from "../../components/links";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { Time } from "../../components/Time";
 import { writeJson } from "../../lib/json";
 import { actionLabel } from "./actions";
@@ -211,69 +212,51 @@ function RecordFields({ record }: { record: AuditRecord }) {
             </PageLink>
           )}
         </RecordField>
-        <RecordField name="Actor id" copyValue={actor.id}>
-          {actor.id}
-        </RecordField>
-        <RecordField name="Via">{viaLabel(actor.via)}</RecordField>
+        <RecordField name="Actor id" text={actor.id} copyable />
+        <RecordField name="Via" text={viaLabel(actor.via)} />
         {call !== null && (
           <>
-            <RecordField name="MCP tool">
-              {call.tool === null ? null : <SanitizedText text={call.tool} maxLength={100} />}
-            </RecordField>
-            <RecordField name="MCP client">
-              {call.client === null ? null : <SanitizedText text={call.client} maxLength={300} />}
-            </RecordField>
+            <RecordField name="MCP tool" text={call.tool} />
+            <RecordField name="MCP client" text={call.client} />
           </>
         )}
-        <RecordField name="Session or key" copyValue={actor.credential_id}>
-          {actor.credential_id}
-        </RecordField>
+        <RecordField name="Session or key" text={actor.credential_id} copyable />
         <RecordField name="Action">
           <Code>{record.action}</Code>
         </RecordField>
-        <RecordField name="Target" copyValue={record.target}>
-          {record.target === null ? null : <SanitizedText text={record.target} />}
-        </RecordField>
-        <RecordField name="Client address">
-          {record.client_ip === null ? null : <SanitizedText text={record.client_ip} />}
-        </RecordField>
-        <RecordField name="User agent">
-          {record.user_agent === null ? null : <SanitizedText text={record.user_agent} maxLength={300} />}
-        </RecordField>
-        <RecordField name="Request id" copyValue={record.request_id || null}>
-          {record.request_id || null}
-        </RecordField>
-        <RecordField name="Record">{record.id}</RecordField>
+        <RecordField name="Target" text={record.target} copyable />
+        <RecordField name="Client address" text={record.client_ip} />
+        <RecordField name="User agent" text={record.user_agent} />
+        <RecordField name="Request id" text={record.request_id} copyable />
+        <RecordField name="Record" text={record.id} />
       </Table.Tbody>
     </Table>
   );
 }
 
+/** A member of the record: its content, or its text, which may be absent. */
 function RecordField({
   name,
-  copyValue,
+  text = null,
+  copyable = false,
   children,
 }: {
   name: string;
-  copyValue?: string | null;
-  children: ReactNode;
+  text?: string | null;
+  copyable?: boolean;
+  children?: ReactNode;
 }) {
+  const hasText = text !== null && text !== "";
   return (
     <Table.Tr>
       <Table.Th scope="row" w={130} fw={400} c="dimmed">
         {name}
       </Table.Th>
       <Table.Td style={{ overflowWrap: "anywhere" }}>
-        {children === null ? (
-          <Text span inherit c="dimmed">
-            –
-          </Text>
-        ) : (
-          children
-        )}
-        {copyValue !== undefined && copyValue !== null && (
+        {children ?? (hasText ? <SanitizedText text={text} maxLength={300} /> : <Secondary>–</Secondary>)}
+        {copyable && hasText && (
           <span className={classes.copy}>
-            <CopyButton value={copyValue} name={name.toLowerCase()} />
+            <CopyButton value={text} name={name.toLowerCase()} />
           </span>
         )}
       </Table.Td>

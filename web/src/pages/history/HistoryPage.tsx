@@ -11,6 +11,7 @@ import { Message } from "../../components/Message";
 import { PageTitle } from "../../components/PageTitle";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
 import { actionText, authorOf } from "./changes";
@@ -82,21 +83,17 @@ function VersionRow({ entry, isCurrent }: { entry: Api["HistoryEntry"]; isCurren
           {entry.version}
         </PageLink>
         {isCurrent && (
-          <Badge ml="xs" size="sm" variant="default" tt="none" fw={500}>
+          <Badge ml="xs" size="sm" variant="default" fw={500}>
             current
           </Badge>
         )}
       </Table.Th>
       <Table.Td>
-        <Text size="xs" c="dimmed">
+        <Secondary size="xs">
           <SanitizedText text={actionText(entry.action)} />
-        </Text>
+        </Secondary>
         <Summary lines={entry.summary.slice(0, MAX_LINES)} />
-        {hiddenLines > 0 && (
-          <Text size="sm" c="dimmed">
-            and {hiddenLines.toLocaleString("en")} more
-          </Text>
-        )}
+        {hiddenLines > 0 && <Secondary size="sm">and {hiddenLines.toLocaleString("en")} more</Secondary>}
       </Table.Td>
       <Table.Td style={{ overflowWrap: "anywhere" }}>
         <SanitizedText text={authorOf(entry)} maxLength={60} />

@@ -7,6 +7,7 @@ import { AdminOnly } from "../../components/AdminOnly";
 import { Breadcrumb } from "../../components/Breadcrumb";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { Section } from "../../components/Section";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { formatBytes } from "../../lib/numbers";
@@ -89,13 +90,13 @@ function ImportForm() {
                 </Button>
               )}
             </FileButton>
-            <Text size="sm" c="dimmed">
+            <Secondary size="sm">
               {name === "" ? (
                 "or drop it here, or paste its text below"
               ) : (
                 <SanitizedText text={`${name}, ${formatBytes(new Blob([text]).size)}`} maxLength={200} />
               )}
-            </Text>
+            </Secondary>
           </Group>
         </DropZone>
         {fileError !== null && (

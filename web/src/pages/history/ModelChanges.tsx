@@ -67,7 +67,7 @@ function ChangeList({ title, changes }: { title: string; changes: readonly Model
 
 function ChangeBadge({ change }: { change: ModelChange["change"] }) {
   return (
-    <Badge variant="light" color={COLOURS[change]} c="var(--mantine-color-text)" tt="none">
+    <Badge variant="light" color={COLOURS[change]} c="var(--mantine-color-text)">
       {change}
     </Badge>
   );

@@ -2,9 +2,10 @@ import { Button, Group, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Api, ApiError, hasStatus } from "../../api/client";
-import classes from "../../components/dialog.module.css";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Notice } from "../../components/Notice";
+import { Secondary } from "../../components/Secondary";
+import classes from "../../components/stickyBar.module.css";
 import { CountResult } from "../roles/CountResult";
 import { type ModelFile, validationError } from "./changes";
 import { PlanView } from "./PlanView";
@@ -67,12 +68,8 @@ export function PlanAndApply({
       {save.isError && !isStale(save.error) && (
         <ErrorNotice error={save.error} title={errorTitle(save.error)} />
       )}
-      <Group justify="flex-end" className={classes.buttons ?? ""}>
-        {planError !== null && !isFetching && (
-          <Text size="sm" c="dimmed">
-            {planError}
-          </Text>
-        )}
+      <Group justify="flex-end" className={classes.bar ?? ""}>
+        {planError !== null && !isFetching && <Secondary size="sm">{planError}</Secondary>}
         {onClose !== undefined && (
           <Button variant="default" onClick={onClose} data-autofocus>
             Cancel

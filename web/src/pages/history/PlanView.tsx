@@ -4,6 +4,7 @@ import type { Api } from "../../api/client";
 import { Message } from "../../components/Message";
 import { Notice } from "../../components/Notice";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { countOf } from "../../lib/numbers";
 import { CountsView, costText, ReliabilityNotice, UsersView } from "../roles/ImpactView";
 import { namesText as firstOf } from "../roles/listing";
@@ -97,9 +98,7 @@ function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
           <UsersView users={users} compared={members_compared} total={members} sampled={sampled} />
         )}
         {traces != null && <CountsView counts={traces} sampled={sampled} />}
-        <Text size="xs" c="dimmed">
-          Counting read {costText(impact.cost)}.
-        </Text>
+        <Secondary size="xs">Counting read {costText(impact.cost)}.</Secondary>
       </Stack>
     </section>
   );

@@ -6,19 +6,11 @@ import { type DraftPolicy, type PolicyDifference, sameText } from "../roles/draf
 
 type ModelChange = Api["ModelChange"];
 
-/** Changes of the model by object: roles with their policies, sorted by name. */
-export type ChangeGroups = {
-  readonly source: readonly ModelChange[];
-  readonly roles: readonly {
-    readonly name: string;
-    readonly roleChange: ModelChange | null;
-    readonly policies: readonly ModelChange[];
-  }[];
-  readonly tests: readonly ModelChange[];
-};
+type RoleChanges = { name: string; roleChange: ModelChange | null; policies: ModelChange[] };
 
-export function groupChanges(changes: readonly ModelChange[]): ChangeGroups {
-  const roles = new Map<string, { name: string; roleChange: ModelChange | null; policies: ModelChange[] }>();
+/** Changes of the model by object: roles with their policies, sorted by name. */
+export function groupChanges(changes: readonly ModelChange[]) {
+  const roles = new Map<string, RoleChanges>();
   for (const change of changes) {
     if (change.kind === "role" || change.kind === "policy") {
       const name = roleOf(change);

@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { Api } from "../../api/client";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ScrollableTable } from "../../components/ScrollableTable";
+import { Secondary } from "../../components/Secondary";
 import { StateBadge } from "../../components/StateBadge";
 import { TableHead } from "../../components/TableHead";
 import { countOf, formatShare } from "../../lib/numbers";
@@ -93,16 +94,12 @@ export function CollateralAccessView({
         </Button>
       )}
       {hidden_values > 0 && (
-        <Text size="sm" c="dimmed">
+        <Secondary size="sm">
           {countOf(hidden_values, "more value is", "more values are")} only in traces that you may not see
           yourself, and {hidden_values === 1 ? "is" : "are"} counted without being named.
-        </Text>
+        </Secondary>
       )}
-      {showCost && (
-        <Text size="xs" c="dimmed">
-          Counting read {costText(result.cost)}.
-        </Text>
-      )}
+      {showCost && <Secondary size="xs">Counting read {costText(result.cost)}.</Secondary>}
     </Stack>
   );
 }

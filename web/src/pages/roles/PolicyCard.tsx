@@ -1,8 +1,9 @@
-import { Button, Group, Paper, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Button, Group, Paper, Stack, Textarea, TextInput } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconCopy, IconTrash } from "@tabler/icons-react";
 import { useState } from "react";
 import { type Api, ApiError } from "../../api/client";
 import { IconButton } from "../../components/IconButton";
+import { Secondary } from "../../components/Secondary";
 import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { plainMessage } from "../../lib/messages";
@@ -49,9 +50,9 @@ export function PolicyCard({
     <Paper component="section" withBorder p="sm" aria-label={`Policy ${number}`}>
       <Stack gap="sm">
         <Group justify="space-between" gap="xs" wrap="nowrap">
-          <Text size="sm" c="dimmed">
+          <Secondary size="sm">
             Policy {number} of {count}
-          </Text>
+          </Secondary>
           <Group gap={2} wrap="nowrap">
             <IconButton
               tooltip="Move up"

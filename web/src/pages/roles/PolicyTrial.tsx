@@ -17,6 +17,7 @@ import { useMe } from "../../app/useMe";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageLink } from "../../components/links";
+import { Secondary } from "../../components/Secondary";
 import { Section } from "../../components/Section";
 import { knownUsersQuery } from "../../editor/queries";
 import { AttributesEditor } from "../users/AttributesEditor";
@@ -179,9 +180,9 @@ function TrialUserForm({
       </div>
       <AttributesEditor rows={rows} onChange={onRows} showErrors={false} />
       {trialUser.username !== null && role !== "" && !roles.includes(role) && (
-        <Text size="xs" c="dimmed">
+        <Secondary size="xs">
           {trialUser.username} does not have {role}: the result shows what the role would grant.
-        </Text>
+        </Secondary>
       )}
     </Stack>
   );

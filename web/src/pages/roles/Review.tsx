@@ -1,5 +1,5 @@
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
-import classes from "../../components/dialog.module.css";
+import classes from "../../components/stickyBar.module.css";
 import { countOf } from "../../lib/numbers";
 import type { DraftPolicy } from "./draft";
 import { ImpactPreview } from "./ImpactPreview";
@@ -33,7 +33,7 @@ export function Review({
         </Text>
         <RoleDiff before={before} after={after} />
         <ImpactPreview role={name} draft={after} />
-        <Group justify="flex-end" className={classes.buttons ?? ""}>
+        <Group justify="flex-end" className={classes.bar ?? ""}>
           <Button variant="default" onClick={onClose}>
             Back
           </Button>

@@ -34,7 +34,7 @@ export function PolicyDiff({ difference }: { difference: PolicyDifference }) {
   const newPolicy = kind === "removed" ? empty : policy;
   return (
     <Paper component="section" withBorder p="sm" aria-label={`Policy ${kind}`}>
-      <Badge variant="light" color={COLOURS[kind]} c="var(--mantine-color-text)" tt="none" mb={6}>
+      <Badge variant="light" color={COLOURS[kind]} c="var(--mantine-color-text)" mb={6}>
         {kind}
       </Badge>
       <Text size="sm" fw={500} mb={4}>

@@ -12,6 +12,7 @@ import { Notice } from "../../components/Notice";
 import { PageTitle } from "../../components/PageTitle";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { Section } from "../../components/Section";
 import { Time } from "../../components/Time";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
@@ -133,7 +134,7 @@ function RoleView({ name }: { name: string }) {
         <Grid.Col span={{ base: 12, md: 4 }}>
           <Stack gap="md">
             <MemberList names={members} />
-            <Text size="xs" c="dimmed">
+            <Secondary size="xs">
               {data.updated_at.startsWith("1970-") ? (
                 "Never changed"
               ) : (
@@ -145,7 +146,7 @@ function RoleView({ name }: { name: string }) {
               <PageLink to="/audit" search={{ action: "role.put" }} inherit underline="always">
                 changes in the audit log
               </PageLink>
-            </Text>
+            </Secondary>
           </Stack>
         </Grid.Col>
         <Grid.Col span={12}>

@@ -108,7 +108,7 @@ function RoleRow({ role, members }: { role: Api["Role"]; members: readonly strin
           {role.name}
         </PageLink>
         {isBuiltIn && (
-          <Badge ml="xs" size="sm" variant="default" tt="none" fw={500}>
+          <Badge ml="xs" size="sm" variant="default" fw={500}>
             built in
           </Badge>
         )}

@@ -1,6 +1,6 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
-import classes from "./roles.module.css";
+import classes from "../../components/stickyBar.module.css";
 
 /** Bar that stays visible while there are unsaved changes. */
 export function SaveBar({
@@ -14,7 +14,7 @@ export function SaveBar({
 }) {
   const [busy, setBusy] = useState(false);
   return (
-    <Group className={classes.stickyBar} justify="space-between" gap="xs">
+    <Group className={classes.bar} justify="space-between" gap="xs">
       <Text
         size="sm"
         role="status"

@@ -6,6 +6,7 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
 import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { TableHead } from "../../components/TableHead";
 import { HighlightedExpression, Outcome, OutcomeDetails } from "../../editor/Outcome";
 import { NO_NAME } from "../../lib/names";
@@ -53,9 +54,7 @@ export function TrialResults({
               ? "Testing…"
               : "No policy could be tested"}
         </Text>
-        <Text size="xs" c="dimmed">
-          {countOf(spanCount, "span")} evaluated
-        </Text>
+        <Secondary size="xs">{countOf(spanCount, "span")} evaluated</Secondary>
       </Group>
       {failedPolicies.map((policy) => (
         <ErrorNotice

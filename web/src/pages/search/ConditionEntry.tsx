@@ -1,10 +1,11 @@
-import { Combobox, Input, Loader, Pill, PillsInput, Text, useCombobox } from "@mantine/core";
+import { Combobox, Input, Loader, Pill, PillsInput, useCombobox } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { IconAlertTriangle, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
 import { api, unwrap } from "../../api/client";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { TYPE_LABELS } from "../../lib/types";
@@ -235,9 +236,9 @@ export function ConditionEntry({
         </Combobox.DropdownTarget>
         <Combobox.Dropdown>
           <Combobox.Header>
-            <Text size="xs" c="dimmed">
+            <Secondary size="xs">
               <StageHeading stage={stage} />
-            </Text>
+            </Secondary>
           </Combobox.Header>
           <Combobox.Options mah={320} style={{ overflowY: "auto" }} aria-label="Suggestions">
             {fieldOptions.map((field) => (
@@ -279,9 +280,7 @@ export function ConditionEntry({
           </Combobox.Options>
           {values.note !== "" && (
             <Combobox.Footer>
-              <Text size="xs" c="dimmed">
-                {values.note}
-              </Text>
+              <Secondary size="xs">{values.note}</Secondary>
             </Combobox.Footer>
           )}
         </Combobox.Dropdown>

@@ -1,8 +1,9 @@
-import { Button, Group, Popover, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Popover, SegmentedControl, Stack, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconCalendar } from "@tabler/icons-react";
 import { type FormEvent, useState } from "react";
 import { useTimeZone } from "../../app/useTimeZone";
+import { Secondary } from "../../components/Secondary";
 import {
   inputText,
   PRESETS,
@@ -139,9 +140,9 @@ function CustomRangeForm({
             onChange={(event) => setTo(event.currentTarget.value)}
             error={errors.absolute}
           />
-          <Text size="xs" c="dimmed">
+          <Secondary size="xs">
             09:30 is today; “now” and -2h work as well. The switch in the header sets the zone.
-          </Text>
+          </Secondary>
           <Button type="submit" variant="default">
             Apply
           </Button>

@@ -27,15 +27,8 @@ const stateQuery = (key: string) =>
 /** Milliseconds between updates of the page: lines may arrive one by one, and rendering takes longer than parsing. */
 const UPDATE_INTERVAL_MS = 80;
 
-export type SearchRun = {
-  readonly state: SearchState | undefined;
-  readonly restart: () => void;
-  readonly loadMore: () => void;
-  readonly cancel: () => void;
-};
-
 /** Runs a search, unless its results are cached. */
-export function useSearch(search: Search | null): SearchRun {
+export function useSearch(search: Search | null) {
   const key = search === null ? "" : writeJson(search, 0);
   const { data: state } = useQuery(stateQuery(key));
   const controller = useRef<AbortController | null>(null);

@@ -1,8 +1,9 @@
-import { Button, Modal, NativeSelect, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Modal, NativeSelect, Select, Stack, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
 import { useState } from "react";
 import type { Api } from "../../api/client";
+import { Secondary } from "../../components/Secondary";
 import { SubmitButtons } from "../../components/SubmitButtons";
 import { sanitize } from "../../lib/sanitize";
 import { TYPE_LABELS } from "../../lib/types";
@@ -59,9 +60,9 @@ export function AddField({
           }}
         >
           <Stack gap="sm">
-            <Text size="sm" c="dimmed">
+            <Secondary size="sm">
               Only a sample of spans was read. Enter a key that the sample lacks, exactly as in the spans.
-            </Text>
+            </Secondary>
             <Select
               label="Map or JSON column"
               data={maps.map((value) => ({ value, label: sanitize(value) }))}

@@ -2,6 +2,7 @@ import { Group, Stack, Table, Text } from "@mantine/core";
 import type { Api } from "../../api/client";
 import { ButtonLink } from "../../components/links";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { DISPLAYED_COLUMNS, STRUCTURAL_COLUMNS } from "./columns";
 import classes from "./source.module.css";
 
@@ -62,9 +63,7 @@ export function BindingView({ binding, version }: { binding: Api["Binding"]; ver
                   {column === null ? "none" : <SanitizedText text={column} />}
                 </Table.Td>
                 <Table.Td visibleFrom="sm">
-                  <Text size="sm" c="dimmed">
-                    {purpose}
-                  </Text>
+                  <Secondary size="sm">{purpose}</Secondary>
                 </Table.Td>
               </Table.Tr>
             ))}

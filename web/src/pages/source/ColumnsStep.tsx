@@ -104,6 +104,12 @@ export function ColumnsStep({
       ? data
       : [...data, { value: selectedColumn, label: `${sanitize(selectedColumn)} · does not fit` }];
   };
+  const selectProps = (member: keyof BindingDraft, pointer: string) => ({
+    searchable: true,
+    value: currentDraft[member] || null,
+    onChange: (value: string | null) => setColumn(member, value),
+    error: errors.get(pointer),
+  });
   const indexes = indexCandidates(tables.data, database, table);
   return (
     <Stack gap="lg">
@@ -142,16 +148,11 @@ export function ColumnsStep({
               placeholder={`Choose ${requirement}`}
               nothingFoundMessage={`The table has no other suitable column: ${requirement} is required.`}
               required
-              searchable
               data={columnOptions(isSuitable, currentDraft[member])}
-              value={currentDraft[member] === "" ? null : currentDraft[member]}
-              onChange={(value) => setColumn(member, value)}
-              error={
-                errors.get(`/${member}`) ??
-                (duplicates.includes(member)
-                  ? "Chosen twice: each of these needs its own column."
-                  : undefined)
-              }
+              {...selectProps(member, `/${member}`)}
+              {...(duplicates.includes(member)
+                ? { error: "Chosen twice: each of these needs its own column." }
+                : {})}
             />
           ))}
         </div>
@@ -171,13 +172,10 @@ export function ColumnsStep({
               description={purpose}
               placeholder={`None; choose ${requirement}`}
               nothingFoundMessage={`The table has no suitable column: ${requirement} is required.`}
-              searchable
               clearable
               clearButtonProps={clearButton(label)}
               data={columnOptions(isSuitable, currentDraft[`display_${member}`])}
-              value={currentDraft[`display_${member}`] === "" ? null : currentDraft[`display_${member}`]}
-              onChange={(value) => setColumn(`display_${member}`, value)}
-              error={errors.get(`/display/${member}`)}
+              {...selectProps(`display_${member}`, `/display/${member}`)}
             />
           ))}
           <Select
@@ -185,21 +183,12 @@ export function ColumnsStep({
             description="A table with the first and last time of each trace (TraceId, Start, End). Whole traces are found faster, and regardless of their duration."
             placeholder="None"
             nothingFoundMessage="The database has no other table."
-            searchable
             clearable
             clearButtonProps={clearButton("trace index")}
-            data={[
-              ...new Set([
-                ...indexes,
-                ...(currentDraft.trace_index === "" ? [] : [currentDraft.trace_index]),
-              ]),
-            ].map((name) => ({
-              value: name,
-              label: sanitize(name),
-            }))}
-            value={currentDraft.trace_index === "" ? null : currentDraft.trace_index}
-            onChange={(value) => setColumn("trace_index", value)}
-            error={errors.get("/trace_index")}
+            data={[...new Set([...indexes, currentDraft.trace_index])]
+              .filter((name) => name !== "")
+              .map((name) => ({ value: name, label: sanitize(name) }))}
+            {...selectProps("trace_index", "/trace_index")}
           />
         </div>
       </section>

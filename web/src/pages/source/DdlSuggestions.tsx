@@ -8,6 +8,7 @@ import { Message } from "../../components/Message";
 import { Notice } from "../../components/Notice";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { formatBytes, formatCount, formatGain, formatRanges } from "../../lib/numbers";
 import { refOf } from "./fields";
 import { ddlQuery } from "./queries";
@@ -148,17 +149,15 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
                 {number}. <SanitizedText text={headline(suggestion)} />
               </Text>
               {STATE_LABELS[state] !== undefined && (
-                <Badge variant="light" color="yellow" tt="none">
+                <Badge variant="light" color="yellow">
                   {STATE_LABELS[state]}
                 </Badge>
               )}
             </Group>
-            <Text size="sm" c="dimmed">
+            <Secondary size="sm">
               <SanitizedText text={gainText(suggestion)} />
-            </Text>
-            <Text size="xs" c="dimmed">
-              {costText(suggestion)}
-            </Text>
+            </Secondary>
+            <Secondary size="xs">{costText(suggestion)}</Secondary>
           </div>
         </Group>
       </Accordion.Control>
@@ -195,11 +194,7 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
           {state === "building" && (
             <Text size="sm">ClickHouse is building it in the background. Refresh later.</Text>
           )}
-          {disk_bytes == null && (
-            <Text size="xs" c="dimmed">
-              The disk usage could not be estimated.
-            </Text>
-          )}
+          {disk_bytes == null && <Secondary size="xs">The disk usage could not be estimated.</Secondary>}
         </Stack>
       </Accordion.Panel>
     </Accordion.Item>

@@ -1,5 +1,6 @@
 import { Text } from "@mantine/core";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { refOf } from "./fields";
 import classes from "./source.module.css";
 
@@ -16,15 +17,13 @@ export function FieldName({ map, name, maxLength = 200 }: { map: string; name: s
   const key = ref.slice(map.length + 2, -2);
   return (
     <Text span inherit className={classes.name}>
-      <Text span inherit c="dimmed">
+      <Secondary>
         <SanitizedText text={`${map}["`} />
-      </Text>
+      </Secondary>
       <Text span inherit fw={600}>
         <SanitizedText text={key} maxLength={maxLength} />
       </Text>
-      <Text span inherit c="dimmed">
-        {'"]'}
-      </Text>
+      <Secondary>{'"]'}</Secondary>
     </Text>
   );
 }

@@ -4,6 +4,7 @@ import { memo } from "react";
 import { IconButton } from "../../components/IconButton";
 import { Message } from "../../components/Message";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { formatShare } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { TYPE_LABELS } from "../../lib/types";
@@ -88,12 +89,7 @@ function Row({
         <FieldName map={map} name={name} />
         {difference !== undefined && (
           <Group component="span" gap={2} display="inline-flex" ml="xs">
-            <Badge
-              size="sm"
-              variant="light"
-              color={difference.kind === "unmarked" ? "orange" : "brand"}
-              tt="none"
-            >
+            <Badge size="sm" variant="light" color={difference.kind === "unmarked" ? "orange" : "brand"}>
               {STATE_LABELS[difference.kind]}
             </Badge>
             <IconButton tooltip="Undo" label={`Undo ${ref}`} size="xs" onClick={() => onUndo(candidate.key)}>
@@ -101,7 +97,7 @@ function Row({
             </IconButton>
           </Group>
         )}
-        <Text size="xs" c="dimmed">
+        <Secondary size="xs">
           <SanitizedText text={columnTypes.slice(0, 4).join(", ")} maxLength={120} />
           {sampled && (
             <Text span inherit hiddenFrom="sm">
@@ -109,7 +105,7 @@ function Row({
               {frequency}
             </Text>
           )}
-        </Text>
+        </Secondary>
         <Text component="div" hiddenFrom="md" inherit>
           <Examples fieldRef={candidate.ref} values={examples} />
         </Text>
@@ -146,9 +142,7 @@ function Row({
         <>
           <Table.Td visibleFrom="sm" className={classes.number}>
             {rows === null ? (
-              <Text span inherit c="dimmed">
-                {frequency}
-              </Text>
+              <Secondary>{frequency}</Secondary>
             ) : (
               <span
                 title={`${rows.toLocaleString("en")} of ${sampledRows.toLocaleString("en")} sampled spans`}

@@ -3,6 +3,8 @@ import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { Chevron } from "../../components/Chevron";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
+import stickyBar from "../../components/stickyBar.module.css";
 import { TableHead } from "../../components/TableHead";
 import { countOf } from "../../lib/numbers";
 import { describeMark, type FieldDifference } from "./fields";
@@ -37,7 +39,7 @@ export function SaveBar({
     ({ before, after }) => after?.column != null && after.column !== before?.column,
   );
   return (
-    <section className={classes.bar} aria-label="Changes of fields">
+    <section className={stickyBar.bar} aria-label="Changes of fields">
       {diff.length > 0 && (
         <>
           <Collapse expanded={opened}>
@@ -72,9 +74,7 @@ export function SaveBar({
       )}
       <Group gap="sm" justify="space-between" mt={opened ? "xs" : 0}>
         {diff.length === 0 ? (
-          <Text size="sm" c="dimmed">
-            {countOf(edit.stored.size, "field")} marked. No changes.
-          </Text>
+          <Secondary size="sm">{countOf(edit.stored.size, "field")} marked. No changes.</Secondary>
         ) : (
           <UnstyledButton onClick={toggle} aria-expanded={opened} className={classes.sort} fz="sm">
             <Chevron opened={opened} size={16} />

@@ -9,6 +9,7 @@ import { EmptyState } from "../../components/EmptyState";
 import { PageTitle } from "../../components/PageTitle";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { BindingView } from "./BindingView";
 import { DdlSuggestions } from "./DdlSuggestions";
@@ -74,9 +75,7 @@ function BoundSource({
           <Text span inherit className={classes.name} fw={600}>
             <SanitizedText text={`${binding.database}.${binding.table}`} />
           </Text>{" "}
-          <Text span inherit c="dimmed">
-            · version {model.version} of the access model
-          </Text>
+          <Secondary>· version {model.version} of the access model</Secondary>
         </Text>
       </Group>
       <Tabs

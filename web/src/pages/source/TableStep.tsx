@@ -8,6 +8,7 @@ import { PagedList } from "../../components/PagedList";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { SearchInput } from "../../components/SearchInput";
+import { Secondary } from "../../components/Secondary";
 import { formatBytes, formatCount } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { unsuitableReason } from "./columns";
@@ -129,9 +130,9 @@ export function TableStep({
                             )}
                           </Group>
                           {table.proposal === null && (
-                            <Text size="xs" c="dimmed">
+                            <Secondary size="xs">
                               <Message text={unsuitableReason(table)} />
-                            </Text>
+                            </Secondary>
                           )}
                         </Table.Td>
                         <Table.Td visibleFrom="sm">{table.engine}</Table.Td>

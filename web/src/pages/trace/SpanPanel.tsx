@@ -5,6 +5,7 @@ import { useMemo } from "react";
 import { CopyButton } from "../../components/CopyButton";
 import { IconButton } from "../../components/IconButton";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { Time } from "../../components/Time";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
@@ -268,9 +269,7 @@ function Tab({
 
 function MoreItemsNotice({ length }: { length: number }) {
   return length > MAX_ITEMS ? (
-    <Text size="sm" c="dimmed">
-      {(length - MAX_ITEMS).toLocaleString("en")} more are under “Raw”.
-    </Text>
+    <Secondary size="sm">{(length - MAX_ITEMS).toLocaleString("en")} more are under “Raw”.</Secondary>
   ) : null;
 }
 
@@ -350,7 +349,7 @@ function SpanLinkItem({ link }: { link: SpanLink }) {
           <SanitizedText text={link.traceId} maxLength={64} />
         </Link>
         <CopyButton value={link.traceId} name="linked trace id" />
-        <Badge variant="default" size="sm" tt="none" className={classes.id}>
+        <Badge variant="default" size="sm" className={classes.id}>
           span <SanitizedText text={link.spanId} maxLength={40} />
         </Badge>
       </Group>

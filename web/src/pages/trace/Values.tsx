@@ -1,7 +1,8 @@
-import { Button, Text, TextInput } from "@mantine/core";
+import { Button, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { CopyButton } from "../../components/CopyButton";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { writeJson } from "../../lib/json";
 import { splitHiddenCharacters } from "../../lib/sanitize";
 import type { Entry } from "../../trace/details";
@@ -62,11 +63,7 @@ export function withIds(entries: readonly Entry[]): (Entry & { readonly id: stri
 }
 
 export function NoItems({ label }: { label: string }) {
-  return (
-    <Text size="sm" c="dimmed">
-      There are no {label}.
-    </Text>
-  );
+  return <Secondary size="sm">There are no {label}.</Secondary>;
 }
 
 /** Keys and values, with a filter if there are many. */
@@ -118,11 +115,7 @@ export function Entries({ entries, label }: { entries: readonly Entry[]; label: 
           );
         })}
       </dl>
-      {shownEntries.length === 0 && (
-        <Text size="sm" c="dimmed">
-          Nothing matches the filter.
-        </Text>
-      )}
+      {shownEntries.length === 0 && <Secondary size="sm">Nothing matches the filter.</Secondary>}
       {shownEntries.length > limit && (
         <Button size="xs" variant="default" onClick={() => setLimit(limit + INITIAL_ENTRIES)}>
           Show more of {shownEntries.length.toLocaleString("en")}

@@ -12,41 +12,16 @@ import {
 import { clampRange, isWholeRange, panRange, type Range, zoomRange } from "../../trace/scale";
 import type { KeyAction } from "./keys";
 import { formatZoom, parseZoom, type TraceUrl } from "./url";
-import { type FindResult, useFind } from "./useFind";
+import { useFind } from "./useFind";
 import { useTraceUrl } from "./useTraceUrl";
 import type { ExplanationSubject } from "./why/explanation";
 
 export type View = "waterfall" | NonNullable<TraceUrl["view"]>;
 
-/** State of a trace page, with its actions. */
-export type TraceState = {
-  readonly url: TraceUrl;
-  readonly view: View;
-  readonly setView: (view: View) => void;
-  /** The span that keys act on. */
-  readonly currentSpan: number;
-  /** The span with open details, or −1. */
-  readonly openSpan: number;
-  readonly rows: Int32Array;
-  readonly collapsed: Uint8Array;
-  readonly range: Range;
-  readonly isWholeTrace: boolean;
-  readonly setRange: (range: Range | null) => void;
-  readonly findResult: FindResult;
-  readonly setFind: (text: string) => void;
-  /** Makes a span the current one, and expands and scrolls as needed to show it. */
-  readonly goTo: (span: number) => void;
-  readonly openDetails: (span: number) => void;
-  readonly closeDetails: () => void;
-  readonly toggle: (span: number) => void;
-  /** The kind of access explanation shown instead of a span's details, or `null`. */
-  readonly why: ExplanationSubject | null;
-  readonly setWhy: (why: ExplanationSubject | null, user?: string) => void;
-  /** Performs the action of a key. `pageRows` is the number of rows per page. */
-  readonly performAction: (action: KeyAction, pageRows: number) => void;
-};
+export type TraceState = ReturnType<typeof useTraceState>;
 
-export function useTraceState(trace: Trace): TraceState {
+/** State of a trace page, with its actions. */
+export function useTraceState(trace: Trace) {
   const [url, changeUrl] = useTraceUrl();
   const [collapsed, setCollapsed] = useState<Uint8Array>(() => new Uint8Array(trace.count));
   const urlSpan = url.span === undefined ? -1 : (trace.byId.get(url.span) ?? -1);
@@ -186,9 +161,11 @@ export function useTraceState(trace: Trace): TraceState {
 
   return {
     url,
-    view: url.view ?? "waterfall",
-    setView: (view) => changeUrl({ view: view === "waterfall" ? undefined : view }),
+    view: url.view ?? ("waterfall" as const),
+    setView: (view: View) => changeUrl({ view: view === "waterfall" ? undefined : view }),
+    /** The span that keys act on. */
     currentSpan,
+    /** The span with open details, or −1. */
     openSpan,
     rows,
     collapsed,
@@ -196,13 +173,16 @@ export function useTraceState(trace: Trace): TraceState {
     isWholeTrace: isWholeRange(range, trace.length),
     setRange,
     findResult,
-    setFind: (find) => changeUrl({ find: find.trim() === "" ? undefined : find }),
+    setFind: (find: string) => changeUrl({ find: find.trim() === "" ? undefined : find }),
+    /** Makes a span the current one, and expands and scrolls as needed to show it. */
     goTo,
     openDetails,
     closeDetails,
     toggle,
+    /** The kind of access explanation shown instead of a span's details, or `null`. */
     why,
     setWhy,
+    /** Performs the action of a key. `pageRows` is the number of rows per page. */
     performAction,
   };
 }

@@ -7,6 +7,7 @@ import { Message } from "../../components/Message";
 import { PolicyDescription } from "../../components/PolicyDescription";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { Section } from "../../components/Section";
 import { StateBadge } from "../../components/StateBadge";
 import { valueText } from "./attributes";
@@ -68,9 +69,7 @@ function RoleAccess({ role, attributes }: { role: Api["AccessRole"]; attributes:
       </Title>
       {role.name === "admin" && <Text size="sm">Administration: users, roles, trace source, audit.</Text>}
       {role.policies.length === 0 ? (
-        <Text size="sm" c="dimmed">
-          Has no policies, and grants no access to traces.
-        </Text>
+        <Secondary size="sm">Has no policies, and grants no access to traces.</Secondary>
       ) : (
         <Stack gap="sm">
           {role.policies.map((policy, index) => (
@@ -97,9 +96,9 @@ function PolicyAccess({
         <SanitizedText text={policy.title} />
       </Text>
       {policy.description !== undefined && policy.description !== null && (
-        <Text size="sm" c="dimmed">
+        <Secondary size="sm">
           <SanitizedText text={policy.description} />
-        </Text>
+        </Secondary>
       )}
       {policy.in_words === undefined ? (
         <Text component="div" size="sm" my={4}>

@@ -1,4 +1,4 @@
-import { Button, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { useState } from "react";
@@ -14,6 +14,7 @@ import { ButtonLink, PageLink } from "../../components/links";
 import { PageTitle } from "../../components/PageTitle";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RelativeTime } from "../../components/RelativeTime";
+import { Secondary } from "../../components/Secondary";
 import { Time } from "../../components/Time";
 import { sanitize } from "../../lib/sanitize";
 import { InitialPassword } from "./InitialPassword";
@@ -71,12 +72,12 @@ function UserView({ username }: { username: string }) {
         </PageTitle>
         <Group gap="md" mt={-8}>
           <UserStateBadge user={user} />
-          <Text size="sm" c="dimmed">
+          <Secondary size="sm">
             Last sign-in <RelativeTime at={user.last_login_at} />
-          </Text>
-          <Text size="sm" c="dimmed">
+          </Secondary>
+          <Secondary size="sm">
             Created <Time at={user.created_at} digits={0} />
-          </Text>
+          </Secondary>
           <PageLink to="/audit" search={{ actor: user.username }} size="sm">
             In the audit log
           </PageLink>

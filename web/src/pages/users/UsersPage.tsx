@@ -17,6 +17,7 @@ import { RelativeTime } from "../../components/RelativeTime";
 import { RoleBadges } from "../../components/RoleBadges";
 import { SanitizedText } from "../../components/SanitizedText";
 import { SearchInput } from "../../components/SearchInput";
+import { Secondary } from "../../components/Secondary";
 import { TableHead } from "../../components/TableHead";
 import { sanitize } from "../../lib/sanitize";
 import { omitUndefined } from "../../lib/urlParams";
@@ -205,11 +206,5 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
 const MAX_ROLES = 4;
 
 function UserRoles({ roles }: { roles: readonly string[] }) {
-  return roles.length > 0 ? (
-    <RoleBadges roles={roles} max={MAX_ROLES} />
-  ) : (
-    <Text span inherit c="dimmed">
-      none
-    </Text>
-  );
+  return roles.length > 0 ? <RoleBadges roles={roles} max={MAX_ROLES} /> : <Secondary>none</Secondary>;
 }

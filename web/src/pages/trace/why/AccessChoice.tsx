@@ -1,31 +1,26 @@
-import { Autocomplete, Button, SegmentedControl, Stack, Text } from "@mantine/core";
+import { Autocomplete, Button, SegmentedControl, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
-import type { Api } from "../../../api/client";
 import { useMe } from "../../../app/useMe";
+import { Secondary } from "../../../components/Secondary";
 import { knownUsersQuery } from "../../../editor/queries";
 import { AccessExplanation } from "./AccessExplanation";
-import type { ExplanationSubject } from "./explanation";
+import type { ExplanationSubject, ShowSpan } from "./explanation";
 import { ViewersList } from "./ViewersList";
 import classes from "./why.module.css";
 
-/** Access explanations for administrators: for one user, or for all users who can see the trace. */
-export function AccessChoice({
-  id,
-  why,
-  user,
-  onChange,
-  onShowSpan,
-  canReadTrace,
-}: {
+export type AccessChoiceProps = {
   id: string;
   why: ExplanationSubject;
   user: string | undefined;
   onChange: (why: ExplanationSubject, user?: string) => void;
-  onShowSpan: ((span: Api["SpanMention"]) => boolean) | null;
+  onShowSpan: ShowSpan;
   /** Whether the administrator sees the trace, so that their own access can be explained too. */
   canReadTrace: boolean;
-}) {
+};
+
+/** Access explanations for administrators: for one user, or for all users who can see the trace. */
+export function AccessChoice({ id, why, user, onChange, onShowSpan, canReadTrace }: AccessChoiceProps) {
   const me = useMe();
   const selected = why === "own" && !canReadTrace ? "user" : why;
   return (
@@ -83,11 +78,7 @@ function UserForm({ user, onChoose }: { user: string | undefined; onChoose: (use
       <Button type="submit" size="xs" variant="default" disabled={trimmedName === ""}>
         Explain
       </Button>
-      {users.isError && (
-        <Text size="xs" c="dimmed">
-          The users could not be listed; a name can be typed.
-        </Text>
-      )}
+      {users.isError && <Secondary size="xs">The users could not be listed; a name can be typed.</Secondary>}
     </form>
   );
 }

@@ -6,9 +6,10 @@ import { ErrorNotice } from "../../../components/ErrorNotice";
 import { PageLink } from "../../../components/links";
 import { Message } from "../../../components/Message";
 import { SanitizedText } from "../../../components/SanitizedText";
+import { Secondary } from "../../../components/Secondary";
 import { StateBadge } from "../../../components/StateBadge";
 import { countOf } from "../../../lib/numbers";
-import { sortByRelevance, verdictText } from "./explanation";
+import { type ShowSpan, sortByRelevance, verdictText } from "./explanation";
 import { KeyConstraintCard, PolicyCard } from "./PolicyCard";
 import { explainQuery } from "./queries";
 import classes from "./why.module.css";
@@ -21,7 +22,7 @@ export function AccessExplanation({
 }: {
   id: string;
   user: string | null;
-  onShowSpan: ((span: Api["SpanMention"]) => boolean) | null;
+  onShowSpan: ShowSpan;
 }) {
   const { data, error, isFetching, refetch } = useQuery(explainQuery(id, user));
   if (data !== undefined) {
@@ -70,7 +71,7 @@ function ExplanationView({
 }: {
   explanation: Api["AccessExplanation"];
   isOwn: boolean;
-  onShowSpan: ((span: Api["SpanMention"]) => boolean) | null;
+  onShowSpan: ShowSpan;
 }) {
   const { user, policies, key_constraint: keyConstraint, spans, verdict } = explanation;
   const sortedPolicies = sortByRelevance(policies);
@@ -108,9 +109,7 @@ function ExplanationView({
         />
       ))}
       {policies.length === 0 && (
-        <Text size="sm" c="dimmed">
-          {isOwn ? "You have" : "This user has"} no role with a policy.
-        </Text>
+        <Secondary size="sm">{isOwn ? "You have" : "This user has"} no role with a policy.</Secondary>
       )}
     </Stack>
   );

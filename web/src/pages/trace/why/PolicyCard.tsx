@@ -9,10 +9,8 @@ import { PolicyDescription } from "../../../components/PolicyDescription";
 import { SanitizedText } from "../../../components/SanitizedText";
 import { HighlightedExpression, Outcome, OutcomeDetails } from "../../../editor/Outcome";
 import { nameOrPlaceholder } from "../../../lib/names";
-import { countText, nearestText, outcomeOf } from "./explanation";
+import { countText, nearestText, outcomeOf, type ShowSpan } from "./explanation";
 import classes from "./why.module.css";
-
-type ShowSpan = ((span: Api["SpanMention"]) => boolean) | null;
 
 const VERDICT_LABELS: Readonly<Record<Api["PolicyVerdict"], string>> = {
   satisfied: "grants access",

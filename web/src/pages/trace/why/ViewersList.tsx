@@ -4,6 +4,7 @@ import { useState } from "react";
 import type { Api } from "../../../api/client";
 import { PageLink } from "../../../components/links";
 import { SanitizedText } from "../../../components/SanitizedText";
+import { Secondary } from "../../../components/Secondary";
 import { sanitize } from "../../../lib/sanitize";
 import { ExplanationError } from "./AccessExplanation";
 import { viewersText } from "./explanation";
@@ -29,11 +30,11 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
       <Text size="sm" fw={600}>
         {viewersText(data)}
       </Text>
-      <Text size="xs" c="dimmed">
+      <Secondary size="xs">
         Enabled accounts only, with their current roles and attributes.
         {data.changed_meanwhile &&
           " Users, roles or the access model changed while this list was created: reload it to be sure."}
-      </Text>
+      </Secondary>
       {data.broken.length > 0 && (
         <Alert color="orange" title="Users without access because a policy is broken">
           <ul className={classes.spans}>

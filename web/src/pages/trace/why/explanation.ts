@@ -7,6 +7,9 @@ import type { TraceUrl } from "../url";
 /** Subject of the panel: the user's own access, another user's access, or all users with access. */
 export type ExplanationSubject = NonNullable<TraceUrl["why"]>;
 
+/** Shows a span of the trace, and returns whether it is loaded; `null` if the trace is not shown. */
+export type ShowSpan = ((span: Api["SpanMention"]) => boolean) | null;
+
 /** Converts the verdict of a policy to the outcome of an expression. */
 export function outcomeOf(outcome: Api["PolicyVerdict"]): Api["PolicyOutcome"] {
   return outcome === "satisfied" ? "true" : outcome === "broken" ? "error" : "false";
