@@ -391,7 +391,7 @@ describe("a search shows as text", () => {
   test("errors in the conditions of a link", async () => {
     const { page } = visitor;
     await openPage(`/search?last=24h&where=${encodeURIComponent("no\u202esuch = 1")}`);
-    await expectHarmless(bidiText(page.getByRole("alert").filter({ hasText: "cannot be run as it is" })));
+    await expectHarmless(bidiText(page.getByRole("alert").filter({ hasText: "This search is invalid" })));
     await page.getByRole("button", { name: /^Edit condition/ }).click();
     await expectHarmless(page.getByRole("alert").filter({ hasText: "no⟨U+202E⟩such" }));
   });

@@ -9,15 +9,15 @@ const SHORTCUTS: [string, [string, string][]][] = [
     "Everywhere",
     [
       ["?", "show this help"],
-      ["/", "go to the search, or find in a trace"],
+      ["/", "go to the search field"],
       ["Esc", "close the open panel or dialog"],
     ],
   ],
   [
     "Search",
     [
-      ["Enter in the entry", "add the condition"],
-      ["Backspace", "remove the last condition, if the entry is empty"],
+      ["Enter in the search field", "add the condition"],
+      ["Backspace", "remove the last condition, if the search field is empty"],
       ["↑ ↓ or k j", "previous, next result"],
       ["Enter", "open the trace"],
     ],

@@ -9,8 +9,8 @@ import { SanitizedText } from "./SanitizedText";
 const ADVICE: Partial<Record<string, string>> = {
   not_bound: "The trace table is not set up yet. An administrator sets it up under “Trace source”.",
   forbidden: "Only administrators may do this.",
-  password_change_required: "Choose a new password first, under your account.",
-  session_required: "This needs a session in the browser, not an API key. Sign in to do it.",
+  password_change_required: "Change your password first.",
+  session_required: "This requires a browser session, not an API key. Sign in first.",
   trace_store_error:
     "ClickHouse failed. Try again; if it fails again, give your administrator the request id below.",
   unavailable: "ClickHouse or the application database cannot be reached at the moment. Try again shortly.",

@@ -75,7 +75,7 @@ function ImportForm() {
       <UnsavedChangesPrompt when={text !== "" && !isApplied} />
       <Section
         title="File"
-        description="The whole access model in YAML or JSON, as downloaded from the model history. Roles, policies and marked fields that the file lacks are removed."
+        description="The whole access model in YAML or JSON, as downloaded from the model history. Roles, policies and marked fields that are not in the file are removed."
       >
         <DropZone onFile={(file) => void readFile(file)}>
           <Group gap="sm">

@@ -32,7 +32,7 @@ export function CollateralAccess({ role }: { role: string }) {
   return (
     <Section
       title="Collateral access"
-      description="Traces are shown whole. Members see these values, although no span that matches a stored policy has them."
+      description="Traces are shown whole, so that members also see values of spans that no stored policy matches."
     >
       <Stack gap="md">
         <Group gap="sm" align="flex-end">

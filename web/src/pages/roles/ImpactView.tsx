@@ -166,7 +166,7 @@ export function ReliabilityNotice({
   const texts = [
     sample,
     among === "readable"
-      ? "Only traces that you may see yourself are counted: the service is configured to show administrators nothing of other traces."
+      ? "Only traces that you may see yourself are counted: this service shows administrators nothing of other traces."
       : null,
     ...notes,
   ].filter((text) => text !== null);

@@ -24,9 +24,9 @@ describe("the summary of changed access", () => {
     [[user("a", 1, 0), user("b", 0, 0)], 12, false, "1 user gains traces, of 12 compared."],
     [[user("a", 1, 0), user("b", 0, 0)], 12, true, "In the sample, 1 user gains traces, of 12 compared."],
     [[user("a", 0, 1), user("b", 0, 1)], 300, false, "At least 2 users lose traces, of 300 compared."],
-    [[user("a", 0, 0)], 1, false, "The one user who was compared sees neither more nor fewer traces."],
-    [[], 1_200, false, "None of the 1,200 users who were compared sees more or fewer traces."],
-    [[], 4, true, "In the sample, none of the 4 users who were compared sees more or fewer traces."],
+    [[user("a", 0, 0)], 1, false, "No change for 1 compared user."],
+    [[], 1_200, false, "No change for 1,200 compared users."],
+    [[], 4, true, "In the sample, no change for 4 compared users."],
   ])("%#", (users, compared, sampled, text) => expect(headline(users, compared, sampled)).toBe(text));
 });
 

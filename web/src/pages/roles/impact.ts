@@ -24,12 +24,7 @@ export function headline(users: readonly User[], compared: number, sampled: bool
   const gainingUsers = users.filter(({ gained }) => gained > 0).length;
   const prefix = sampled ? "In the sample, " : "";
   if (losingUsers === 0 && gainingUsers === 0) {
-    const subject = `${compared === 1 ? "the one user who was" : `none of the ${compared.toLocaleString("en")} users who were`} compared`;
-    const noChange =
-      compared === 1
-        ? `${subject} sees neither more nor fewer traces`
-        : `${subject} sees more or fewer traces`;
-    return capitalize(`${prefix}${noChange}.`);
+    return capitalize(`${prefix}no change for ${countOf(compared, "compared user")}.`);
   }
   const isLowerBound = users.length < compared && users.every(({ lost, gained }) => lost > 0 || gained > 0);
   const parts = [
@@ -57,7 +52,7 @@ export function sampleText(sampled: boolean, fraction: number): string | null {
       : percent >= 0.1
         ? `${percent.toFixed(1)} %`
         : "less than 0.1 %";
-  return `Estimated from ${share} of the time range: counting all of it would have taken longer.`;
+  return `Estimated from ${share} of the time range: counting all of it would take longer.`;
 }
 
 type SharedValue = Api["SharedValue"];

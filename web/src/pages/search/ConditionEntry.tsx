@@ -304,9 +304,9 @@ function StageHeading({ stage }: { stage: Stage }) {
   return (
     <>
       {stage.kind === "operator"
-        ? "How to compare "
+        ? "Operator for "
         : stage.operator.arity === "list"
-          ? "Values, one or more, of "
+          ? "One or more values of "
           : "Value of "}
       <SanitizedText text={stage.field.ref} />
     </>
@@ -429,12 +429,16 @@ function useValueSuggestions(stage: Stage, window: Window | undefined, opened: b
   }
   const loading = hasText && opened && (isFetching || valueStage.partial !== prefix);
   if (isError || data === undefined) {
-    return { options: [], note: isError ? "Values cannot be offered at the moment; type one." : "", loading };
+    return {
+      options: [],
+      note: isError ? "Suggestions are unavailable at the moment. Type a value." : "",
+      loading,
+    };
   }
   const note = [
-    data.complete ? "" : `Counts are of the newest ${data.sampled_traces.toLocaleString("en")} traces.`,
-    data.more ? "There are more values: type to see them." : "",
-    data.unlisted > 0 ? `${data.unlisted} too long to be listed.` : "",
+    data.complete ? "" : `Counted in the newest ${data.sampled_traces.toLocaleString("en")} traces.`,
+    data.more ? "More values exist: type to find them." : "",
+    data.unlisted > 0 ? `${data.unlisted} are too long to list.` : "",
   ];
   return {
     options: data.values

@@ -11,7 +11,7 @@ import { type Range, rangeLabel, widerRange } from "./range";
 export function NoTraceTable() {
   const me = useMe();
   return (
-    <EmptyState title="There are no traces to search yet" icon={<IconDatabaseOff size={36} aria-hidden />}>
+    <EmptyState title="The trace source is not set up yet" icon={<IconDatabaseOff size={36} aria-hidden />}>
       {me.is_admin ? (
         <>
           <Text>Choose the table that holds your traces, and which of its fields can be searched.</Text>
@@ -20,7 +20,7 @@ export function NoTraceTable() {
           </Button>
         </>
       ) : (
-        "No table of traces has been set up. Ask an administrator of this service to do that."
+        "Ask an administrator to set it up."
       )}
     </EmptyState>
   );
@@ -60,7 +60,7 @@ export function NoResults({
         )}
         {errorsOnly && (
           <Button size="xs" variant="default" onClick={onAllSpans}>
-            Also without errors
+            Include traces without errors
           </Button>
         )}
         {conditionCount > 0 && (
@@ -70,14 +70,14 @@ export function NoResults({
         )}
       </Group>
       <Text size="sm">
-        This means that no trace matches <b>that you may see</b>: traces show only where a policy of{" "}
-        {me.preview === null ? "one of your roles" : "one of the previewed roles"} allows it.
+        No trace <b>that you may see</b> matches. You see a trace only if a policy of{" "}
+        {me.preview === null ? "one of your roles" : "one of the previewed roles"} grants access to it.
       </Text>
       {roles.length === 0 ? (
         <Text size="sm" mt={4}>
           {me.preview === null
-            ? "You have no role yet, so that you see none. Ask an administrator for one."
-            : "The preview has no role, so that it shows none."}
+            ? "You have no role yet, and see no traces. Ask an administrator for a role."
+            : "The preview has no role, and shows no traces."}
         </Text>
       ) : (
         <List size="sm" mt={4} listStyleType="none">
@@ -96,13 +96,13 @@ export function NoResults({
       )}
       {roles.length > 0 && traceRoles.length === 0 && (
         <Text size="sm" mt={4}>
-          The admin role grants administration; it grants no access to traces unless it has a policy.
+          The admin role grants no access to traces unless it has a policy.
         </Text>
       )}
       {me.is_admin && me.preview === null && (
         <Text size="sm" mt={4}>
           <Anchor component={Link} to="/roles" inherit>
-            See what the roles allow
+            Show the roles
           </Anchor>
         </Text>
       )}

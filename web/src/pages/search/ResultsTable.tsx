@@ -138,7 +138,7 @@ function HeaderCell({ column, sort, onSort }: { column: Column; sort: Sort; onSo
         type="button"
         className={classes.sort}
         onClick={() => onSort(columnSort)}
-        title={columnSort === "newest" ? "The service's order" : "Sorts the results that are loaded"}
+        title={columnSort === "newest" ? "Order of the service" : "Sorts the loaded results"}
       >
         {label}
         {columnSort === sort && <IconArrowDown size={13} aria-hidden />}
@@ -184,15 +184,15 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
       return <Time at={trace.start} />;
     case "duration":
       return trace.duration_nanos === null ? (
-        <span title="No column is known to hold durations">–</span>
+        <span title="No duration column is configured">–</span>
       ) : (
         <span className={classes.duration}>
           <span className={classes.number}>
             {formatDuration(trace.duration_nanos)}
             {trace.duration_invalid && (
-              <span title="A span's duration is below zero and counts as 0">
+              <span title="A span has a negative duration, which counts as 0">
                 {" "}
-                <IconAlertTriangle size={13} aria-label="with a duration below zero" />
+                <IconAlertTriangle size={13} aria-label="with a negative duration" />
               </span>
             )}
           </span>
@@ -216,7 +216,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
       );
     case "errors":
       return trace.error_count === null ? (
-        <span title="No column is known to hold the status">–</span>
+        <span title="No status column is configured">–</span>
       ) : trace.error_count === 0 ? (
         <span className={classes.secondary}>
           0<span className={classes.unit}> errors</span>

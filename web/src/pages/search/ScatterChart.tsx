@@ -138,7 +138,7 @@ export function ScatterChart({
       ? "No traces with a duration are loaded."
       : `${points.length} traces, ${errorPoints.length} of them with errors; from ${formatDuration(
           Math.min(...points.map((point) => point.nanos)),
-        )} to ${formatDuration(Math.max(...points.map((point) => point.nanos)))}. The table below holds the same, for the keyboard and for reading out.`;
+        )} to ${formatDuration(Math.max(...points.map((point) => point.nanos)))}. The table below contains the same data.`;
 
   return (
     <div ref={ref} className={classes.chart} style={{ height: HEIGHT }}>
@@ -260,7 +260,7 @@ export function ScatterLegend({ loadedCount }: { loadedCount: number | null }) {
         <path className={classes.errorPoints} d={diamondPath({ x: 6, y: 6 })} />
       </svg>
       with errors
-      {loadedCount !== null && <span>· the {loadedCount.toLocaleString("en")} that are loaded</span>}
+      {loadedCount !== null && <span>· {loadedCount.toLocaleString("en")} loaded</span>}
       <span className={classes.hint}>· drag to zoom, click to open</span>
     </Text>
   );

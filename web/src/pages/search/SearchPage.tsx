@@ -168,7 +168,7 @@ export function SearchPage() {
 
         {schema.isError && <ErrorNotice error={schema.error} onRetry={() => void schema.refetch()} />}
         {(invalidConditions.length > 0 || resolved.error !== null) && (
-          <Alert color="yellow" title="This search cannot be run as it is">
+          <Alert color="yellow" title="This search is invalid">
             <List size="sm">
               {invalidConditions.map((condition) => (
                 <List.Item key={condition.text}>
@@ -230,9 +230,7 @@ export function SearchPage() {
                 <Stack mb="sm">
                   <ErrorNotice
                     error={displayed.error}
-                    title={
-                      displayed.traces.length === 0 ? "The search failed" : "What is shown is incomplete"
-                    }
+                    title={displayed.traces.length === 0 ? "The search failed" : "The results are incomplete"}
                     onRetry={displayed.pages > 0 ? run.loadMore : run.restart}
                   />
                 </Stack>
@@ -291,7 +289,7 @@ function ResultsFooter({ state, sort, onMore }: { state: SearchState; sort: Sort
         Load more
       </Button>
       {sort !== "newest" && (
-        <span>Sorted are the {state.traces.length.toLocaleString("en")} that are loaded.</span>
+        <span>Only the {state.traces.length.toLocaleString("en")} loaded traces are sorted.</span>
       )}
     </Group>
   );

@@ -43,7 +43,7 @@ function ProgressBar({ state, running }: { state: SearchState | undefined; runni
         value={percent}
         animated={progress === null}
         striped={progress === null}
-        aria-label="How much has been searched"
+        aria-label="Search progress"
       />
     </Progress.Root>
   );
@@ -61,8 +61,8 @@ function RunningStatus({ state }: { state: SearchState }) {
         "…"
       ) : (
         <>
-          : looked back to <Time at={progress.searched_to} digits={0} />,{" "}
-          {Math.round(fractionOf(progress) * 100)} %, {countOf(foundCount, "trace")} found
+          : back to <Time at={progress.searched_to} digits={0} />, {Math.round(fractionOf(progress) * 100)} %,{" "}
+          {countOf(foundCount, "trace")} found
         </>
       )}
     </>
@@ -72,10 +72,10 @@ function RunningStatus({ state }: { state: SearchState }) {
 function resultText({ status, traces, cursor }: SearchState): string {
   const countOfResults = cursor === null ? countOf(traces.length, "trace") : newestText(traces.length);
   if (status === "cancelled") {
-    return `Cancelled. ${countOf(traces.length, "trace")} came before that.`;
+    return `Cancelled. ${countOf(traces.length, "trace")} found until then.`;
   }
   return status === "failed"
-    ? `The search failed. ${countOf(traces.length, "trace")} came before that.`
+    ? `The search failed. ${countOf(traces.length, "trace")} found until then.`
     : countOfResults;
 }
 

@@ -93,7 +93,7 @@ function CustomRangeForm({
     event.preventDefault();
     const text = last.trim().toLowerCase().replace(/\s+/g, "");
     if (parseLength(text) === null) {
-      setErrors({ last: "Write a length such as 90m, 36h or 3d." });
+      setErrors({ last: "Enter a length such as 90m, 36h or 3d." });
     } else {
       onChange({ kind: "last", text });
     }
@@ -141,7 +141,7 @@ function CustomRangeForm({
             error={errors.absolute}
           />
           <Secondary size="xs">
-            09:30 is today; “now” and -2h work as well. The switch in the header sets the zone.
+            09:30 means today; “now” and -2h work, too. The switch in the header sets the time zone.
           </Secondary>
           <Button type="submit" variant="default">
             Apply

@@ -24,7 +24,7 @@ export function Toolbar({
       <NativeSelect
         size="xs"
         aria-label="Order of the loaded results"
-        title="Sorts the results that are loaded"
+        title="Sorts the loaded results"
         data={Object.entries(SORTS).map(([value, label]) => ({ value, label }))}
         value={sort}
         onChange={(event) => {

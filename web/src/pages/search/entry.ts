@@ -25,7 +25,7 @@ export function addTypedConditions(
   const texts = new Set(others.map(textOf));
   const added = typedConditions.filter((condition) => !texts.has(textOf(condition)));
   if (others.length + added.length > maxConditions) {
-    return { error: `A search may have ${maxConditions} conditions. Remove one first.` };
+    return { error: `A search may have at most ${maxConditions} conditions. Remove one first.` };
   }
   const insertAt = editing ?? others.length;
   return { conditions: [...others.slice(0, insertAt), ...added, ...others.slice(insertAt)] };

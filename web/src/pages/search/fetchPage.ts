@@ -9,7 +9,7 @@ const PAGE_SIZE = 100;
 /** A response without its last line, which is therefore incomplete. */
 class StreamAborted extends Error {
   constructor() {
-    super("The response was aborted before its end, so that the results are incomplete.");
+    super("The response was aborted before its end. The results are incomplete.");
     this.name = "StreamAborted";
   }
 }

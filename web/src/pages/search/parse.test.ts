@@ -95,17 +95,17 @@ describe("a typed condition", () => {
     ["foo = 1", "“foo” is not a searchable field"],
     ["http.rout = 1", 'Did you mean SpanAttributes["http.route"]'],
     ["env = prod", "“env” is not a searchable field"],
-    ["ServiceName", "Say how to compare ServiceName: =, !="],
+    ["ServiceName", "Add an operator after ServiceName: =, !="],
     ["ServiceName like x", "does not begin with an operator. ServiceName is text"],
     ["ServiceName contains x", "“has” does not fit ServiceName, which is text"],
     ["ServiceName =", 'Type a value after “=”. Empty text is ""'],
     ['ServiceName = "open', "The closing quote is missing"],
-    ['ServiceName = "a" b', "“b” is left over"],
-    ["http.status_code = many", "is a number, and “many” is none"],
-    ["http.status_code = 5s", "is a number, and “5s” is none"],
+    ['ServiceName = "a" b', "“b” was not expected here"],
+    ["http.status_code = many", "is a number, not “many”"],
+    ["http.status_code = 5s", "is a number, not “5s”"],
     ["retry = perhaps", "true or false"],
     ["http.status_code between 1", "takes two numbers"],
-    ["= 4", "Begin with the name of a field"],
+    ["= 4", "Start with the name of a field"],
   ])("rejects %s", (text, expected) => {
     expect(toWireConditions(text)).toHaveLength(1);
     expect(toWireConditions(text)[0]).toContain(expected);
@@ -113,7 +113,9 @@ describe("a typed condition", () => {
 
   it("has no more values than allowed", () => {
     const [parsed] = parseConditions("service in a, b, c", FIELDS, 2);
-    expect(parsed).toMatchObject({ error: expect.stringContaining("more than the 2") });
+    expect(parsed).toMatchObject({
+      error: expect.stringContaining("3 values: a condition may have at most 2"),
+    });
   });
 });
 

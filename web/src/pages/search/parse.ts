@@ -231,7 +231,7 @@ export function parseConditions(
       const leftover = scanner.rest.trim();
       scanner.offset = text.length;
       result.push({
-        error: `“${shorten(leftover)}” is left over. Put a value that has spaces or quotes in quotes, and “and” between conditions.`,
+        error: `“${shorten(leftover)}” was not expected here. Put a value with spaces or quotes in quotes, and “and” between conditions.`,
         text: text.slice(start).trim(),
       });
       break;
@@ -261,8 +261,8 @@ function scanCondition(
     const [parsedValues = ""] = /^[^\s=!<>^≠≥≤]+/.exec(scanner.rest) ?? [];
     const suggestions = similarFields(parsedValues, fields);
     return parsedValues === ""
-      ? "Begin with the name of a field."
-      : `“${shorten(parsedValues)}” is not a searchable field.${suggestions.length === 0 ? " Choose one of the list." : ` Did you mean ${suggestions.join(" or ")}?`}`;
+      ? "Start with the name of a field."
+      : `“${shorten(parsedValues)}” is not a searchable field.${suggestions.length === 0 ? " Choose one from the list." : ` Did you mean ${suggestions.join(" or ")}?`}`;
   }
   scanner.skipSpace();
   const operatorNames = operatorsOf(field)
@@ -272,7 +272,7 @@ function scanCondition(
   if (operator === null) {
     const parsedValues = scanner.rest.trim();
     return parsedValues === ""
-      ? `Say how to compare ${field.ref}: ${operatorNames}.`
+      ? `Add an operator after ${field.ref}: ${operatorNames}.`
       : `“${shorten(parsedValues)}” does not begin with an operator. ${field.ref} is ${TYPE_NAMES[field.type]}: ${operatorNames}.`;
   }
   if (!field.operators.includes(operator.name)) {
@@ -289,7 +289,7 @@ function scanCondition(
     return `Type a value after “${operator.label}”. Empty text is "".`;
   }
   if (values.length > maxValues) {
-    return `${values.length} values are more than the ${maxValues} that a condition may have.`;
+    return `${values.length} values: a condition may have at most ${maxValues}.`;
   }
   const parsedValues: Value[] = [];
   for (const value of values) {
@@ -297,7 +297,7 @@ function scanCondition(
     if (parsedValue === null) {
       return field.type === "boolean"
         ? `${field.ref} is true or false, not “${shorten(value)}”.`
-        : `${field.ref} is a number, and “${shorten(value)}” is none.`;
+        : `${field.ref} is a number, not “${shorten(value)}”.`;
     }
     parsedValues.push(parsedValue);
   }

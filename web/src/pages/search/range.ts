@@ -112,7 +112,7 @@ export function parseRange(from: string, to: string, zone: TimeZone, now: Date):
   const end = to.trim() === "" ? instantOf(now) : parseTime(to, zone, now);
   if (start === null || end === null) {
     return {
-      error: `“${(start === null ? from : to).trim() || "nothing"}” is no time. Write 09:30, 2026-11-21 or 2026-11-21 09:30:15.`,
+      error: `“${(start === null ? from : to).trim() || "nothing"}” is not a time. Enter 09:30, 2026-11-21 or 2026-11-21 09:30:15.`,
     };
   }
   if (end.seconds - start.seconds + (end.nanos - start.nanos) / 1e9 <= 0) {

@@ -28,7 +28,7 @@ export function resolveSearch(
     .map((parsed) => toWire(parsed.condition));
   const statusCondition = url.errors === true ? errorCondition(fields) : null;
   if (url.errors === true && statusCondition === null) {
-    const error = "No field that you may search holds the status of spans. Switch “Errors only” off.";
+    const error = "No searchable field holds the span status. Turn off “Errors only”.";
     return { parsedConditions, conditions: null, error };
   }
   return {

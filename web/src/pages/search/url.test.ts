@@ -112,7 +112,7 @@ describe("typed times", () => {
       error: expect.stringContaining("after the start"),
     });
     expect(parseRange("noon", "", "utc", NOW)).toMatchObject({
-      error: expect.stringContaining("“noon” is no time"),
+      error: expect.stringContaining("“noon” is not a time"),
     });
   });
 

@@ -89,8 +89,7 @@ export function DdlSuggestions() {
       )}
       {data.suggestions.length === 0 ? (
         <EmptyState title="Nothing to add" icon={<IconCheck size={32} aria-hidden />}>
-          Everything that would make searches by the marked fields faster is in place. Refresh after marking
-          more.
+          All suggestions for the marked fields are in place. Refresh after marking more.
         </EmptyState>
       ) : (
         <Accordion multiple variant="separated" order={3}>

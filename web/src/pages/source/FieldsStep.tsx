@@ -32,7 +32,7 @@ export function FieldsStep({
     <Stack gap="md">
       <Text maw={760}>
         Tick <b>Searchable</b> for fields that users and agents may search by, and <b>Usable in policies</b>{" "}
-        for fields that policies may use to grant access. Nothing else of a span can be used for either. The
+        for fields that policies may use to grant access. Other parts of a span cannot be used for either. The
         list comes from a sample of recent spans; taking the sample was recorded in the audit log.
       </Text>
       {detail.isPending ? (

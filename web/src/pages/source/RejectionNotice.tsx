@@ -23,7 +23,7 @@ function RejectionReason({ edit: { rejection }, error }: { edit: FieldChanges; e
   if (hasStatus(error, 412)) {
     return (
       <Notice kind="warning" title="Another user changed the fields">
-        The list now has their changes, with yours on top; yours are not saved yet. Check them and save again.
+        Their changes are loaded. Yours are kept and not saved yet: check them and save again.
       </Notice>
     );
   }

@@ -63,7 +63,7 @@ export function RoleForm({
           <Radio
             value="everything"
             label="Every trace"
-            description="For a trial, or if all users may see everything."
+            description="For a test, or if all users may see everything."
           />
           <Radio
             value="own"

@@ -74,7 +74,7 @@ export function SaveBar({
       )}
       <Group gap="sm" justify="space-between" mt={opened ? "xs" : 0}>
         {diff.length === 0 ? (
-          <Secondary size="sm">{countOf(edit.stored.size, "field")} marked. No changes.</Secondary>
+          <Secondary size="sm">{countOf(edit.stored.size, "field")} marked, no changes</Secondary>
         ) : (
           <UnstyledButton onClick={toggle} aria-expanded={opened} className={classes.sort} fz="sm">
             <Chevron opened={opened} size={16} />

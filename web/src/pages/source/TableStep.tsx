@@ -125,7 +125,7 @@ export function TableStep({
                             {table === recommended && <Badge variant="light">Recommended</Badge>}
                             {isSame(bound) && (
                               <Badge variant="default" color="gray">
-                                Bound now
+                                Currently bound
                               </Badge>
                             )}
                           </Group>

@@ -77,8 +77,8 @@ export function TraceVisibility({ role, ownRoles }: { role: string | null; ownRo
     >
       <Text size="sm">
         {data.traces > 0
-          ? "The role works. Check whether new spans still arrive in the table."
-          : `You have the role${roles.length === 1 ? "" : "s"} ${roles.join(", ")}, and no trace of that time satisfies a policy of it. Check whether the value is exactly as in the spans, and whether spans arrive in the table; or try “Every trace” to find out.`}
+          ? "The role works. Check that new spans still arrive in the table."
+          : `You have the role${roles.length === 1 ? "" : "s"} ${roles.join(", ")}, and no trace of the last 30 days satisfies a policy. Check that the value is exactly as in the spans, and that spans arrive in the table. To find out, try “Every trace”.`}
       </Text>
       <Button mt="sm" size="xs" variant="default" loading={isFetching} onClick={() => void refetch()}>
         Refresh

@@ -30,28 +30,28 @@ export const STRUCTURAL_COLUMNS: ColumnRole<StructuralColumn>[] = [
   {
     member: "trace_id",
     label: "Trace id",
-    purpose: "Which trace a span belongs to. Spans with the same value are shown, or hidden, together.",
+    purpose: "Identifies the trace of the span. All spans of a trace are shown or hidden together.",
     isSuitable: isString,
     requirement: "a String column",
   },
   {
     member: "span_id",
     label: "Span id",
-    purpose: "Identifies the span within its trace. Children refer to their parent by it.",
+    purpose: "Identifies the span within its trace.",
     isSuitable: isString,
     requirement: "a String column",
   },
   {
     member: "parent_span_id",
     label: "Parent span id",
-    purpose: "The span that called this one; empty on the root. The tree of a trace is built from it.",
+    purpose: "Id of the calling span, empty on the root. Determines the tree of the trace.",
     isSuitable: isString,
     requirement: "a String column",
   },
   {
     member: "timestamp",
     label: "Timestamp",
-    purpose: "When the span started. Searches cover a range of it.",
+    purpose: "Start of the span. Searches cover a range of it.",
     isSuitable: isTime,
     requirement: "a DateTime or DateTime64 column that is not nullable",
   },
@@ -75,21 +75,21 @@ export const DISPLAYED_COLUMNS: ColumnRole<DisplayedColumn>[] = [
   {
     member: "duration",
     label: "Duration",
-    purpose: "How long it took, in nanoseconds. Without it there are no bars and no durations.",
+    purpose: "Duration of the span in nanoseconds. Without it, no bars and no durations are shown.",
     isSuitable: isNumber,
     requirement: "a number column that is not nullable",
   },
   {
     member: "status",
     label: "Status",
-    purpose: "Whether it failed. Errors are counted and marked by it.",
+    purpose: "Whether the span failed. Determines which spans count as errors.",
     isSuitable: isText,
     requirement: "a text column",
   },
   {
     member: "kind",
     label: "Kind",
-    purpose: "Server, client, producer, consumer or internal. Shown with a span.",
+    purpose: "Server, client, producer, consumer or internal. Shown in the details of a span.",
     isSuitable: isText,
     requirement: "a text column",
   },
@@ -158,9 +158,9 @@ export function unsuitableReason(table: Api["Table"]): string {
     return `${table.unsuitable.charAt(0).toUpperCase()}${table.unsuitable.slice(1)}.`;
   }
   if (/_trace_id_ts(_local)?$/.test(table.name)) {
-    return "Looks like a trace index: it has the bounds of each trace, and no spans.";
+    return "Looks like a trace index: it holds the bounds of traces, and no spans.";
   }
-  return "No columns found by their usual names for trace id, span id, parent span id and time.";
+  return "No columns with the usual names for trace id, span id, parent span id and time.";
 }
 
 /** Tables that may be the trace index of a table in `database`, the most likely first. */

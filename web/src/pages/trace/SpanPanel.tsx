@@ -269,7 +269,7 @@ function Tab({
 
 function MoreItemsNotice({ length }: { length: number }) {
   return length > MAX_ITEMS ? (
-    <Secondary size="sm">{(length - MAX_ITEMS).toLocaleString("en")} more are under “Raw”.</Secondary>
+    <Secondary size="sm">{(length - MAX_ITEMS).toLocaleString("en")} more are listed under “Raw”.</Secondary>
   ) : null;
 }
 

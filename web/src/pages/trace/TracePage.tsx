@@ -75,7 +75,7 @@ function TraceNotFound({ id, onRetry }: { id: string; onRetry: () => void }) {
           that has just been sent may take a moment to arrive. Access to a trace requires a role with a policy
           that one of its spans satisfies;{" "}
           {me.is_admin
-            ? "this applies to administrators, too: check your roles."
+            ? "this includes administrators: check your roles."
             : "if you need access, send the address of this page to an administrator."}
         </p>
         <Group justify="center" gap="xs">

@@ -59,7 +59,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
           <Stack gap="md">
             <TextInput
               label="User name"
-              description="As typed at the sign-in; upper and lower case are the same"
+              description="For signing in; not case-sensitive"
               required
               maxLength={128}
               autoComplete="off"

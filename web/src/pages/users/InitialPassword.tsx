@@ -9,8 +9,8 @@ export function InitialPassword({ username, password }: { username: string; pass
   return (
     <Secret value={password} name="password">
       <Text size="sm" mb="xs">
-        Send it to the user, preferably by another channel than the text below. It is valid until the user has
-        chosen their own password, as the first sign-in requires.
+        Send it to the user, preferably by another channel than the text below. The user has to change it at
+        the first sign-in.
       </Text>
       <Text
         component="pre"

@@ -102,7 +102,7 @@ function PolicyAccess({
       )}
       {policy.in_words === undefined ? (
         <Text component="div" size="sm" my={4}>
-          <StateBadge color="red">Broken</StateBadge> It is not valid for the current fields, and its users
+          <StateBadge color="red">Broken</StateBadge> It is invalid for the current fields, and its users
           cannot read any trace. Fix it in its role.
         </Text>
       ) : (

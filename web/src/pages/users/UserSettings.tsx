@@ -80,7 +80,7 @@ function ConflictNotice({
       icon={<IconArrowsSplit2 aria-hidden />}
       title="Another administrator changed this user in the meantime"
     >
-      <Text size="sm">Your changes are kept, and not saved yet. Saved since you started:</Text>
+      <Text size="sm">Your changes are kept and not saved yet. The other changes:</Text>
       <List size="sm" my="xs">
         {(changes.length === 0 ? ["the account was disabled or enabled"] : changes).map((change) => (
           <List.Item key={change}>
@@ -90,7 +90,7 @@ function ConflictNotice({
       </List>
       {conflictingAttributes.length > 0 && (
         <Text size="sm" mb="xs">
-          You both changed <SanitizedText text={conflictingAttributes.join(", ")} />: yours would replace
+          You both changed <SanitizedText text={conflictingAttributes.join(", ")} />: your value would replace
           theirs.
         </Text>
       )}

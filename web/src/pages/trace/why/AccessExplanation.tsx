@@ -92,7 +92,7 @@ function ExplanationView({
       </div>
       {!explanation.details && (
         <Text size="sm" role="note">
-          Counts only: you may not read this trace yourself, so that nothing of its spans is shown.
+          Counts only: you may not read this trace yourself, and its spans are not shown.
         </Text>
       )}
       {keyConstraint !== undefined && <KeyConstraintCard verdict={keyConstraint} onShowSpan={onShowSpan} />}

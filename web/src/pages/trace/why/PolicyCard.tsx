@@ -149,7 +149,7 @@ function VerdictDetails({
       )}
       {verdict.outcome === "broken" && (
         <div>
-          It is not valid for the current fields, and its users cannot read any trace.{" "}
+          It is invalid for the current fields, and its users cannot read any trace.{" "}
           {me.is_admin ? "Fix it in its role." : "Tell an administrator."}
           {verdict.errors?.map(({ line, column, message, hint }) => (
             <p key={`${line} ${column} ${message}`} className={classes.error}>

@@ -128,7 +128,7 @@ describe("counts as text", () => {
       "0 of 1 user can see this trace",
     );
     expect(viewersText({ ...rest, viewers, users: 10000, total_users: 12000 })).toBe(
-      "1 of the first 10,000 users can see this trace; there are 12,000",
+      "1 of the first 10,000 users can see this trace; 2,000 more were not evaluated",
     );
   });
 });

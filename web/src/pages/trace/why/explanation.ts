@@ -135,6 +135,6 @@ export function nearestText(score: number): string {
 export function viewersText({ viewers, users, total_users }: Api["TraceViewers"]): string {
   const format = (value: number) => value.toLocaleString("en");
   return users < total_users
-    ? `${format(viewers.length)} of the first ${format(users)} users can see this trace; there are ${format(total_users)}`
+    ? `${format(viewers.length)} of the first ${format(users)} users can see this trace; ${format(total_users - users)} more were not evaluated`
     : `${format(viewers.length)} of ${countOf(total_users, "user")} can see this trace`;
 }
