@@ -2,6 +2,7 @@ import { Alert, List, Stack, Text, Title } from "@mantine/core";
 import { IconCircleCheck, IconUsers } from "@tabler/icons-react";
 import type { Api } from "../../api/client";
 import { Message } from "../../components/Message";
+import { MessageList } from "../../components/MessageList";
 import { Notice } from "../../components/Notice";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
@@ -48,7 +49,7 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
         </Notice>
       )}
       <PlanImpact impact={plan.impact} />
-      <Notes notes={notes} />
+      {notes.length > 0 && <MessageList messages={notes} />}
       <Warnings warnings={warnings} />
       <div>
         <Title order={2} size="h3" mb="xs">
@@ -101,21 +102,6 @@ function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
         <Secondary size="xs">Counting read {costText(impact.cost)}.</Secondary>
       </Stack>
     </section>
-  );
-}
-
-function Notes({ notes }: { notes: readonly string[] }) {
-  if (notes.length === 0) {
-    return null;
-  }
-  return (
-    <List size="sm">
-      {notes.map((note) => (
-        <List.Item key={note}>
-          <Message text={note} />
-        </List.Item>
-      ))}
-    </List>
   );
 }
 

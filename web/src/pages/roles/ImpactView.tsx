@@ -1,9 +1,10 @@
-import { Alert, Group, List, Stack, Table, Text } from "@mantine/core";
+import { Alert, Group, Stack, Table, Text } from "@mantine/core";
 import { IconAlertTriangle, IconInfoCircle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { Api } from "../../api/client";
 import { PageLink } from "../../components/links";
 import { Message } from "../../components/Message";
+import { MessageList } from "../../components/MessageList";
 import { PagedList } from "../../components/PagedList";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ScrollableTable } from "../../components/ScrollableTable";
@@ -185,13 +186,7 @@ export function ReliabilityNotice({
           <Message text={texts[0] ?? ""} />
         </Text>
       ) : (
-        <List size="sm" c="var(--mantine-color-text)">
-          {texts.map((text) => (
-            <List.Item key={text}>
-              <Message text={text} />
-            </List.Item>
-          ))}
-        </List>
+        <MessageList messages={texts} />
       )}
       {action}
     </Alert>

@@ -12,6 +12,8 @@ import type { DraftPolicy } from "./draft";
 
 const NO_DIAGNOSTICS: readonly Api["Diagnostic"][] = [];
 
+const DISABLED = { disabled: true, style: { background: "none" } };
+
 /** Errors of a rejected save for one member of a policy. */
 function messageAt(problem: Api["ProblemDetails"] | undefined, pointer: string): string | null {
   const errors = (problem?.errors ?? []).filter((member) => member.pointer === pointer);
@@ -57,7 +59,7 @@ export function PolicyCard({
             <IconButton
               tooltip="Move up"
               label={`Move ${accessibleName} up`}
-              disabled={index === 0}
+              {...(index === 0 ? DISABLED : {})}
               onClick={() => onMove(index - 1)}
             >
               <IconArrowUp size={16} aria-hidden />
@@ -65,7 +67,7 @@ export function PolicyCard({
             <IconButton
               tooltip="Move down"
               label={`Move ${accessibleName} down`}
-              disabled={number === count}
+              {...(number === count ? DISABLED : {})}
               onClick={() => onMove(index + 1)}
             >
               <IconArrowDown size={16} aria-hidden />

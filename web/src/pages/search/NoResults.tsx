@@ -1,10 +1,9 @@
-import { Anchor, Button, Group, List, Text } from "@mantine/core";
+import { Anchor, Button, Group, Text } from "@mantine/core";
 import { IconDatabaseOff, IconZoomQuestion } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { useMe } from "../../app/useMe";
 import { useTimeZone } from "../../app/useTimeZone";
 import { EmptyState } from "../../components/EmptyState";
-import { SanitizedText } from "../../components/SanitizedText";
 import { type Range, rangeLabel, widerRange } from "./range";
 
 /** No table of traces is bound yet. */
@@ -80,19 +79,9 @@ export function NoResults({
             : "The preview has no role, and shows no traces."}
         </Text>
       ) : (
-        <List size="sm" mt={4} listStyleType="none">
-          <List.Item>
-            Your roles:{" "}
-            {roles.map((role, index) => (
-              <span key={role}>
-                {index > 0 && ", "}
-                <b>
-                  <SanitizedText text={role} />
-                </b>
-              </span>
-            ))}
-          </List.Item>
-        </List>
+        <Text size="sm" mt={4}>
+          Your roles: <b>{roles.join(", ")}</b>
+        </Text>
       )}
       {roles.length > 0 && traceRoles.length === 0 && (
         <Text size="sm" mt={4}>

@@ -1,10 +1,10 @@
-import { Accordion, Badge, Button, Group, List, Stack, Table, Text, Title } from "@mantine/core";
+import { Accordion, Badge, Button, Group, Stack, Table, Text, Title } from "@mantine/core";
 import { IconCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
 import { CopyButton } from "../../components/CopyButton";
 import { EmptyState } from "../../components/EmptyState";
-import { Message } from "../../components/Message";
+import { MessageList } from "../../components/MessageList";
 import { Notice } from "../../components/Notice";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
@@ -78,13 +78,7 @@ export function DdlSuggestions() {
       </Group>
       {data.notes.length > 0 && (
         <Notice kind="info" title="Missing information">
-          <List size="sm">
-            {data.notes.map((note) => (
-              <List.Item key={note}>
-                <Message text={note} />
-              </List.Item>
-            ))}
-          </List>
+          <MessageList messages={data.notes} />
         </Notice>
       )}
       {data.suggestions.length === 0 ? (

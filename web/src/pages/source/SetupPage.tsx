@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "react";
 import type { Api } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { AdminOnly } from "../../components/AdminOnly";
-import { Message } from "../../components/Message";
+import { MessageList } from "../../components/MessageList";
 import { Notice } from "../../components/Notice";
 import { PageTitle } from "../../components/PageTitle";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
@@ -82,8 +82,7 @@ function Setup() {
   const goTo = (to: Step, table = selected) => {
     void navigate({ search: { step: to, ...(table ?? {}) } });
   };
-  const columnsChanged =
-    draft !== null && (!isBound ? !sameDraft(draft, draftOf(null)) : !sameDraft(draft, draftOf(bound)));
+  const columnsChanged = draft !== null && !sameDraft(draft, draftOf(isBound ? bound : null));
   return (
     <Stack gap="lg" maw={1240}>
       <div className={classes.steps}>
@@ -187,13 +186,7 @@ function useHeadingFocus(step: Step) {
 function Warnings({ warnings }: { warnings: string[] }) {
   return warnings.length === 0 ? null : (
     <Notice kind="warning" title="The table is bound, with warnings">
-      <List size="sm">
-        {warnings.map((warning) => (
-          <List.Item key={warning}>
-            <Message text={warning} />
-          </List.Item>
-        ))}
-      </List>
+      <MessageList messages={warnings} />
     </Notice>
   );
 }

@@ -1,4 +1,4 @@
-import { Button, Group, Stack, Tabs, Text } from "@mantine/core";
+import { Button, Stack, Tabs, Text } from "@mantine/core";
 import { IconDatabase } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -70,14 +70,12 @@ function BoundSource({
   const { model } = schema;
   return (
     <Stack gap="md">
-      <Group gap="xs" justify="space-between">
-        <Text>
-          <Text span inherit className={classes.name} fw={600}>
-            <SanitizedText text={`${binding.database}.${binding.table}`} />
-          </Text>{" "}
-          <Secondary>· version {model.version} of the access model</Secondary>
-        </Text>
-      </Group>
+      <Text>
+        <Text span inherit className={classes.name} fw={600}>
+          <SanitizedText text={`${binding.database}.${binding.table}`} />
+        </Text>{" "}
+        <Secondary>· version {model.version} of the access model</Secondary>
+      </Text>
       <Tabs
         value={tab}
         onChange={(value) => {

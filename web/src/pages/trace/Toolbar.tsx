@@ -72,19 +72,13 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
           <ToolButton
             tooltip="Previous error (E)"
             icon={IconArrowUp}
-            action={{
-              type: "error",
-              forward: false,
-            }}
+            action={{ type: "error", forward: false }}
             onAction={performAction}
           />
           <ToolButton
             tooltip="Next error (e)"
             icon={IconArrowDown}
-            action={{
-              type: "error",
-              forward: true,
-            }}
+            action={{ type: "error", forward: true }}
             onAction={performAction}
           />
         </Group>
@@ -94,19 +88,13 @@ export function Toolbar({ trace, state }: { trace: Trace; state: TraceState }) {
           <ToolButton
             tooltip="Collapse one level (c)"
             icon={IconChevronsUp}
-            action={{
-              type: "level",
-              collapse: true,
-            }}
+            action={{ type: "level", collapse: true }}
             onAction={performAction}
           />
           <ToolButton
             tooltip="Expand one level (x)"
             icon={IconChevronsDown}
-            action={{
-              type: "level",
-              collapse: false,
-            }}
+            action={{ type: "level", collapse: false }}
             onAction={performAction}
           />
         </Group>
