@@ -100,7 +100,7 @@ function KeyForm({
         <Text size="sm">The key has your access at the time of each request.</Text>
         <TextInput
           label="Name"
-          description="Its purpose, to know later whether it is still needed"
+          description="What the key is used for"
           placeholder="nightly report"
           required
           maxLength={100}

@@ -1,14 +1,6 @@
-/** A tool that an API key can be scoped to. */
-export type Tool = {
-  /** The tool's name in stored keys and in MCP. */
-  readonly name: string;
-  readonly description: string;
-  /** Whether the REST API has a route for the tool. */
-  readonly rest: boolean;
-};
-
-/** All tools, in the usual order of use. */
-export const TOOLS: readonly Tool[] = [
+/** The tools that an API key can be scoped to, in the usual order of use: the name in stored keys and in MCP, and whether the REST
+ * API has a route. */
+export const TOOLS: readonly { name: string; description: string; rest: boolean }[] = [
   { name: "svc_filter_schema", description: "list the searchable fields", rest: true },
   { name: "svc_field_values", description: "list values of a field", rest: true },
   { name: "svc_query_traces", description: "search traces", rest: true },

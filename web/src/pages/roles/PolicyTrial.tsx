@@ -10,7 +10,7 @@ import {
   TextInput,
 } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useId, useState } from "react";
+import { type FormEvent, useId, useMemo, useState } from "react";
 import { type Api, ApiError } from "../../api/client";
 import { rolesQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
@@ -59,7 +59,9 @@ export function PolicyTrial({
   });
   const user = storedUser.data?.data;
   const roles = trialUser.roles ?? user?.roles ?? (name === "" ? [] : [name]);
-  const rows = trialUser.rows ?? rowsOfUser(user);
+  // The rows keep their identity as long as the user object does.
+  const storedRows = useMemo(() => rowsOf(user?.attributes ?? {}), [user]);
+  const rows = trialUser.rows ?? storedRows;
   const evaluatedUser: Api["EvaluatedUser"] = {
     username: trialUser.username ?? "hypothetical-user",
     roles: [...roles],
@@ -79,7 +81,7 @@ export function PolicyTrial({
           role={name}
           onChange={(part) => setTrialUser((current) => ({ ...current, ...part }))}
           onRows={(update) =>
-            setTrialUser((current) => ({ ...current, rows: update(current.rows ?? rowsOfUser(user)) }))
+            setTrialUser((current) => ({ ...current, rows: update(current.rows ?? storedRows) }))
           }
         />
         <SpanSourceForm busy={spans.isPending} onLoad={(choice) => spans.mutate(choice)} />
@@ -113,19 +115,6 @@ type TrialUser = {
   readonly roles: readonly string[] | null;
   readonly rows: readonly AttributeRow[] | null;
 };
-
-const rowsByUser = new WeakMap<object, AttributeRow[]>();
-const NO_ROWS: AttributeRow[] = [];
-
-/** Attribute rows of a user, which keep their identity as long as the user object does. */
-function rowsOfUser(user: Api["User"] | undefined): readonly AttributeRow[] {
-  if (user === undefined) {
-    return NO_ROWS;
-  }
-  const rows = rowsByUser.get(user) ?? rowsOf(user.attributes);
-  rowsByUser.set(user, rows);
-  return rows;
-}
 
 function TrialUserForm({
   trialUser,

@@ -5,8 +5,8 @@ import { Link } from "@tanstack/react-router";
 import { type CSSProperties, type KeyboardEvent, memo, type SyntheticEvent, useMemo, useRef } from "react";
 import type { Api } from "../../api/client";
 import { SanitizedText } from "../../components/SanitizedText";
+import { ServiceDot } from "../../components/ServiceDot";
 import { Time } from "../../components/Time";
-import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { NO_NAME, nameOrPlaceholder } from "../../lib/names";
 import { sanitize } from "../../lib/sanitize";
@@ -243,7 +243,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
 function Service({ name }: { name: string }) {
   return (
     <span className={classes.service}>
-      <span className={classes.dot} style={{ background: serviceColour(name) }} aria-hidden />
+      <ServiceDot service={name} />
       <SanitizedText text={name} maxLength={60} />
     </span>
   );

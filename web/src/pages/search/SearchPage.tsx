@@ -11,6 +11,7 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { instantOf } from "../../lib/time";
+import { omitUndefined } from "../../lib/urlParams";
 import { ConditionEntry, type EntryHandle } from "./ConditionEntry";
 import { CopyMenu } from "./CopyMenu";
 import { DEFAULT_COLUMNS } from "./columns";
@@ -86,14 +87,10 @@ export function SearchPage() {
   };
   const setConditions = (conditions: readonly ParsedCondition[]) =>
     goTo(withConditions(url, conditions, fields));
-  const setErrorsOnly = (errors: boolean) => {
-    const { errors: _, ...rest } = url;
-    updateSearch(errors ? { ...rest, errors } : rest);
-  };
-  const setSort = (next: Sort) => {
-    const { sort: _, ...rest } = url;
-    goTo(next === "newest" ? rest : { ...rest, sort: next }, true);
-  };
+  const setErrorsOnly = (errors: boolean) =>
+    updateSearch(omitUndefined({ ...url, errors: errors ? (true as const) : undefined }));
+  const setSort = (next: Sort) =>
+    goTo(omitUndefined({ ...url, sort: next === "newest" ? undefined : next }), true);
 
   const sort = url.sort ?? "newest";
   const traces = useMemo(() => sortTraces(displayed?.traces ?? [], sort), [displayed?.traces, sort]);
@@ -154,15 +151,14 @@ export function SearchPage() {
             onSort={setSort}
             columns={columns}
             onColumns={(next) => {
-              const { columns: _, ...rest } = url;
               const text = next.join(".");
-              goTo(text === DEFAULT_COLUMNS.join(".") ? rest : { ...rest, columns: text }, true);
+              const columns = text === DEFAULT_COLUMNS.join(".") ? undefined : text;
+              goTo(omitUndefined({ ...url, columns }), true);
             }}
             showChart={url.chart !== "off"}
-            onChart={(chart) => {
-              const { chart: _, ...rest } = url;
-              goTo(chart ? rest : { ...rest, chart: "off" }, true);
-            }}
+            onChart={(chart) =>
+              goTo(omitUndefined({ ...url, chart: chart ? undefined : ("off" as const) }), true)
+            }
           />
         </Group>
 

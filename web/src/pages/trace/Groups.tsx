@@ -2,6 +2,7 @@ import { Button, ScrollArea, Table, Text, UnstyledButton } from "@mantine/core";
 import { IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
+import { ServiceDot } from "../../components/ServiceDot";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { type GroupColumn, groupsOf, sortGroups } from "../../trace/groups";
@@ -71,12 +72,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
           {sorted.slice(0, limit).map((group) => (
             <Table.Tr key={group.longest}>
               <Table.Td>
-                <span
-                  className={classes.dot}
-                  style={{ background: serviceColour(group.service) }}
-                  aria-hidden
-                />{" "}
-                <SanitizedText text={group.service} maxLength={80} />
+                <ServiceDot service={group.service} /> <SanitizedText text={group.service} maxLength={80} />
               </Table.Td>
               <Table.Td>
                 <UnstyledButton

@@ -1,4 +1,5 @@
 import { IconInfoCircle } from "@tabler/icons-react";
+import lists from "../../components/list.module.css";
 import { SanitizedText } from "../../components/SanitizedText";
 import { formatDuration } from "../../lib/duration";
 import { countOf } from "../../lib/numbers";
@@ -50,7 +51,7 @@ export function Notices({ faults, unknownSpan }: { faults: Faults; unknownSpan: 
   return (
     <div role="note" aria-label="About this trace" className={classes.notice}>
       <IconInfoCircle size={18} aria-hidden />
-      <ul>
+      <ul className={lists.plain}>
         {texts.map((sentence) => (
           <li key={sentence}>
             <SanitizedText text={sentence} />

@@ -1,6 +1,7 @@
 import { Button, UnstyledButton } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
+import { ServiceDot } from "../../components/ServiceDot";
 import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { countOf } from "../../lib/numbers";
@@ -41,7 +42,7 @@ export function Services({ trace, onFind }: { trace: Trace; onFind: (text: strin
               ),
             )}
           >
-            <span className={classes.dot} style={{ background: serviceColour(service.name) }} aria-hidden />
+            <ServiceDot service={service.name} />
             <SanitizedText text={service.name || "(no service)"} maxLength={40} />
             <span className={classes.secondary}>{formatDuration(service.self)}</span>
             {service.errors > 0 && (

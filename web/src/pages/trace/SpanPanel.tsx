@@ -6,8 +6,8 @@ import { CopyButton } from "../../components/CopyButton";
 import { IconButton } from "../../components/IconButton";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
+import { ServiceDot } from "../../components/ServiceDot";
 import { Time } from "../../components/Time";
-import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { writeJson } from "../../lib/json";
 import { nameOrPlaceholder } from "../../lib/names";
@@ -77,11 +77,7 @@ export function SpanPanel({
             <LongText text={nameOf(trace, index)} initialLength={200} />
           </Title>
           <Text size="sm" component="div">
-            <span
-              className={classes.dot}
-              style={{ background: serviceColour(trace.services[trace.service[index] ?? 0]?.name ?? "") }}
-              aria-hidden
-            />{" "}
+            <ServiceDot service={trace.services[trace.service[index] ?? 0]?.name ?? ""} />{" "}
             <SanitizedText text={serviceNameOf(trace, index)} maxLength={120} />
             {parts.kind !== "" && parts.kind !== "unspecified" && (
               <>
