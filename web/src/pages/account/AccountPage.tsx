@@ -9,7 +9,6 @@ import { useMe } from "../../app/useMe";
 import { ConfirmButton } from "../../components/ConfirmButton";
 import { EmptyState } from "../../components/EmptyState";
 import { PageTitle } from "../../components/PageTitle";
-import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RoleBadges } from "../../components/RoleBadges";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
@@ -99,7 +98,6 @@ function Identity() {
 function Keys() {
   const [opened, { open, close }] = useDisclosure();
   const query = useQuery(myKeysQuery);
-  const { data, refetch } = query;
   return (
     <Section
       title="API keys"
@@ -110,21 +108,18 @@ function Keys() {
         </Button>
       }
     >
-      {data === undefined ? (
-        <QueryPlaceholder query={query} label="the keys" height={80} />
-      ) : data.api_keys.length === 0 ? (
-        <EmptyState title="No API keys">
-          Create one to use the API from a script or an agent. It can be restricted to some of your traces.
-        </EmptyState>
-      ) : (
-        <KeysTable
-          keys={data.api_keys}
-          onRevoke={async ({ id }) => {
-            await unwrap(api.DELETE("/me/api-keys/{id}", { params: { path: { id } } }));
-            await refetch();
-          }}
-        />
-      )}
+      <KeysTable
+        query={query}
+        empty={
+          <EmptyState title="No API keys">
+            Create one to use the API from a script or an agent. It can be restricted to some of your traces.
+          </EmptyState>
+        }
+        onRevoke={async ({ id }) => {
+          await unwrap(api.DELETE("/me/api-keys/{id}", { params: { path: { id } } }));
+          await query.refetch();
+        }}
+      />
       <NewKey opened={opened} onClose={close} />
     </Section>
   );
@@ -166,22 +161,18 @@ function Sessions() {
         )
       }
     >
-      {data === undefined ? (
-        <QueryPlaceholder query={query} label="the sessions" height={60} />
-      ) : (
-        <SessionsTable
-          sessions={data.sessions}
-          onEnd={async ({ id, current }) => {
-            await endSession(id);
-            if (current) {
-              // Redirects to the sign-in page, as any request would now.
-              await queryClient.invalidateQueries();
-            } else {
-              await refetch();
-            }
-          }}
-        />
-      )}
+      <SessionsTable
+        query={query}
+        onEnd={async ({ id, current }) => {
+          await endSession(id);
+          if (current) {
+            // Redirects to the sign-in page, as any request would now.
+            await queryClient.invalidateQueries();
+          } else {
+            await refetch();
+          }
+        }}
+      />
     </Section>
   );
 }

@@ -1,6 +1,9 @@
 import { Code, Stack, Table, Text } from "@mantine/core";
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { ReactNode } from "react";
 import type { Api } from "../../api/client";
 import { ConfirmButton } from "../../components/ConfirmButton";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RelativeTime } from "../../components/RelativeTime";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
@@ -11,12 +14,22 @@ import { sanitize } from "../../lib/sanitize";
 
 /** The API keys of a user, with buttons to revoke them. */
 export function KeysTable({
-  keys,
+  query,
+  empty,
   onRevoke,
 }: {
-  keys: readonly Api["ApiKey"][];
+  query: Pick<UseQueryResult<Api["ApiKeyList"]>, "data" | "error" | "refetch">;
+  /** Shown if there are no keys. */
+  empty: ReactNode;
   onRevoke: (key: Api["ApiKey"]) => Promise<unknown>;
 }) {
+  if (query.data === undefined) {
+    return <QueryPlaceholder query={query} label="the keys" height={80} />;
+  }
+  const keys = query.data.api_keys;
+  if (keys.length === 0) {
+    return empty;
+  }
   return (
     <Table.ScrollContainer minWidth={760} type="native">
       <Table verticalSpacing="xs">

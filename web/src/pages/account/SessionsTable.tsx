@@ -1,6 +1,8 @@
 import { Table, Text } from "@mantine/core";
+import type { UseQueryResult } from "@tanstack/react-query";
 import type { Api } from "../../api/client";
 import { ConfirmButton } from "../../components/ConfirmButton";
+import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { RelativeTime } from "../../components/RelativeTime";
 import { SanitizedText } from "../../components/SanitizedText";
 import { StateBadge } from "../../components/StateBadge";
@@ -11,12 +13,16 @@ import { agentName } from "./userAgent";
 
 /** The sessions of a user, with buttons to end them. */
 export function SessionsTable({
-  sessions,
+  query,
   onEnd,
 }: {
-  sessions: readonly Api["Session"][];
+  query: Pick<UseQueryResult<Api["SessionList"]>, "data" | "error" | "refetch">;
   onEnd: (session: Api["Session"]) => Promise<unknown>;
 }) {
+  if (query.data === undefined) {
+    return <QueryPlaceholder query={query} label="the sessions" height={60} />;
+  }
+  const { sessions } = query.data;
   if (sessions.length === 0) {
     return <Text c="dimmed">Not signed in anywhere.</Text>;
   }

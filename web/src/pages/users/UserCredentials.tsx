@@ -3,7 +3,6 @@ import { useQuery } from "@tanstack/react-query";
 import { api, unwrap } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { ConfirmButton } from "../../components/ConfirmButton";
-import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { Section } from "../../components/Section";
 import { KeysTable } from "../account/KeysTable";
 import { SessionsTable } from "../account/SessionsTable";
@@ -36,19 +35,13 @@ export function UserSessions({ username }: { username: string }) {
         )
       }
     >
-      {data === undefined ? (
-        <QueryPlaceholder query={query} label="the sessions" height={60} />
-      ) : (
-        <SessionsTable
-          sessions={data.sessions}
-          onEnd={async ({ id }) => {
-            await unwrap(
-              api.DELETE("/users/{username}/sessions/{id}", { params: { path: { username, id } } }),
-            );
-            await refetch();
-          }}
-        />
-      )}
+      <SessionsTable
+        query={query}
+        onEnd={async ({ id }) => {
+          await unwrap(api.DELETE("/users/{username}/sessions/{id}", { params: { path: { username, id } } }));
+          await refetch();
+        }}
+      />
     </Section>
   );
 }
@@ -77,21 +70,14 @@ export function UserKeys({ username }: { username: string }) {
         )
       }
     >
-      {data === undefined ? (
-        <QueryPlaceholder query={query} label="the keys" height={60} />
-      ) : data.api_keys.length === 0 ? (
-        <Text c="dimmed">No API keys.</Text>
-      ) : (
-        <KeysTable
-          keys={data.api_keys}
-          onRevoke={async ({ id }) => {
-            await unwrap(
-              api.DELETE("/users/{username}/api-keys/{id}", { params: { path: { username, id } } }),
-            );
-            await refetch();
-          }}
-        />
-      )}
+      <KeysTable
+        query={query}
+        empty={<Text c="dimmed">No API keys.</Text>}
+        onRevoke={async ({ id }) => {
+          await unwrap(api.DELETE("/users/{username}/api-keys/{id}", { params: { path: { username, id } } }));
+          await refetch();
+        }}
+      />
     </Section>
   );
 }
