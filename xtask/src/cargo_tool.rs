@@ -23,6 +23,9 @@ pub const NEXTEST: CargoTool =
 pub const DENY: CargoTool =
     CargoTool { name: "cargo-deny", version: "0.20.2", build_time: "some 90 seconds on two cores" };
 
+pub const CYCLONEDX: CargoTool =
+    CargoTool { name: "cargo-cyclonedx", version: "0.5.9", build_time: "some 60 seconds on two cores" };
+
 impl CargoTool {
     /// Returns the program in the cache directory, which is built if it is absent.
     ///

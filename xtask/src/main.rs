@@ -8,6 +8,7 @@ mod debian;
 mod demo;
 mod engine;
 mod keep_database;
+mod package;
 mod process;
 mod programs;
 mod screenshots;
@@ -72,6 +73,8 @@ enum Command {
     /// Build the web application into `web/dist` if its sources have changed. The service is built with the content of that
     /// directory.
     Web,
+    /// Build the files of a release: an archive with checksums and lists of components.
+    Package(package::Options),
     /// Take the screenshots of the web application in `docs/screenshots/`.
     Screenshots {
         /// Names of views; all by default.
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Engine => print_engine(),
         Command::KeepDatabase => keep_database::run(),
         Command::Tidy => tidy::run(),
+        Command::Package(options) => package::run(&options),
         Command::Screenshots { views } => screenshots::run(&views),
         Command::Soak(options) => soak::run(&options),
         Command::Test { part, filters } => test::run(part, &filters),
