@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 
-use crate::authorise::{BrokenPolicy, BrokenReason, KeyConstraint, PolicySource, RolePolicy, authorise};
-use crate::compiled::{CompiledPolicies, PolicyCompiler};
-use crate::diagnostics::{Diagnostic, Span};
-use crate::lower;
+use crate::authorise::{
+    BrokenPolicy, BrokenReason, CompiledPolicy, KeyConstraint, PolicySource, RolePolicy, authorise,
+};
+use crate::compiled::CompiledPolicies;
 use crate::parse::on_deep_stack;
 use crate::predicate::Predicate;
 use crate::predicate::work::Budget;
@@ -77,51 +77,26 @@ pub fn apply<'a>(
             Ok(scope) => (None, scope.referenced_fields().to_vec()),
             Err(broken) => (Some(broken), Vec::new()),
         };
-    let work = || {
-        let granting = compiled.compiler(model, true);
-        let results =
-            policies.iter().map(|policy| apply_policy(&granting, policy.expression, policy.source(), caller));
-        let restricting = key_constraint.map(|key_constraint| {
-            let compiler = compiled.compiler(model, key_constraint.knows_policy_fields);
-            apply_policy(&compiler, key_constraint.expression, PolicySource::KeyConstraint, caller)
-        });
-        (results.collect(), restricting)
+    let apply = |policy: Result<CompiledPolicy<'_>, BrokenPolicy>| {
+        let policy = policy?;
+        let predicate = policy.lower(caller, &Budget::unlimited())?;
+        Ok(AppliedPolicy { predicate, fields: policy.fields() })
     };
-    let (policies, key_constraint) = on_deep_stack(work).unwrap_or_else(|| {
+    let work = || {
+        let compiler = compiled.compiler(model, true);
+        let compile =
+            |policy: &RolePolicy<'a>| CompiledPolicy::compile(&compiler, policy.expression, policy.source());
+        let results = policies.iter().map(|policy| apply(compile(policy)));
+        (results.collect(), key_constraint.map(|constraint| apply(constraint.compile(model, compiled))))
+    };
+    let (policies, key_constraint) = on_deep_stack("checked", work).unwrap_or_else(|diagnostics| {
         let failed = |source| {
-            let message = "the policy could not be checked: no thread could be started";
-            let diagnostics = vec![Diagnostic::new("", Span::default(), "unavailable", message)];
-            Err(BrokenPolicy { source, reason: BrokenReason::Unavailable, diagnostics })
+            Err(BrokenPolicy { source, reason: BrokenReason::Unavailable, diagnostics: diagnostics.clone() })
         };
         let results = policies.iter().map(|policy| failed(policy.source())).collect();
         (results, key_constraint.map(|_| failed(PolicySource::KeyConstraint)))
     });
     AppliedPolicies { policies, key_constraint, refused, referenced_fields }
-}
-
-fn apply_policy(
-    compiler: &PolicyCompiler<'_>,
-    expression: &str,
-    source: PolicySource,
-    caller: &Caller,
-) -> Result<AppliedPolicy, BrokenPolicy> {
-    let checked = match compiler.policy(expression) {
-        Ok(checked) => checked,
-        Err(diagnostics) => {
-            return Err(BrokenPolicy { source, reason: BrokenReason::of(&diagnostics), diagnostics });
-        }
-    };
-    match lower::lower(&checked.root, caller, &Budget::of(lower::MAX_WORK)) {
-        Ok(predicate) => {
-            let fields = checked.root.fields().into_iter().map(Arc::clone).collect();
-            Ok(AppliedPolicy { predicate, fields })
-        }
-        Err(lower::TooLarge) => {
-            let message = "the policy is too large for this caller's roles and attributes";
-            let diagnostics = vec![Diagnostic::new(expression, checked.root.span, "too_large", message)];
-            Err(BrokenPolicy { source, reason: BrokenReason::TooLargeForCaller, diagnostics })
-        }
-    }
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub enum BrokenReason {
 
 impl BrokenReason {
     /// Returns the reason for a policy that does not compile, from its first diagnostic.
-    pub(crate) fn of(diagnostics: &[Diagnostic]) -> Self {
+    fn of(diagnostics: &[Diagnostic]) -> Self {
         match diagnostics.first().map(|diagnostic| diagnostic.code) {
             Some("unmarked_field" | "unknown_name") => Self::UnknownName,
             Some("type_mismatch" | "number_field") => Self::WrongType,
@@ -156,13 +156,22 @@ impl AccessScope {
     }
 }
 
-impl KeyConstraint<'_> {
+impl<'a> KeyConstraint<'a> {
     /// Checks the text against the access model, limited to the fields that its author may know of.
     ///
     /// # Errors
     /// The errors of [`check`](crate::check()).
     pub fn check(&self, model: &AccessModel) -> Result<CheckedPolicy, Vec<Diagnostic>> {
         check(self.expression, &known(model, self.knows_policy_fields))
+    }
+
+    pub(crate) fn compile(
+        &self,
+        model: &AccessModel,
+        compiled: &CompiledPolicies,
+    ) -> Result<CompiledPolicy<'a>, BrokenPolicy> {
+        let compiler = compiled.compiler(model, self.knows_policy_fields);
+        CompiledPolicy::compile(&compiler, self.expression, PolicySource::KeyConstraint)
     }
 }
 
@@ -185,11 +194,7 @@ pub fn authorise<'a>(
         (None, Some(_)) => PolicySource::KeyConstraint,
         (None, None) => return Ok(AccessScope::NOTHING),
     };
-    let refuse = |reason, code, message| BrokenPolicy {
-        source: first.clone(),
-        reason,
-        diagnostics: vec![Diagnostic::new("", Span::default(), code, message)],
-    };
+    let refuse = |reason, diagnostics| BrokenPolicy { source: first.clone(), reason, diagnostics };
     let work = || {
         // Compile all policies before lowering any: whether a policy is broken must not depend on the access that
         // others grant.
@@ -198,12 +203,7 @@ pub fn authorise<'a>(
             .iter()
             .map(|policy| CompiledPolicy::compile(&granting, policy.expression, policy.source()))
             .collect::<Result<_, _>>()?;
-        let restricting = key_constraint
-            .map(|key_constraint| {
-                let compiler = compiled.compiler(model, key_constraint.knows_policy_fields);
-                CompiledPolicy::compile(&compiler, key_constraint.expression, PolicySource::KeyConstraint)
-            })
-            .transpose()?;
+        let restricting = key_constraint.map(|constraint| constraint.compile(model, compiled)).transpose()?;
         let work = Budget::of(MAX_SCOPE_WORK);
         let (granted, mut referenced_fields) = union(&granting, caller, &work)?;
         referenced_fields.extend(restricting.iter().flat_map(CompiledPolicy::fields));
@@ -211,13 +211,12 @@ pub fn authorise<'a>(
             restricting.map(|compiled_policy| compiled_policy.lower(caller, &work)).transpose()?;
         Ok(AccessScope::new(granted, key_constraint, referenced_fields))
     };
-    let scope = on_deep_stack(work).unwrap_or_else(|| {
-        let message = "the policy could not be checked: no thread could be started";
-        Err(refuse(BrokenReason::Unavailable, "unavailable", message))
-    })?;
+    let scope = on_deep_stack("checked", work)
+        .unwrap_or_else(|diagnostics| Err(refuse(BrokenReason::Unavailable, diagnostics)))?;
     if scope.size() > MAX_SCOPE_SIZE {
         let message = "the caller's policies are together too large for their roles and attributes";
-        return Err(refuse(BrokenReason::TooLargeTogether, "too_large", message));
+        let diagnostics = vec![Diagnostic::new("", Span::default(), "too_large", message)];
+        return Err(refuse(BrokenReason::TooLargeTogether, diagnostics));
     }
     Ok(scope)
 }
@@ -275,14 +274,14 @@ impl RolePolicy<'_> {
 }
 
 /// A stored policy that compiles.
-struct CompiledPolicy<'a> {
+pub(crate) struct CompiledPolicy<'a> {
     expression: &'a str,
     source: PolicySource,
     checked: Arc<CheckedPolicy>,
 }
 
 impl<'a> CompiledPolicy<'a> {
-    fn compile(
+    pub(crate) fn compile(
         compiler: &PolicyCompiler<'_>,
         expression: &'a str,
         source: PolicySource,
@@ -295,11 +294,11 @@ impl<'a> CompiledPolicy<'a> {
         }
     }
 
-    fn fields(&self) -> Vec<Arc<MarkedField>> {
+    pub(crate) fn fields(&self) -> Vec<Arc<MarkedField>> {
         self.checked.root.fields().into_iter().map(Arc::clone).collect()
     }
 
-    fn lower(&self, caller: &Caller, work: &Budget) -> Result<Predicate, BrokenPolicy> {
+    pub(crate) fn lower(&self, caller: &Caller, work: &Budget) -> Result<Predicate, BrokenPolicy> {
         lower::lower(&self.checked.root, caller, &work.at_most(lower::MAX_WORK)).map_err(|_| {
             let message = "the policy is too large for this caller's roles and attributes";
             let span = self.checked.root.span;

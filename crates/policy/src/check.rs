@@ -16,7 +16,7 @@ use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
-use crate::diagnostics::{Diagnostic, Span};
+use crate::diagnostics::Diagnostic;
 use crate::expression::{Constant, Kind, Node, Type};
 use crate::lint;
 use crate::lower::{self, TooLarge};
@@ -62,10 +62,7 @@ impl CheckedPolicy {
 /// # Errors
 /// All errors found, each with its position in the text; never empty.
 pub fn check(expression: &str, model: &AccessModel) -> Result<CheckedPolicy, Vec<Diagnostic>> {
-    on_deep_stack(|| check_on_current_stack(expression, model)).unwrap_or_else(|| {
-        let message = "the policy could not be checked: no thread could be started";
-        Err(vec![Diagnostic::new(expression, Span::new(0, 0), "unavailable", message)])
-    })
+    on_deep_stack("checked", || check_on_current_stack(expression, model))?
 }
 
 /// Runs [`check`] on the current stack.

@@ -120,12 +120,12 @@ impl Describer {
             }
             Predicate::And(junction) => self.all(junction, context),
             Predicate::Or(junction) => self.any(junction, context),
-            Predicate::Not(junction) => match junction.parts() {
-                [Predicate::Atom(atom)] => self.atom(atom, true, context),
-                [inner] => self.negated(inner, context),
+            Predicate::Atom(atom) => self.atom(atom, false, context),
+            Predicate::Not(junction) => match (predicate.as_test(), junction.parts()) {
+                (Some((atom, _)), _) => self.atom(atom, true, context),
+                (None, [inner]) => self.negated(inner, context),
                 _ => self.clause("nothing holds".to_owned()),
             },
-            Predicate::Atom(atom) => self.atom(atom, false, context),
         }
     }
 
@@ -184,7 +184,7 @@ impl Describer {
             // `X is present and is not "prod"`: the test of the value follows directly.
             let about = value_test(part).and_then(|field| {
                 let (other, test) = kept.iter().enumerate().find_map(|(other, test)| {
-                    let test = leaf(test)?;
+                    let test = test.as_test()?;
                     let fits = other != at && !done.contains(&other) && clauses::is_about(test.0, field);
                     fits.then_some((other, test))
                 })?;
@@ -210,7 +210,8 @@ impl Describer {
         match atom {
             Atom::Quantified { quantifier, array, variable, body } => {
                 let subject = clauses::elements(*quantifier, array, negated, &context.names);
-                let single_phrase = leaf(only_element_test(body))
+                let single_phrase = only_element_test(body)
+                    .as_test()
                     .filter(|(test, _)| clauses::is_about_element(test, *variable))
                     .map(|(test, negated)| clause(test, negated, &context.known, &context.names).phrase);
                 if let Some(phrase) = single_phrase {
@@ -248,25 +249,13 @@ impl Describer {
     }
 }
 
-/// Returns a single test, and whether it is negated.
-fn leaf(predicate: &Predicate) -> Option<(&Atom, bool)> {
-    match predicate {
-        Predicate::Atom(atom) => Some((atom, false)),
-        Predicate::Not(junction) => match junction.parts() {
-            [Predicate::Atom(atom)] => Some((atom, true)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 /// Returns the only test of an element besides the one that it is UTF-8; otherwise the whole body.
 fn only_element_test(body: &Predicate) -> &Predicate {
     let Predicate::And(junction) = body else { return body };
     let mut others = junction
         .parts()
         .iter()
-        .filter(|part| !matches!(leaf(part), Some((Atom::Utf8(Text::Element(_)), false))));
+        .filter(|part| !matches!(part.as_test(), Some((Atom::Utf8(Text::Element(_)), false))));
     match (others.next(), others.next()) {
         (Some(one), None) => one,
         _ => body,
@@ -275,7 +264,7 @@ fn only_element_test(body: &Predicate) -> &Predicate {
 
 /// Returns the field that must have a value, if the predicate tests nothing else.
 fn value_test(predicate: &Predicate) -> Option<&FieldRef> {
-    match leaf(predicate)? {
+    match predicate.as_test()? {
         (Atom::Defined(field), false) => Some(&field.field),
         _ => None,
     }
@@ -283,7 +272,7 @@ fn value_test(predicate: &Predicate) -> Option<&FieldRef> {
 
 /// Returns the field that must have no value, if the predicate tests nothing else.
 fn absence_test(predicate: &Predicate) -> Option<&FieldRef> {
-    match leaf(predicate)? {
+    match predicate.as_test()? {
         (Atom::Defined(field), true) => Some(&field.field),
         (Atom::Present(field), true) if is_text_when_present(field) => Some(&field.field),
         _ => None,
@@ -292,7 +281,7 @@ fn absence_test(predicate: &Predicate) -> Option<&FieldRef> {
 
 /// Whether the test is only a precondition of other tests.
 fn is_guard(part: &Predicate) -> bool {
-    matches!(leaf(part), Some((Atom::Utf8(_) | Atom::Defined(_) | Atom::Present(_), _)))
+    matches!(part.as_test(), Some((Atom::Utf8(_) | Atom::Defined(_) | Atom::Present(_), _)))
 }
 
 /// Whether the description can omit this part because of other parts of the conjunction. `named` are the fields that
@@ -303,7 +292,7 @@ fn is_redundant(
     named: &HashSet<FieldRef>,
     is_described: &impl Fn(&FieldRef) -> bool,
 ) -> bool {
-    match leaf(part) {
+    match part.as_test() {
         Some((Atom::Defined(field), false)) => is_described(&field.field),
         Some((Atom::Present(field), false)) => is_text_when_present(field) && is_described(&field.field),
         Some((Atom::Utf8(text), false)) => match text {
@@ -313,7 +302,7 @@ fn is_redundant(
         },
         // The description of a pattern shows its prefix.
         Some((Atom::TextCall(TextFunction::StartsWith, text, Text::Literal(start)), false)) => {
-            all.iter().any(|other| match leaf(other) {
+            all.iter().any(|other| match other.as_test() {
                 Some((Atom::Matches(matched, pattern), false)) => {
                     matched == text && clauses::begins_with(pattern, start)
                 }

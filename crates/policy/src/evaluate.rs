@@ -23,7 +23,7 @@ use cel::{Context, Env, ExecutionError, IdedExpr, Value};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
 
 use crate::check::{CheckedPolicy, check_on_current_stack};
-use crate::diagnostics::{Diagnostic, Span as SourceSpan};
+use crate::diagnostics::Diagnostic;
 use crate::parse::{on_deep_stack, parse_expanded};
 use crate::pattern::Pattern;
 
@@ -60,21 +60,11 @@ pub fn evaluate(
     caller: &Caller,
     spans: &[Span],
 ) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
-    on_deep_stack(|| evaluate_on_current_stack(expression, model, caller, spans)).unwrap_or_else(|| {
-        let message = "the policy could not be evaluated: no thread could be started";
-        Err(vec![Diagnostic::new(expression, SourceSpan::default(), "unavailable", message)])
-    })
-}
-
-fn evaluate_on_current_stack(
-    expression: &str,
-    model: &AccessModel,
-    caller: &Caller,
-    spans: &[Span],
-) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
-    let prepared = PreparedPolicy::new(expression, model, caller, |_, _| Ok(()))?;
-    let outcome = |span| prepared.with_span(span, |root, context, _| outcome(root, context));
-    Ok(spans.iter().map(outcome).collect())
+    on_deep_stack("evaluated", || {
+        let prepared = PreparedPolicy::new(expression, model, caller, |_, _| Ok(()))?;
+        let outcome = |span| prepared.with_span(span, |root, context, _| outcome(root, context));
+        Ok(spans.iter().map(outcome).collect())
+    })?
 }
 
 /// A policy as the library represents it, with the data that is the same for all spans.

@@ -21,11 +21,21 @@ static UNEXPANDED: LazyLock<Env> =
 /// Parser with the standard macros, for evaluation.
 static EXPANDED: LazyLock<Env> = LazyLock::new(Env::stdlib);
 
-/// Runs `work` on a thread with a stack large enough for deep recursion. Returns `None` if no thread can be started.
-pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| {
+/// Runs `work` on a thread with a stack large enough for deep recursion. `action` is for the message.
+///
+/// # Errors
+/// If no thread can be started.
+pub(crate) fn on_deep_stack<T: Send>(
+    action: &str,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, Vec<Diagnostic>> {
+    let done = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("policy".to_owned()).stack_size(STACK_BYTES);
         thread.spawn_scoped(scope, work).ok()?.join().ok()
+    });
+    done.ok_or_else(|| {
+        let message = format!("the policy could not be {action}: no thread could be started");
+        vec![Diagnostic::new("", Span::default(), "unavailable", message)]
     })
 }
 

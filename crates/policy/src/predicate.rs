@@ -227,6 +227,15 @@ impl Predicate {
         }
     }
 
+    /// Returns the condition that the required number of elements of the array satisfies `body`.
+    pub(crate) fn quantified(quantifier: Quantifier, array: Array, variable: u32, body: Self) -> Self {
+        match (quantifier, &body) {
+            (Quantifier::Exists | Quantifier::ExistsOne, Self::False) => Self::False,
+            (Quantifier::All, Self::True) => Self::True,
+            _ => Self::atom(Atom::Quantified { quantifier, array, variable, body }),
+        }
+    }
+
     /// Returns the conjunction of `self` and `other`, simplified.
     pub fn and(self, other: Self) -> Self {
         Self::all([self, other])
@@ -287,6 +296,18 @@ impl Predicate {
 
     fn is_constant(&self, value: bool) -> bool {
         matches!((self, value), (Self::True, true) | (Self::False, false))
+    }
+
+    /// Returns a single test, and whether it is negated.
+    pub(crate) fn as_test(&self) -> Option<(&Atom, bool)> {
+        match self {
+            Self::Atom(atom) => Some((atom, false)),
+            Self::Not(inner) => match inner.parts() {
+                [Self::Atom(atom)] => Some((atom, true)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Returns a hash that does not depend on the order of parts.

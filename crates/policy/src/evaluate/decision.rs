@@ -32,12 +32,7 @@ pub fn explain(
     spans: &[Span],
     stopped: &AtomicBool,
 ) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
-    on_deep_stack(|| explain_on_current_stack(expression, model, caller, spans, stopped)).unwrap_or_else(
-        || {
-            let message = "the policy could not be evaluated: no thread could be started";
-            Err(vec![Diagnostic::new(expression, SourceSpan::default(), "unavailable", message)])
-        },
-    )
+    on_deep_stack("evaluated", || explain_on_current_stack(expression, model, caller, spans, stopped))?
 }
 
 fn explain_on_current_stack(

@@ -28,11 +28,12 @@ pub(crate) struct Rules {
     pub(crate) conditional: fn(&Truth, Truth, Truth) -> Truth,
     /// Where `c ? a : b` is defined, given where `a` and `b` are.
     pub(crate) conditional_defined: fn(&Truth, Predicate, Predicate) -> Predicate,
-    /// Where a boolean is defined.
+    /// Where a boolean is defined: where it is true or false.
     pub(crate) boolean_defined: fn(&Truth) -> Predicate,
     /// Where an operation on two values is defined.
     pub(crate) both_defined: fn(Predicate, Predicate) -> Predicate,
-    /// Where a list is defined, given where its elements are.
+    /// Where a list is defined, given where its elements are: `[a, b]` is an error if `a` or `b` is, even if the
+    /// element is never used.
     pub(crate) list_defined: fn(Vec<Predicate>) -> Predicate,
     /// Where a string that must be UTF-8 is defined.
     pub(crate) utf8: fn(Predicate, &Text) -> Predicate,
@@ -40,28 +41,32 @@ pub(crate) struct Rules {
     pub(crate) field_defined: fn(&Arc<MarkedField>) -> Predicate,
     /// Where a field is present.
     pub(crate) field_present: fn(&Arc<MarkedField>) -> Predicate,
-    /// `user.attributes.k` if the caller has no attribute `k`.
+    /// `user.attributes.k` if the caller has no attribute `k`. Not an empty string: a caller without a team is in no
+    /// team, and must not match conditions that exclude other teams.
     pub(crate) absent_attribute: fn() -> LoweredValue,
     /// A field of type boolean, given where it is defined and where its value is true.
     pub(crate) boolean_field: fn(Predicate, Predicate) -> Truth,
-    /// `"k" in m` and `has(m.k)`, given where the key is present.
+    /// `"k" in m` and `has(m.k)`, given where the key is present. Never an error, because policies use it to test for
+    /// the key before reading the value.
     pub(crate) has_key: fn(Predicate) -> Truth,
     /// `==` of values of different types.
     pub(crate) different_types: fn(Predicate) -> Truth,
-    /// `!=`, given the result of `==`.
+    /// `!=`, given the result of `==`: an error where `a == b` is an error.
     pub(crate) unequal: fn(Truth) -> Truth,
     pub(crate) equal_texts: fn(Predicate, Text, Text) -> Truth,
     pub(crate) equal_integers: fn(Predicate, Int, Int) -> Truth,
     pub(crate) equal_booleans: fn(Truth, Truth) -> Truth,
     pub(crate) equal_arrays: fn(Predicate, Array, Array) -> Truth,
-    /// `==` of lists of the same length, given the results of `==` for each pair of elements.
+    /// `==` of lists of the same length, given the results of `==` for each pair of elements. All elements of both
+    /// lists must be defined.
     pub(crate) equal_lists: fn(Predicate, Vec<Truth>) -> Truth,
     pub(crate) ordered_texts: fn(Predicate, Relation, Text, Text) -> Truth,
     pub(crate) ordered_integers: fn(Predicate, Relation, Int, Int) -> Truth,
     pub(crate) ordered_booleans: fn(Relation, &Truth, &Truth) -> Truth,
     /// `in` a list of known strings.
     pub(crate) in_texts: fn(Predicate, Text, Vec<String>) -> Truth,
-    /// `in` any other list, given the results of `==` for each element.
+    /// `in` any other list, given the results of `==` for each element. The whole list must be defined, even if an
+    /// earlier element is equal.
     pub(crate) in_list: fn(Predicate, Vec<Truth>) -> Truth,
     pub(crate) in_array: fn(Predicate, Array, Text) -> Truth,
     /// `startsWith`, `endsWith`, `contains`.
@@ -84,35 +89,39 @@ pub(crate) const RULES: Rules = Rules {
     or,
     conditional,
     conditional_defined,
-    boolean_defined,
-    both_defined,
-    list_defined,
+    boolean_defined: Truth::not_error,
+    both_defined: Predicate::and,
+    list_defined: Predicate::all,
     utf8,
     field_defined: fields::defined,
     field_present: fields::present,
-    absent_attribute,
-    boolean_field,
-    has_key,
+    absent_attribute: || LoweredValue::Error,
+    boolean_field: |defined, value| Truth::of(value).where_defined(&defined),
+    has_key: Truth::of,
     different_types,
-    unequal,
-    equal_texts,
-    equal_integers,
+    unequal: not,
+    equal_texts: |defined, a, b| compare_texts(defined, Relation::Eq, a, b),
+    equal_integers: |defined, a, b| compare_integers(defined, Relation::Eq, a, b),
     equal_booleans,
-    equal_arrays,
-    equal_lists,
-    ordered_texts,
-    ordered_integers,
+    equal_arrays: |defined, a, b| Truth::of(Predicate::atom(Atom::ArrayEq(a, b))).where_defined(&defined),
+    equal_lists: |defined, pairs| every(pairs).where_defined(&defined),
+    ordered_texts: compare_texts,
+    ordered_integers: compare_integers,
     ordered_booleans,
     in_texts,
-    in_list,
-    in_array,
-    text_call,
+    in_list: |defined, equal| any(equal).where_defined(&defined),
+    in_array: |defined, array, needle| {
+        Truth::of(Predicate::atom(Atom::ArrayHas(array, needle))).where_defined(&defined)
+    },
+    text_call: |defined, function, subject, argument| {
+        Truth::of(Predicate::atom(Atom::TextCall(function, subject, argument))).where_defined(&defined)
+    },
     matches,
     exists,
     all,
     exists_one,
-    list_exists,
-    list_all,
+    list_exists: |defined, bodies| any(bodies).where_defined(&defined),
+    list_all: |defined, bodies| every(bodies).where_defined(&defined),
     list_exists_one,
 };
 
@@ -143,19 +152,6 @@ fn conditional_defined(c: &Truth, a: Predicate, b: Predicate) -> Predicate {
     (c.is_true.clone().and(a)).or(c.is_false.clone().and(b))
 }
 
-fn boolean_defined(a: &Truth) -> Predicate {
-    a.not_error()
-}
-
-fn both_defined(a: Predicate, b: Predicate) -> Predicate {
-    a.and(b)
-}
-
-/// `[a, b]` is an error if `a` or `b` is, even if the element is never used.
-fn list_defined(elements: Vec<Predicate>) -> Predicate {
-    Predicate::all(elements)
-}
-
 /// A string that is not UTF-8 has no size and no order, and matches no pattern.
 fn utf8(defined: Predicate, text: &Text) -> Predicate {
     match text {
@@ -164,44 +160,9 @@ fn utf8(defined: Predicate, text: &Text) -> Predicate {
     }
 }
 
-/// Not an empty string: a caller without a team is in no team, and must not match conditions that exclude other teams.
-fn absent_attribute() -> LoweredValue {
-    LoweredValue::Error
-}
-
-fn boolean_field(defined: Predicate, value: Predicate) -> Truth {
-    Truth { is_true: value.clone(), is_false: value.negate() }.where_defined(&defined)
-}
-
-/// Never an error, because policies use it to test for the key before reading the value.
-fn has_key(present: Predicate) -> Truth {
-    Truth { is_true: present.clone(), is_false: present.negate() }
-}
-
 /// As in CEL: a string and a list are unequal, and comparing them is not an error.
 fn different_types(defined: Predicate) -> Truth {
     Truth { is_true: Predicate::False, is_false: defined }
-}
-
-/// Same as `!(a == b)`: an error where `a == b` is an error.
-fn unequal(equal: Truth) -> Truth {
-    Truth { is_true: equal.is_false, is_false: equal.is_true }
-}
-
-fn equal_texts(defined: Predicate, a: Text, b: Text) -> Truth {
-    Truth {
-        is_true: Predicate::atom(Atom::CompareText(Relation::Eq, a.clone(), b.clone())),
-        is_false: Predicate::atom(Atom::CompareText(Relation::Ne, a, b)),
-    }
-    .where_defined(&defined)
-}
-
-fn equal_integers(defined: Predicate, a: Int, b: Int) -> Truth {
-    Truth {
-        is_true: Predicate::atom(Atom::CompareInt(Relation::Eq, a.clone(), b.clone())),
-        is_false: Predicate::atom(Atom::CompareInt(Relation::Ne, a, b)),
-    }
-    .where_defined(&defined)
 }
 
 /// Both true or both false. An error of either operand is on neither side.
@@ -212,17 +173,7 @@ fn equal_booleans(a: Truth, b: Truth) -> Truth {
     }
 }
 
-fn equal_arrays(defined: Predicate, a: Array, b: Array) -> Truth {
-    let equal = Predicate::atom(Atom::ArrayEq(a, b));
-    Truth { is_true: equal.clone(), is_false: equal.negate() }.where_defined(&defined)
-}
-
-/// True if all pairs are equal, false if one is not. All elements of both lists must be defined.
-fn equal_lists(defined: Predicate, pairs: Vec<Truth>) -> Truth {
-    every(pairs).where_defined(&defined)
-}
-
-fn ordered_texts(defined: Predicate, relation: Relation, a: Text, b: Text) -> Truth {
+fn compare_texts(defined: Predicate, relation: Relation, a: Text, b: Text) -> Truth {
     Truth {
         is_true: Predicate::atom(Atom::CompareText(relation, a.clone(), b.clone())),
         is_false: Predicate::atom(Atom::CompareText(relation.negated(), a, b)),
@@ -230,7 +181,7 @@ fn ordered_texts(defined: Predicate, relation: Relation, a: Text, b: Text) -> Tr
     .where_defined(&defined)
 }
 
-fn ordered_integers(defined: Predicate, relation: Relation, a: Int, b: Int) -> Truth {
+fn compare_integers(defined: Predicate, relation: Relation, a: Int, b: Int) -> Truth {
     Truth {
         is_true: Predicate::atom(Atom::CompareInt(relation, a.clone(), b.clone())),
         is_false: Predicate::atom(Atom::CompareInt(relation.negated(), a, b)),
@@ -265,22 +216,6 @@ fn in_texts(defined: Predicate, needle: Text, texts: Vec<String>) -> Truth {
     .where_defined(&defined)
 }
 
-/// True if equal to one of them, false if equal to none. The whole list must be defined, even if an earlier element is
-/// equal.
-fn in_list(defined: Predicate, equal: Vec<Truth>) -> Truth {
-    any(equal).where_defined(&defined)
-}
-
-fn in_array(defined: Predicate, array: Array, needle: Text) -> Truth {
-    let found = Predicate::atom(Atom::ArrayHas(array, needle));
-    Truth { is_true: found.clone(), is_false: found.negate() }.where_defined(&defined)
-}
-
-fn text_call(defined: Predicate, function: TextFunction, subject: Text, argument: Text) -> Truth {
-    let holds = Predicate::atom(Atom::TextCall(function, subject, argument));
-    Truth { is_true: holds.clone(), is_false: holds.negate() }.where_defined(&defined)
-}
-
 /// A matching text begins with the pattern's prefix, and ClickHouse can use the table's key for that condition. On the
 /// false side the prefix would only add work.
 fn matches(defined: Predicate, subject: Text, pattern: &Pattern) -> Truth {
@@ -304,13 +239,7 @@ pub(crate) struct Elements {
 impl Elements {
     /// Returns the condition that the required number of elements satisfies `body`.
     pub(crate) fn satisfy(&self, quantifier: Quantifier, body: Predicate) -> Predicate {
-        match (quantifier, &body) {
-            (Quantifier::Exists | Quantifier::ExistsOne, Predicate::False) => return Predicate::False,
-            (Quantifier::All, Predicate::True) => return Predicate::True,
-            _ => {}
-        }
-        let (array, variable) = (self.array.clone(), self.variable);
-        Predicate::atom(Atom::Quantified { quantifier, array, variable, body })
+        Predicate::quantified(quantifier, self.array.clone(), self.variable, body)
     }
 }
 
@@ -336,21 +265,13 @@ fn all(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
 fn exists_one(defined: Predicate, elements: &Elements, body: Truth) -> Truth {
     let not_error = elements.satisfy(Quantifier::All, body.not_error());
     let one = elements.satisfy(Quantifier::ExistsOne, body.is_true);
-    Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined.and(not_error))
-}
-
-fn list_exists(defined: Predicate, bodies: Vec<Truth>) -> Truth {
-    any(bodies).where_defined(&defined)
-}
-
-fn list_all(defined: Predicate, bodies: Vec<Truth>) -> Truth {
-    every(bodies).where_defined(&defined)
+    Truth::of(one).where_defined(&defined.and(not_error))
 }
 
 fn list_exists_one(defined: Predicate, bodies: Vec<Truth>) -> Truth {
     let not_error = Predicate::all(bodies.iter().map(Truth::not_error));
     let one = Predicate::exactly_one(bodies.into_iter().map(|body| body.is_true));
-    Truth { is_true: one.clone(), is_false: one.negate() }.where_defined(&defined.and(not_error))
+    Truth::of(one).where_defined(&defined.and(not_error))
 }
 
 /// Returns `||` of all of these.

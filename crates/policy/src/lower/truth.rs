@@ -18,6 +18,11 @@ impl Truth {
         Self { is_true: Predicate::constant(value), is_false: Predicate::constant(!value) }
     }
 
+    /// A test that is never an error: it holds here and nowhere else.
+    pub(crate) fn of(holds: Predicate) -> Self {
+        Self { is_true: holds.clone(), is_false: holds.negate() }
+    }
+
     /// Returns where the expression is not an error.
     pub(crate) fn not_error(&self) -> Predicate {
         self.is_true.clone().or(self.is_false.clone())

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::junction_kind::JunctionKind;
-use super::merge::{self, Form};
+use super::merge::{self, Form, Subject};
 use super::redundancy::{DistinctParts, is_same_set};
 use super::work::{Budget, charge_each};
 use super::{Atom, Predicate};
@@ -25,18 +25,18 @@ pub(super) fn join_simplified(kind: JunctionKind, parts: Vec<Predicate>, budget:
         };
         distinct.absorb(kind);
         let (merged, again) = merged(kind, distinct.parts, budget);
-        if !again {
-            if let Some(factored) = factored(kind, &merged, budget) {
-                return factored;
-            }
-            let (merged, again) = merged_within_parts(kind, merged, budget);
-            if !again {
-                return kind.join(merged);
-            }
+        if again {
             parts = merged;
-        } else {
-            parts = merged;
+            continue;
         }
+        if let Some(factored) = factored(kind, &merged, budget) {
+            return factored;
+        }
+        let (merged, again) = merged_within_parts(kind, merged, budget);
+        if !again {
+            return kind.join(merged);
+        }
+        parts = merged;
     }
     kind.join(parts)
 }
@@ -67,8 +67,7 @@ fn merged(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pr
         if mergeable.len() < 2 {
             continue;
         }
-        let one = one(kind, mergeable.iter().filter_map(|index| parts.get(*index)), budget);
-        let mut one = Some(one);
+        let mut one = Some(one(kind, mergeable.iter().filter_map(|index| parts.get(*index)), budget));
         for index in mergeable {
             if let Some(slot) = slots.get_mut(index) {
                 *slot = one.take();
@@ -83,36 +82,27 @@ fn merged(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pr
 fn one<'a>(kind: JunctionKind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budget) -> Predicate {
     let forms: Vec<Form<'a>> = tests.filter_map(Form::from_predicate).collect();
     let Some(first) = forms.first() else { return Predicate::constant(kind == JunctionKind::All) };
-    match *first {
-        Form::Values { text, .. } => {
-            let all = forms.iter().filter_map(|form| match form {
-                Form::Values { values, negated, .. } => Some((*values, *negated)),
-                _ => None,
-            });
-            let (values, negated) = merge::values(kind, all);
+    let values = || merge::distinct(forms.iter().flat_map(|form| form.values));
+    match first.subject {
+        Subject::Values(text) => {
+            let tests = forms.iter().map(|form| (form.values, form.none_or_all));
+            let (values, negated) = merge::values(kind, tests);
             merge::one_of(text, values, negated)
         }
-        Form::Calls { function, text, negated, .. } => {
-            let call = merge::simplify_call(function, text, merge::distinct(merge::all_values(&forms)));
+        Subject::Calls(function, text, negated) => {
+            let call = merge::simplify_call(function, text, values());
             if negated { merge::negation(call) } else { call }
         }
-        Form::Elements { array, negated, .. } => {
-            let values = merge::distinct(merge::all_values(&forms));
+        Subject::Elements(array, negated) => {
             // Either the array must contain all values, or it must contain none of them.
-            let elements = if negated == (kind == JunctionKind::All) {
-                Atom::ArrayHasAny(array.clone(), values)
-            } else {
-                Atom::ArrayHasAll(array.clone(), values)
-            };
-            let elements = Predicate::atom(elements);
-            if negated { merge::negation(elements) } else { elements }
+            let all_or_any =
+                if negated == (kind == JunctionKind::All) { Atom::ArrayHasAny } else { Atom::ArrayHasAll };
+            let elements = Predicate::atom(all_or_any(array.clone(), values()));
+            if negated { elements.negate() } else { elements }
         }
-        Form::Bodies { array, variable, quantifier, .. } => {
-            let bodies = forms.iter().filter_map(|form| match form {
-                Form::Bodies { body, .. } => Some((*body).clone()),
-                _ => None,
-            });
-            merge::quantified(quantifier, array, variable, join_simplified(kind, bodies.collect(), budget))
+        Subject::Bodies(quantifier, array, variable) => {
+            let bodies = forms.iter().filter_map(|form| form.body.cloned()).collect();
+            merge::quantified(quantifier, array, variable, join_simplified(kind, bodies, budget))
         }
     }
 }
@@ -181,7 +171,7 @@ fn merged_within_parts(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budge
             }
             let mut rest = inner.parts_of(part).to_vec();
             charge_each(rest.len());
-            if at >= rest.len() || merge::key(kind, part_at(&rest, at)).is_none() {
+            if rest.get(at).is_none_or(|test| merge::key(kind, test).is_none()) {
                 continue;
             }
             let test = rest.remove(at);
@@ -210,8 +200,4 @@ fn merged_within_parts(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budge
         // Merged parts are processed in the next round, because their positions in the groups are no longer valid.
     }
     (slots.into_iter().flatten().collect(), any)
-}
-
-fn part_at(parts: &[Predicate], at: usize) -> &Predicate {
-    parts.get(at).unwrap_or(&Predicate::False)
 }

@@ -1,135 +1,94 @@
 //! Merges tests of the same value into one test.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::junction_kind::JunctionKind;
 use super::work::charge_each;
-use super::{Array, Atom, Predicate, Quantifier, Relation, Text, TextFunction};
+use super::{Array, Atom, Int, Predicate, Quantifier, Relation, Text, TextFunction, hash};
 
-/// A test that can be merged with others of its form.
-pub(super) enum Form<'a> {
-    /// The string is one of these, or none of these.
-    Values { text: &'a Text, values: &'a [String], negated: bool },
-    /// The function holds for the string and any of these, or for none of them.
-    Calls { function: TextFunction, text: &'a Text, values: &'a [String], negated: bool },
-    /// The array contains one of these or all of these, or the negation.
-    Elements { array: &'a Array, values: &'a [String], all: bool, negated: bool },
+/// What tests have in common that can be merged into one.
+#[derive(PartialEq, Hash)]
+pub(super) enum Subject<'a> {
+    /// The string is one of the values, or none of them.
+    Values(&'a Text),
+    /// The function holds for the string and any of the values; if the flag is set, for none of them.
+    Calls(TextFunction, &'a Text, bool),
+    /// The array contains one or all of the values; if the flag is set, it does not.
+    Elements(&'a Array, bool),
     /// The required number of elements of the array satisfies the body.
-    Bodies { array: &'a Array, variable: u32, body: &'a Predicate, quantifier: Quantifier },
+    Bodies(Quantifier, &'a Array, u32),
+}
+
+/// A test that can be merged with others of its subject.
+pub(super) struct Form<'a> {
+    pub(super) subject: Subject<'a>,
+    /// Empty for [`Subject::Bodies`].
+    pub(super) values: &'a [String],
+    /// Whether the string must be none of the values, or the array must contain all of them.
+    pub(super) none_or_all: bool,
+    /// For [`Subject::Bodies`] only.
+    pub(super) body: Option<&'a Predicate>,
 }
 
 impl<'a> Form<'a> {
     pub(super) fn from_predicate(predicate: &'a Predicate) -> Option<Self> {
-        match predicate {
-            Predicate::Atom(atom) => Self::from_atom(atom, false),
-            Predicate::Not(inner) => match inner.parts.first() {
-                Some(Predicate::Atom(atom)) => Self::from_atom(atom, true),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn from_atom(atom: &'a Atom, negated: bool) -> Option<Self> {
         use std::slice::from_ref;
-        Some(match atom {
-            Atom::CompareText(Relation::Eq, text, Text::Literal(value)) => {
-                Self::Values { text, values: from_ref(value), negated }
+        let (atom, negated) = predicate.as_test()?;
+        let (subject, values, none_or_all): (_, &[String], _) = match atom {
+            Atom::CompareText(relation @ (Relation::Eq | Relation::Ne), text, Text::Literal(value)) => {
+                (Subject::Values(text), from_ref(value), negated != (*relation == Relation::Ne))
             }
-            Atom::CompareText(Relation::Ne, text, Text::Literal(value)) => {
-                Self::Values { text, values: from_ref(value), negated: !negated }
-            }
-            Atom::TextIn(text, values, none) => Self::Values { text, values, negated: negated != *none },
+            Atom::TextIn(text, values, none) => (Subject::Values(text), values, negated != *none),
             Atom::TextCall(function, text, Text::Literal(value)) => {
-                Self::Calls { function: *function, text, values: from_ref(value), negated }
+                (Subject::Calls(*function, text, negated), from_ref(value), false)
             }
             Atom::TextCallAny(function, text, values) => {
-                Self::Calls { function: *function, text, values, negated }
+                (Subject::Calls(*function, text, negated), values, false)
             }
             Atom::ArrayHas(array, Text::Literal(value)) => {
-                Self::Elements { array, values: from_ref(value), all: false, negated }
+                (Subject::Elements(array, negated), from_ref(value), false)
             }
-            Atom::ArrayHasAny(array, values) => Self::Elements { array, values, all: false, negated },
-            Atom::ArrayHasAll(array, values) => Self::Elements { array, values, all: true, negated },
+            Atom::ArrayHasAny(array, values) => (Subject::Elements(array, negated), values, false),
+            Atom::ArrayHasAll(array, values) => (Subject::Elements(array, negated), values, true),
             Atom::Quantified { quantifier, array, variable, body } if !negated => {
-                Self::Bodies { array, variable: *variable, body, quantifier: *quantifier }
+                let subject = Subject::Bodies(*quantifier, array, *variable);
+                return Some(Self { subject, values: &[], none_or_all: false, body: Some(body) });
             }
             _ => return None,
-        })
+        };
+        Some(Self { subject, values, none_or_all, body: None })
     }
 
     /// Whether several tests of this form can be merged when all, or any, of them must hold.
     fn can_be_merged(&self, kind: JunctionKind) -> bool {
-        match self {
-            Self::Values { .. } => true,
-            Self::Calls { negated, .. } => *negated == (kind == JunctionKind::All),
-            Self::Elements { values, all, negated, .. } => {
-                let wants_all = *negated != (kind == JunctionKind::All);
-                values.len() == 1 || *all == wants_all
+        match self.subject {
+            Subject::Values(_) => true,
+            Subject::Calls(_, _, negated) => negated == (kind == JunctionKind::All),
+            Subject::Elements(_, negated) => {
+                let wants_all = negated != (kind == JunctionKind::All);
+                self.values.len() == 1 || self.none_or_all == wants_all
             }
-            Self::Bodies { quantifier, .. } => match kind {
-                JunctionKind::All => *quantifier == Quantifier::All,
-                JunctionKind::Any => *quantifier == Quantifier::Exists,
+            Subject::Bodies(quantifier, ..) => match kind {
+                JunctionKind::All => quantifier == Quantifier::All,
+                JunctionKind::Any => quantifier == Quantifier::Exists,
             },
-        }
-    }
-
-    fn key(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        match self {
-            Self::Values { text, .. } => (0_u8, text).hash(&mut hasher),
-            Self::Calls { function, text, negated, .. } => (1_u8, function, text, negated).hash(&mut hasher),
-            Self::Elements { array, negated, .. } => (2_u8, array, negated).hash(&mut hasher),
-            Self::Bodies { array, variable, quantifier, .. } => {
-                (3_u8, array, variable, quantifier).hash(&mut hasher);
-            }
-        }
-        hasher.finish()
-    }
-
-    fn merges_with(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Values { text: a, .. }, Self::Values { text: b, .. }) => a == b,
-            (
-                Self::Calls { function: f, text: a, negated: n, .. },
-                Self::Calls { function: g, text: b, negated: m, .. },
-            ) => f == g && a == b && n == m,
-            (Self::Elements { array: a, negated: n, .. }, Self::Elements { array: b, negated: m, .. }) => {
-                a == b && n == m
-            }
-            (
-                Self::Bodies { array: a, variable: v, quantifier: p, .. },
-                Self::Bodies { array: b, variable: w, quantifier: q, .. },
-            ) => a == b && v == w && p == q,
-            _ => false,
         }
     }
 }
 
 /// Returns the key that is equal for tests that can be merged; `None` if the test cannot be merged.
 pub(super) fn key(kind: JunctionKind, test: &Predicate) -> Option<u64> {
-    Form::from_predicate(test).filter(|form| form.can_be_merged(kind)).map(|form| form.key())
+    Form::from_predicate(test).filter(|form| form.can_be_merged(kind)).map(|form| hash(&form.subject))
 }
 
 /// Whether two tests with the same [`key`] can be merged.
 pub(super) fn can_merge(kind: JunctionKind, left: &Predicate, right: &Predicate) -> bool {
     match (Form::from_predicate(left), Form::from_predicate(right)) {
         (Some(left), Some(right)) => {
-            left.can_be_merged(kind) && right.can_be_merged(kind) && left.merges_with(&right)
+            left.can_be_merged(kind) && right.can_be_merged(kind) && left.subject == right.subject
         }
         _ => false,
     }
-}
-
-/// Returns the listed values of all tests.
-pub(super) fn all_values<'a>(forms: &'a [Form<'a>]) -> impl Iterator<Item = &'a String> {
-    forms.iter().flat_map(|form| match form {
-        Form::Values { values, .. } | Form::Calls { values, .. } | Form::Elements { values, .. } => {
-            values.iter()
-        }
-        Form::Bodies { .. } => [].iter(),
-    })
 }
 
 /// Returns the values without duplicates, in order.
@@ -211,10 +170,10 @@ pub(super) fn simplify_atom(atom: &Atom) -> Option<Predicate> {
         Atom::CompareText(relation, left, right) if left == right => {
             Predicate::constant(relation.holds(std::cmp::Ordering::Equal))
         }
-        Atom::CompareInt(relation, super::Int::Literal(left), super::Int::Literal(right)) => {
+        Atom::CompareInt(relation, Int::Literal(left), Int::Literal(right)) => {
             Predicate::constant(relation.holds(left.cmp(right)))
         }
-        Atom::CompareInt(relation, left @ super::Int::Literal(_), right) => {
+        Atom::CompareInt(relation, left @ Int::Literal(_), right) => {
             Predicate::atom(Atom::CompareInt(relation.swapped(), right.clone(), left.clone()))
         }
         Atom::TextIn(Text::Literal(text), values, negated) => {
@@ -239,42 +198,33 @@ pub(super) fn simplify_atom(atom: &Atom) -> Option<Predicate> {
 
 /// Returns the condition that the required number of elements of the array satisfies the body.
 pub(super) fn quantified(quantifier: Quantifier, array: &Array, variable: u32, body: Predicate) -> Predicate {
-    match (quantifier, &body) {
-        (Quantifier::Exists | Quantifier::ExistsOne, Predicate::False) => return Predicate::False,
-        (Quantifier::All, Predicate::True) => return Predicate::True,
-        _ => {}
-    }
     // Use the forms that array indexes support.
-    let wanted = match Form::from_predicate(&body) {
-        Some(Form::Values { text: Text::Element(element), values, negated }) if *element == variable => {
-            Some((values.to_vec(), negated))
+    if let Some(Form { subject: Subject::Values(Text::Element(element)), values, none_or_all, .. }) =
+        Form::from_predicate(&body)
+        && *element == variable
+    {
+        let any = || Predicate::atom(Atom::ArrayHasAny(array.clone(), values.to_vec()));
+        match (quantifier, none_or_all) {
+            (Quantifier::Exists, false) => return any(),
+            (Quantifier::All, true) => return any().negate(),
+            _ => {}
         }
-        _ => None,
-    };
-    match (quantifier, wanted) {
-        (Quantifier::Exists, Some((values, false))) => {
-            Predicate::atom(Atom::ArrayHasAny(array.clone(), values))
-        }
-        (Quantifier::All, Some((values, true))) => {
-            negation(Predicate::atom(Atom::ArrayHasAny(array.clone(), values)))
-        }
-        _ => Predicate::atom(Atom::Quantified { quantifier, array: array.clone(), variable, body }),
     }
+    Predicate::quantified(quantifier, array.clone(), variable, body)
 }
 
 /// Returns the negation, as a single test if possible, otherwise with `Not`.
 pub(super) fn negation(predicate: Predicate) -> Predicate {
-    let inverted = match &predicate {
-        Predicate::Atom(atom) => match &***atom {
-            Atom::CompareText(relation, left, right) => {
-                Some(Atom::CompareText(relation.negated(), left.clone(), right.clone()))
-            }
-            Atom::TextIn(text, values, negated) => Some(Atom::TextIn(text.clone(), values.clone(), !negated)),
-            Atom::CompareInt(relation, left, right) => {
-                Some(Atom::CompareInt(relation.negated(), left.clone(), right.clone()))
-            }
-            _ => None,
-        },
+    let inverted = match predicate.as_test() {
+        Some((Atom::CompareText(relation, left, right), false)) => {
+            Some(Atom::CompareText(relation.negated(), left.clone(), right.clone()))
+        }
+        Some((Atom::TextIn(text, values, none), false)) => {
+            Some(Atom::TextIn(text.clone(), values.clone(), !none))
+        }
+        Some((Atom::CompareInt(relation, left, right), false)) => {
+            Some(Atom::CompareInt(relation.negated(), left.clone(), right.clone()))
+        }
         _ => None,
     };
     inverted.map_or_else(|| predicate.negate(), Predicate::atom)
@@ -282,22 +232,16 @@ pub(super) fn negation(predicate: Predicate) -> Predicate {
 
 /// For a presence test of a field, returns the test that the field has a value.
 pub(super) fn defined_of_present(predicate: &Predicate) -> Option<Predicate> {
-    match predicate {
-        Predicate::Atom(atom) => match &***atom {
-            Atom::Present(field) => Some(Predicate::atom(Atom::Defined(field.clone()))),
-            _ => None,
-        },
+    match predicate.as_test()? {
+        (Atom::Present(field), false) => Some(Predicate::atom(Atom::Defined(field.clone()))),
         _ => None,
     }
 }
 
 /// For a test that a field has a value, returns the presence test of the field.
 pub(super) fn present_of_defined(predicate: &Predicate) -> Option<Predicate> {
-    match predicate {
-        Predicate::Atom(atom) => match &***atom {
-            Atom::Defined(field) => Some(Predicate::atom(Atom::Present(field.clone()))),
-            _ => None,
-        },
+    match predicate.as_test()? {
+        (Atom::Defined(field), false) => Some(Predicate::atom(Atom::Present(field.clone()))),
         _ => None,
     }
 }
