@@ -24,30 +24,33 @@ impl FieldRef {
     }
 }
 
-/// Words that CEL reserves.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+/// Whether CEL reserves the word.
+pub fn is_reserved(word: &str) -> bool {
+    matches!(
+        word,
+        "true"
+            | "false"
+            | "null"
+            | "in"
+            | "as"
+            | "break"
+            | "const"
+            | "continue"
+            | "else"
+            | "for"
+            | "function"
+            | "if"
+            | "import"
+            | "let"
+            | "loop"
+            | "package"
+            | "namespace"
+            | "return"
+            | "var"
+            | "void"
+            | "while"
+    )
+}
 
 impl FieldRef {
     /// Whether policies can name the field: its column is a CEL identifier, or several joined by dots, and CEL gives it
@@ -58,13 +61,11 @@ impl FieldRef {
             let mut characters = segment.chars();
             characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
                 && characters.all(|other| other == '_' || other.is_ascii_alphanumeric())
-                && !RESERVED.contains(&segment)
+                && !is_reserved(segment)
         };
         column.split('.').all(identifier) && column.split('.').next() != Some("user")
     }
-}
 
-impl FieldRef {
     /// Parses a reference as [`FieldRef`] displays it: `Map["key"]`, with the key escaped as in CEL or JSON and in
     /// single or double quotes, or a column. Any other text is the name of a column.
     pub fn parse(reference: &str) -> Self {

@@ -255,17 +255,17 @@ fn check_condition(
         (_, Operator::NotIn) => Test::StringNotIn(operands.strings()?),
         (_, Operator::HasAny) => Test::HasAny(operands.strings()?),
         (_, Operator::HasAll) => Test::HasAll(operands.strings()?),
-        (_, Operator::Has) => Test::Has(operands.string()?),
-        (_, Operator::Prefix) => Test::Prefix(operands.string()?),
+        (_, Operator::Has) => Test::Has(operands.one(string)?),
+        (_, Operator::Prefix) => Test::Prefix(operands.one(string)?),
         (_, Operator::Between) => {
             let (low, high) = operands.range()?;
             Test::Between(low, high)
         }
-        (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(operands.boolean()?),
-        (LogicalType::Boolean, _) => Test::BoolNe(operands.boolean()?),
-        (LogicalType::Number, _) => Test::Compare(operator, operands.number()?),
-        (_, Operator::Ne) => Test::StringNe(operands.string()?),
-        (_, _) => Test::StringEq(operands.string()?),
+        (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(operands.one(boolean)?),
+        (LogicalType::Boolean, _) => Test::BoolNe(operands.one(boolean)?),
+        (LogicalType::Number, _) => Test::Compare(operator, operands.one(number)?),
+        (_, Operator::Ne) => Test::StringNe(operands.one(string)?),
+        (_, _) => Test::StringEq(operands.one(string)?),
     };
     Ok(Condition { field: field.clone(), test })
 }
@@ -277,28 +277,27 @@ struct Operands<'a> {
 
 impl Operands<'_> {
     fn none(&self) -> Result<(), Rejection> {
-        let count = |member, message| Err(((member, None), ConditionErrorKind::ValueCount(message)));
         match self.raw {
             RawCondition { value: Some(_), .. } => {
-                count("value", "`exists` and `not_exists` take no `value`")
+                Err(count("value", "`exists` and `not_exists` take no `value`"))
             }
             RawCondition { values: Some(_), .. } => {
-                count("values", "`exists` and `not_exists` take no `values`")
+                Err(count("values", "`exists` and `not_exists` take no `values`"))
             }
             _ => Ok(()),
         }
     }
 
-    fn one(&self) -> Result<&Scalar, Rejection> {
-        let count = |member, message| ((member, None), ConditionErrorKind::ValueCount(message));
+    fn one<T>(&self, convert: Conversion<T>) -> Result<T, Rejection> {
         if self.raw.values.is_some() {
             return Err(count("values", "the operator takes one `value`, not `values`"));
         }
-        self.raw.value.as_ref().ok_or_else(|| count("value", "the operator takes one `value`"))
+        let value =
+            self.raw.value.as_ref().ok_or_else(|| count("value", "the operator takes one `value`"))?;
+        convert(value).map_err(|kind| (("value", None), kind))
     }
 
     fn many(&self) -> Result<&[Scalar], Rejection> {
-        let count = |member, message| ((member, None), ConditionErrorKind::ValueCount(message));
         if self.raw.value.is_some() {
             return Err(count("value", "the operator takes `values`, not `value`"));
         }
@@ -312,43 +311,39 @@ impl Operands<'_> {
         Ok(values)
     }
 
-    fn string(&self) -> Result<String, Rejection> {
-        match self.one()? {
-            Scalar::String(text) | Scalar::Digits(text, _) => Ok(text.clone()),
-            _ => Err((("value", None), ConditionErrorKind::ValueType("a string"))),
-        }
-    }
-
-    fn boolean(&self) -> Result<bool, Rejection> {
-        match self.one()? {
-            Scalar::Bool(value) => Ok(*value),
-            _ => Err((("value", None), ConditionErrorKind::ValueType("`true` or `false`"))),
-        }
-    }
-
-    fn number(&self) -> Result<Decimal, Rejection> {
-        number(self.one()?).map_err(|kind| (("value", None), kind))
-    }
-
     fn strings(&self) -> Result<Vec<String>, Rejection> {
-        self.many()?
-            .iter()
-            .enumerate()
-            .map(|(at, value)| match value {
-                Scalar::String(text) | Scalar::Digits(text, _) => Ok(text.clone()),
-                _ => Err((("values", Some(at)), ConditionErrorKind::ValueType("a string"))),
-            })
-            .collect()
+        self.many()?.iter().enumerate().map(|(at, value)| element(string, at, value)).collect()
     }
 
     fn range(&self) -> Result<(Decimal, Decimal), Rejection> {
-        let number = |at: usize, value: &Scalar| number(value).map_err(|kind| (("values", Some(at)), kind));
         match self.many()? {
-            [low, high] => Ok((number(0, low)?, number(1, high)?)),
-            _ => {
-                Err((("values", None), ConditionErrorKind::ValueCount("`between` takes exactly two numbers")))
-            }
+            [low, high] => Ok((element(number, 0, low)?, element(number, 1, high)?)),
+            _ => Err(count("values", "`between` takes exactly two numbers")),
         }
+    }
+}
+
+type Conversion<T> = fn(&Scalar) -> Result<T, ConditionErrorKind>;
+
+fn count(member: &'static str, message: &'static str) -> Rejection {
+    ((member, None), ConditionErrorKind::ValueCount(message))
+}
+
+fn element<T>(convert: Conversion<T>, at: usize, value: &Scalar) -> Result<T, Rejection> {
+    convert(value).map_err(|kind| (("values", Some(at)), kind))
+}
+
+fn string(value: &Scalar) -> Result<String, ConditionErrorKind> {
+    match value {
+        Scalar::String(text) | Scalar::Digits(text, _) => Ok(text.clone()),
+        _ => Err(ConditionErrorKind::ValueType("a string")),
+    }
+}
+
+fn boolean(value: &Scalar) -> Result<bool, ConditionErrorKind> {
+    match value {
+        Scalar::Bool(value) => Ok(*value),
+        _ => Err(ConditionErrorKind::ValueType("`true` or `false`")),
     }
 }
 

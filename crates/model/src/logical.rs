@@ -90,25 +90,6 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// All operators.
-    pub const ALL: [Self; 15] = [
-        Self::Eq,
-        Self::Ne,
-        Self::In,
-        Self::NotIn,
-        Self::Prefix,
-        Self::Exists,
-        Self::NotExists,
-        Self::Has,
-        Self::HasAny,
-        Self::HasAll,
-        Self::Gt,
-        Self::Gte,
-        Self::Lt,
-        Self::Lte,
-        Self::Between,
-    ];
-
     /// Returns the wire spelling.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -132,7 +113,8 @@ impl Operator {
 
     /// Parses the wire spelling.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|operator| operator.as_str() == text)
+        let mut known = LogicalType::ALL.into_iter().flat_map(LogicalType::operators).copied();
+        known.find(|operator| operator.as_str() == text)
     }
 }
 

@@ -4,7 +4,6 @@
 use tracewarden_model::AttributeKind;
 
 use crate::check::CheckedPolicy;
-use crate::diagnostics::Span;
 use crate::expression::{Constant, Kind, Node, Type};
 
 /// A place where a policy names an attribute of the caller.
@@ -41,13 +40,7 @@ pub struct RoleUse {
 impl CheckedPolicy {
     /// Returns the caller's attributes that the policy names, in text order.
     pub fn attributes(&self) -> Vec<AttributeUse> {
-        let found = attributes(&self.root).into_iter();
-        let mut found: Vec<AttributeUse> = found
-            .map(|AttributeReference { name, span, presence_only, accepted_kinds }| {
-                let (line, column, length) = span.position(&self.text);
-                AttributeUse { name: name.to_owned(), line, column, length, presence_only, accepted_kinds }
-            })
-            .collect();
+        let mut found = attributes(&self.root, &self.text);
         found.sort_by_key(|found| (found.line, found.column));
         found
     }
@@ -69,23 +62,13 @@ impl CheckedPolicy {
 
     /// Whether the policy refers to the caller. If not, it has the same meaning for all callers.
     pub fn depends_on_caller(&self) -> bool {
-        let refers_to_caller = |kind: &Kind| {
-            matches!(kind, Kind::Username | Kind::Roles | Kind::Attribute(_) | Kind::HasAttribute(_))
-        };
-        self.root.walk().into_iter().any(|node| refers_to_caller(&node.kind))
+        self.root.walk().into_iter().any(|node| node.kind.is_of_caller())
     }
 
     /// Returns the policy's text.
     pub fn text(&self) -> &str {
         &self.text
     }
-}
-
-struct AttributeReference<'a> {
-    name: &'a str,
-    span: Span,
-    presence_only: bool,
-    accepted_kinds: &'static [AttributeKind],
 }
 
 const ANY: &[AttributeKind] = &AttributeKind::ALL;
@@ -95,27 +78,17 @@ const LIST: &[AttributeKind] = &[AttributeKind::Strings];
 const SIZED: &[AttributeKind] = &[AttributeKind::String, AttributeKind::Strings];
 
 /// Returns the attributes named below `root`, in no particular order.
-fn attributes(root: &Node) -> Vec<AttributeReference<'_>> {
+fn attributes(root: &Node, text: &str) -> Vec<AttributeUse> {
+    let attribute = |name: &str, node: &Node, presence_only, accepted_kinds| {
+        let (line, column, length) = node.span.position(text);
+        AttributeUse { name: name.to_owned(), line, column, length, presence_only, accepted_kinds }
+    };
     let mut found = Vec::new();
     let mut pending = vec![(root, BOOL)];
     while let Some((node, accepted_kinds)) = pending.pop() {
         match &node.kind {
-            Kind::Attribute(name) => {
-                found.push(AttributeReference {
-                    name,
-                    span: node.span,
-                    presence_only: false,
-                    accepted_kinds,
-                });
-            }
-            Kind::HasAttribute(name) => {
-                found.push(AttributeReference {
-                    name,
-                    span: node.span,
-                    presence_only: true,
-                    accepted_kinds: ANY,
-                });
-            }
+            Kind::Attribute(name) => found.push(attribute(name, node, false, accepted_kinds)),
+            Kind::HasAttribute(name) => found.push(attribute(name, node, true, ANY)),
             Kind::Not(inner) => pending.push((inner, BOOL)),
             Kind::And(a, b) | Kind::Or(a, b) => pending.extend([(&**a, BOOL), (&**b, BOOL)]),
             Kind::Conditional(condition, yes, no) => {

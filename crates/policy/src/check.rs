@@ -7,7 +7,6 @@ mod names;
 mod scope;
 mod snippets;
 mod suggestions;
-mod syntax_tree;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -183,7 +183,7 @@ impl CheckedPolicy {
             }
             Kind::Matches(_, pattern) => {
                 let prefix = pattern.prefix.as_ref().map_or(0, String::len);
-                pattern.re2.len() + pattern.reference.len() + prefix
+                pattern.text.len() + pattern.re2.len() + pattern.reference.len() + prefix
             }
             // Each use of a field may hold its own copy.
             Kind::Field(field) | Kind::HasKey(field) => {
@@ -229,7 +229,7 @@ mod tests {
     fn weights_include_all_memory() {
         let field = size_of::<MarkedField>() + "Field".len() + "String".len();
         let pattern = Pattern::parse("^ab").unwrap();
-        let patterns = pattern.re2.len() + pattern.reference.len() + "ab".len();
+        let patterns = "^ab".len() + pattern.re2.len() + pattern.reference.len() + "ab".len();
         for (expression, nodes, besides) in [
             ("true", 1, 0),
             ("\"abc\" == \"\"", 3, 3),

@@ -304,7 +304,8 @@ fn is_redundant(
         Some((Atom::TextCall(TextFunction::StartsWith, text, Text::Literal(start)), false)) => {
             all.iter().any(|other| match other.as_test() {
                 Some((Atom::Matches(matched, pattern), false)) => {
-                    matched == text && clauses::begins_with(pattern, start)
+                    let prefix = pattern.prefix.as_ref();
+                    matched == text && prefix.is_some_and(|prefix| prefix.starts_with(start.as_str()))
                 }
                 _ => false,
             })

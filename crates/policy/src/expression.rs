@@ -78,7 +78,7 @@ pub(crate) enum Kind {
     Compare(Relation, Box<Node>, Box<Node>),
     In(Box<Node>, Box<Node>),
     TextCall(TextFunction, Box<Node>, Box<Node>),
-    Matches(Box<Node>, Pattern),
+    Matches(Box<Node>, Arc<Pattern>),
     Size(Box<Node>),
     Macro {
         quantifier: Quantifier,
@@ -86,6 +86,13 @@ pub(crate) enum Kind {
         variable: u32,
         body: Box<Node>,
     },
+}
+
+impl Kind {
+    /// Whether this is a value of the caller, or the test for an attribute.
+    pub(crate) fn is_of_caller(&self) -> bool {
+        matches!(self, Self::Username | Self::Roles | Self::Attribute(_) | Self::HasAttribute(_))
+    }
 }
 
 impl Node {

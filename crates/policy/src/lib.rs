@@ -25,6 +25,7 @@ mod pattern;
 pub mod predicate;
 pub mod suite;
 mod syntax_errors;
+mod syntax_tree;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tokens;

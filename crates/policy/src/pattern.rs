@@ -6,7 +6,6 @@
 
 mod error;
 mod prefix;
-mod readable;
 mod size;
 
 use regex_syntax::ast::{
@@ -15,7 +14,6 @@ use regex_syntax::ast::{
 };
 
 pub use error::PatternError;
-pub(crate) use readable::readable;
 use size::{expanded, nested_repeats};
 
 /// Maximum count of a repetition, and of the product of nested repetitions: the limit of RE2. RE2 rejects larger
@@ -31,6 +29,8 @@ const MAX_EXPANDED: u64 = 1_000;
 /// A pattern in both dialects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pattern {
+    /// The pattern as it was written.
+    pub(crate) text: String,
     /// Pattern for ClickHouse's `match`.
     pub re2: String,
     /// Pattern for the reference evaluator.
@@ -57,27 +57,25 @@ impl Pattern {
             return Err(PatternError::new(None, message, "use `+` or `*` in place of large counts"));
         }
         // In ClickHouse, `.` matches newlines by default.
-        let mut re2 = Writer { out: "(?-s)".to_owned(), boundary: "\\b", folded: false };
+        let mut re2 = Writer { text, out: "(?-s)".to_owned(), boundary: "\\b", folded: false };
         re2.write(&ast)?;
-        let mut reference = Writer { out: String::new(), boundary: "(?-u:\\b)", folded: false };
+        let mut reference = Writer { text, out: String::new(), boundary: "(?-u:\\b)", folded: false };
         reference.write(&ast)?;
-        Ok(Self { re2: re2.out, reference: reference.out, prefix: prefix::prefix(&ast) })
-    }
-
-    /// Whether every text that matches begins with the same characters, in the same letter case.
-    pub(crate) fn has_prefix(&self) -> bool {
-        self.prefix.is_some()
+        let prefix = prefix::prefix(&ast);
+        Ok(Self { text: text.to_owned(), re2: re2.out, reference: reference.out, prefix })
     }
 }
 
 /// Writes a pattern in one of the dialects.
-struct Writer {
+struct Writer<'a> {
+    /// The pattern as it was written.
+    text: &'a str,
     out: String,
     boundary: &'static str,
     folded: bool,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn write(&mut self, ast: &Ast) -> Result<(), PatternError> {
         match ast {
             Ast::Empty(_) => {}
@@ -249,7 +247,8 @@ impl Writer {
             }
             ClassSetItem::Perl(class) => self.out.push_str(&perl(class, false)?),
             ClassSetItem::Ascii(class) if !class.negated && class.kind != ClassAsciiKind::Word => {
-                self.out.push_str(&format!("[:{}:]", ascii_name(&class.kind)));
+                let written = self.text.get(class.span.start.offset..class.span.end.offset);
+                self.out.push_str(written.unwrap_or_default());
             }
             ClassSetItem::Union(union) => {
                 for item in &union.items {
@@ -284,25 +283,6 @@ fn perl(class: &ClassPerl, alone: bool) -> Result<String, PatternError> {
             "`\\D`, `\\S` and `\\W` are not supported within brackets",
             "put them outside, as in `(?:[abc]|\\D)`",
         )),
-    }
-}
-
-fn ascii_name(kind: &ClassAsciiKind) -> &'static str {
-    match kind {
-        ClassAsciiKind::Alnum => "alnum",
-        ClassAsciiKind::Alpha => "alpha",
-        ClassAsciiKind::Ascii => "ascii",
-        ClassAsciiKind::Blank => "blank",
-        ClassAsciiKind::Cntrl => "cntrl",
-        ClassAsciiKind::Digit => "digit",
-        ClassAsciiKind::Graph => "graph",
-        ClassAsciiKind::Lower => "lower",
-        ClassAsciiKind::Print => "print",
-        ClassAsciiKind::Punct => "punct",
-        ClassAsciiKind::Space => "space",
-        ClassAsciiKind::Upper => "upper",
-        ClassAsciiKind::Word => "word",
-        ClassAsciiKind::Xdigit => "xdigit",
     }
 }
 

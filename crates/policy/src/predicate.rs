@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 use tracewarden_model::{Decimal, MarkedField};
 
+use crate::pattern::Pattern;
+
 use operands::weight;
 pub use operands::{Array, Int, Text};
 pub use operators::{Quantifier, Relation, TextFunction};
@@ -43,8 +45,8 @@ pub enum Atom {
     TextCall(TextFunction, Text, Text),
     /// The function holds for the string and any of these.
     TextCallAny(TextFunction, Text, Vec<String>),
-    /// The pattern, in RE2's dialect, matches part of the string.
-    Matches(Text, String),
+    /// The pattern matches part of the string.
+    Matches(Text, Arc<Pattern>),
     /// The array contains this element.
     ArrayHas(Array, Text),
     /// The array contains at least one of these elements.
@@ -397,7 +399,7 @@ impl Atom {
             | Self::ArrayHasAll(_, values) => list(values),
             Self::CompareText(_, left, right) | Self::TextCall(_, left, right) => left.size() + right.size(),
             Self::ArrayHas(_, needle) => 1 + needle.size(),
-            Self::Matches(_, pattern) => 1 + weight(pattern),
+            Self::Matches(_, pattern) => 1 + weight(&pattern.re2),
             Self::ArrayEq(_, Array::List(values)) => {
                 values.iter().map(Text::size).fold(1, u64::saturating_add)
             }

@@ -6,6 +6,8 @@ mod invisible;
 pub(crate) use common_mistakes::{SuggestionCheck, like_as_call};
 pub(crate) use invisible::{escape_invisible, invisible_replacement};
 
+use tracewarden_model::field::is_reserved;
+
 use crate::diagnostics::{Diagnostic, Span};
 
 /// Returns the errors of text that the parser rejected at `position`: line and column in code points, counted from one.
@@ -59,12 +61,12 @@ fn syntax_error(text: &str, tokens: &[Span], position: (isize, isize), message: 
         "in" | "IN" if token.start == 0 => {
             not_allowed().with_hint("write `in` between a value and a list: `x in [\"a\", \"b\"]`")
         }
-        _ if RESERVED.contains(&written) && previous == "." => {
-            error(format!("`{shown}` is a reserved word of CEL"))
-                .with_hint(format!("write a key of this name in quotes, as in `SpanAttributes[\"{shown}\"]`"))
+        _ if is_reserved(written) && !matches!(written, "true" | "false" | "null") => {
+            error(format!("`{shown}` is a reserved word of CEL")).with_hint(match previous {
+                "." => format!("write a key of this name in quotes, as in `SpanAttributes[\"{shown}\"]`"),
+                _ => "no field can have this name; put text in quotes".to_owned(),
+            })
         }
-        _ if RESERVED.contains(&written) => error(format!("`{shown}` is a reserved word of CEL"))
-            .with_hint("no field can have this name; put text in quotes"),
         "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||" | "in" | "+" | "*" | "/" | "%" | "?" | ":" => {
             error(format!("something is missing before `{shown}`")).with_hint("write its left operand")
         }
@@ -88,27 +90,6 @@ fn syntax_error(text: &str, tokens: &[Span], position: (isize, isize), message: 
         _ => not_allowed().with_hint("join conditions with `&&` and `||`, and put text in quotes"),
     }
 }
-
-/// Reserved words of CEL.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "import",
-    "in",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())

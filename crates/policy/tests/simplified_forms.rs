@@ -3,13 +3,15 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use support::builders::{
     all, any, call, compared, defined, element, every, exactly_one_element, exists, flag, flags, has,
     has_all, has_any, is, is_not, literal, none_of, not, one, one_of, other_is, owned, present, quantified,
     starts, starts_any, tags, text,
 };
-use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
+use tracewarden_policy::{Pattern, Predicate};
 
 /// Each first predicate simplifies to the second.
 #[track_caller]
@@ -562,7 +564,7 @@ fn sizes_are_counted_in_nodes_and_operands() {
         (starts(&"a".repeat(64)), 4),
         (compared(Relation::Lt, literal(&"a".repeat(32)), literal(&"a".repeat(64))), 5),
         (has(&"a".repeat(32)), 3),
-        (Predicate::atom(Atom::Matches(text(0), "a".repeat(32))), 3),
+        (Predicate::atom(Atom::Matches(text(0), Arc::new(Pattern::parse(&"a".repeat(32)).unwrap()))), 3),
         (present(0), 1),
         // After the first 16, each value counts an eighth. The bytes are added.
         (texts(list(2, 15)), 3),

@@ -172,7 +172,7 @@ fn render_atom(atom: &Atom, statement: &mut Statement) -> String {
         }
         Atom::Matches(subject, pattern) => {
             let subject = text(subject, statement);
-            format!("match({subject}, {})", statement.string(pattern))
+            format!("match({subject}, {})", statement.string(&pattern.re2))
         }
         // Observed with 26.7: `has` does not find a constant empty string in an array of LowCardinality(String). `hasAny`
         // does, and can use the same skip indexes.

@@ -1,5 +1,7 @@
 //! Functions and macros, known and unknown.
 
+use std::sync::Arc;
+
 use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
 
@@ -8,39 +10,15 @@ use tracewarden_model::field::escape;
 
 use crate::check::Checker;
 use crate::check::suggestions::{FUNCTIONS, normalize_function_name};
-use crate::check::syntax_tree::{is_user_attributes, path, text_literal};
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Kind, Node, Type};
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, TextFunction};
+use crate::syntax_tree::{is_user_attributes, path, text_literal};
 
 /// Maximum nesting depth of macros. Nested macros multiply the lengths of their lists, for every span that ClickHouse
 /// reads.
 const MAX_NESTED_MACROS: usize = 4;
-
-/// Functions whose first argument is a name for the element.
-const VARIABLE_DECLARING: [&str; 20] = [
-    "exists",
-    "all",
-    "existsone",
-    "any",
-    "some",
-    "every",
-    "forall",
-    "filter",
-    "map",
-    "anymatch",
-    "allmatch",
-    "existsany",
-    "find",
-    "foreach",
-    "optmap",
-    "optflatmap",
-    "sortby",
-    "transformlist",
-    "transformmap",
-    "cel.bind",
-];
 
 impl Checker<'_> {
     pub(super) fn function(
@@ -50,23 +28,23 @@ impl Checker<'_> {
         target: Option<&IdedExpr>,
         arguments: &[IdedExpr],
     ) -> Option<Node> {
+        // `SpanAttributes.contains("env")` is meant as a test for a key.
+        let is_key_test = |target| {
+            self.scope.map_named(target).is_some()
+                && matches!(arguments, [key] if text_literal(key).is_some())
+        };
+        if target.is_some_and(|target| self.scope.namespace(target).is_some() || is_key_test(target)) {
+            return self.unknown_function(node, name, target, arguments);
+        }
+        if let (Some(function), Some(subject), [argument]) = (TextFunction::named(name), target, arguments) {
+            return self.text_call(node, function, subject, argument);
+        }
+        if let (Some(quantifier), Some(range), [variable, body]) =
+            (Quantifier::named(name), target, arguments)
+        {
+            return self.quantified(node, quantifier, range, variable, body);
+        }
         match (name, target, arguments) {
-            (_, Some(library), _) if self.scope.namespace(library).is_some() => {
-                self.unknown_function(node, name, target, arguments)
-            }
-            // `SpanAttributes.contains("env")` is meant as a test for a key.
-            (_, Some(map), [key]) if self.scope.map_named(map).is_some() && text_literal(key).is_some() => {
-                self.unknown_function(node, name, target, arguments)
-            }
-            ("startsWith", Some(subject), [argument]) => {
-                self.text_call(node, TextFunction::StartsWith, subject, argument)
-            }
-            ("endsWith", Some(subject), [argument]) => {
-                self.text_call(node, TextFunction::EndsWith, subject, argument)
-            }
-            ("contains", Some(subject), [argument]) => {
-                self.text_call(node, TextFunction::Contains, subject, argument)
-            }
             ("matches", Some(subject), [pattern]) | ("matches", None, [subject, pattern]) => {
                 self.matches(node, subject, pattern)
             }
@@ -83,15 +61,6 @@ impl Checker<'_> {
                 Some(self.typed(node, Type::Int, Kind::Size(Box::new(inner))))
             }
             ("has", None, [argument]) => self.has(node, argument),
-            ("exists", Some(range), [variable, body]) => {
-                self.quantified(node, Quantifier::Exists, range, variable, body)
-            }
-            ("all", Some(range), [variable, body]) => {
-                self.quantified(node, Quantifier::All, range, variable, body)
-            }
-            ("exists_one" | "existsOne", Some(range), [variable, body]) => {
-                self.quantified(node, Quantifier::ExistsOne, range, variable, body)
-            }
             _ => self.unknown_function(node, name, target, arguments),
         }
     }
@@ -120,7 +89,7 @@ impl Checker<'_> {
         subject: &IdedExpr,
         argument: &IdedExpr,
     ) -> Option<Node> {
-        let (name, value) = (function_name(function), self.parsed.operand(argument, "\"…\""));
+        let (name, value) = (function.name(), self.parsed.operand(argument, "\"…\""));
         let receiver = self.parsed.operand(subject, "x");
         let on_list = |list: &str| match function {
             TextFunction::Contains => format!("to look for an element, write `{value} in {list}`"),
@@ -150,7 +119,9 @@ impl Checker<'_> {
             return self.refuse(pattern, "unsupported", message, &hint);
         };
         match Pattern::parse(text) {
-            Ok(parsed) => Some(self.typed(node, Type::Bool, Kind::Matches(Box::new(subject_node?), parsed))),
+            Ok(parsed) => {
+                Some(self.typed(node, Type::Bool, Kind::Matches(Box::new(subject_node?), Arc::new(parsed))))
+            }
             Err(error) => {
                 let span = self.parsed.within_literal(pattern, text, error.place);
                 let found = Diagnostic::new(self.parsed.text, span, "invalid_pattern", error.message);
@@ -307,7 +278,7 @@ impl Checker<'_> {
             }
             _ => false,
         };
-        let skips_arguments = declares || VARIABLE_DECLARING.contains(&lower.as_str());
+        let skips_arguments = declares || declares_variable(&lower);
         if !skips_arguments {
             for argument in arguments {
                 let is_map = self.scope.map_named(argument).is_some();
@@ -328,12 +299,31 @@ impl Checker<'_> {
     }
 }
 
-fn function_name(function: TextFunction) -> &'static str {
-    match function {
-        TextFunction::StartsWith => "startsWith",
-        TextFunction::EndsWith => "endsWith",
-        TextFunction::Contains => "contains",
-    }
+/// Whether the first argument of the function, a name in lower case without `_`, is a name for the element.
+fn declares_variable(function: &str) -> bool {
+    matches!(
+        function,
+        "exists"
+            | "all"
+            | "existsone"
+            | "any"
+            | "some"
+            | "every"
+            | "forall"
+            | "filter"
+            | "map"
+            | "anymatch"
+            | "allmatch"
+            | "existsany"
+            | "find"
+            | "foreach"
+            | "optmap"
+            | "optflatmap"
+            | "sortby"
+            | "transformlist"
+            | "transformmap"
+            | "cel.bind"
+    )
 }
 
 fn quantifier_name(quantifier: Quantifier) -> &'static str {

@@ -8,9 +8,9 @@ use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, MarkedField};
 
 use crate::check::Checker;
-use crate::check::syntax_tree::{is_null_keyword, is_user_attributes, path, text_literal};
 use crate::expression::{Constant, Kind, Node, Type};
 use crate::predicate::Relation;
+use crate::syntax_tree::{is_null_keyword, is_user_attributes, path, text_literal};
 
 impl Checker<'_> {
     pub(super) fn junction(

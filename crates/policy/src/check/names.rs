@@ -9,8 +9,8 @@ use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField};
 
 use crate::check::Checker;
 use crate::check::suggestions::{MARK_FIELD_HINT, caller_member, indexed_caller_member, member_call};
-use crate::check::syntax_tree::{is_null_keyword, is_user_attributes, path, text_literal};
 use crate::expression::{Kind, Node, Type};
+use crate::syntax_tree::{is_null_keyword, is_user_attributes, path, text_literal};
 
 impl Checker<'_> {
     /// Checks an identifier or a chain of selections.

@@ -4,8 +4,8 @@ use cel::IdedExpr;
 use cel::common::ast::Expr;
 use tracewarden_model::{AccessModel, FieldSource, MarkedField};
 
-use crate::check::syntax_tree::path;
 use crate::expression::Type;
+use crate::syntax_tree::path;
 
 /// Prefixes of functions of other CEL environments, as in `sets.contains(a, b)`. They are not values.
 const NAMESPACES: [&str; 16] = [

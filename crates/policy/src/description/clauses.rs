@@ -8,9 +8,8 @@ use tracewarden_model::{Decimal, FieldRef, FieldSource, LogicalType, MarkedField
 
 use super::limits::{MAX_LIST_ELEMENTS, MAX_TEXT_CHARS};
 use super::presence::{always_has_value, is_text_when_present};
-use crate::pattern::{Pattern, readable};
 use crate::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
-use crate::syntax_errors::escape_invisible;
+use crate::syntax_errors::{escape_invisible, invisible_replacement};
 
 /// Names of the elements that tests iterate over: `x`, `y`, `z`, `x4`, …
 #[derive(Debug, Clone, Default)]
@@ -117,10 +116,7 @@ pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, nam
         }
         Atom::Matches(subject, pattern) => {
             let matches = if negated { "does not match" } else { "matches" };
-            new_clause(
-                text(subject),
-                format!("{matches} the pattern `{}`", truncate(&readable(pattern), MAX_TEXT_CHARS)),
-            )
+            new_clause(text(subject), format!("{matches} the pattern `{}`", describe_pattern(&pattern.text)))
         }
         Atom::ArrayHas(array, needle) => new_clause(
             elements(Quantifier::Exists, array, negated, names),
@@ -296,12 +292,6 @@ pub(super) fn elements(quantifier: Quantifier, array: &Array, negated: bool, nam
     format!("{many} element of {}", describe_array(array, names))
 }
 
-/// Whether all texts that match the pattern are known to begin with `start`.
-pub(super) fn begins_with(pattern: &str, start: &str) -> bool {
-    let prefix = Pattern::parse(&readable(pattern)).ok().and_then(|pattern| pattern.prefix);
-    prefix.is_some_and(|prefix| prefix.starts_with(start))
-}
-
 fn describe_text(text: &Text, names: &Names) -> String {
     match text {
         Text::Literal(text) => quoted(text),
@@ -342,6 +332,16 @@ fn quoted(text: &str) -> String {
         short.push_str(&written);
     }
     format!("\"{short}\"")
+}
+
+/// Formats a pattern so that it stays on one line and ends where it seems to end.
+fn describe_pattern(pattern: &str) -> String {
+    let escaped = |character| match character {
+        '`' => "\\x{60}".to_owned(),
+        other if invisible_replacement(other).is_some() => format!("\\x{{{:X}}}", u32::from(other)),
+        other => other.to_string(),
+    };
+    truncate(&pattern.chars().map(escaped).collect::<String>(), MAX_TEXT_CHARS)
 }
 
 fn truncate(text: &str, max_chars: usize) -> String {

@@ -67,12 +67,12 @@ fn explain_on_current_stack(
             let message = "the evaluation was stopped";
             return Err(vec![Diagnostic::new(expression, root.span, "unavailable", message)]);
         }
-        found.sort_by_key(|found| (found.position.start, found.position.end));
+        found.sort_by_key(|(span, ..)| (span.start, span.end));
         found.dedup();
-        let decided_by = found.into_iter().map(|found| {
-            let position = (found.position.start, found.position.end);
-            let position = *positions.entry(position).or_insert_with(|| found.position.position(expression));
-            found.decision(position)
+        let decided_by = found.into_iter().map(|(span, outcome, read)| {
+            let position = positions.entry((span.start, span.end));
+            let (line, column, length) = *position.or_insert_with(|| span.position(expression));
+            Decision { line, column, length, outcome, read }
         });
         verdicts.push(Verdict { outcome, decided_by: decided_by.collect() });
     }
@@ -84,19 +84,6 @@ fn too_large(expression: &str, root: &Node) -> Diagnostic {
     Diagnostic::new(expression, root.span, "too_large", message).with_hint(
         "send fewer spans, shorter lists or shorter strings, nest fewer macros, or use smaller patterns",
     )
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct DecisiveNode {
-    position: SourceSpan,
-    outcome: Outcome,
-    read: Vec<ReadValue>,
-}
-
-impl DecisiveNode {
-    fn decision(self, (line, column, length): (u32, u32, u32)) -> Decision {
-        Decision { line, column, length, outcome: self.outcome, read: self.read }
-    }
 }
 
 /// The variable of a macro and its current element.
@@ -113,7 +100,8 @@ struct Explainer<'a> {
     stopped: &'a AtomicBool,
     /// Innermost last.
     variables: Vec<BoundVariable>,
-    found: Vec<DecisiveNode>,
+    /// Decisive parts, each with its outcome and the values that it read.
+    found: Vec<(SourceSpan, Outcome, Vec<ReadValue>)>,
 }
 
 /// Whether a condition is true or false; `None` for an error.
@@ -182,7 +170,7 @@ impl Explainer<'_> {
 
     fn add(&mut self, node: &Node, outcome: Outcome) {
         let read = self.read(node);
-        self.found.push(DecisiveNode { position: node.span, outcome, read });
+        self.found.push((node.span, outcome, read));
     }
 
     /// Explains a macro by its elements: by the first decisive one, if one is enough.
@@ -280,15 +268,11 @@ impl Explainer<'_> {
         for node in nodes {
             let read_value = match &node.kind {
                 Kind::Variable(number) => {
-                    self.variables.iter().rev().find(|variable_value| variable_value.variable == *number).map(
-                        |variable_value| ReadValue {
-                            name: variable_value.name.clone(),
-                            value: reasons::format_value(
-                                &variable_value.value,
-                                self.values.invalid_code_points(),
-                            ),
-                        },
-                    )
+                    let bound = self.variables.iter().rev().find(|bound| bound.variable == *number);
+                    bound.map(|bound| ReadValue {
+                        name: bound.name.clone(),
+                        value: reasons::format_value(&bound.value, self.values.invalid_code_points()),
+                    })
                 }
                 _ => reasons::read_value(node, self.caller, self.span),
             };

@@ -10,7 +10,6 @@ use crate::evaluate::span_values::bytes;
 use crate::evaluate::verdict::{ABSENT, NULL, ReadValue};
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Node};
-use crate::predicate::TextFunction;
 
 /// Maximum length of a value; longer ones are truncated.
 const MAX_VALUE_CHARS: usize = 120;
@@ -37,7 +36,7 @@ pub(super) fn error_reason(node: &Node, operands: &Operands<'_>) -> Option<Strin
         }
         (Kind::TextCall(function, ..), [left, right]) => {
             let mistyped = if *left == TEXT { right } else { left };
-            Some(format!("`{}` takes strings, this is {mistyped}", function_name(*function)))
+            Some(format!("`{}` takes strings, this is {mistyped}", function.name()))
         }
         (Kind::Matches(..), [subject]) => Some(format!("`matches` takes a string, this is {subject}")),
         (Kind::Size(_), [subject]) => Some(format!("`size` takes a string or a list, this is {subject}")),
@@ -64,14 +63,6 @@ fn type_name(value: &Value) -> &'static str {
         Value::Int(_) => "an integer",
         Value::List(_) => "a list",
         _ => "of another type",
-    }
-}
-
-fn function_name(function: TextFunction) -> &'static str {
-    match function {
-        TextFunction::StartsWith => "startsWith",
-        TextFunction::EndsWith => "endsWith",
-        TextFunction::Contains => "contains",
     }
 }
 

@@ -5,9 +5,10 @@
 //! are looked up in a map, and columns that are NULL are undeclared names.
 
 use cel::IdedExpr;
-use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
+use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 
 use crate::evaluate::span_values::SpanValues;
+use crate::syntax_tree::{path, text_literal};
 
 /// A name that policies cannot write and contexts do not declare.
 const UNDEFINED: &str = "@undefined";
@@ -25,7 +26,7 @@ pub(super) fn rewrite(node: &mut IdedExpr, values: &SpanValues) -> bool {
 }
 
 fn column(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
-    let name = names(node)?.join(".");
+    let name = path(node)?.join(".");
     let declared = |name: String| {
         // An undeclared name may be one of the library's own: `type` and `string` are values there.
         Expr::Ident(if values.has_value(&name) { name } else { UNDEFINED.to_owned() })
@@ -37,10 +38,10 @@ fn column(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
 fn value(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
     let (map, key) = match &node.expr {
         Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
-            [container, key] => (names(container)?.join("."), literal(key)?.to_owned()),
+            [container, key] => (path(container)?.join("."), text_literal(key)?.to_owned()),
             _ => return None,
         },
-        _ => member(&names(node)?, values)?,
+        _ => member(&path(node)?, values)?,
     };
     if values.is_error_key(&map, &key) {
         return Some(Expr::Ident(UNDEFINED.to_owned()));
@@ -52,10 +53,14 @@ fn value(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
 fn presence(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
     let (map, key) = match &node.expr {
         Expr::Call(call) if call.func_name == operators::IN => match call.args.as_slice() {
-            [key, container] => (names(container)?.join("."), literal(key)?.to_owned()),
+            [key, container] => (path(container)?.join("."), text_literal(key)?.to_owned()),
             _ => return None,
         },
-        Expr::Select(select) if select.test => member(&select_names(select)?, values)?,
+        Expr::Select(select) if select.test => {
+            let mut names = path(&select.operand)?;
+            names.push(&select.field);
+            member(&names, values)?
+        }
         _ => return None,
     };
     values.is_key(&map, &key).then(|| call(operators::IN, text(key), Expr::Ident(map)))
@@ -68,28 +73,6 @@ fn member(names: &[&str], values: &SpanValues) -> Option<(String, String)> {
         let (map, key) = (map.join("."), key.join("."));
         values.is_key(&map, &key).then_some((map, key))
     })
-}
-
-/// Returns the names of `a.b.c`, outermost first.
-fn names(node: &IdedExpr) -> Option<Vec<&str>> {
-    match &node.expr {
-        Expr::Ident(name) => Some(vec![name]),
-        Expr::Select(select) if !select.test => select_names(select),
-        _ => None,
-    }
-}
-
-fn select_names(select: &SelectExpr) -> Option<Vec<&str>> {
-    let mut names = names(&select.operand)?;
-    names.push(&select.field);
-    Some(names)
-}
-
-fn literal(node: &IdedExpr) -> Option<&str> {
-    match &node.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        _ => None,
-    }
 }
 
 fn text(text: String) -> Expr {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::predicate::TextFunction;
+use crate::predicate::TextFunction::{self, Contains, EndsWith, StartsWith};
 
 /// A condition that is true, false or an error on a span.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,48 +13,20 @@ pub(super) enum Fact {
     /// The value, given by its canonical text, is one of these strings.
     OneOf(String, BTreeSet<String>),
     /// The value is text that begins with, ends with or contains this string.
-    TextTest(String, Function, String),
+    TextTest(String, TextFunction, String),
     /// The field is present, with any value. Never an error.
     Present(String),
     /// Any other condition, by its canonical text.
     Other(String),
 }
 
-/// [`TextFunction`] with an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Function {
-    StartsWith,
-    EndsWith,
-    Contains,
-}
-
-impl From<TextFunction> for Function {
-    fn from(function: TextFunction) -> Self {
-        match function {
-            TextFunction::StartsWith => Self::StartsWith,
-            TextFunction::EndsWith => Self::EndsWith,
-            TextFunction::Contains => Self::Contains,
-        }
-    }
-}
-
-impl Function {
-    fn holds(self, text: &str, argument: &str) -> bool {
-        match self {
-            Self::StartsWith => text.starts_with(argument),
-            Self::EndsWith => text.ends_with(argument),
-            Self::Contains => text.contains(argument),
-        }
-    }
-
-    /// Whether every text that satisfies this function also satisfies the other.
-    fn implies(self, argument: &str, other: Self, others: &str) -> bool {
-        match (self, other) {
-            (Self::StartsWith, Self::StartsWith) => argument.starts_with(others),
-            (Self::EndsWith, Self::EndsWith) => argument.ends_with(others),
-            (_, Self::Contains) => argument.contains(others),
-            _ => false,
-        }
+/// Whether every text that satisfies the function also satisfies the other.
+fn implies(function: TextFunction, argument: &str, other: TextFunction, others: &str) -> bool {
+    match (function, other) {
+        (StartsWith, StartsWith) => argument.starts_with(others),
+        (EndsWith, EndsWith) => argument.ends_with(others),
+        (_, Contains) => argument.contains(others),
+        _ => false,
     }
 }
 
@@ -120,18 +92,14 @@ impl Conjunction {
                 Fact::OneOf(subject, _) => self.possible_values(subject).is_some_and(|left| left.is_empty()),
                 Fact::TextTest(subject, function, argument) if literal.holds => {
                     self.literals_about(subject).any(|other| match &other.fact {
-                        Fact::TextTest(_, Function::StartsWith, others)
-                            if other.holds && *function == Function::StartsWith =>
-                        {
+                        Fact::TextTest(_, StartsWith, others) if other.holds && *function == StartsWith => {
                             !argument.starts_with(others.as_str()) && !others.starts_with(argument.as_str())
                         }
-                        Fact::TextTest(_, Function::EndsWith, others)
-                            if other.holds && *function == Function::EndsWith =>
-                        {
+                        Fact::TextTest(_, EndsWith, others) if other.holds && *function == EndsWith => {
                             !argument.ends_with(others.as_str()) && !others.ends_with(argument.as_str())
                         }
                         Fact::TextTest(_, other_function, others) if !other.holds => {
-                            function.implies(argument, *other_function, others)
+                            implies(*function, argument, *other_function, others)
                         }
                         _ => false,
                     })
@@ -166,14 +134,12 @@ impl Conjunction {
                 }
                 self.literals_about(subject).any(|known| match (&known.fact, known.holds, literal.holds) {
                     (Fact::TextTest(_, theirs, text), true, true) => {
-                        theirs.implies(text, *function, argument)
+                        implies(*theirs, text, *function, argument)
                     }
                     (Fact::TextTest(_, theirs, text), false, false) => {
-                        function.implies(argument, *theirs, text)
+                        implies(*function, argument, *theirs, text)
                     }
-                    (Fact::TextTest(_, Function::StartsWith, text), true, false)
-                        if *function == Function::StartsWith =>
-                    {
+                    (Fact::TextTest(_, StartsWith, text), true, false) if *function == StartsWith => {
                         !text.starts_with(argument.as_str()) && !argument.starts_with(text.as_str())
                     }
                     _ => false,

@@ -219,17 +219,9 @@ fn constant_normal_forms(node: &Node) -> Option<NormalForms> {
     const MAX_NODES: usize = 64;
     let parts = node.walk();
     let depends_on_input = |part: &Node| {
-        matches!(
-            part.kind,
-            Kind::Field(_)
-                | Kind::HasKey(_)
-                | Kind::Username
-                | Kind::Roles
-                | Kind::Attribute(_)
-                | Kind::HasAttribute(_)
-                | Kind::Variable(_)
-                | Kind::Macro { .. }
-        )
+        let of_span =
+            matches!(part.kind, Kind::Field(_) | Kind::HasKey(_) | Kind::Variable(_) | Kind::Macro { .. });
+        of_span || part.kind.is_of_caller()
     };
     if parts.len() > MAX_NODES || parts.into_iter().any(depends_on_input) {
         return None;
@@ -357,7 +349,7 @@ fn as_fact(node: &Node) -> Fact {
         },
         Kind::TextCall(function, subject, argument) => match &argument.kind {
             Kind::Constant(Constant::Text(text)) => {
-                Fact::TextTest(canonical(subject), (*function).into(), text.clone())
+                Fact::TextTest(canonical(subject), *function, text.clone())
             }
             _ => Fact::Other(canonical(node)),
         },

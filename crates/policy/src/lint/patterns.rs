@@ -69,7 +69,10 @@ fn visit(
             }
         }
         Kind::Matches(subject, pattern)
-            if !narrowed && !pattern.has_prefix() && reads_span(subject) && !matches_every_text(pattern) =>
+            if !narrowed
+                && pattern.prefix.is_none()
+                && reads_span(subject)
+                && !matches_every_text(pattern) =>
         {
             let hint = "begin the pattern with `^` and plain text if it is known how the text begins";
             warn(text, enclosing_macro.unwrap_or((node, subject)), hint, found);
@@ -98,7 +101,7 @@ fn narrows(node: &Node) -> bool {
         Kind::Compare(Relation::Eq, left, right) => reads_span(left) || reads_span(right),
         Kind::In(needle, haystack) => reads_span(needle) || reads_span(haystack),
         Kind::TextCall(TextFunction::StartsWith, subject, _) => reads_span(subject),
-        Kind::Matches(subject, pattern) => reads_span(subject) && pattern.has_prefix(),
+        Kind::Matches(subject, pattern) => reads_span(subject) && pattern.prefix.is_some(),
         Kind::Macro { quantifier: Quantifier::Exists | Quantifier::ExistsOne, body, .. } => narrows(body),
         Kind::HasKey(_) => true,
         _ => false,

@@ -244,11 +244,7 @@ impl LoweredValue {
             if !rules.step(1 + (subject.len() + argument.len()) as u64 / BYTES_PER_STEP) {
                 return Truth::ERROR;
             }
-            return Truth::known(match function {
-                TextFunction::StartsWith => subject.starts_with(argument),
-                TextFunction::EndsWith => subject.ends_with(argument),
-                TextFunction::Contains => subject.contains(argument),
-            });
+            return Truth::known(function.holds(subject, argument));
         }
         match (self.as_text(), argument.as_text()) {
             (Some((subject_defined, subject)), Some((argument_defined, argument))) => {
@@ -259,7 +255,7 @@ impl LoweredValue {
         }
     }
 
-    pub(crate) fn matches(&self, rules: &LoweringContext<'_>, pattern: &Pattern) -> Truth {
+    pub(crate) fn matches(&self, rules: &LoweringContext<'_>, pattern: &Arc<Pattern>) -> Truth {
         if !rules.step(1) {
             return Truth::ERROR;
         }
@@ -409,7 +405,7 @@ mod tests {
     /// After the budget is spent, operations do no more work, and their results are on neither side.
     #[test]
     fn nothing_is_true_once_the_budget_is_spent() {
-        let pattern = Pattern::parse("").unwrap();
+        let pattern = Arc::new(Pattern::parse("").unwrap());
         let some = LoweredValue::Text { defined: Predicate::True, text: Text::Element(0) };
         let budget = Budget::of(1_000_000);
         let work = LoweringContext::new(&RULES, &budget);

@@ -71,7 +71,7 @@ pub(crate) struct Rules {
     pub(crate) in_array: fn(Predicate, Array, Text) -> Truth,
     /// `startsWith`, `endsWith`, `contains`.
     pub(crate) text_call: fn(Predicate, TextFunction, Text, Text) -> Truth,
-    pub(crate) matches: fn(Predicate, Text, &Pattern) -> Truth,
+    pub(crate) matches: fn(Predicate, Text, &Arc<Pattern>) -> Truth,
     /// Macros over an array, given where it is defined and the body for one element.
     pub(crate) exists: fn(Predicate, &Elements, Truth) -> Truth,
     pub(crate) all: fn(Predicate, &Elements, Truth) -> Truth,
@@ -207,7 +207,7 @@ fn ordered_booleans(relation: Relation, a: &Truth, b: &Truth) -> Truth {
 /// No string is in an empty list, but the test is an error if the string is.
 fn in_texts(defined: Predicate, needle: Text, texts: Vec<String>) -> Truth {
     if texts.is_empty() {
-        return Truth { is_true: Predicate::False, is_false: defined };
+        return different_types(defined);
     }
     Truth {
         is_true: Predicate::atom(Atom::TextIn(needle.clone(), texts.clone(), false)),
@@ -218,7 +218,7 @@ fn in_texts(defined: Predicate, needle: Text, texts: Vec<String>) -> Truth {
 
 /// A matching text begins with the pattern's prefix, and ClickHouse can use the table's key for that condition. On the
 /// false side the prefix would only add work.
-fn matches(defined: Predicate, subject: Text, pattern: &Pattern) -> Truth {
+fn matches(defined: Predicate, subject: Text, pattern: &Arc<Pattern>) -> Truth {
     let begins = match (&subject, &pattern.prefix) {
         (Text::Field(_), Some(prefix)) => {
             let prefix = Text::Literal(prefix.clone());
@@ -226,7 +226,7 @@ fn matches(defined: Predicate, subject: Text, pattern: &Pattern) -> Truth {
         }
         _ => Predicate::True,
     };
-    let holds = Predicate::atom(Atom::Matches(subject, pattern.re2.clone()));
+    let holds = Predicate::atom(Atom::Matches(subject, Arc::clone(pattern)));
     Truth { is_true: begins.and(holds.clone()), is_false: holds.negate() }.where_defined(&defined)
 }
 

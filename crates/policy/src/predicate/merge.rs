@@ -7,7 +7,7 @@ use super::work::charge_each;
 use super::{Array, Atom, Int, Predicate, Quantifier, Relation, Text, TextFunction, hash};
 
 /// What tests have in common that can be merged into one.
-#[derive(PartialEq, Hash)]
+#[derive(PartialEq)]
 pub(super) enum Subject<'a> {
     /// The string is one of the values, or none of them.
     Values(&'a Text),
@@ -17,6 +17,17 @@ pub(super) enum Subject<'a> {
     Elements(&'a Array, bool),
     /// The required number of elements of the array satisfies the body.
     Bodies(Quantifier, &'a Array, u32),
+}
+
+impl Subject<'_> {
+    fn key(&self) -> u64 {
+        match self {
+            Self::Values(text) => hash(&(0_u8, text)),
+            Self::Calls(function, text, negated) => hash(&(1_u8, function, text, negated)),
+            Self::Elements(array, negated) => hash(&(2_u8, array, negated)),
+            Self::Bodies(quantifier, array, variable) => hash(&(3_u8, array, variable, quantifier)),
+        }
+    }
 }
 
 /// A test that can be merged with others of its subject.
@@ -78,7 +89,7 @@ impl<'a> Form<'a> {
 
 /// Returns the key that is equal for tests that can be merged; `None` if the test cannot be merged.
 pub(super) fn key(kind: JunctionKind, test: &Predicate) -> Option<u64> {
-    Form::from_predicate(test).filter(|form| form.can_be_merged(kind)).map(|form| hash(&form.subject))
+    Form::from_predicate(test).filter(|form| form.can_be_merged(kind)).map(|form| form.subject.key())
 }
 
 /// Whether two tests with the same [`key`] can be merged.

@@ -39,6 +39,14 @@ struct Correction {
     preserves_meaning: bool,
 }
 
+impl Correction {
+    /// A correction whose hint is to write the replacement.
+    fn write(span: Span, underline: Span, replacement: String, message: String) -> Self {
+        let hint = format!("write `{replacement}`");
+        Self { span, replacement, underline, message, hint, preserves_meaning: true }
+    }
+}
+
 /// Returns the common mistakes in a text if there are no other errors. `parses` tells whether a text is CEL, `check_suggestion`
 /// returns the checker's result.
 pub(super) fn common_mistakes(
@@ -155,6 +163,11 @@ impl MistakeFinder<'_> {
         }
     }
 
+    /// Returns the message about the tokens from `first` to `last`.
+    fn not_allowed(&self, first: usize, last: usize) -> String {
+        format!("`{}` is not allowed here", self.part(first, last))
+    }
+
     /// Returns the first token of the operand that ends with token `last`: a name with its members and keys, or a
     /// literal.
     fn operand_before(&self, last: usize) -> Option<usize> {
@@ -240,24 +253,19 @@ impl MistakeFinder<'_> {
             hint,
             preserves_meaning: true,
         };
-        let replace_range = |first: usize, last: usize, replacement: String, message: String| Correction {
-            span: self.span(first, last),
-            hint: format!("write `{replacement}`"),
-            replacement,
-            underline: self.span(at, at),
-            message,
-            preserves_meaning: true,
+        let replace_range = |first: usize, last: usize, replacement: String, message: String| {
+            Correction::write(self.span(first, last), here, replacement, message)
+        };
+        let replace_pair = |replacement: &str, hint: &str| {
+            let (both, message) = (self.span(at, at + 1), self.not_allowed(at, at + 1));
+            Correction { span: both, underline: both, message, ..replace_token(replacement, hint.to_owned()) }
         };
         let next = self.token(at + 1);
         let follows = at > 0;
         match token {
             "=" if next == "~" && self.adjacent(at) => self.method(at, at + 1, "matches", "`=~`"),
             "=" if next == ">" && self.adjacent(at) => {
-                let mut correction = replace_token(">=", "write `>=` for greater or equal".to_owned());
-                correction.span = self.span(at, at + 1);
-                correction.underline = correction.span;
-                correction.message = "`=>` is not allowed here".to_owned();
-                Some(correction)
+                Some(replace_pair(">=", "write `>=` for greater or equal"))
             }
             "=" if follows && matches!(self.token(at - 1), "==" | "!=") && self.adjacent(at - 1) => {
                 let mut correction = replace_token("", format!("write `{}`", self.token(at - 1)));
@@ -271,13 +279,7 @@ impl MistakeFinder<'_> {
                 self.presence(at, at + 2, true)
             }
             "=" => Some(replace_token("==", "write `==` to compare".to_owned())),
-            "<" if next == ">" && self.adjacent(at) => {
-                let mut correction = replace_token("!=", "write `!=` for unequal".to_owned());
-                correction.span = self.span(at, at + 1);
-                correction.underline = correction.span;
-                correction.message = "`<>` is not allowed here".to_owned();
-                Some(correction)
-            }
+            "<" if next == ">" && self.adjacent(at) => Some(replace_pair("!=", "write `!=` for unequal")),
             "&" => Some(replace_token("&&", "write `&&` for and".to_owned())),
             "|" => Some(replace_token("||", "write `||` for or".to_owned())),
             "\u{201c}" | "\u{201d}" | "\u{201e}" | "\u{2018}" | "\u{2019}" | "\u{201a}" | "\u{ab}"
@@ -305,28 +307,19 @@ impl MistakeFinder<'_> {
                 ))
             }
             "`" if self.token(at + 2) == "`" && is_word(next) => {
-                let mut correction =
-                    replace_range(at, at + 2, next.to_owned(), "a name has no quotes".to_owned());
-                correction.underline = correction.span;
-                Some(correction)
+                let whole = self.span(at, at + 2);
+                Some(Correction::write(whole, whole, next.to_owned(), "a name has no quotes".to_owned()))
             }
             "`" => Some(replace_token("", "names are written without quotes".to_owned())),
             "$" if is_word(next) => Some(replace_token("", "names are written without `$`".to_owned())),
             ";" if at + 1 == self.tokens.len() => {
                 Some(replace_token("", "leave the semicolon out".to_owned()))
             }
-            "?" if next == "." && self.token(at + 2) == "[" => {
-                let mut correction = replace_token(
-                    "",
-                    "write `[`: where a key is absent, the condition is not satisfied".to_owned(),
-                );
-                correction.span = self.span(at, at + 1);
-                Some(correction)
+            "?" if next == "." => {
+                let (last, kept) = if self.token(at + 2) == "[" { (at + 1, "[") } else { (at, ".") };
+                let hint = format!("write `{kept}`: where a key is absent, the condition is not satisfied");
+                Some(Correction { span: self.span(at, last), ..replace_token("", hint) })
             }
-            "?" if next == "." => Some(replace_token(
-                "",
-                "write `.`: where a key is absent, the condition is not satisfied".to_owned(),
-            )),
             "!" if next.eq_ignore_ascii_case("in") && follows => self.not_in(at, at + 2),
             _ if is_string(token) && at > 1 && self.token(at - 1) == "." => {
                 let first = self.operand_before(at - 2)?;
@@ -425,14 +418,8 @@ impl MistakeFinder<'_> {
         let end = self.operand_after(last + 1)?;
         let replacement = format!("{}.{name}({})", self.part(first, at - 1), self.part(last + 1, end));
         let shown = if shown.is_empty() { format!("`{}`", self.part(at, last)) } else { shown.to_owned() };
-        Some(Correction {
-            span: self.span(first, end),
-            hint: format!("write `{replacement}`"),
-            replacement,
-            underline: self.span(at, last),
-            message: format!("{shown} is not allowed between two values"),
-            preserves_meaning: true,
-        })
+        let message = format!("{shown} is not allowed between two values");
+        Some(Correction::write(self.span(first, end), self.span(at, last), replacement, message))
     }
 
     /// Replaces `x NOT IN list` and `x !in list`. `list` is the first token of the list.
@@ -444,14 +431,8 @@ impl MistakeFinder<'_> {
             _ => self.part(list, end).to_owned(),
         };
         let replacement = format!("!({} in {inside})", self.part(first, at - 1));
-        Some(Correction {
-            span: self.span(first, end),
-            hint: format!("write `{replacement}`"),
-            replacement,
-            underline: self.span(at, list - 1),
-            message: format!("`{}` is not allowed here", self.part(at, list - 1)),
-            preserves_meaning: true,
-        })
+        let (underline, message) = (self.span(at, list - 1), self.not_allowed(at, list - 1));
+        Some(Correction::write(self.span(first, end), underline, replacement, message))
     }
 
     /// Whether round brackets can only contain a list: several elements, or a single literal.

@@ -96,7 +96,7 @@ pub fn holds(predicate: &Predicate, span: &Spans, elements: &Elements) -> bool {
                 values.iter().any(|value| call(*function, &subject, value.as_bytes()))
             }
             Atom::Matches(subject, pattern) => {
-                regex::bytes::Regex::new(pattern).unwrap().is_match(&text(subject))
+                regex::bytes::Regex::new(&pattern.re2).unwrap().is_match(&text(subject))
             }
             Atom::ArrayHas(array, needle) => list(array).contains(&text(needle)),
             Atom::ArrayHasAny(array, values) => {

@@ -5,9 +5,9 @@ use cel::common::ast::Expr;
 use tracewarden_model::nearest::nearest;
 
 use crate::check::suggestions::Suggester;
-use crate::check::syntax_tree::{is_user_attributes, text_literal};
 use crate::expression::Type;
 use crate::syntax_errors::like_as_call;
+use crate::syntax_tree::{is_user_attributes, text_literal};
 
 /// The functions of the language, for suggestions.
 pub(in crate::check) const FUNCTIONS: [&str; 9] =

@@ -5,9 +5,9 @@ use cel::common::ast::{Expr, operators};
 use tracewarden_model::FieldRef;
 
 use crate::check::suggestions::Suggester;
-use crate::check::syntax_tree::text_literal;
 use crate::expression::{Constant, Kind, Node, Type};
 use crate::predicate::Relation;
+use crate::syntax_tree::text_literal;
 
 const ORDER_OPERATORS: [&str; 4] =
     [operators::LESS, operators::LESS_EQUALS, operators::GREATER, operators::GREATER_EQUALS];

@@ -6,7 +6,7 @@ use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, nearest::nearest};
 
 use crate::check::suggestions::Suggester;
-use crate::check::syntax_tree::{path, text_literal};
+use crate::syntax_tree::{path, text_literal};
 
 /// How an administrator makes a field available to policies.
 pub(in crate::check) const MARK_FIELD_HINT: &str =

@@ -18,9 +18,9 @@ impl MistakeFinder<'_> {
         let Some(call) = like_as_call(subject, inner, folded) else {
             return Some(Correction {
                 span: self.span(first, pattern),
-                replacement: if negated { "false" } else { "true" }.to_owned(),
+                replacement: (!negated).to_string(),
                 underline: self.span(at, pattern),
-                message: format!("`{}` is not allowed here", self.part(at, pattern)),
+                message: self.not_allowed(at, pattern),
                 hint: "every string matches this: leave the condition out".to_owned(),
                 preserves_meaning: false,
             });
@@ -30,14 +30,8 @@ impl MistakeFinder<'_> {
             (true, false) => format!("!{call}"),
             _ => call,
         };
-        Some(Correction {
-            span: self.span(first, pattern),
-            hint: format!("write `{replacement}`"),
-            replacement,
-            underline: self.span(at, pattern - 1),
-            message: format!("`{}` is not allowed here", self.part(at, pattern - 1)),
-            preserves_meaning: true,
-        })
+        let (underline, message) = (self.span(at, pattern - 1), self.not_allowed(at, pattern - 1));
+        Some(Correction::write(self.span(first, pattern), underline, replacement, message))
     }
 }
 

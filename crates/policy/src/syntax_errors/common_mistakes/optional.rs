@@ -40,14 +40,9 @@ impl MistakeFinder<'_> {
             // `!` has a higher precedence than the replacement.
             let negated = first.checked_sub(1).is_some_and(|before| self.token(before) == "!");
             let replacement = if negated { format!("({replacement})") } else { replacement };
-            Correction {
-                span: self.span(first, last),
-                hint: format!("write `{replacement}`"),
-                replacement,
-                underline: self.span(at, at + 1),
-                message: "a policy has no optional values".to_owned(),
-                preserves_meaning,
-            }
+            let message = "a policy has no optional values".to_owned();
+            let (span, underline) = (self.span(first, last), self.span(at, at + 1));
+            Correction { preserves_meaning, ..Correction::write(span, underline, replacement, message) }
         };
         let call = |end: usize, name: &str| {
             let is_called =
@@ -124,22 +119,12 @@ impl MistakeFinder<'_> {
         } else if rest.is_empty() {
             return None;
         } else {
-            let condition = format!("{value}{rest}");
-            return Some((
-                first,
-                last,
-                format!("{presence} && {condition}"),
-                self.is_false_where_absent(optional),
-            ));
+            let condition = format!("{presence} && {value}{rest}");
+            return Some((first, last, condition, self.is_false_where_absent(optional)));
         };
         if operand == "optional.none()" && default.is_none() {
-            let absent = operator == "==";
-            return Some((
-                start,
-                end,
-                if absent { format!("!({presence})") } else { presence.clone() },
-                true,
-            ));
+            let test = if operator == "==" { format!("!({presence})") } else { presence.clone() };
+            return Some((start, end, test, true));
         }
         let inner = operand.strip_prefix("optional.of(").and_then(|rest| rest.strip_suffix(')'));
         let condition = format!("{value}{rest} {operator} {}", inner.unwrap_or(operand));
@@ -156,11 +141,11 @@ impl MistakeFinder<'_> {
             "!=" if known => Some(!equal),
             _ => None,
         };
-        Some(match absent {
-            Some(true) => (start, end, format!("(!({presence}) || {condition})"), true),
-            Some(false) => (start, end, format!("{presence} && {condition}"), true),
-            None => (start, end, format!("{presence} && {condition}"), false),
-        })
+        let written = match absent {
+            Some(true) => format!("(!({presence}) || {condition})"),
+            _ => format!("{presence} && {condition}"),
+        };
+        Some((start, end, written, absent.is_some()))
     }
 
     /// Whether the calls on the default certainly return `false`.

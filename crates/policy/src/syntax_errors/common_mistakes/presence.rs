@@ -8,18 +8,10 @@ impl MistakeFinder<'_> {
         let negated = self.token(at + 1).eq_ignore_ascii_case("not");
         let value = at + 1 + usize::from(negated);
         let underline = self.span(at, value - 1);
-        let message = format!("`{}` is not allowed here", self.part(at, value - 1));
         if !self.token(value).eq_ignore_ascii_case("null") {
-            let operator = if negated { "!=" } else { "==" };
-            let hint = format!("write `{operator}`");
-            return Some(Correction {
-                span: underline,
-                replacement: operator.to_owned(),
-                underline,
-                message,
-                hint,
-                preserves_meaning: true,
-            });
+            let operator = if negated { "!=" } else { "==" }.to_owned();
+            let message = self.not_allowed(at, value - 1);
+            return Some(Correction::write(underline, underline, operator, message));
         }
         self.presence(at, value, negated)
     }
@@ -49,37 +41,24 @@ impl MistakeFinder<'_> {
             }
             _ => key_of(),
         };
-        let presence = match presence {
-            Some(presence) => presence,
-            None => {
-                let hint = match subject.starts_with("user.") {
-                    true => {
-                        "only attributes of the caller can be absent, as in `\"team\" in user.attributes`"
-                    }
-                    false => "a column that is NULL satisfies no condition on it: leave this out",
-                };
-                let hint = hint.to_owned();
-                let replacement = format!("{subject} == \"\"");
-                let underline = self.span(at, value);
-                let message = format!("`{}` is not allowed here", self.part(at, value));
-                return Some(Correction {
-                    span: self.span(first, value),
-                    replacement,
-                    underline,
-                    message,
-                    hint,
-                    preserves_meaning: false,
-                });
-            }
+        let (span, underline) = (self.span(first, value), self.span(at, value));
+        let message = self.not_allowed(at, value);
+        let Some(presence) = presence else {
+            let hint = match subject.starts_with("user.") {
+                true => "only attributes of the caller can be absent, as in `\"team\" in user.attributes`",
+                false => "a column that is NULL satisfies no condition on it: leave this out",
+            };
+            let (replacement, hint) = (format!("{subject} == \"\""), hint.to_owned());
+            return Some(Correction {
+                span,
+                replacement,
+                underline,
+                message,
+                hint,
+                preserves_meaning: false,
+            });
         };
         let replacement = if negated { presence } else { format!("!({presence})") };
-        Some(Correction {
-            span: self.span(first, value),
-            hint: format!("write `{replacement}`"),
-            replacement,
-            underline: self.span(at, value),
-            message: format!("`{}` is not allowed here", self.part(at, value)),
-            preserves_meaning: true,
-        })
+        Some(Correction::write(span, underline, replacement, message))
     }
 }

@@ -4,15 +4,15 @@ use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue};
 
 /// Returns the text of a string literal.
-pub(super) fn text_literal(node: &IdedExpr) -> Option<&str> {
+pub(crate) fn text_literal(node: &IdedExpr) -> Option<&str> {
     match &node.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
         _ => None,
     }
 }
 
-/// Returns the names of a chain of selections such as `a.b.c`, outermost first.
-pub(super) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
+/// Returns the names of a chain of selections such as `a.b.c`, outermost first. The test of `has(a.b.c)` is none.
+pub(crate) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     let mut node = node;
     loop {
@@ -22,7 +22,7 @@ pub(super) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
                 names.reverse();
                 return Some(names);
             }
-            Expr::Select(select) => {
+            Expr::Select(select) if !select.test => {
                 names.push(select.field.as_str());
                 node = &select.operand;
             }
@@ -32,11 +32,11 @@ pub(super) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
 }
 
 /// Whether this is `user.attributes`.
-pub(super) fn is_user_attributes(node: &IdedExpr) -> bool {
+pub(crate) fn is_user_attributes(node: &IdedExpr) -> bool {
     path(node).as_deref() == Some(&["user", "attributes"])
 }
 
 /// Whether this is the name of a null value in another language.
-pub(super) fn is_null_keyword(name: &str) -> bool {
+pub(crate) fn is_null_keyword(name: &str) -> bool {
     ["null", "none", "nil", "undefined"].iter().any(|null| name.eq_ignore_ascii_case(null))
 }
