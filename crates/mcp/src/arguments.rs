@@ -61,15 +61,15 @@ impl Condition {
     fn raw_condition(&self, at: usize) -> Result<RawCondition, Failure> {
         let path = |member: &str| format!("conditions[{at}].{member}");
         let named = named_field(self.reference.as_deref(), self.map.as_deref(), self.name.as_deref());
-        let (field, field_notation) =
-            named.map_err(|error| Failure::argument(&path(error.member()), error.to_string()))?;
+        let (field, field_member) =
+            named.map_err(|error| Failure::argument(&path("ref"), error.to_string()))?;
         let value = self.value.as_ref().map(|value| scalar(value, || path("value"))).transpose()?;
         let many = |values: &Vec<Value>| {
             let values = values.iter().enumerate();
             values.map(|(index, value)| scalar(value, || path(&format!("values[{index}]")))).collect()
         };
         let values = self.values.as_ref().map(many).transpose()?;
-        Ok(RawCondition { field, field_notation, op: self.op.clone(), value, values })
+        Ok(RawCondition { field, field_member, op: self.op.clone(), value, values })
     }
 }
 

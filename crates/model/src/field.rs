@@ -24,6 +24,13 @@ impl FieldRef {
     }
 }
 
+/// Whether the text is an identifier of CEL, and needs no quotes in ClickHouse.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+        && characters.all(|other| other == '_' || other.is_ascii_alphanumeric())
+}
+
 /// Whether CEL reserves the word.
 pub fn is_reserved(word: &str) -> bool {
     matches!(
@@ -57,13 +64,8 @@ impl FieldRef {
     /// no other meaning.
     pub fn can_be_named(&self) -> bool {
         let column = self.map.as_deref().unwrap_or(&self.name);
-        let identifier = |segment: &str| {
-            let mut characters = segment.chars();
-            characters.next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
-                && characters.all(|other| other == '_' || other.is_ascii_alphanumeric())
-                && !is_reserved(segment)
-        };
-        column.split('.').all(identifier) && column.split('.').next() != Some("user")
+        column.split('.').all(|segment| is_identifier(segment) && !is_reserved(segment))
+            && column.split('.').next() != Some("user")
     }
 
     /// Parses a reference as [`FieldRef`] displays it: `Map["key"]`, with the key escaped as in CEL or JSON and in

@@ -24,8 +24,8 @@ pub enum Scalar {
 pub struct RawCondition {
     /// The field.
     pub field: FieldRef,
-    /// The member that named the field: `ref`, or `name` with or without `map`.
-    pub field_notation: FieldNotation,
+    /// The member that named the field: `ref`, or `name` with or without `map`. Both can name every field.
+    pub field_member: &'static str,
     /// The operator in its wire spelling.
     pub op: String,
     /// `value`, if present.
@@ -34,26 +34,7 @@ pub struct RawCondition {
     pub values: Option<Vec<Scalar>>,
 }
 
-/// How a condition names its field. Both ways can name every field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldNotation {
-    /// `ref`.
-    Ref,
-    /// `name`, and `map` for a key.
-    Name,
-}
-
-impl FieldNotation {
-    /// Returns the member of the condition.
-    pub fn member(self) -> &'static str {
-        match self {
-            Self::Ref => "ref",
-            Self::Name => "name",
-        }
-    }
-}
-
-/// Reason why the members of a condition do not name a field.
+/// Reason why the members of a condition do not name a field: `ref` is missing or superfluous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FieldNameError {
     /// Neither `ref` nor `name` is present.
@@ -64,14 +45,7 @@ pub enum FieldNameError {
     Ambiguous,
 }
 
-impl FieldNameError {
-    /// Returns the missing or superfluous member.
-    pub fn member(self) -> &'static str {
-        "ref"
-    }
-}
-
-/// Returns the field that the members of a condition name. An empty `map` counts as absent, because the filter schema
+/// Returns the field that the members of a condition name, and the member: `ref` or `name`. An empty `map` counts as absent, because the filter schema
 /// shows columns with an empty one.
 ///
 /// # Errors
@@ -80,12 +54,12 @@ pub fn named_field(
     reference: Option<&str>,
     map: Option<&str>,
     name: Option<&str>,
-) -> Result<(FieldRef, FieldNotation), FieldNameError> {
+) -> Result<(FieldRef, &'static str), FieldNameError> {
     let map = map.filter(|map| !map.is_empty());
     match (reference, map, name) {
-        (Some(reference), None, None) => Ok((FieldRef::parse(reference), FieldNotation::Ref)),
+        (Some(reference), None, None) => Ok((FieldRef::parse(reference), "ref")),
         (None, map, Some(name)) => {
-            Ok((FieldRef { map: map.map(str::to_owned), name: name.to_owned() }, FieldNotation::Name))
+            Ok((FieldRef { map: map.map(str::to_owned), name: name.to_owned() }, "name"))
         }
         (None, _, None) => Err(FieldNameError::Missing),
         (Some(_), _, _) => Err(FieldNameError::Ambiguous),
@@ -192,8 +166,13 @@ impl Filter {
         let mut checked = Vec::with_capacity(conditions.len());
         let mut errors = Vec::new();
         for (index, raw) in conditions.iter().enumerate() {
-            let suggested: usize = errors.iter().map(is_name_error).map(usize::from).sum();
-            let suggest = suggested < SUGGESTED_MAX;
+            let has_unknown_name = |error: &&ConditionError| {
+                matches!(
+                    error.kind,
+                    ConditionErrorKind::UnknownField(_) | ConditionErrorKind::NotFilterable(_)
+                )
+            };
+            let suggest = errors.iter().filter(has_unknown_name).count() < SUGGESTED_MAX;
             match check_condition(raw, model, knows_policy_fields, suggest, max_values) {
                 Ok(condition) => checked.push(condition),
                 Err((member, kind)) => {
@@ -209,10 +188,6 @@ impl Filter {
 /// field.
 const SUGGESTED_MAX: usize = 3;
 
-fn is_name_error(error: &ConditionError) -> bool {
-    matches!(error.kind, ConditionErrorKind::UnknownField(_) | ConditionErrorKind::NotFilterable(_))
-}
-
 type Rejection = ((&'static str, Option<usize>), ConditionErrorKind);
 
 fn check_condition(
@@ -224,7 +199,7 @@ fn check_condition(
 ) -> Result<Condition, Rejection> {
     let suggestions =
         || if suggest { model.suggest(&raw.field, |field| field.filterable) } else { Vec::new() };
-    let member = (raw.field_notation.member(), None);
+    let member = (raw.field_member, None);
     let field = match model.field(&raw.field) {
         Some(field) if field.filterable => field,
         Some(_) if knows_policy_fields => {
@@ -374,7 +349,7 @@ mod tests {
         let model = AccessModel { version: 1, binding: None, fields: vec![field] };
         let raw_condition = |name: &str, op: &str| RawCondition {
             field: FieldRef::column(name),
-            field_notation: FieldNotation::Name,
+            field_member: "name",
             op: op.to_owned(),
             value: Some(Scalar::String("a".to_owned())),
             values: None,

@@ -22,8 +22,8 @@ pub use column_type::ColumnType;
 pub use decimal::{Decimal, InvalidDecimal};
 pub use field::{FieldRef, FieldSource};
 pub use filter::{
-    Condition, ConditionError, ConditionErrorKind, FieldNameError, FieldNotation, Filter, RawCondition,
-    Scalar, Test, named_field,
+    Condition, ConditionError, ConditionErrorKind, FieldNameError, Filter, RawCondition, Scalar, Test,
+    named_field,
 };
 pub use logical::{LogicalType, Number, Operator};
 pub use time::{Timestamp, Window};

@@ -149,11 +149,6 @@ impl AccessScope {
     pub fn is_empty(&self) -> bool {
         matches!(self.predicate, Predicate::False)
     }
-
-    /// Returns the size in nodes as written.
-    fn size(&self) -> u64 {
-        self.predicate.size().saturating_add(self.key_constraint.as_ref().map_or(0, Predicate::size))
-    }
 }
 
 impl<'a> KeyConstraint<'a> {
@@ -213,7 +208,8 @@ pub fn authorise<'a>(
     };
     let scope = on_deep_stack("checked", work)
         .unwrap_or_else(|diagnostics| Err(refuse(BrokenReason::Unavailable, diagnostics)))?;
-    if scope.size() > MAX_SCOPE_SIZE {
+    let constraint_size = scope.key_constraint.as_ref().map_or(0, Predicate::size);
+    if scope.predicate.size().saturating_add(constraint_size) > MAX_SCOPE_SIZE {
         let message = "the caller's policies are together too large for their roles and attributes";
         let diagnostics = vec![Diagnostic::new("", Span::default(), "too_large", message)];
         return Err(refuse(BrokenReason::TooLargeTogether, diagnostics));

@@ -19,10 +19,10 @@ use crate::expression::{Constant, Kind, Node};
 /// Maximum number of cached models: the current one in its two forms, and the two forms of the previous one while
 /// requests that started before a change still run.
 const MAX_MODELS: usize = 4;
-/// Maximum number of policies in one generation of one model. Each model has two generations.
-const MAX_POLICIES: usize = 4_096;
-/// Approximate memory limit for one generation of one model, in bytes.
-const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Maximum number of policies of one model.
+const MAX_POLICIES: usize = 8_192;
+/// Approximate memory limit for the policies of one model, in bytes.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Bounded cache of compiled policies, for all requests of a process. Evicted policies are compiled again.
 #[derive(Debug, Default)]
@@ -64,7 +64,10 @@ impl CompiledPolicies {
 
     fn model_cache(&self, model: &AccessModel, knows_policy_fields: bool) -> Arc<ModelCache> {
         let find = |models: &[Arc<ModelCache>]| {
-            models.iter().find(|cached| cached.matches_model(model, knows_policy_fields)).cloned()
+            let is_of_model = |cached: &&Arc<ModelCache>| {
+                cached.knows_policy_fields == knows_policy_fields && cached.model == *model
+            };
+            models.iter().find(is_of_model).cloned()
         };
         // A thread that panicked while it held the lock left no partial state: entries are inserted as a whole.
         if let Some(found) = find(&self.models.read().unwrap_or_else(PoisonError::into_inner)) {
@@ -78,7 +81,7 @@ impl CompiledPolicies {
             model: model.clone(),
             knows_policy_fields,
             known: known(model, knows_policy_fields).into_owned(),
-            generations: RwLock::default(),
+            entries: RwLock::default(),
         });
         models.insert(0, Arc::clone(&new));
         models.truncate(MAX_MODELS);
@@ -125,32 +128,19 @@ struct ModelCache {
     knows_policy_fields: bool,
     /// The model without the fields that the authors of these policies must not know of.
     known: AccessModel,
-    generations: RwLock<Generations>,
+    entries: RwLock<Entries>,
 }
 
-/// Two-generation cache. A used entry moves to the young generation. When that is full, it becomes the old one, and
-/// the entries of the previous old generation are dropped.
+/// Policies by their text. When it is full, all are dropped: compiling them again costs less than tracking their use.
 #[derive(Debug, Default)]
-struct Generations {
-    young: HashMap<String, Arc<CheckedPolicy>>,
-    young_bytes: usize,
-    old: HashMap<String, Arc<CheckedPolicy>>,
+struct Entries {
+    policies: HashMap<String, Arc<CheckedPolicy>>,
+    bytes: usize,
 }
 
 impl ModelCache {
-    fn matches_model(&self, model: &AccessModel, knows_policy_fields: bool) -> bool {
-        self.knows_policy_fields == knows_policy_fields && self.model == *model
-    }
-
     fn find(&self, text: &str) -> Option<Arc<CheckedPolicy>> {
-        let generations = self.generations.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = generations.young.get(text) {
-            return Some(Arc::clone(found));
-        }
-        let found = generations.old.get(text).cloned()?;
-        drop(generations);
-        self.store(text, &found);
-        Some(found)
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).policies.get(text).cloned()
     }
 
     fn store(&self, text: &str, checked: &Arc<CheckedPolicy>) {
@@ -158,15 +148,12 @@ impl ModelCache {
         if bytes > MAX_BYTES {
             return;
         }
-        let mut generations = self.generations.write().unwrap_or_else(PoisonError::into_inner);
-        let full = generations.young.len() >= MAX_POLICIES
-            || generations.young_bytes.saturating_add(bytes) > MAX_BYTES;
-        if full {
-            generations.old = std::mem::take(&mut generations.young);
-            generations.young_bytes = 0;
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if entries.policies.len() >= MAX_POLICIES || entries.bytes.saturating_add(bytes) > MAX_BYTES {
+            *entries = Entries::default();
         }
-        if generations.young.insert(text.to_owned(), Arc::clone(checked)).is_none() {
-            generations.young_bytes += bytes;
+        if entries.policies.insert(text.to_owned(), Arc::clone(checked)).is_none() {
+            entries.bytes += bytes;
         }
     }
 }
@@ -221,8 +208,8 @@ mod tests {
     }
 
     fn cached() -> ModelCache {
-        let generations = RwLock::default();
-        ModelCache { model: model(), knows_policy_fields: true, known: model(), generations }
+        let entries = RwLock::default();
+        ModelCache { model: model(), knows_policy_fields: true, known: model(), entries }
     }
 
     #[test]
@@ -246,15 +233,15 @@ mod tests {
 
     #[test]
     fn the_cache_is_limited_in_bytes() {
-        const ROOM: usize = 8_388_608;
+        const ROOM: usize = 16_777_216;
         let (text, checked) = ("true", checked("true"));
         let bytes = text.len() + checked.weight();
         for (filled, is_full) in [(ROOM - bytes, false), (ROOM - bytes + 1, true)] {
             let policies = cached();
-            policies.generations.write().unwrap().young_bytes = filled;
+            policies.entries.write().unwrap().bytes = filled;
             policies.store(text, &checked);
-            let young_bytes = policies.generations.read().unwrap().young_bytes;
-            assert_eq!(young_bytes, if is_full { bytes } else { ROOM });
+            let total = policies.entries.read().unwrap().bytes;
+            assert_eq!(total, if is_full { bytes } else { ROOM });
         }
         for (longer, is_kept) in [(0, true), (1, false)] {
             let (policies, text) = (cached(), "a".repeat(ROOM - checked.weight() + longer));

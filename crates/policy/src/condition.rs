@@ -11,37 +11,34 @@ use crate::predicate::{Array, Atom, Predicate, Relation, Text, TextFunction};
 /// Returns the predicate that a span must satisfy to match the condition.
 pub fn lower_condition(condition: &Condition) -> Predicate {
     let field = Arc::new(condition.field.clone());
-    let text = || Text::Field(Arc::clone(&field));
-    let array = || Array::Field(Arc::clone(&field));
-    let number = |relation, number: &Decimal| {
-        Predicate::atom(Atom::CompareNumber(relation, Arc::clone(&field), number.clone()))
-    };
+    let text = Text::Field(Arc::clone(&field));
+    let array = Array::Field(Arc::clone(&field));
+    let literal = |value: &String| Text::Literal(value.clone());
+    let compare =
+        |relation, number: &Decimal| Atom::CompareNumber(relation, Arc::clone(&field), number.clone());
     let test = match &condition.test {
         Test::Exists => return present(&field),
         Test::NotExists => return present(&field).negate(),
-        Test::StringEq(value) => {
-            Predicate::atom(Atom::CompareText(Relation::Eq, text(), Text::Literal(value.clone())))
-        }
-        Test::StringNe(value) => {
-            Predicate::atom(Atom::CompareText(Relation::Ne, text(), Text::Literal(value.clone())))
-        }
-        Test::StringIn(values) => Predicate::atom(Atom::TextIn(text(), values.clone(), false)),
-        Test::StringNotIn(values) => Predicate::atom(Atom::TextIn(text(), values.clone(), true)),
-        Test::Prefix(value) => {
-            Predicate::atom(Atom::TextCall(TextFunction::StartsWith, text(), Text::Literal(value.clone())))
-        }
-        Test::Has(value) => Predicate::atom(Atom::ArrayHas(array(), Text::Literal(value.clone()))),
-        Test::HasAny(values) => Predicate::atom(Atom::ArrayHasAny(array(), values.clone())),
-        Test::HasAll(values) => Predicate::atom(Atom::ArrayHasAll(array(), values.clone())),
-        Test::BoolEq(value) | Test::BoolNe(value) => {
-            let wanted = *value == matches!(condition.test, Test::BoolEq(_));
+        Test::StringEq(value) => Atom::CompareText(Relation::Eq, text, literal(value)),
+        Test::StringNe(value) => Atom::CompareText(Relation::Ne, text, literal(value)),
+        Test::StringIn(values) => Atom::TextIn(text, values.clone(), false),
+        Test::StringNotIn(values) => Atom::TextIn(text, values.clone(), true),
+        Test::Prefix(value) => Atom::TextCall(TextFunction::StartsWith, text, literal(value)),
+        Test::Has(value) => Atom::ArrayHas(array, literal(value)),
+        Test::HasAny(values) => Atom::ArrayHasAny(array, values.clone()),
+        Test::HasAll(values) => Atom::ArrayHasAll(array, values.clone()),
+        Test::BoolEq(true) | Test::BoolNe(false) => Atom::Flag(Arc::clone(&field)),
+        Test::BoolEq(false) | Test::BoolNe(true) => {
             let flag = Predicate::atom(Atom::Flag(Arc::clone(&field)));
-            if wanted { flag } else { flag.negate() }
+            return defined(&field).and(flag.negate());
         }
-        Test::Compare(operator, value) => number(relation(*operator), value),
-        Test::Between(low, high) => number(Relation::Ge, low).and(number(Relation::Le, high)),
+        Test::Compare(operator, value) => compare(relation(*operator), value),
+        Test::Between(low, high) => {
+            let range = [compare(Relation::Ge, low), compare(Relation::Le, high)];
+            return defined(&field).and(Predicate::all(range.map(Predicate::atom)));
+        }
     };
-    defined(&field).and(test)
+    defined(&field).and(Predicate::atom(test))
 }
 
 fn relation(operator: Operator) -> Relation {

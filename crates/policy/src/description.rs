@@ -16,7 +16,7 @@ use crate::predicate::{Atom, Junction, Predicate, Text, TextFunction};
 
 use clauses::{Names, clause};
 use limits::{MAX_CHARACTERS, MAX_DEPTH, MAX_PARTS, MAX_SIZE};
-use presence::{fields_of, implied, is_text_when_present};
+use presence::{implied, is_text_when_present};
 
 /// Describes which spans match: one English clause, such as `ServiceName is "checkout" and SpanAttributes["team"] is
 /// one of "payments", "web"`; `every span` and `no span` if the result does not depend on the span.
@@ -46,6 +46,12 @@ struct Context<'a> {
     names: Names,
 }
 
+impl Context<'_> {
+    fn inner(&self) -> Self {
+        Self { depth: self.depth + 1, ..self.clone() }
+    }
+}
+
 /// Description of a predicate before brackets are added.
 #[derive(Debug)]
 enum Description {
@@ -73,16 +79,14 @@ impl Parts {
         }
     }
 
-    fn into_description(self, conjunction: bool) -> Description {
-        match <[Description; 1]>::try_from(self.items) {
-            Ok([one]) if self.more == 0 => one,
-            Ok([one]) => Self { items: vec![one], more: self.more }.kind(conjunction),
-            Err(items) => Self { items, more: self.more }.kind(conjunction),
+    fn into_description(mut self, conjunction: bool) -> Description {
+        match self.items.pop() {
+            Some(only) if self.items.is_empty() && self.more == 0 => only,
+            last => {
+                self.items.extend(last);
+                if conjunction { Description::All(self) } else { Description::Any(self) }
+            }
         }
-    }
-
-    fn kind(self, conjunction: bool) -> Description {
-        if conjunction { Description::All(self) } else { Description::Any(self) }
     }
 }
 
@@ -135,7 +139,7 @@ impl Describer {
     }
 
     fn negated<'a>(&mut self, inner: &'a Predicate, context: &Context<'a>) -> Description {
-        let inner = self.describe(inner, &Context { depth: context.depth + 1, ..context.clone() });
+        let inner = self.describe(inner, &context.inner());
         self.clause(format!("not {}", inner.text(true)))
     }
 
@@ -149,9 +153,8 @@ impl Describer {
             }
             // The other alternatives apply only to spans that have a value.
             let own = absence_test(part);
-            let mut known = context.known.clone();
-            known.extend(absent.iter().filter(|field| own.as_ref() != Some(field)));
-            let context = Context { depth: context.depth + 1, known, names: context.names.clone() };
+            let mut context = context.inner();
+            context.known.extend(absent.iter().filter(|field| own.as_ref() != Some(field)));
             parts.push(self.describe(part, &context), false);
         }
         parts.into_description(false)
@@ -159,15 +162,12 @@ impl Describer {
 
     fn all<'a>(&mut self, junction: &'a Junction, context: &Context<'a>) -> Description {
         let tests: Vec<&Predicate> = junction.parts().iter().collect();
-        let has_value: HashSet<&FieldRef> = tests.iter().filter_map(|part| value_test(part)).collect();
-        let mut known = context.known.clone();
-        known.extend(&has_value);
-        let inner = Context { depth: context.depth + 1, known, names: context.names.clone() };
-        let mut implied_here = HashSet::new();
-        for part in &tests {
-            implied_here.extend(implied(part, inner.depth));
-        }
-        let named = fields_of(tests.iter().copied().filter(|part| !is_guard(part)));
+        let mut inner = context.inner();
+        inner.known.extend(tests.iter().filter_map(|part| value_test(part)));
+        let implied_here: HashSet<&FieldRef> =
+            tests.iter().flat_map(|part| implied(part, inner.depth)).collect();
+        let named = tests.iter().filter(|part| !is_guard(part)).flat_map(|part| part.fields());
+        let named = named.map(|field| &field.field).collect();
         let is_described = |field: &FieldRef| context.known.contains(field) || implied_here.contains(field);
         let kept: Vec<&Predicate> =
             tests.iter().copied().filter(|part| !is_redundant(part, &tests, &named, &is_described)).collect();
@@ -218,7 +218,7 @@ impl Describer {
                     return self.clause(format!("{subject} {phrase}"));
                 }
                 let (names, name) = context.names.with(*variable);
-                let inner = Context { depth: context.depth + 1, known: context.known.clone(), names };
+                let inner = Context { names, ..context.inner() };
                 let body = match self.describe(body, &inner) {
                     // Without brackets, the text that follows could be read as part of the condition on the element.
                     Description::Clause(clause) => format!("({clause})"),
@@ -228,7 +228,7 @@ impl Describer {
                 self.clause(format!("for {many} element {name} {of}, {body}"))
             }
             Atom::ExactlyOne(parts) => {
-                let inner = Context { depth: context.depth + 1, ..context.clone() };
+                let inner = context.inner();
                 let mut alternatives = Parts::default();
                 for (at, part) in parts.iter().enumerate() {
                     if at >= MAX_PARTS || self.remaining_chars == 0 || inner.depth > MAX_DEPTH {
@@ -289,7 +289,7 @@ fn is_guard(part: &Predicate) -> bool {
 fn is_redundant(
     part: &Predicate,
     all: &[&Predicate],
-    named: &HashSet<FieldRef>,
+    named: &HashSet<&FieldRef>,
     is_described: &impl Fn(&FieldRef) -> bool,
 ) -> bool {
     match part.as_test() {

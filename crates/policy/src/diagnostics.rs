@@ -3,6 +3,8 @@
 mod codes;
 pub(crate) mod render;
 
+use std::ops::Range;
+
 pub use codes::{CODES, Code, Severity};
 
 /// An error or a warning about a policy, with its position in the text.
@@ -34,6 +36,13 @@ impl Span {
         Self { start, end: end.max(start) }
     }
 
+    /// Returns the part of the text if it has at most `max_chars` characters and fits on one line.
+    pub(crate) fn snippet(self, text: &str, max_chars: usize) -> Option<&str> {
+        let part = text.get(self.start..self.end)?;
+        let short = part.chars().nth(max_chars).is_none();
+        (short && !part.is_empty() && !part.contains(char::is_control)).then_some(part)
+    }
+
     /// Returns line and column of the start, in code points from 1, and the length in code points, at least 1.
     pub(crate) fn position(self, text: &str) -> (u32, u32, u32) {
         #[cfg(test)]
@@ -58,6 +67,17 @@ impl Diagnostic {
         self.hint = (!hint.is_empty()).then_some(hint);
         self
     }
+}
+
+/// Returns the byte range of a position in `text`, which need not be the text that was checked.
+pub(crate) fn underlined(text: &str, line: u32, column: u32, length: u32) -> Range<usize> {
+    let lines = (line as usize).saturating_sub(1);
+    let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+    let columns = (column as usize).saturating_sub(1);
+    let rest = text.get(line..).unwrap_or_default();
+    let start = line + rest.chars().take(columns).map(char::len_utf8).sum::<usize>();
+    let underlined = text.get(start..).unwrap_or_default().chars().take(length as usize);
+    start..start + underlined.map(char::len_utf8).sum::<usize>()
 }
 
 #[cfg(test)]

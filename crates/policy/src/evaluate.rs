@@ -104,8 +104,8 @@ impl<'a> PreparedPolicy<'a> {
         rewrite(&mut root, &values, &self.patterns);
         let mut context = Context::with_env(Arc::clone(&STANDARD_ENV));
         context.add_variable_from_value("user", self.user.clone());
-        for (name, value) in values.variables() {
-            context.add_variable_from_value(name, value);
+        for (name, value) in &values.variables {
+            context.add_variable_from_value(name.clone(), value.clone());
         }
         let invalid = values.invalid_code_points();
         // If registration fails, calls of the function are errors, and an error grants no access.

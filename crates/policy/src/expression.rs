@@ -112,6 +112,18 @@ impl Node {
         }
     }
 
+    /// Returns the parts of a chain of `&&` or of `||`; any other node is its own only part.
+    pub(crate) fn chain(&self) -> Vec<&Self> {
+        let (Kind::And(left, right) | Kind::Or(left, right)) = &self.kind else { return vec![self] };
+        let sides = [left, right].into_iter();
+        sides.flat_map(|side| if self.is_chained(side) { side.chain() } else { vec![&**side] }).collect()
+    }
+
+    /// Whether `inner` is part of the same chain of `&&` or `||`.
+    pub(crate) fn is_chained(&self, inner: &Self) -> bool {
+        matches!((&self.kind, &inner.kind), (Kind::And(..), Kind::And(..)) | (Kind::Or(..), Kind::Or(..)))
+    }
+
     /// Returns the node and all its descendants.
     pub(crate) fn walk(&self) -> Vec<&Node> {
         let mut found = Vec::new();

@@ -3,7 +3,6 @@
 //! A warning is only given if it is certainly correct: users stop reading advice that was wrong once.
 
 mod canonical;
-mod chain;
 mod constant;
 mod facts;
 mod negations;

@@ -40,12 +40,6 @@ pub struct SuitePolicy {
     pub checked: CheckedPolicy,
 }
 
-impl SuitePolicy {
-    fn applies_to(&self, user: &Caller) -> bool {
-        self.role.as_ref().is_some_and(|role| user.roles.contains(role))
-    }
-}
-
 /// Expected outcome of a policy on a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedOutcome {
@@ -166,8 +160,9 @@ impl Suite {
             got,
             evidence,
         };
+        let is_held = |role: &String| test.user.roles.contains(role);
         let applicable: Vec<&Rc<SuitePolicy>> =
-            self.policies.iter().filter(|policy| policy.applies_to(&test.user)).collect();
+            self.policies.iter().filter(|policy| policy.role.as_ref().is_some_and(is_held)).collect();
         if let Some(policy) = applicable.iter().find(|policy| policy.checked.predicate(&test.user).is_none())
         {
             let label = &policy.label;

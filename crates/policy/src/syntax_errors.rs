@@ -8,7 +8,7 @@ pub(crate) use invisible::{escape_invisible, invisible_replacement};
 
 use tracewarden_model::field::is_reserved;
 
-use crate::diagnostics::{Diagnostic, Span};
+use crate::diagnostics::{Diagnostic, Span, underlined};
 
 /// Returns the errors of text that the parser rejected at `position`: line and column in code points, counted from one.
 /// Returns all errors that are common mistakes from other languages. Otherwise returns the first error only, since
@@ -27,7 +27,8 @@ pub(crate) fn syntax_errors(
 
 /// Returns the error at a place that the parser gave, as line and column in code points, both from 1.
 fn syntax_error(text: &str, tokens: &[Span], position: (isize, isize), message: &str) -> Diagnostic {
-    let at = offset(text, position);
+    let (line, column) = (u32::try_from(position.0).unwrap_or(1), u32::try_from(position.1).unwrap_or(1));
+    let at = underlined(text, line, column, 0).start;
     let Some(token) = tokens.iter().find(|token| token.end > at).copied() else {
         return unexpected_end(text, tokens);
     };
@@ -100,14 +101,7 @@ fn is_name(token: &str) -> bool {
 fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
     let written = |span: &Span| text.get(span.start..span.end).unwrap_or_default();
     let shown = written(&token);
-    let mut open: Vec<Span> = Vec::new();
-    for earlier in tokens.iter().take_while(|earlier| earlier.start < token.start) {
-        match written(earlier) {
-            "(" | "[" | "{" => open.push(*earlier),
-            ")" | "]" | "}" => drop(open.pop()),
-            _ => {}
-        }
-    }
+    let open = open_brackets(text, tokens.iter().take_while(|earlier| earlier.start < token.start));
     let error = |message: String| Diagnostic::new(text, token, "syntax", message);
     let Some(bracket) = open.last() else {
         return error(format!("`{shown}` is not allowed here"))
@@ -134,6 +128,22 @@ fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
 fn unexpected_end(text: &str, tokens: &[Span]) -> Diagnostic {
     let last = tokens.last().copied().unwrap_or_default();
     let written = text.get(last.start..last.end).unwrap_or_default();
+    if let Some(bracket) = open_brackets(text, tokens.iter()).last() {
+        let written = text.get(bracket.start..bracket.end).unwrap_or_default();
+        return Diagnostic::new(text, *bracket, "syntax", format!("this `{written}` is not closed"))
+            .with_hint("add the closing bracket");
+    }
+    let error =
+        Diagnostic::new(text, last, "syntax", format!("the expression ends too early, after `{written}`"));
+    let tokens = || tokens.iter().filter_map(|token| text.get(token.start..token.end));
+    if tokens().filter(|token| *token == "?").count() > tokens().filter(|token| *token == ":").count() {
+        return error.with_hint("write both branches: `condition ? one : other`");
+    }
+    error.with_hint("write what comes next, for instance a value to compare with")
+}
+
+/// Returns the brackets among the tokens that are not closed.
+fn open_brackets<'a>(text: &str, tokens: impl Iterator<Item = &'a Span>) -> Vec<Span> {
     let mut open = Vec::new();
     for token in tokens {
         match text.as_bytes().get(token.start) {
@@ -142,32 +152,7 @@ fn unexpected_end(text: &str, tokens: &[Span]) -> Diagnostic {
             _ => {}
         }
     }
-    if let Some(bracket) = open.last() {
-        let written = text.get(bracket.start..bracket.end).unwrap_or_default();
-        return Diagnostic::new(text, *bracket, "syntax", format!("this `{written}` is not closed"))
-            .with_hint("add the closing bracket");
-    }
-    let tokens = || tokens.iter().filter_map(|token| text.get(token.start..token.end));
-    if tokens().filter(|token| *token == "?").count() > tokens().filter(|token| *token == ":").count() {
-        return Diagnostic::new(
-            text,
-            last,
-            "syntax",
-            format!("the expression ends too early, after `{written}`"),
-        )
-        .with_hint("write both branches: `condition ? one : other`");
-    }
-    Diagnostic::new(text, last, "syntax", format!("the expression ends too early, after `{written}`"))
-        .with_hint("write what comes next, for instance a value to compare with")
-}
-
-fn offset(text: &str, (line, column): (isize, isize)) -> usize {
-    let line = usize::try_from(line).unwrap_or(1).max(1);
-    let column = usize::try_from(column).unwrap_or(1).max(1);
-    let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
-    let within: usize =
-        text.get(start..).unwrap_or_default().chars().take(column - 1).map(char::len_utf8).sum();
-    (start + within).min(text.len())
+    open
 }
 
 #[cfg(test)]

@@ -26,12 +26,6 @@ pub fn mutated_truth(
     truth_with_rules(&mutation.rules(), checked, caller)
 }
 
-/// Returns [`truth`] before simplification.
-pub fn truth_unsimplified(checked: &CheckedPolicy, caller: &Caller) -> Option<(Predicate, Predicate)> {
-    let truth = lower_with_rules(&RULES, &checked.root, caller).ok()?;
-    Some((truth.is_true, truth.is_false))
-}
-
 fn truth_with_rules(
     rules: &Rules,
     checked: &CheckedPolicy,

@@ -271,7 +271,9 @@ fn guarded(atom: Atom, negated: bool) -> Predicate {
     if matches!(atom, Atom::Present(_) | Atom::Defined(_)) {
         return if negated { test.negate() } else { test };
     }
-    test.for_each_field(&mut |field| defined.push(Predicate::atom(Atom::Defined(Arc::clone(field)))));
+    test.fields()
+        .into_iter()
+        .for_each(|field| defined.push(Predicate::atom(Atom::Defined(Arc::clone(field)))));
     Predicate::all(defined).and(if negated { test.negate() } else { test })
 }
 

@@ -94,11 +94,11 @@ fn raw_condition(at: usize, sent: WireCondition) -> Result<RawCondition, Problem
         ),
     };
     let named = named_field(sent.reference.as_deref(), sent.map.as_deref(), sent.name.as_deref());
-    let (field, field_notation) = named.map_err(|error| {
-        let pointer = format!("/filter/conditions/{at}/{}", error.member());
+    let (field, field_member) = named.map_err(|error| {
+        let pointer = format!("/filter/conditions/{at}/ref");
         Problem::member(Code::InvalidValue, pointer, error.to_string())
     })?;
-    Ok(RawCondition { field, field_notation, op: sent.op, value, values })
+    Ok(RawCondition { field, field_member, op: sent.op, value, values })
 }
 
 fn scalar(raw: &RawValue, pointer: impl Fn() -> String) -> Result<Scalar, Problem> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 use support::*;
-use tracewarden_model::{Decimal, FieldNotation, FieldRef, RawCondition, Scalar};
+use tracewarden_model::{Decimal, FieldRef, RawCondition, Scalar};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
@@ -353,7 +353,7 @@ async fn a_change_during_preparation_is_applied(database: DatabaseKind) {
     };
     let slow = RawCondition {
         field: FieldRef::column("Duration"),
-        field_notation: FieldNotation::Name,
+        field_member: "name",
         op: "gte".to_owned(),
         value: Some(Scalar::Number(Decimal::from(5_u64))),
         values: None,

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use support::*;
-use tracewarden_model::{FieldNotation, FieldRef, RawCondition, Scalar, Timestamp};
+use tracewarden_model::{FieldRef, RawCondition, Scalar, Timestamp};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
 fn service_is(name: &str) -> RawCondition {
     RawCondition {
         field: FieldRef::column("ServiceName"),
-        field_notation: FieldNotation::Name,
+        field_member: "name",
         op: "eq".to_owned(),
         value: Some(Scalar::String(name.to_owned())),
         values: None,

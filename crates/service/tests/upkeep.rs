@@ -366,7 +366,7 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
     // A search value for traces may contain it, and the record contains it unchanged.
     let condition = tracewarden_model::RawCondition {
         field: tracewarden_model::FieldRef::column("ServiceName"),
-        field_notation: tracewarden_model::FieldNotation::Name,
+        field_member: "name",
         op: "eq".to_owned(),
         value: Some(tracewarden_model::Scalar::String(NUL.to_owned())),
         values: None,

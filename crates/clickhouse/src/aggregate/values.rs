@@ -201,7 +201,7 @@ pub(crate) fn resolve_field_values(
     // Read as filters read it, so that a filter finds every listed value.
     let having = resolve_fields(&having, columns, Purpose::Filter)?;
     let mut now = wanted.clone();
-    having.for_each_field(&mut |field| now = field.as_ref().clone());
+    having.fields().into_iter().for_each(|field| now = field.as_ref().clone());
     Ok((now, having))
 }
 

@@ -391,7 +391,7 @@ async fn every_operator_on_every_hostile_value() {
     let reads_key_column = |condition: &&Condition| {
         let mut columns = Vec::new();
         let resolved = resolve_fields(&lower_condition(condition), &found, Purpose::Filter).unwrap();
-        resolved.for_each_field(&mut |field| columns.extend(field.column.clone()));
+        resolved.fields().into_iter().for_each(|field| columns.extend(field.column.clone()));
         !columns.is_empty()
     };
     let with_key_columns: Vec<Condition> = conditions.iter().filter(reads_key_column).cloned().collect();

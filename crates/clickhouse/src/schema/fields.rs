@@ -220,7 +220,7 @@ pub(crate) fn resolve_fields(
     let mut changed: Vec<ChangedField> = Vec::new();
     let mut replaced: HashMap<Arc<MarkedField>, Arc<MarkedField>> = HashMap::new();
     let mut seen: HashSet<Arc<MarkedField>> = HashSet::new();
-    predicate.for_each_field(&mut |field| {
+    predicate.fields().into_iter().for_each(|field| {
         if !seen.insert(Arc::clone(field)) {
             return;
         }

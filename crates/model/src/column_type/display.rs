@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::ColumnType;
+use crate::field::is_identifier;
 
 impl fmt::Display for ColumnType {
     /// Writes the type as ClickHouse does, with three differences: an enumeration is `Enum('a', 'b')` without numbers,
@@ -53,12 +54,8 @@ impl fmt::Display for ColumnType {
 
 /// Quotes a name; with backquotes only if the name needs them.
 fn quoted(name: &str, quote: char) -> String {
-    let plain = |segment: &str| {
-        segment.chars().next().is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
-            && segment.chars().all(|other| other == '_' || other.is_ascii_alphanumeric())
-    };
     // `SKIP` begins another kind of argument.
-    if quote == '`' && name != "SKIP" && name.split('.').all(plain) {
+    if quote == '`' && name != "SKIP" && name.split('.').all(is_identifier) {
         return name.to_owned();
     }
     let mut text = String::from(quote);

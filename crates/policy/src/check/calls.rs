@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
 
-use tracewarden_model::FieldRef;
 use tracewarden_model::field::escape;
+use tracewarden_model::{FieldRef, FieldSource};
 
 use crate::check::Checker;
 use crate::check::suggestions::{FUNCTIONS, normalize_function_name};
@@ -143,7 +143,8 @@ impl Checker<'_> {
             // A path of a JSON column, with names separated by dots.
             if let Some(names) = path(argument)
                 && let [map, keys @ ..] = names.as_slice()
-                && self.scope.is_json(map)
+                && self.scope.source_of(map) == Some(FieldSource::JsonPath)
+                && self.scope.variable(map).is_none()
             {
                 let field = self.key(argument, map, &keys.join("."))?;
                 return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
@@ -193,7 +194,11 @@ impl Checker<'_> {
         variable: &IdedExpr,
         body: &IdedExpr,
     ) -> Option<Node> {
-        let name = quantifier_name(quantifier);
+        let name = match quantifier {
+            Quantifier::Exists => "exists",
+            Quantifier::All => "all",
+            Quantifier::ExistsOne => "exists_one",
+        };
         let list = self.parsed.operand(range, "list");
         let range_node = self.expression(range);
         let range_node = match range_node {
@@ -324,12 +329,4 @@ fn declares_variable(function: &str) -> bool {
             | "transformmap"
             | "cel.bind"
     )
-}
-
-fn quantifier_name(quantifier: Quantifier) -> &'static str {
-    match quantifier {
-        Quantifier::Exists => "exists",
-        Quantifier::All => "all",
-        Quantifier::ExistsOne => "exists_one",
-    }
 }

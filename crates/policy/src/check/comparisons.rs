@@ -66,8 +66,8 @@ impl Checker<'_> {
         left: &IdedExpr,
         right: &IdedExpr,
     ) -> Option<Node> {
-        if let Some(hint) = self.suggest_whole_negation(node, left) {
-            return self.reject_negated_operand(node, left, &hint);
+        if self.rejects_negated_operand(node, left) {
+            return None;
         }
         match (self.is_null(left), self.is_null(right)) {
             (true, false) => return self.reject_null_comparison(node, relation, right),
@@ -131,15 +131,18 @@ impl Checker<'_> {
         needle: &IdedExpr,
         haystack: &IdedExpr,
     ) -> Option<Node> {
-        if let Some(hint) = self.suggest_whole_negation(node, needle) {
-            return self.reject_negated_operand(node, needle, &hint);
+        if self.rejects_negated_operand(node, needle) {
+            return None;
         }
         // A column may have the same name, but in a policy it refers to the user.
         let of_user = is_user_attributes(haystack);
-        if let Some(map) = self.scope.map_named(haystack).filter(|_| !of_user) {
+        let user_attributes = || "user.attributes".to_owned();
+        let map = if of_user { Some(user_attributes()) } else { self.scope.map_named(haystack) };
+        if let Some(map) = map {
             let Some(key) = text_literal(needle) else {
                 let hint = match &needle.expr {
                     Expr::Ident(name) if !self.scope.is_known(name) => format!("write `\"{name}\" in {map}`"),
+                    _ if of_user => format!("write `\"team\" in {map}`"),
                     _ => {
                         match self.scope.policy_fields().find(|field| field.field.map.as_ref() == Some(&map))
                         {
@@ -150,29 +153,18 @@ impl Checker<'_> {
                         }
                     }
                 };
-                let message = "the key of a map must be a string literal";
+                let subject = if of_user { "the name of an attribute" } else { "the key of a map" };
+                let message = format!("{subject} must be a string literal");
                 return self.refuse(needle, "unsupported", message, &hint);
             };
-            let field = self.key(node, &map, key)?;
-            return Some(self.typed(node, Type::Bool, Kind::HasKey(field)));
-        }
-        if of_user {
-            let Some(key) = text_literal(needle) else {
-                let hint = match &needle.expr {
-                    Expr::Ident(name) if !self.scope.is_known(name) => {
-                        format!("write `\"{name}\" in user.attributes`")
-                    }
-                    _ => "write `\"team\" in user.attributes`".to_owned(),
-                };
-                let message = "the name of an attribute must be a string literal";
-                return self.refuse(needle, "unsupported", message, &hint);
+            let kind = match of_user {
+                true => Kind::HasAttribute(key.to_owned()),
+                false => Kind::HasKey(self.key(node, &map, key)?),
             };
-            return Some(self.typed(node, Type::Bool, Kind::HasAttribute(key.to_owned())));
+            return Some(self.typed(node, Type::Bool, kind));
         }
-        if let Some(map) = self
-            .scope
-            .map_named(needle)
-            .or_else(|| is_user_attributes(needle).then(|| "user.attributes".to_owned()))
+        if let Some(map) =
+            self.scope.map_named(needle).or_else(|| is_user_attributes(needle).then(user_attributes))
             && text_literal(haystack).is_some()
         {
             let message = "`in` looks for its left side in its right side, here they are the other way round";
@@ -216,18 +208,14 @@ impl Checker<'_> {
             };
             return self.refuse(written, "type_mismatch", message, &hint);
         }
-        let possible = match &haystack_node.kind {
-            Kind::List(elements) => {
-                elements.is_empty() || elements.iter().any(|element| element.ty.may_be(needle_node.ty))
-            }
-            Kind::Field(_) | Kind::Roles => needle_node.ty.may_be(Type::Text),
-            _ => true,
+        // The type of the elements, if none of them can be equal.
+        let element_type = match &haystack_node.kind {
+            Kind::List(elements) if elements.iter().any(|element| element.ty.may_be(needle_node.ty)) => None,
+            Kind::List(elements) => elements.first().map(|element| element.ty),
+            Kind::Field(_) | Kind::Roles if !needle_node.ty.may_be(Type::Text) => Some(Type::Text),
+            _ => None,
         };
-        if !possible {
-            let element_type = match &haystack_node.kind {
-                Kind::List(elements) => elements.first().map_or(Type::Text, |element| element.ty),
-                _ => Type::Text,
-            };
+        if let Some(element_type) = element_type {
             let message = format!(
                 "{} is looked for in a list of {}",
                 needle_node.ty.name(),
@@ -326,10 +314,13 @@ impl Checker<'_> {
         Some(format!("to negate the whole, write `!({})`", whole.trim()))
     }
 
-    fn reject_negated_operand<T>(&mut self, node: &IdedExpr, left: &IdedExpr, hint: &str) -> Option<T> {
-        let side = self.parsed.snippet(left).unwrap_or("!x").to_owned();
+    /// Rejects `!x == y` where `x` is not a boolean, and returns whether it is that.
+    fn rejects_negated_operand(&mut self, node: &IdedExpr, left: &IdedExpr) -> bool {
+        let Some(hint) = self.suggest_whole_negation(node, left) else { return false };
+        let side = self.parsed.snippet(left).unwrap_or("!x");
         let message = format!("`!` is applied before the operator: `{side}` is not a boolean");
-        self.refuse(node, "type_mismatch", message, hint)
+        self.refuse::<()>(node, "type_mismatch", message, &hint);
+        true
     }
 
     pub(super) fn key(&mut self, node: &IdedExpr, map: &str, key: &str) -> Option<Arc<MarkedField>> {

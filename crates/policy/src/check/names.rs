@@ -102,12 +102,11 @@ impl Checker<'_> {
         if is_json {
             return self.field(node, &whole);
         }
-        let hint = match self.scope.model.field(&whole) {
-            Some(_) => format!("a key with dots is written in quotes: `{whole}`"),
-            None => match self.suggest().lookalikes(&whole).first() {
-                Some(name) => format!("a key with dots is written in quotes: did you mean `{name}`?"),
-                None => format!("a key with dots is written in quotes: `{whole}`"),
-            },
+        let hint = match self.suggest().lookalikes(&whole).first() {
+            Some(name) if self.scope.model.field(&whole).is_none() => {
+                format!("a key with dots is written in quotes: did you mean `{name}`?")
+            }
+            _ => format!("a key with dots is written in quotes: `{whole}`"),
         };
         let message = format!("the keys of `{map}` have no members");
         self.refuse(node, "unsupported", message, &hint)

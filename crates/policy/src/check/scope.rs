@@ -57,8 +57,7 @@ impl<'a> Scope<'a> {
     /// Returns the name of the map column that this expression refers to, unless a variable shadows it.
     pub(super) fn map_named(&self, node: &IdedExpr) -> Option<String> {
         let name = path(node)?.join(".");
-        let known = self.model.fields.iter().any(|field| field.field.map.as_deref() == Some(name.as_str()));
-        (known && self.variable(&name).is_none()).then_some(name)
+        (self.source_of(&name).is_some() && self.variable(&name).is_none()).then_some(name)
     }
 
     /// Whether a variable must not have this name, because it would shadow another name.
@@ -68,11 +67,6 @@ impl<'a> Scope<'a> {
                 let column = field.field.map.as_deref().unwrap_or(&field.field.name);
                 column.split('.').next() == Some(name)
             })
-    }
-
-    /// Whether this is the name of a JSON column with marked paths.
-    pub(super) fn is_json(&self, map: &str) -> bool {
-        self.source_of(map) == Some(FieldSource::JsonPath) && self.variable(map).is_none()
     }
 
     /// Whether a single word is a known name.

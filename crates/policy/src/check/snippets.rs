@@ -19,9 +19,7 @@ impl Parsed<'_> {
 
     /// Returns the text of an expression if it is short and fits on one line.
     pub(super) fn snippet(&self, node: &IdedExpr) -> Option<&str> {
-        let text = self.text_of(node);
-        let short = text.chars().take(MAX_SNIPPET_CHARS + 1).count() <= MAX_SNIPPET_CHARS;
-        (short && !text.is_empty() && !text.contains(char::is_control)).then_some(text)
+        self.span(node).snippet(self.text, MAX_SNIPPET_CHARS)
     }
 
     /// Returns the text of an expression, or `otherwise`, in a form to which a dot or an operator can be appended.
@@ -57,11 +55,8 @@ impl Parsed<'_> {
         let written = self.text.get(whole.start..whole.end).unwrap_or_default();
         let prefix = written.len() - written.trim_start_matches(['r', 'R', '"', '\'']).len();
         let quotes = written.trim_start_matches(['r', 'R']);
-        let prefix = if quotes.starts_with("\"\"\"") || quotes.starts_with("'''") {
-            prefix.min(written.len() - quotes.len() + 3)
-        } else {
-            prefix.min(written.len() - quotes.len() + 1)
-        };
+        let width = if quotes.starts_with("\"\"\"") || quotes.starts_with("'''") { 3 } else { 1 };
+        let prefix = prefix.min(written.len() - quotes.len() + width);
         let unescaped = written.get(prefix..).is_some_and(|inner| inner.starts_with(value));
         match place {
             Some((start, end)) if unescaped && end <= value.len() => {

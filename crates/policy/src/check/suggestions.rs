@@ -52,8 +52,7 @@ impl Suggester<'_> {
             Expr::Select(select) => (self.parsed.snippet(&select.operand)?, select.field.clone()),
             _ => return None,
         };
-        let is_container = container == "user.attributes"
-            || self.scope.model.fields.iter().any(|field| field.field.map.as_deref() == Some(container));
+        let is_container = container == "user.attributes" || self.scope.source_of(container).is_some();
         is_container.then(|| format!("\"{}\" in {container}", escape(&name)))
     }
 

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tracewarden_model::field::escape;
-use tracewarden_model::{Decimal, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{FieldRef, FieldSource, LogicalType, MarkedField};
 
 use super::limits::{MAX_LIST_ELEMENTS, MAX_TEXT_CHARS};
-use super::presence::{always_has_value, is_text_when_present};
-use crate::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
+use super::presence::is_text_when_present;
+use crate::lower::fields::defined;
+use crate::predicate::{Array, Atom, Int, Predicate, Quantifier, Relation, Text, TextFunction};
 use crate::syntax_errors::{escape_invisible, invisible_replacement};
 
 /// Names of the elements that tests iterate over: `x`, `y`, `z`, `x4`, …
@@ -142,20 +143,21 @@ pub(super) fn clause(atom: &Atom, negated: bool, known: &HashSet<&FieldRef>, nam
         Atom::Flag(field) => {
             let value = match negated {
                 false => "is true",
-                true if always_has_value(field) || known.contains(&field.field) => "is false",
+                true if matches!(defined(field), Predicate::True) || known.contains(&field.field) => {
+                    "is false"
+                }
                 true => "is not true",
             };
             new_clause(name(field), value.to_owned())
         }
         Atom::CompareNumber(relation, field, number) => {
             // NaN is not equal to itself and not less than any number, so the negation is not another relation.
-            let not = match (negated, relation) {
-                (true, Relation::Eq) => return new_clause(name(field), compare_number(Relation::Ne, number)),
-                (true, Relation::Ne) => return new_clause(name(field), compare_number(Relation::Eq, number)),
-                (true, _) => "is not: ",
-                (false, _) => "",
+            let (not, relation) = match (negated, relation) {
+                (true, Relation::Eq | Relation::Ne) => ("", relation.negated()),
+                (true, _) => ("is not: ", *relation),
+                (false, _) => ("", *relation),
             };
-            new_clause(name(field), format!("{not}{}", compare_number(*relation, number)))
+            new_clause(name(field), format!("{not}{} {number}", number_relation(relation)))
         }
         // These consist of other predicates and are described by the caller.
         Atom::Quantified { .. } | Atom::ExactlyOne(_) => {
@@ -224,48 +226,36 @@ fn compare_int(relation: Relation, left: &Int, right: &Int, names: &Names) -> Cl
         (Int::Literal(_), Int::TextSize(_) | Int::ArraySize(_)) => (relation.swapped(), right, left),
         _ => (relation, left, right),
     };
-    let (subject, unit) = match left {
-        Int::TextSize(text) => (describe_text(text, names), "character"),
-        Int::ArraySize(array) => (describe_array(array, names), "element"),
-        Int::Literal(value) => (value.to_string(), ""),
+    let counted = match left {
+        Int::TextSize(text) => Some((describe_text(text, names), "character")),
+        Int::ArraySize(array) => Some((describe_array(array, names), "element")),
+        Int::Literal(_) => None,
     };
-    let phrase = match (left, relation, right) {
-        (Int::TextSize(_) | Int::ArraySize(_), relation, Int::Literal(count)) => match (relation, count) {
-            (Relation::Eq | Relation::Le, 0) | (Relation::Lt, 1) => "is empty".to_owned(),
-            (Relation::Ne | Relation::Gt, 0) | (Relation::Ge, 1) => "is not empty".to_owned(),
-            _ => {
-                let plural = if *count == 1 { "" } else { "s" };
-                let many = match relation {
-                    Relation::Eq => "has exactly",
-                    Relation::Ne => "does not have exactly",
-                    Relation::Lt => "has fewer than",
-                    Relation::Le => "has at most",
-                    Relation::Gt => "has more than",
-                    Relation::Ge => "has at least",
-                };
-                format!("{many} {count} {unit}{plural}")
+    if let (Some((subject, unit)), Int::Literal(count)) = (counted, right) {
+        let many = match (relation, count) {
+            (Relation::Eq | Relation::Le, 0) | (Relation::Lt, 1) => {
+                return Clause { subject, phrase: "is empty".to_owned() };
             }
-        },
-        _ => {
-            let subject = match left {
-                Int::Literal(_) => subject,
-                _ => format!("the number of {unit}s of {subject}"),
-            };
-            let other = match right {
-                Int::TextSize(text) => format!("the number of characters of {}", describe_text(text, names)),
-                Int::ArraySize(array) => {
-                    format!("the number of elements of {}", describe_array(array, names))
-                }
-                Int::Literal(value) => value.to_string(),
-            };
-            return Clause { subject, phrase: format!("{} {other}", number_relation(relation)) };
-        }
+            (Relation::Ne | Relation::Gt, 0) | (Relation::Ge, 1) => {
+                return Clause { subject, phrase: "is not empty".to_owned() };
+            }
+            (Relation::Eq, _) => "has exactly",
+            (Relation::Ne, _) => "does not have exactly",
+            (Relation::Lt, _) => "has fewer than",
+            (Relation::Le, _) => "has at most",
+            (Relation::Gt, _) => "has more than",
+            (Relation::Ge, _) => "has at least",
+        };
+        let plural = if *count == 1 { "" } else { "s" };
+        return Clause { subject, phrase: format!("{many} {count} {unit}{plural}") };
+    }
+    let number = |int: &Int| match int {
+        Int::Literal(value) => value.to_string(),
+        Int::TextSize(text) => format!("the number of characters of {}", describe_text(text, names)),
+        Int::ArraySize(array) => format!("the number of elements of {}", describe_array(array, names)),
     };
-    Clause { subject, phrase }
-}
-
-fn compare_number(relation: Relation, number: &Decimal) -> String {
-    format!("{} {number}", number_relation(relation))
+    let phrase = format!("{} {}", number_relation(relation), number(right));
+    Clause { subject: number(left), phrase }
 }
 
 fn number_relation(relation: Relation) -> &'static str {

@@ -1,10 +1,8 @@
 //! Renders diagnostics for a terminal, in the style of compiler messages.
 
-use std::ops::Range;
-
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::diagnostics::{Diagnostic, Severity};
+use crate::diagnostics::{Diagnostic, Severity, underlined};
 use crate::syntax_errors::escape_invisible;
 
 /// Maximum width. Longer lines are truncated around the underlined part.
@@ -29,17 +27,6 @@ impl Diagnostic {
         }
         Renderer::plain().term_width(WIDTH_COLUMNS).render(&[group])
     }
-}
-
-/// Returns the byte range of a position in `text`, which need not be the text that was checked.
-pub(crate) fn underlined(text: &str, line: u32, column: u32, length: u32) -> Range<usize> {
-    let lines = (line as usize).saturating_sub(1);
-    let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
-    let columns = (column as usize).saturating_sub(1);
-    let rest = text.get(line..).unwrap_or_default();
-    let start = line + rest.chars().take(columns).map(char::len_utf8).sum::<usize>();
-    let underlined = text.get(start..).unwrap_or_default().chars().take(length as usize);
-    start..start + underlined.map(char::len_utf8).sum::<usize>()
 }
 
 #[cfg(test)]

@@ -49,6 +49,10 @@ impl Size {
         Self { bytes: bytes as u64, ..Self::default() }
     }
 
+    fn texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
+        Self::list(texts.into_iter().map(|text| Self::text(text.len())))
+    }
+
     fn list(elements: impl Iterator<Item = Self>) -> Self {
         elements.fold(Self::default(), |list, element| Self {
             elements: list.elements + 1,
@@ -121,7 +125,7 @@ impl CostEstimator<'_> {
                 let once = sum(&parts, |part| part.once);
                 // The explanation evaluates each side of `a && b && c` once more, regardless of brackets.
                 let again =
-                    node.children().into_iter().zip(&parts).filter(|(child, _)| !is_chained(node, child));
+                    node.children().into_iter().zip(&parts).filter(|(child, _)| !node.is_chained(child));
                 let again = again.map(|(_, part)| part.once).fold(0, u64::saturating_add);
                 let walk = sum(&parts, |part| part.walk).saturating_add(again);
                 Cost { size: Size::default(), once: once.saturating_add(1), walk }
@@ -177,12 +181,10 @@ impl CostEstimator<'_> {
         match &node.kind {
             Kind::Constant(known) => constant_size(known),
             Kind::Username => Size::text(self.caller.username.len()),
-            Kind::Roles => Size::list(self.caller.roles.iter().map(|role| Size::text(role.len()))),
+            Kind::Roles => Size::texts(&self.caller.roles),
             Kind::Attribute(name) => match self.caller.attributes.get(name) {
                 Some(AttributeValue::String(text)) => Size::text(text.len()),
-                Some(AttributeValue::Strings(list)) => {
-                    Size::list(list.iter().map(|text| Size::text(text.len())))
-                }
+                Some(AttributeValue::Strings(list)) => Size::texts(list),
                 Some(AttributeValue::Bool(_)) | None => Size::default(),
             },
             Kind::Field(field) => field_size(field, self.span),
@@ -190,11 +192,6 @@ impl CostEstimator<'_> {
             _ => Size::default(),
         }
     }
-}
-
-/// Whether `inner` is part of the same chain of `&&` or `||` as `outer`.
-pub(super) fn is_chained(outer: &Node, inner: &Node) -> bool {
-    matches!((&outer.kind, &inner.kind), (Kind::And(..), Kind::And(..)) | (Kind::Or(..), Kind::Or(..)))
 }
 
 fn sum(parts: &[Cost], cost_of: impl Fn(&Cost) -> u64) -> u64 {
@@ -214,7 +211,7 @@ fn field_size(field: &MarkedField, span: &Span) -> Size {
         // A string that contains a JSON array.
         Some(FieldValue::String(bytes)) if field.logical == LogicalType::StringArray => {
             let list = std::str::from_utf8(bytes).ok().and_then(string_array).unwrap_or_default();
-            Size::list(list.iter().map(|text| Size::text(text.len()))).larger(Size::text(bytes.len()))
+            Size::texts(&list).larger(Size::text(bytes.len()))
         }
         Some(value) => value_size(value),
         None => Size::default(),

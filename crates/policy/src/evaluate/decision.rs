@@ -12,8 +12,8 @@ use cel::{Context, IdedExpr, Value};
 use tracewarden_model::{AccessModel, Caller};
 
 use crate::diagnostics::{Diagnostic, Span as SourceSpan};
-use crate::evaluate::cost::{self, MAX_STEPS, is_chained};
-use crate::evaluate::reasons::{self, Operands};
+use crate::evaluate::cost::{self, MAX_STEPS};
+use crate::evaluate::reasons;
 use crate::evaluate::verdict::{Decision, ReadValue, Verdict};
 use crate::evaluate::{BYTES, Outcome, PreparedPolicy, Span, SpanValues, UTF8_ONLY, outcome, reason};
 use crate::expression::{Kind, Node};
@@ -32,58 +32,47 @@ pub fn explain(
     spans: &[Span],
     stopped: &AtomicBool,
 ) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
-    on_deep_stack("evaluated", || explain_on_current_stack(expression, model, caller, spans, stopped))?
-}
-
-fn explain_on_current_stack(
-    expression: &str,
-    model: &AccessModel,
-    caller: &Caller,
-    spans: &[Span],
-    stopped: &AtomicBool,
-) -> Result<Vec<Verdict>, Vec<Diagnostic>> {
-    let prepared = PreparedPolicy::new(expression, model, caller, |checked, patterns| {
-        let mut steps = cost::compile_cost(patterns);
-        for span in spans {
-            steps = steps.saturating_add(cost::span_cost(&checked.root, caller, span, patterns));
-            if steps > MAX_STEPS {
-                return Err(vec![too_large(expression, &checked.root)]);
+    on_deep_stack("evaluated", || {
+        let prepared = PreparedPolicy::new(expression, model, caller, |checked, patterns| {
+            let mut steps = cost::compile_cost(patterns);
+            for span in spans {
+                steps = steps.saturating_add(cost::span_cost(&checked.root, caller, span, patterns));
+                if steps > MAX_STEPS {
+                    let message = "evaluating the policy on these spans takes too long";
+                    let hint = "send fewer spans, shorter lists or shorter strings, nest fewer macros, \
+                                or use smaller patterns";
+                    let error = Diagnostic::new(expression, checked.root.span, "too_large", message);
+                    return Err(vec![error.with_hint(hint)]);
+                }
             }
+            Ok(())
+        })?;
+        let root = &prepared.checked.root;
+        let mut positions = HashMap::new();
+        let mut verdicts = Vec::with_capacity(spans.len());
+        for span in spans {
+            let (outcome, mut found) = prepared.with_span(span, |tree, context, values| {
+                let mut walk =
+                    Explainer { span, caller, values, stopped, variables: Vec::new(), found: Vec::new() };
+                let outcome = walk.outcome(tree, context);
+                walk.condition(root, tree, context, outcome.clone());
+                (outcome, walk.found)
+            });
+            if stopped.load(Ordering::Relaxed) {
+                let message = "the evaluation was stopped";
+                return Err(vec![Diagnostic::new(expression, root.span, "unavailable", message)]);
+            }
+            found.sort_by_key(|(span, ..)| (span.start, span.end));
+            found.dedup();
+            let decided_by = found.into_iter().map(|(span, outcome, read)| {
+                let position = positions.entry((span.start, span.end));
+                let (line, column, length) = *position.or_insert_with(|| span.position(expression));
+                Decision { line, column, length, outcome, read }
+            });
+            verdicts.push(Verdict { outcome, decided_by: decided_by.collect() });
         }
-        Ok(())
-    })?;
-    let root = &prepared.checked.root;
-    let mut positions = HashMap::new();
-    let mut verdicts = Vec::with_capacity(spans.len());
-    for span in spans {
-        let (outcome, mut found) = prepared.with_span(span, |tree, context, values| {
-            let mut walk =
-                Explainer { span, caller, values, stopped, variables: Vec::new(), found: Vec::new() };
-            let outcome = walk.outcome(tree, context);
-            walk.condition(root, tree, context, outcome.clone());
-            (outcome, walk.found)
-        });
-        if stopped.load(Ordering::Relaxed) {
-            let message = "the evaluation was stopped";
-            return Err(vec![Diagnostic::new(expression, root.span, "unavailable", message)]);
-        }
-        found.sort_by_key(|(span, ..)| (span.start, span.end));
-        found.dedup();
-        let decided_by = found.into_iter().map(|(span, outcome, read)| {
-            let position = positions.entry((span.start, span.end));
-            let (line, column, length) = *position.or_insert_with(|| span.position(expression));
-            Decision { line, column, length, outcome, read }
-        });
-        verdicts.push(Verdict { outcome, decided_by: decided_by.collect() });
-    }
-    Ok(verdicts)
-}
-
-fn too_large(expression: &str, root: &Node) -> Diagnostic {
-    let message = "evaluating the policy on these spans takes too long";
-    Diagnostic::new(expression, root.span, "too_large", message).with_hint(
-        "send fewer spans, shorter lists or shorter strings, nest fewer macros, or use smaller patterns",
-    )
+        Ok(verdicts)
+    })?
 }
 
 /// The variable of a macro and its current element.
@@ -186,7 +175,10 @@ impl Explainer<'_> {
         let Expr::Comprehension(macro_tree) = &tree.expr else { return };
         let elements = match context.resolve(&macro_tree.iter_range) {
             Ok(Value::List(elements)) => elements,
-            Ok(other) => return self.add(node, Outcome::Error(reasons::not_a_list(&other))),
+            Ok(other) => {
+                let reason = format!("macros iterate over a list, this is {}", reasons::type_name(&other));
+                return self.add(node, Outcome::Error(reason));
+            }
             Err(_) => return self.error(range, &macro_tree.iter_range, context, false),
         };
         let body_tree = match (quantifier, arguments(&macro_tree.loop_step)) {
@@ -250,11 +242,13 @@ impl Explainer<'_> {
             return;
         }
         let reason = match context.resolve(tree) {
-            Ok(value) if condition => reasons::not_a_boolean(&value),
+            Ok(value) if condition => {
+                format!("a condition must be a boolean, this is {}", reasons::type_name(&value))
+            }
             Ok(_) => return,
             Err(error) => {
-                let operand_values = Operands { span: self.span, caller: self.caller, values: &values };
-                reasons::error_reason(node, &operand_values).unwrap_or_else(|| reason(&error))
+                let found = reasons::error_reason(node, &values, self.caller, self.span);
+                found.unwrap_or_else(|| reason(&error))
             }
         };
         self.add(node, Outcome::Error(reason));
@@ -296,7 +290,7 @@ fn sides<'a>(node: &'a Node, tree: &'a IdedExpr) -> Vec<(&'a Node, &'a IdedExpr)
     };
     let mut found = Vec::new();
     for (side, side_tree) in [(left, left_tree), (right, right_tree)] {
-        let nested = if is_chained(node, side) { sides(side, side_tree) } else { Vec::new() };
+        let nested = if node.is_chained(side) { sides(side, side_tree) } else { Vec::new() };
         if nested.is_empty() { found.push((&**side, side_tree)) } else { found.extend(nested) }
     }
     found

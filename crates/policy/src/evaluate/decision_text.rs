@@ -2,7 +2,8 @@
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::diagnostics::render::{WIDTH_COLUMNS, underlined};
+use crate::diagnostics::render::WIDTH_COLUMNS;
+use crate::diagnostics::underlined;
 use crate::evaluate::{Outcome, Verdict};
 
 impl Outcome {

@@ -32,7 +32,9 @@ impl Patterns {
             if let Kind::Matches(_, pattern) = &node.kind
                 && !positions.contains_key(&pattern.reference)
             {
-                positions.insert(pattern.reference.clone(), expanded_states(&pattern.reference));
+                let parsed = regex_syntax::parse(&pattern.reference);
+                let states = parsed.map_or(u64::MAX, |parsed| states(&parsed));
+                positions.insert(pattern.reference.clone(), states);
             }
         }
         Self { positions }
@@ -73,10 +75,6 @@ impl CompiledPatterns {
             _ => Err(ExecutionError::function_error("matches", "this is not a string")),
         }
     }
-}
-
-fn expanded_states(pattern: &str) -> u64 {
-    regex_syntax::parse(pattern).map_or(u64::MAX, |parsed| states(&parsed))
 }
 
 /// Recursive: `Pattern::parse` limits the nesting depth of patterns.

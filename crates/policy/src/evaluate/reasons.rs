@@ -10,25 +10,19 @@ use crate::evaluate::span_values::bytes;
 use crate::evaluate::verdict::{ABSENT, NULL, ReadValue};
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Node};
+use crate::syntax_errors::escape_invisible;
 
 /// Maximum length of a value; longer ones are truncated.
 const MAX_VALUE_CHARS: usize = 120;
 
-/// Values of an operation's operands, none of which is an error.
-pub(super) struct Operands<'a> {
-    pub(super) span: &'a Span,
-    pub(super) caller: &'a Caller,
-    pub(super) values: &'a [Value],
-}
-
-/// Returns why a node is an error although none of its operands is, or why it has no value. Contains no values of the
-/// span.
-pub(super) fn error_reason(node: &Node, operands: &Operands<'_>) -> Option<String> {
-    let names: Vec<&str> = operands.values.iter().map(type_name).collect();
+/// Returns why a node is an error although none of its operands, with these values, is; or why it has no value.
+/// Contains no values of the span.
+pub(super) fn error_reason(node: &Node, operands: &[Value], caller: &Caller, span: &Span) -> Option<String> {
+    let names: Vec<&str> = operands.iter().map(type_name).collect();
     match (&node.kind, names.as_slice()) {
-        (Kind::Field(field), _) => Some(field_error_reason(field, operands.span)),
-        (Kind::Attribute(name), _) if !operands.caller.attributes.contains_key(name) => {
-            Some(format!("the caller has no attribute `{}`", sanitized(name)))
+        (Kind::Field(field), _) => Some(field_error_reason(field, span)),
+        (Kind::Attribute(name), _) if !caller.attributes.contains_key(name) => {
+            Some(format!("the caller has no attribute `{}`", escape_invisible(name)))
         }
         (Kind::In(..), [_, right]) => Some(format!("the right side of `in` must be a list, this is {right}")),
         (Kind::Compare(relation, ..), [left, right]) => {
@@ -44,19 +38,9 @@ pub(super) fn error_reason(node: &Node, operands: &Operands<'_>) -> Option<Strin
     }
 }
 
-/// Returns the reason for a value that cannot be a condition.
-pub(super) fn not_a_boolean(value: &Value) -> String {
-    format!("a condition must be a boolean, this is {}", type_name(value))
-}
-
-/// Returns the reason for a value that a macro cannot iterate over.
-pub(super) fn not_a_list(value: &Value) -> String {
-    format!("macros iterate over a list, this is {}", type_name(value))
-}
-
 const TEXT: &str = "a string";
 
-fn type_name(value: &Value) -> &'static str {
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "a boolean",
         Value::String(_) => TEXT,
@@ -75,7 +59,7 @@ pub(super) fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a Fi
 }
 
 fn field_error_reason(field: &MarkedField, span: &Span) -> String {
-    let name = sanitized(&field.field.to_string());
+    let name = escape_invisible(&field.field.to_string());
     let value = value_of(field, span);
     let missing = match value {
         None => Some(ABSENT),
@@ -103,11 +87,12 @@ pub(super) fn read_value(node: &Node, caller: &Caller, span: &Span) -> Option<Re
         }
         Kind::Username => ("user.username".to_owned(), truncate(quoted(caller.username.as_bytes()))),
         Kind::Roles => {
-            ("user.roles".to_owned(), truncate(format_list(caller.roles.iter().map(String::as_bytes))))
+            let roles = caller.roles.iter().map(|role| quoted(role.as_bytes()));
+            ("user.roles".to_owned(), format_list(roles))
         }
         _ => return None,
     };
-    Some(ReadValue { name: sanitized(&name), value })
+    Some(ReadValue { name: escape_invisible(&name), value })
 }
 
 fn format_field_value(value: &FieldValue) -> String {
@@ -116,10 +101,7 @@ fn format_field_value(value: &FieldValue) -> String {
         FieldValue::Bool(value) => value.to_string(),
         FieldValue::String(bytes) => truncate(quoted(bytes)),
         FieldValue::Number(value) => value.to_string(),
-        FieldValue::Array(list) => {
-            let texts: Vec<String> = list.iter().take(MAX_VALUE_CHARS).map(format_field_value).collect();
-            truncate(format!("[{}]", texts.join(", ")))
-        }
+        FieldValue::Array(list) => format_list(list.iter().map(format_field_value)),
         FieldValue::Map(entries) => format!("a map of {} entries", entries.len()),
         FieldValue::Other(text) => truncate(text.clone()),
     }
@@ -129,7 +111,7 @@ fn format_attribute(value: &AttributeValue) -> String {
     match value {
         AttributeValue::String(text) => truncate(quoted(text.as_bytes())),
         AttributeValue::Bool(value) => value.to_string(),
-        AttributeValue::Strings(list) => truncate(format_list(list.iter().map(String::as_bytes))),
+        AttributeValue::Strings(list) => format_list(list.iter().map(|text| quoted(text.as_bytes()))),
     }
 }
 
@@ -139,28 +121,14 @@ pub(super) fn format_value(value: &Value, invalid: Option<Range<u32>>) -> String
         Value::String(text) => truncate(quoted(&bytes(text, invalid.as_ref()))),
         Value::Bool(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
-        Value::List(list) => {
-            let texts: Vec<String> =
-                list.iter().take(MAX_VALUE_CHARS).map(|value| format_value(value, invalid.clone())).collect();
-            truncate(format!("[{}]", texts.join(", ")))
-        }
+        Value::List(list) => format_list(list.iter().map(|value| format_value(value, invalid.clone()))),
         other => type_name(other).to_owned(),
     }
 }
 
-fn format_list<'a>(values: impl Iterator<Item = &'a [u8]>) -> String {
-    let mut text = String::from("[");
-    for value in values {
-        if text.len() > 1 {
-            text.push_str(", ");
-        }
-        text.push_str(&quoted(value));
-        if text.len() > 8 * MAX_VALUE_CHARS {
-            break;
-        }
-    }
-    text.push(']');
-    text
+fn format_list(values: impl Iterator<Item = String>) -> String {
+    let texts: Vec<String> = values.take(MAX_VALUE_CHARS).collect();
+    truncate(format!("[{}]", texts.join(", ")))
 }
 
 /// Formats a string in CEL syntax, with bytes that are not UTF-8 as `\xNN`.
@@ -184,22 +152,7 @@ fn quoted(bytes: &[u8]) -> String {
 /// Truncates text to fit next to an underlined text, and escapes invisible characters and direction marks.
 fn truncate(text: String) -> String {
     match text.char_indices().nth(MAX_VALUE_CHARS) {
-        Some((at, _)) => format!("{}…", sanitized(text.get(..at).unwrap_or_default())),
-        None => sanitized(&text),
+        Some((at, _)) => format!("{}…", escape_invisible(text.get(..at).unwrap_or_default())),
+        None => escape_invisible(&text),
     }
-}
-
-/// Escapes characters that could deceive a reader.
-fn sanitized(text: &str) -> String {
-    let mut sanitized = String::with_capacity(text.len());
-    for character in text.chars() {
-        match u32::from(character) {
-            code @ (0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF) => {
-                sanitized.push_str(&format!("\\u{code:04x}"));
-            }
-            code if character.is_control() => sanitized.push_str(&format!("\\u{code:04x}")),
-            _ => sanitized.push(character),
-        }
-    }
-    sanitized
 }

@@ -29,9 +29,9 @@ fn column(node: &IdedExpr, values: &SpanValues) -> Option<Expr> {
     let name = path(node)?.join(".");
     let declared = |name: String| {
         // An undeclared name may be one of the library's own: `type` and `string` are values there.
-        Expr::Ident(if values.has_value(&name) { name } else { UNDEFINED.to_owned() })
+        Expr::Ident(if values.variables.contains_key(&name) { name } else { UNDEFINED.to_owned() })
     };
-    values.is_column(&name).then(|| declared(name))
+    values.columns.contains(&name).then(|| declared(name))
 }
 
 /// `M["k"]`, `M.k`, `J.a.b`.

@@ -11,8 +11,9 @@ use crate::evaluate::{FieldValue, Span};
 
 /// The span's columns as variables, and the keys and paths whose value is an error.
 pub(super) struct SpanValues {
-    variables: BTreeMap<String, Value>,
-    columns: BTreeSet<String>,
+    /// Columns with a value of their type, and maps.
+    pub(super) variables: BTreeMap<String, Value>,
+    pub(super) columns: BTreeSet<String>,
     keys: BTreeSet<(String, String)>,
     error_keys: BTreeSet<(String, String)>,
     invalid: Option<Range<u32>>,
@@ -43,19 +44,6 @@ impl SpanValues {
         }
         values.variables.extend(maps.into_iter().map(|(map, members)| (map.to_owned(), members.into())));
         values
-    }
-
-    pub(super) fn variables(&self) -> impl Iterator<Item = (String, Value)> + '_ {
-        self.variables.iter().map(|(name, value)| (name.clone(), value.clone()))
-    }
-
-    pub(super) fn is_column(&self, name: &str) -> bool {
-        self.columns.contains(name)
-    }
-
-    /// Whether the column has a value of its type in this span.
-    pub(super) fn has_value(&self, column: &str) -> bool {
-        self.variables.contains_key(column)
     }
 
     pub(super) fn is_key(&self, map: &str, key: &str) -> bool {

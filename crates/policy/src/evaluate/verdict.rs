@@ -36,11 +36,12 @@ impl Decision {
     /// Returns the reason of an error and the values read, as text; `None` if there is neither. Contains data of the
     /// span.
     pub fn detail(&self) -> Option<String> {
+        let is_missing = |read: &ReadValue| [ABSENT, NULL].contains(&read.value.as_str());
         let read: Vec<String> =
             self.read.iter().map(|ReadValue { name, value }| format!("`{name}` is {value}")).collect();
         match &self.outcome {
             // The reason already says that a value is absent or NULL.
-            Outcome::Error(reason) if self.read.iter().all(ReadValue::is_missing) => Some(reason.clone()),
+            Outcome::Error(reason) if self.read.iter().all(is_missing) => Some(reason.clone()),
             Outcome::Error(reason) => Some(format!("{reason}: {}", read.join(", "))),
             _ if read.is_empty() => None,
             _ => Some(read.join(", ")),
@@ -55,10 +56,4 @@ pub struct ReadValue {
     pub name: String,
     /// The value in CEL syntax, truncated if it is long; `absent` or `NULL` if there is no value.
     pub value: String,
-}
-
-impl ReadValue {
-    fn is_missing(&self) -> bool {
-        [ABSENT, NULL].contains(&self.value.as_str())
-    }
 }

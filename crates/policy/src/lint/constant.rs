@@ -2,7 +2,6 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Constant, Kind, Node, Type};
-use crate::lint::chain::parts;
 use crate::lint::normal_form::{AnalysisBudget, NormalForms, may_err, normal_forms};
 use crate::predicate::Relation;
 
@@ -16,14 +15,13 @@ pub(super) fn constants(
     whole: Option<&NormalForms>,
     budget: &AnalysisBudget,
 ) -> Vec<Diagnostic> {
-    let warning_for = |node: &Node, message: &str, hint: &str| {
-        vec![Diagnostic::new(text, node.span, "constant", message).with_hint(hint)]
-    };
     const NARROW: &str = "select what the role may see, for instance `ServiceName == \"…\"`";
     if let Kind::Constant(Constant::Bool(value)) = &root.kind {
         return match value {
-            true => warning_for(root, "this policy grants access to every trace", NARROW),
-            false => warning_for(root, "this policy grants access to no trace", "leave the policy out"),
+            true => vec![warning(text, root, "this policy grants access to every trace", NARROW)],
+            false => {
+                vec![warning(text, root, "this policy grants access to no trace", "leave the policy out")]
+            }
         };
     }
     let mut found = Vec::new();
@@ -33,7 +31,7 @@ pub(super) fn constants(
         Some(normal_forms) if normal_forms.is_false.is_never() && !may_err(root) => "every trace",
         _ if found.is_empty() && root.fields().is_empty() => {
             let message = "this policy does not use the span: it grants access to every trace or to none";
-            return warning_for(root, message, "join it with a condition on the span by `&&`");
+            return vec![warning(text, root, message, "join it with a condition on the span by `&&`")];
         }
         _ => return found,
     };
@@ -46,21 +44,21 @@ pub(super) fn constants(
     found
 }
 
+fn warning(text: &str, node: &Node, message: &str, hint: &str) -> Diagnostic {
+    Diagnostic::new(text, node.span, "constant", message).with_hint(hint)
+}
+
 /// Warns about the smallest conditions with a constant result.
 fn check_node(text: &str, node: &Node, budget: &AnalysisBudget, found: &mut Vec<Diagnostic>) {
     let before = found.len();
-    let warning_for = |node: &Node, message: &str, hint: &str| {
-        Diagnostic::new(text, node.span, "constant", message).with_hint(hint)
-    };
     let children = match &node.kind {
-        Kind::And(..) => parts(node, true),
-        Kind::Or(..) => parts(node, false),
+        Kind::And(..) | Kind::Or(..) => node.chain(),
         _ => node.children(),
     };
     for child in &children {
         match &child.kind {
             Kind::Constant(Constant::Bool(value)) if matches!(node.kind, Kind::And(..) | Kind::Or(..)) => {
-                found.push(warning_for(child, if *value { ALWAYS } else { NEVER }, "leave it out"));
+                found.push(warning(text, child, if *value { ALWAYS } else { NEVER }, "leave it out"));
             }
             _ => check_node(text, child, budget, found),
         }
@@ -83,7 +81,7 @@ fn check_node(text: &str, node: &Node, budget: &AnalysisBudget, found: &mut Vec<
     }
     let Some(normal_forms) = normal_forms(node, budget) else { return };
     if normal_forms.is_true.is_never() {
-        found.push(warning_for(node, NEVER, never_hint(node, &children, budget)));
+        found.push(warning(text, node, NEVER, never_hint(node, &children, budget)));
     } else if normal_forms.is_false.is_never() {
         let message = if may_err(node) { "this is true wherever its fields have a value" } else { ALWAYS };
         let hint = match &node.kind {
@@ -101,7 +99,7 @@ fn check_node(text: &str, node: &Node, budget: &AnalysisBudget, found: &mut Vec<
             Kind::Compare(Relation::Eq, ..) => "compare with a value that the role may see, or leave it out",
             _ => "leave it out, or correct the comparison",
         };
-        found.push(warning_for(node, message, hint));
+        found.push(warning(text, node, message, hint));
     }
 }
 

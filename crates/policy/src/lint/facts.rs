@@ -30,6 +30,15 @@ fn implies(function: TextFunction, argument: &str, other: TextFunction, others: 
     }
 }
 
+/// Whether no text satisfies both functions.
+fn excludes(function: TextFunction, argument: &str, other: TextFunction, others: &str) -> bool {
+    match (function, other) {
+        (StartsWith, StartsWith) => !argument.starts_with(others) && !others.starts_with(argument),
+        (EndsWith, EndsWith) => !argument.ends_with(others) && !others.ends_with(argument),
+        _ => false,
+    }
+}
+
 /// A fact with its truth value. It is not an error.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Literal {
@@ -92,11 +101,8 @@ impl Conjunction {
                 Fact::OneOf(subject, _) => self.possible_values(subject).is_some_and(|left| left.is_empty()),
                 Fact::TextTest(subject, function, argument) if literal.holds => {
                     self.literals_about(subject).any(|other| match &other.fact {
-                        Fact::TextTest(_, StartsWith, others) if other.holds && *function == StartsWith => {
-                            !argument.starts_with(others.as_str()) && !others.starts_with(argument.as_str())
-                        }
-                        Fact::TextTest(_, EndsWith, others) if other.holds && *function == EndsWith => {
-                            !argument.ends_with(others.as_str()) && !others.ends_with(argument.as_str())
+                        Fact::TextTest(_, other_function, others) if other.holds => {
+                            excludes(*function, argument, *other_function, others)
                         }
                         Fact::TextTest(_, other_function, others) if !other.holds => {
                             implies(*function, argument, *other_function, others)
@@ -139,8 +145,8 @@ impl Conjunction {
                     (Fact::TextTest(_, theirs, text), false, false) => {
                         implies(*function, argument, *theirs, text)
                     }
-                    (Fact::TextTest(_, StartsWith, text), true, false) if *function == StartsWith => {
-                        !text.starts_with(argument.as_str()) && !argument.starts_with(text.as_str())
+                    (Fact::TextTest(_, theirs, text), true, false) => {
+                        excludes(*theirs, text, *function, argument)
                     }
                     _ => false,
                 })

@@ -8,7 +8,6 @@ use tracewarden_model::field::escape;
 
 use crate::diagnostics::{Diagnostic, Span};
 use crate::expression::{Constant, Kind, Node, Type};
-use crate::lint::chain::parts;
 use crate::lint::normal_form::{AnalysisBudget, normal_forms};
 use crate::lower::fields::present;
 use crate::predicate::{Predicate, Quantifier, Relation};
@@ -80,15 +79,10 @@ impl<'a> NegationLinter<'a> {
     /// others wrong.
     fn chain(&mut self, node: &'a Node, positive: bool, handled: &[&'a Arc<MarkedField>]) {
         let conjunction = matches!(node.kind, Kind::And(..));
-        let parts = parts(node, conjunction);
+        let parts = node.chain();
         let mut group: Vec<(&'a Arc<MarkedField>, Vec<usize>)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
-            let mut handled = handled.to_vec();
-            for (other, sibling) in parts.iter().enumerate() {
-                if other != at {
-                    handled.extend(fields_handled_by(sibling, conjunction, positive));
-                }
-            }
+            let handled = [handled, &fields_handled_by_others(&parts, at, conjunction, positive)].concat();
             if positive {
                 for field in self.unhandled_fields(part, &handled) {
                     match group.iter_mut().find(|(known, _)| *known == field) {
@@ -100,12 +94,11 @@ impl<'a> NegationLinter<'a> {
             self.descend(part, positive, &handled);
         }
         for (field, places) in group {
-            let place = |(at, part): (usize, &&'a Node)| (places.contains(&at), *part);
-            let (negations, others): (Vec<_>, Vec<_>) =
-                parts.iter().enumerate().map(place).partition(|(negation, _)| *negation);
-            let nodes = |parts: Vec<(bool, &'a Node)>| parts.into_iter().map(|(_, part)| part).collect();
-            let group =
-                NegationGroup { field, negations: nodes(negations), others: nodes(others), conjunction };
+            let nodes = |negations: bool| {
+                let chosen = parts.iter().enumerate().filter(|(at, _)| places.contains(at) == negations);
+                chosen.map(|(_, part)| *part).collect()
+            };
+            let group = NegationGroup { field, negations: nodes(true), others: nodes(false), conjunction };
             match *group.negations.as_slice() {
                 [only] => self.negations(only, &NegationGroup { others: Vec::new(), ..group }),
                 _ => self.negations(node, &group),
@@ -210,9 +203,7 @@ impl<'a> NegationLinter<'a> {
     }
 
     fn snippet(&self, node: &Node) -> String {
-        let text = self.text.get(node.span.start..node.span.end).unwrap_or_default();
-        let short = text.chars().count() <= MAX_SNIPPET_CHARS && !text.contains(char::is_control);
-        if short { text.to_owned() } else { "…".to_owned() }
+        node.span.snippet(self.text, MAX_SNIPPET_CHARS).unwrap_or("…").to_owned()
     }
 }
 
@@ -255,6 +246,17 @@ fn fields_handled_by(part: &Node, conjunction: bool, positive: bool) -> Fields<'
     }
 }
 
+/// Returns the fields whose absence is handled by the parts of a chain other than the one at `at`.
+fn fields_handled_by_others<'a>(
+    parts: &[&'a Node],
+    at: usize,
+    conjunction: bool,
+    positive: bool,
+) -> Fields<'a> {
+    let others = parts.iter().enumerate().filter(|(other, _)| *other != at);
+    others.flat_map(|(_, part)| fields_handled_by(part, conjunction, positive)).collect()
+}
+
 /// Returns the fields that a condition without a negation needs.
 fn required_fields(node: &Node) -> Fields<'_> {
     if let Some((inner, same)) = strip_negation(node) {
@@ -285,15 +287,10 @@ fn collect_unhandled<'a>(node: &'a Node, handled: Fields<'a>, found: &mut Fields
         }
         Kind::And(..) | Kind::Or(..) => {
             let conjunction = matches!(node.kind, Kind::And(..));
-            let parts = parts(node, conjunction);
+            let parts = node.chain();
             for (at, part) in parts.iter().enumerate() {
-                let mut handled = handled.clone();
-                for (other, sibling) in parts.iter().enumerate() {
-                    if other != at {
-                        handled.extend(fields_handled_by(sibling, conjunction, false));
-                    }
-                }
-                collect_unhandled(part, handled, found);
+                let others = fields_handled_by_others(&parts, at, conjunction, false);
+                collect_unhandled(part, [handled.as_slice(), &others].concat(), found);
             }
         }
         // Double negation.

@@ -154,14 +154,8 @@ pub(super) fn normal_forms(node: &Node, budget: &AnalysisBudget) -> Option<Norma
         Kind::Constant(Constant::Bool(true)) => both(Alternatives::always(), Alternatives::never()),
         Kind::Constant(Constant::Bool(false)) => both(Alternatives::never(), Alternatives::always()),
         Kind::Not(inner) => normal_forms(inner, budget).map(NormalForms::opposite),
-        Kind::And(left, right) => {
-            let (left, right) = (normal_forms(left, budget)?, normal_forms(right, budget)?);
-            both(left.is_true.and(&right.is_true, budget)?, left.is_false.or(&right.is_false, budget)?)
-        }
-        Kind::Or(left, right) => {
-            let (left, right) = (normal_forms(left, budget)?, normal_forms(right, budget)?);
-            both(left.is_true.or(&right.is_true, budget)?, left.is_false.and(&right.is_false, budget)?)
-        }
+        Kind::And(left, right) => NormalForms::joined(&[left, right], true, budget),
+        Kind::Or(left, right) => NormalForms::joined(&[left, right], false, budget),
         Kind::Conditional(condition, yes, no) => {
             let (condition, yes, no) =
                 (normal_forms(condition, budget)?, normal_forms(yes, budget)?, normal_forms(no, budget)?);
@@ -269,13 +263,17 @@ pub(super) fn may_err(node: &Node) -> bool {
 impl NormalForms {
     /// Returns the sides of the conjunction or disjunction of these conditions.
     pub(super) fn joined(nodes: &[&Node], conjunction: bool, budget: &AnalysisBudget) -> Option<Self> {
-        let mut joined = Self { is_true: Alternatives::always(), is_false: Alternatives::never() };
-        for node in nodes {
-            let next = normal_forms(node, budget)?;
-            let next = if conjunction { next } else { next.opposite() };
+        let forms = |node| {
+            let forms = normal_forms(node, budget)?;
+            Some(if conjunction { forms } else { forms.opposite() })
+        };
+        let (first, others) = nodes.split_first()?;
+        let mut joined = forms(first)?;
+        for other in others {
+            let other = forms(other)?;
             joined = Self {
-                is_true: joined.is_true.and(&next.is_true, budget)?,
-                is_false: joined.is_false.or(&next.is_false, budget)?,
+                is_true: joined.is_true.and(&other.is_true, budget)?,
+                is_false: joined.is_false.or(&other.is_false, budget)?,
             };
         }
         Some(if conjunction { joined } else { joined.opposite() })

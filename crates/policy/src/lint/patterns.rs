@@ -5,7 +5,6 @@ use regex_syntax::hir::Look;
 
 use crate::diagnostics::Diagnostic;
 use crate::expression::{Constant, Kind, Node};
-use crate::lint::chain::parts;
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, Relation, TextFunction};
 
@@ -37,7 +36,7 @@ fn visit(
 ) {
     match &node.kind {
         Kind::And(..) => {
-            let parts = parts(node, true);
+            let parts = node.chain();
             for (at, part) in parts.iter().enumerate() {
                 let narrowed_by_sibling =
                     parts.iter().enumerate().any(|(other, part)| other != at && narrows(part));
@@ -82,8 +81,7 @@ fn visit(
 }
 
 fn warn(text: &str, (node, subject): (&Node, &Node), hint: &str, found: &mut Vec<Diagnostic>) {
-    let snippet = |node: &Node| text.get(node.span.start..node.span.end).filter(|text| text.len() <= 80);
-    let subject = snippet(subject).unwrap_or("the text");
+    let subject = subject.span.snippet(text, 80).unwrap_or("the text");
     let message =
         format!("no index can serve this search: `{subject}` is read on every span of the time range");
     // The marked fields are not known here, and the searched field would not help.

@@ -64,39 +64,32 @@ impl LoweredValue {
         }
     }
 
-    /// Applies `operation` to both branches if either side is a choice.
-    fn distribute_choice(
+    /// Applies `operation`; if a side is a choice, to each of its branches.
+    fn distribute(
         &self,
         rules: &LoweringContext<'_>,
         other: &Self,
-        operation: impl Fn(&Self, &Self) -> Truth,
-    ) -> Option<Truth> {
+        operation: &dyn Fn(&Self, &Self) -> Truth,
+    ) -> Truth {
         let (condition, yes, no) = match (self, other) {
+            _ if !rules.step(1) => return Truth::ERROR,
             (Self::Choice { condition, yes, no }, _) => {
-                (condition, operation(yes, other), operation(no, other))
+                (condition, yes.distribute(rules, other, operation), no.distribute(rules, other, operation))
             }
             (_, Self::Choice { condition, yes, no }) => {
-                (condition, operation(self, yes), operation(self, no))
+                (condition, self.distribute(rules, yes, operation), self.distribute(rules, no, operation))
             }
-            _ => return None,
+            _ => return operation(self, other),
         };
-        Some((rules.conditional)(condition, yes, no))
+        (rules.conditional)(condition, yes, no)
     }
 
     pub(crate) fn compare(&self, rules: &LoweringContext<'_>, relation: Relation, other: &Self) -> Truth {
-        if !rules.step(1) {
-            return Truth::ERROR;
-        }
-        if let Some(truth) =
-            self.distribute_choice(rules, other, |left, right| left.compare(rules, relation, right))
-        {
-            return truth;
-        }
-        match relation {
-            Relation::Eq => self.equals(rules, other),
-            Relation::Ne => (rules.unequal)(self.equals(rules, other)),
-            _ => self.ordered(rules, relation, other),
-        }
+        self.distribute(rules, other, &|left, right| match relation {
+            Relation::Eq => left.equals(rules, right),
+            Relation::Ne => (rules.unequal)(left.equals(rules, right)),
+            _ => left.ordered(rules, relation, right),
+        })
     }
 
     fn equals(&self, rules: &LoweringContext<'_>, other: &Self) -> Truth {
@@ -185,14 +178,10 @@ impl LoweredValue {
     }
 
     pub(crate) fn is_in(&self, rules: &LoweringContext<'_>, haystack: &Self) -> Truth {
-        if !rules.step(1) {
-            return Truth::ERROR;
-        }
-        if let Some(truth) =
-            self.distribute_choice(rules, haystack, |needle, haystack| needle.is_in(rules, haystack))
-        {
-            return truth;
-        }
+        self.distribute(rules, haystack, &|needle, haystack| needle.is_element(rules, haystack))
+    }
+
+    fn is_element(&self, rules: &LoweringContext<'_>, haystack: &Self) -> Truth {
         if let Self::Array { defined, array } = haystack {
             return match self.as_text() {
                 Some((needle_defined, needle)) => {
@@ -230,45 +219,31 @@ impl LoweredValue {
         function: TextFunction,
         argument: &Self,
     ) -> Truth {
-        if !rules.step(1) {
-            return Truth::ERROR;
-        }
-        if let Some(truth) =
-            self.distribute_choice(rules, argument, |left, right| left.text_call(rules, function, right))
-        {
-            return truth;
-        }
-        if let (Self::Constant(Constant::Text(subject)), Self::Constant(Constant::Text(argument))) =
-            (self, argument)
-        {
-            if !rules.step(1 + (subject.len() + argument.len()) as u64 / BYTES_PER_STEP) {
-                return Truth::ERROR;
+        self.distribute(rules, argument, &|subject, argument| {
+            if let (Self::Constant(Constant::Text(subject)), Self::Constant(Constant::Text(argument))) =
+                (subject, argument)
+            {
+                if !rules.step(1 + (subject.len() + argument.len()) as u64 / BYTES_PER_STEP) {
+                    return Truth::ERROR;
+                }
+                return Truth::known(function.holds(subject, argument));
             }
-            return Truth::known(function.holds(subject, argument));
-        }
-        match (self.as_text(), argument.as_text()) {
-            (Some((subject_defined, subject)), Some((argument_defined, argument))) => {
-                let defined = (rules.both_defined)(subject_defined, argument_defined);
-                (rules.text_call)(defined, function, subject, argument)
+            match (subject.as_text(), argument.as_text()) {
+                (Some((subject_defined, subject)), Some((argument_defined, argument))) => {
+                    let defined = (rules.both_defined)(subject_defined, argument_defined);
+                    (rules.text_call)(defined, function, subject, argument)
+                }
+                _ => Truth::ERROR,
             }
-            _ => Truth::ERROR,
-        }
+        })
     }
 
     pub(crate) fn matches(&self, rules: &LoweringContext<'_>, pattern: &Arc<Pattern>) -> Truth {
-        if !rules.step(1) {
-            return Truth::ERROR;
-        }
-        if let Some(truth) =
-            self.distribute_choice(rules, &Self::Error, |left, _| left.matches(rules, pattern))
-        {
-            return truth;
-        }
         // ClickHouse also matches known strings, so that the same engine is used for all strings.
-        match self.as_text() {
+        self.distribute(rules, &Self::Error, &|subject, _| match subject.as_text() {
             Some((defined, text)) => (rules.matches)((rules.utf8)(defined, &text), text, pattern),
             None => Truth::ERROR,
-        }
+        })
     }
 
     pub(crate) fn size(&self, rules: &LoweringContext<'_>) -> Self {

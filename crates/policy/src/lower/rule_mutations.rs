@@ -35,6 +35,13 @@ macro_rules! rule_mutations {
     };
 }
 
+/// A rule with the side that the function chooses computed without `D`.
+macro_rules! without_defined {
+    ($side:ident, $rule:ident($($operand:ident),*)) => {
+        |defined, $($operand),*| $side(defined, |defined| (RULES.$rule)(defined, $($operand.clone()),*))
+    };
+}
+
 rule_mutations! {
     /// `!a`: T is "not true", which treats errors as false.
     NotTrueOfErrors: not = |a| Truth { is_true: a.is_true.clone().negate(), is_false: a.is_true };
@@ -113,17 +120,13 @@ rule_mutations! {
     UnequalFalseOfErrors: unequal =
         |equal| Truth { is_true: equal.is_false.clone(), is_false: equal.is_false.negate() };
     /// `==` of strings: T without D.
-    EqualTextsTrueUndefined: equal_texts =
-        |defined, a, b| true_where_undefined(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
+    EqualTextsTrueUndefined: equal_texts = without_defined!(true_where_undefined, equal_texts(a, b));
     /// `==` of strings: F without D.
-    EqualTextsFalseUndefined: equal_texts =
-        |defined, a, b| false_where_undefined(defined, |defined| (RULES.equal_texts)(defined, a.clone(), b.clone()));
+    EqualTextsFalseUndefined: equal_texts = without_defined!(false_where_undefined, equal_texts(a, b));
     /// `==` of integers: T without D.
-    EqualIntegersTrueUndefined: equal_integers =
-        |defined, a, b| true_where_undefined(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
+    EqualIntegersTrueUndefined: equal_integers = without_defined!(true_where_undefined, equal_integers(a, b));
     /// `==` of integers: F without D.
-    EqualIntegersFalseUndefined: equal_integers =
-        |defined, a, b| false_where_undefined(defined, |defined| (RULES.equal_integers)(defined, a.clone(), b.clone()));
+    EqualIntegersFalseUndefined: equal_integers = without_defined!(false_where_undefined, equal_integers(a, b));
     /// `==` of booleans: T only where both are true.
     EqualBooleansBothTrue: equal_booleans = |a, b| Truth {
         is_true: a.is_true.clone().and(b.is_true.clone()),
@@ -132,23 +135,17 @@ rule_mutations! {
     /// `==` of booleans: F is the complement of T.
     EqualBooleansFalseOfErrors: equal_booleans = |a, b| complement((RULES.equal_booleans)(a, b));
     /// `==` of arrays: T without D.
-    EqualArraysTrueUndefined: equal_arrays =
-        |defined, a, b| true_where_undefined(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
+    EqualArraysTrueUndefined: equal_arrays = without_defined!(true_where_undefined, equal_arrays(a, b));
     /// `==` of arrays: F without D.
-    EqualArraysFalseUndefined: equal_arrays =
-        |defined, a, b| false_where_undefined(defined, |defined| (RULES.equal_arrays)(defined, a.clone(), b.clone()));
+    EqualArraysFalseUndefined: equal_arrays = without_defined!(false_where_undefined, equal_arrays(a, b));
     /// `==` of lists: T needs one pair.
     EqualListsOnePair: equal_lists = RULES.in_list;
     /// `==` of lists: without D, so that an unequal pair hides an error.
     EqualListsUndefined: equal_lists = |_, pairs| rules::every(pairs);
     /// Order of strings: T without D.
-    OrderedTextsTrueUndefined: ordered_texts = |defined, relation, a, b| {
-        true_where_undefined(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
-    };
+    OrderedTextsTrueUndefined: ordered_texts = without_defined!(true_where_undefined, ordered_texts(relation, a, b));
     /// Order of strings: F without D.
-    OrderedTextsFalseUndefined: ordered_texts = |defined, relation, a, b| {
-        false_where_undefined(defined, |defined| (RULES.ordered_texts)(defined, relation, a.clone(), b.clone()))
-    };
+    OrderedTextsFalseUndefined: ordered_texts = without_defined!(false_where_undefined, ordered_texts(relation, a, b));
     /// Order of strings: F is the reversed relation, which excludes equal strings.
     OrderedTextsFalseReversed: ordered_texts = |defined, relation, a, b| Truth {
         is_true: Predicate::atom(Atom::CompareText(relation, a.clone(), b.clone())),
@@ -156,13 +153,9 @@ rule_mutations! {
     }
     .where_defined(&defined);
     /// Order of integers: T without D.
-    OrderedIntegersTrueUndefined: ordered_integers = |defined, relation, a, b| {
-        true_where_undefined(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
-    };
+    OrderedIntegersTrueUndefined: ordered_integers = without_defined!(true_where_undefined, ordered_integers(relation, a, b));
     /// Order of integers: F without D.
-    OrderedIntegersFalseUndefined: ordered_integers = |defined, relation, a, b| {
-        false_where_undefined(defined, |defined| (RULES.ordered_integers)(defined, relation, a.clone(), b.clone()))
-    };
+    OrderedIntegersFalseUndefined: ordered_integers = without_defined!(false_where_undefined, ordered_integers(relation, a, b));
     /// Order of integers: F is the reversed relation, which excludes equal integers.
     OrderedIntegersFalseReversed: ordered_integers = |defined, relation, a, b| Truth {
         is_true: Predicate::atom(Atom::CompareInt(relation, a.clone(), b.clone())),
@@ -172,33 +165,21 @@ rule_mutations! {
     /// Order of booleans: true comes before false.
     OrderedBooleansReversed: ordered_booleans = |relation, a, b| (RULES.ordered_booleans)(relation, b, a);
     /// `in` known strings: T without D.
-    InTextsTrueUndefined: in_texts = |defined, needle, texts| {
-        true_where_undefined(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
-    };
+    InTextsTrueUndefined: in_texts = without_defined!(true_where_undefined, in_texts(needle, texts));
     /// `in` known strings: F without D.
-    InTextsFalseUndefined: in_texts = |defined, needle, texts| {
-        false_where_undefined(defined, |defined| (RULES.in_texts)(defined, needle.clone(), texts.clone()))
-    };
+    InTextsFalseUndefined: in_texts = without_defined!(false_where_undefined, in_texts(needle, texts));
     /// `in` a list: without D, so that an equal element hides an element that is an error.
     InListUndefined: in_list = |_, equal| rules::any(equal);
     /// `in` a list: T needs all.
     InListAll: in_list = RULES.equal_lists;
     /// `in` an array: T without D.
-    InArrayTrueUndefined: in_array = |defined, array, needle| {
-        true_where_undefined(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
-    };
+    InArrayTrueUndefined: in_array = without_defined!(true_where_undefined, in_array(array, needle));
     /// `in` an array: F without D.
-    InArrayFalseUndefined: in_array = |defined, array, needle| {
-        false_where_undefined(defined, |defined| (RULES.in_array)(defined, array.clone(), needle.clone()))
-    };
+    InArrayFalseUndefined: in_array = without_defined!(false_where_undefined, in_array(array, needle));
     /// `startsWith` and the like: T without D.
-    TextCallTrueUndefined: text_call = |defined, function, a, b| {
-        true_where_undefined(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
-    };
+    TextCallTrueUndefined: text_call = without_defined!(true_where_undefined, text_call(function, a, b));
     /// `startsWith` and the like: F without D.
-    TextCallFalseUndefined: text_call = |defined, function, a, b| {
-        false_where_undefined(defined, |defined| (RULES.text_call)(defined, function, a.clone(), b.clone()))
-    };
+    TextCallFalseUndefined: text_call = without_defined!(false_where_undefined, text_call(function, a, b));
     /// `matches`: T without D.
     MatchesTrueUndefined: matches = |defined, text, pattern| {
         true_where_undefined(defined, |defined| (RULES.matches)(defined, text.clone(), pattern))

@@ -10,14 +10,14 @@ use super::{Array, Atom, Int, Junction, Predicate, Text};
 type FieldReplacement<'a> = &'a dyn Fn(&Arc<MarkedField>) -> Arc<MarkedField>;
 
 impl Predicate {
-    /// Calls `visit` with every field, once for each occurrence.
-    pub fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
+    /// Returns the field of every occurrence.
+    pub fn fields(&self) -> Vec<&Arc<MarkedField>> {
         match self {
-            Self::True | Self::False => {}
+            Self::True | Self::False => Vec::new(),
             Self::And(junction) | Self::Or(junction) | Self::Not(junction) => {
-                junction.parts.iter().for_each(|part| part.for_each_field(visit));
+                junction.parts.iter().flat_map(Self::fields).collect()
             }
-            Self::Atom(atom) => atom.for_each_field(visit),
+            Self::Atom(atom) => atom.fields(),
         }
     }
 
@@ -40,38 +40,25 @@ impl Predicate {
 }
 
 impl Atom {
-    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
+    pub(crate) fn fields(&self) -> Vec<&Arc<MarkedField>> {
         match self {
             Self::Present(field)
             | Self::Defined(field)
             | Self::Flag(field)
-            | Self::CompareNumber(_, field, _) => visit(field),
+            | Self::CompareNumber(_, field, _) => vec![field],
             Self::Utf8(text)
             | Self::TextIn(text, ..)
             | Self::TextCallAny(_, text, _)
-            | Self::Matches(text, _) => text.for_each_field(visit),
-            Self::ExactlyOne(parts) => parts.iter().for_each(|part| part.for_each_field(visit)),
+            | Self::Matches(text, _) => text.field().into_iter().collect(),
             Self::CompareText(_, left, right) | Self::TextCall(_, left, right) => {
-                left.for_each_field(visit);
-                right.for_each_field(visit);
+                left.field().into_iter().chain(right.field()).collect()
             }
-            Self::ArrayHas(array, text) => {
-                array.for_each_field(visit);
-                text.for_each_field(visit);
-            }
-            Self::ArrayHasAny(array, _) | Self::ArrayHasAll(array, _) => array.for_each_field(visit),
-            Self::ArrayEq(left, right) => {
-                left.for_each_field(visit);
-                right.for_each_field(visit);
-            }
-            Self::CompareInt(_, left, right) => {
-                left.for_each_field(visit);
-                right.for_each_field(visit);
-            }
-            Self::Quantified { array, body, .. } => {
-                array.for_each_field(visit);
-                body.for_each_field(visit);
-            }
+            Self::ArrayHas(array, text) => array.fields().into_iter().chain(text.field()).collect(),
+            Self::ArrayHasAny(array, _) | Self::ArrayHasAll(array, _) => array.fields(),
+            Self::ArrayEq(left, right) => [left.fields(), right.fields()].concat(),
+            Self::CompareInt(_, left, right) => [left.fields(), right.fields()].concat(),
+            Self::Quantified { array, body, .. } => [array.fields(), body.fields()].concat(),
+            Self::ExactlyOne(parts) => parts.iter().flat_map(Predicate::fields).collect(),
         }
     }
 
@@ -119,9 +106,10 @@ impl Atom {
 }
 
 impl Text {
-    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
-        if let Self::Field(field) = self {
-            visit(field);
+    fn field(&self) -> Option<&Arc<MarkedField>> {
+        match self {
+            Self::Field(field) => Some(field),
+            Self::Literal(_) | Self::Element(_) => None,
         }
     }
 
@@ -134,10 +122,10 @@ impl Text {
 }
 
 impl Array {
-    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
+    pub(crate) fn fields(&self) -> Vec<&Arc<MarkedField>> {
         match self {
-            Self::Field(field) => visit(field),
-            Self::List(values) => values.iter().for_each(|value| value.for_each_field(visit)),
+            Self::Field(field) => vec![field],
+            Self::List(values) => values.iter().filter_map(Text::field).collect(),
         }
     }
 
@@ -150,11 +138,11 @@ impl Array {
 }
 
 impl Int {
-    fn for_each_field(&self, visit: &mut dyn FnMut(&Arc<MarkedField>)) {
+    fn fields(&self) -> Vec<&Arc<MarkedField>> {
         match self {
-            Self::Literal(_) => {}
-            Self::TextSize(text) => text.for_each_field(visit),
-            Self::ArraySize(array) => array.for_each_field(visit),
+            Self::Literal(_) => Vec::new(),
+            Self::TextSize(text) => text.field().into_iter().collect(),
+            Self::ArraySize(array) => array.fields(),
         }
     }
 }

@@ -240,19 +240,3 @@ pub(super) fn negation(predicate: Predicate) -> Predicate {
     };
     inverted.map_or_else(|| predicate.negate(), Predicate::atom)
 }
-
-/// For a presence test of a field, returns the test that the field has a value.
-pub(super) fn defined_of_present(predicate: &Predicate) -> Option<Predicate> {
-    match predicate.as_test()? {
-        (Atom::Present(field), false) => Some(Predicate::atom(Atom::Defined(field.clone()))),
-        _ => None,
-    }
-}
-
-/// For a test that a field has a value, returns the presence test of the field.
-pub(super) fn present_of_defined(predicate: &Predicate) -> Option<Predicate> {
-    match predicate.as_test()? {
-        (Atom::Defined(field), false) => Some(Predicate::atom(Atom::Present(field.clone()))),
-        _ => None,
-    }
-}

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::junction_kind::JunctionKind;
 use super::work::charge_each;
-use super::{Predicate, merge};
+use super::{Atom, Predicate};
 
 /// Up to this number of alternatives, each is searched for in each other one. Above it, only single parts are.
 const MAX_PAIRWISE_PARTS: usize = 256;
@@ -62,19 +62,20 @@ impl DistinctParts {
             charge_each(parts.len());
             parts.len() > 1 && parts.iter().any(|part| self.contains(part))
         };
+        // A test of the value includes the presence test.
+        let is_implied_presence = |part: &Predicate| {
+            let implying = match (kind, part.as_test()) {
+                (JunctionKind::All, Some((Atom::Present(field), false))) => Atom::Defined(field.clone()),
+                (JunctionKind::Any, Some((Atom::Defined(field), false))) => Atom::Present(field.clone()),
+                _ => return false,
+            };
+            self.contains(&Predicate::atom(implying))
+        };
         let mut absorbed: HashSet<usize> = HashSet::new();
         for (index, part) in self.parts.iter().enumerate() {
             let presence_is_implied = match kind {
-                // A test of the value includes the presence test.
-                JunctionKind::All => {
-                    merge::defined_of_present(part).is_some_and(|defined| self.contains(&defined))
-                }
-                JunctionKind::Any => {
-                    let presence = |part: &Predicate| {
-                        merge::present_of_defined(part).is_some_and(|present| self.contains(&present))
-                    };
-                    inner.parts_of(part).iter().any(presence)
-                }
+                JunctionKind::All => is_implied_presence(part),
+                JunctionKind::Any => inner.parts_of(part).iter().any(is_implied_presence),
             };
             if presence_is_implied || contains_other_part(part) {
                 absorbed.insert(index);

@@ -212,33 +212,25 @@ impl MistakeFinder<'_> {
     }
 
     fn matching_open(&self, close: usize) -> Option<usize> {
-        let mut depth = 0_usize;
-        for at in (0..=close).rev() {
-            match self.token(at) {
-                ")" | "]" => depth += 1,
-                "(" | "[" => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                return Some(at);
-            }
-        }
-        None
+        self.matching(close, (0..=close).rev())
     }
 
     fn matching_close(&self, open: usize) -> Option<usize> {
+        self.matching(open, open..self.tokens.len())
+    }
+
+    /// Returns the first of `places`, which begin with `bracket`, at which as many brackets are closed as opened.
+    fn matching(&self, bracket: usize, mut places: impl Iterator<Item = usize>) -> Option<usize> {
+        let is_open = |at| matches!(self.token(at), "(" | "[");
         let mut depth = 0_usize;
-        for at in open..self.tokens.len() {
-            match self.token(at) {
-                "(" | "[" => depth += 1,
-                ")" | "]" => depth = depth.checked_sub(1)?,
+        places.find(|at| {
+            match self.token(*at) {
+                "(" | "[" | ")" | "]" if is_open(*at) == is_open(bracket) => depth += 1,
+                "(" | "[" | ")" | "]" => depth = depth.saturating_sub(1),
                 _ => {}
             }
-            if depth == 0 {
-                return Some(at);
-            }
-        }
-        None
+            depth == 0
+        })
     }
 
     fn correction(&self, at: usize) -> Option<Correction> {
@@ -263,7 +255,7 @@ impl MistakeFinder<'_> {
         let next = self.token(at + 1);
         let follows = at > 0;
         match token {
-            "=" if next == "~" && self.adjacent(at) => self.method(at, at + 1, "matches", "`=~`"),
+            "=" if next == "~" && self.adjacent(at) => self.method(at, at + 1, "matches"),
             "=" if next == ">" && self.adjacent(at) => {
                 Some(replace_pair(">=", "write `>=` for greater or equal"))
             }
@@ -397,14 +389,12 @@ impl MistakeFinder<'_> {
                         format!("`{token}` is not allowed here"),
                     ))
                 }
-                "contains" | "includes" if follows && next != "(" => self.method(at, at, "contains", ""),
-                "matches" | "regexp" | "rlike" if follows && next != "(" => {
-                    self.method(at, at, "matches", "")
-                }
-                "startswith" if follows && next != "(" => self.method(at, at, "startsWith", ""),
-                "endswith" if follows && next != "(" => self.method(at, at, "endsWith", ""),
-                "starts" if next.eq_ignore_ascii_case("with") => self.method(at, at + 1, "startsWith", ""),
-                "ends" if next.eq_ignore_ascii_case("with") => self.method(at, at + 1, "endsWith", ""),
+                "contains" | "includes" if follows && next != "(" => self.method(at, at, "contains"),
+                "matches" | "regexp" | "rlike" if follows && next != "(" => self.method(at, at, "matches"),
+                "startswith" if follows && next != "(" => self.method(at, at, "startsWith"),
+                "endswith" if follows && next != "(" => self.method(at, at, "endsWith"),
+                "starts" if next.eq_ignore_ascii_case("with") => self.method(at, at + 1, "startsWith"),
+                "ends" if next.eq_ignore_ascii_case("with") => self.method(at, at + 1, "endsWith"),
                 _ => None,
             },
             _ => None,
@@ -413,12 +403,11 @@ impl MistakeFinder<'_> {
 
     /// Replaces an operator such as `LIKE` between two values by a method call. `last` is the last token of the
     /// operator at `at`.
-    fn method(&self, at: usize, last: usize, name: &str, shown: &str) -> Option<Correction> {
+    fn method(&self, at: usize, last: usize, name: &str) -> Option<Correction> {
         let first = self.operand_before(at.checked_sub(1)?)?;
         let end = self.operand_after(last + 1)?;
         let replacement = format!("{}.{name}({})", self.part(first, at - 1), self.part(last + 1, end));
-        let shown = if shown.is_empty() { format!("`{}`", self.part(at, last)) } else { shown.to_owned() };
-        let message = format!("{shown} is not allowed between two values");
+        let message = format!("`{}` is not allowed between two values", self.part(at, last));
         Some(Correction::write(self.span(first, end), self.span(at, last), replacement, message))
     }
 

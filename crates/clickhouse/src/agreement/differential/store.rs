@@ -91,7 +91,7 @@ pub(crate) fn key_column_definitions() -> String {
 /// key.
 pub(crate) fn with_key_columns(predicate: &Predicate) -> Option<Predicate> {
     let mut any = false;
-    predicate.for_each_field(&mut |field| any |= KEY_COLUMNS.contains_key(&field.field));
+    predicate.fields().into_iter().for_each(|field| any |= KEY_COLUMNS.contains_key(&field.field));
     let adopted = |field: &Arc<MarkedField>| {
         let column = KEY_COLUMNS.get(&field.field).cloned();
         Arc::new(MarkedField { column, ..field.as_ref().clone() })

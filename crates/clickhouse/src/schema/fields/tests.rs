@@ -150,7 +150,7 @@ fn resolved(
     let mut types = Vec::new();
     match resolve_fields(&predicate, &columns(&[(&holder, now)]), Purpose::Access) {
         Ok(resolved) => {
-            resolved.for_each_field(&mut |field| types.push(field.column_type.to_string()));
+            resolved.fields().into_iter().for_each(|field| types.push(field.column_type.to_string()));
             types.dedup();
             Ok(types.join(", "))
         }
@@ -250,7 +250,7 @@ fn conditions_that_only_filters_have_are_checked() {
     ] {
         let resolved = resolve_fields(&predicate, &columns(&[("x", now)]), Purpose::Filter).unwrap();
         let mut types = Vec::new();
-        resolved.for_each_field(&mut |field| types.push(field.column_type.clone()));
+        resolved.fields().into_iter().for_each(|field| types.push(field.column_type.clone()));
         assert!(
             !types.is_empty() && types.iter().all(|seen| *seen == ColumnType::parse(now)),
             "{resolved:?}"
@@ -316,12 +316,12 @@ fn every_occurrence_of_a_field_is_visited() {
         let predicate = checked.predicate(&Caller::default()).unwrap();
         let resolved = resolve_fields(&predicate, &now, Purpose::Access).unwrap();
         let mut before = 0;
-        predicate.for_each_field(&mut |field| {
+        predicate.fields().into_iter().for_each(|field| {
             before += 1;
             assert_ne!(current_field(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
         });
         let mut after = 0;
-        resolved.for_each_field(&mut |field| {
+        resolved.fields().into_iter().for_each(|field| {
             after += 1;
             assert_eq!(current_field(field, &now).as_ref(), Ok(field.as_ref()), "{expression}");
         });

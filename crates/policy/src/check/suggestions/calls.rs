@@ -13,31 +13,46 @@ use crate::syntax_tree::{is_user_attributes, text_literal};
 pub(in crate::check) const FUNCTIONS: [&str; 9] =
     ["startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all", "exists_one"];
 
-/// Names from other languages, in lower case without `_`, and the function that policies have for them.
-const COMMON_MISTAKES: [(&str, &[&str]); 7] = [
-    ("startsWith", &["startswith", "hasprefix", "beginswith", "startwith", "prefix"]),
-    ("endsWith", &["endswith", "hassuffix", "endwith", "suffix"]),
-    ("contains", &["includes", "include", "indexof", "instr", "has", "hastoken", "position", "strpos"]),
-    (
-        "matches",
-        &[
-            "match",
-            "regex",
-            "regexmatch",
-            "regexp",
-            "rlike",
-            "test",
-            "find",
-            "search",
-            "like",
-            "ilike",
-            "glob",
-        ],
-    ),
-    ("size", &["length", "len", "count", "strlen", "cardinality"]),
-    ("exists", &["any", "some", "anymatch", "filter", "existsany"]),
-    ("all", &["every", "forall", "allmatch"]),
-];
+/// Returns the function of policies for a name from another language, in lower case without `_`.
+fn function_for(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "startswith" | "hasprefix" | "beginswith" | "startwith" | "prefix" => "startsWith",
+        "endswith" | "hassuffix" | "endwith" | "suffix" => "endsWith",
+        "includes" | "include" | "indexof" | "instr" | "has" | "hastoken" | "position" | "strpos" => {
+            "contains"
+        }
+        "match" | "regex" | "regexmatch" | "regexp" | "rlike" | "test" | "find" | "search" | "like"
+        | "ilike" | "glob" => "matches",
+        "length" | "len" | "count" | "strlen" | "cardinality" => "size",
+        "any" | "some" | "anymatch" | "filter" | "existsany" => "exists",
+        "every" | "forall" | "allmatch" => "all",
+        _ => return None,
+    })
+}
+
+/// A call that policies do not have, as it was written.
+struct WrittenCall<'a> {
+    name: &'a str,
+    /// The name in lower case without `_`.
+    lower: String,
+    /// The target and the arguments.
+    operands: Vec<&'a IdedExpr>,
+    /// Number of arguments without the target.
+    arguments: usize,
+    /// Text of the first operand.
+    subject: String,
+    /// Type of the first operand, if it is known.
+    ty: Option<Type>,
+    /// Texts of the other operands.
+    rest: Vec<String>,
+}
+
+impl WrittenCall<'_> {
+    /// Returns the text of the second operand.
+    fn argument(&self) -> &str {
+        self.rest.first().map_or("\"…\"", String::as_str)
+    }
+}
 
 impl Suggester<'_> {
     /// Suggests what was probably intended. `types` are the types of the call's target and arguments, where they are
@@ -49,165 +64,147 @@ impl Suggester<'_> {
         arguments: &[IdedExpr],
         types: &[Option<Type>],
     ) -> String {
-        let all: Vec<&IdedExpr> = target.into_iter().chain(arguments).collect();
-        let ty = types.first().copied().flatten();
-        let subject = all.first().map_or_else(|| "x".to_owned(), |node| self.parsed.operand(node, "x"));
-        let rest: Vec<String> =
-            all.iter().skip(1).map(|node| self.parsed.snippet(node).unwrap_or("…").to_owned()).collect();
-        let first = rest.first().map_or("\"…\"", String::as_str);
-        let lower = normalize_function_name(name);
+        let operands: Vec<&IdedExpr> = target.into_iter().chain(arguments).collect();
+        let text = |node: &&IdedExpr| self.parsed.snippet(node).unwrap_or("…").to_owned();
+        let call = WrittenCall {
+            name,
+            lower: normalize_function_name(name),
+            arguments: arguments.len(),
+            subject: operands.first().map_or_else(|| "x".to_owned(), |node| self.parsed.operand(node, "x")),
+            ty: types.first().copied().flatten(),
+            rest: operands.iter().skip(1).map(text).collect(),
+            operands,
+        };
         // A map or the caller's attributes: `SpanAttributes.contains("env")`.
-        if let Some(container) = all.first()
+        if let Some(container) = call.operands.first()
             && (self.scope.map_named(container).is_some() || is_user_attributes(container))
-            && all.get(1).is_none_or(|key| text_literal(key).is_some())
+            && call.operands.get(1).is_none_or(|key| text_literal(key).is_some())
         {
-            return match lower.as_str() {
-                "get" | "at" => format!("write `{subject}[{first}]`"),
+            let (subject, key) = (&call.subject, call.argument());
+            return match call.lower.as_str() {
+                "get" | "at" => format!("write `{subject}[{key}]`"),
                 "size" | "length" | "len" => "a policy cannot count the keys of a map".to_owned(),
-                _ => format!("to test for a key, write `{first} in {subject}`"),
+                _ => format!("to test for a key, write `{key} in {subject}`"),
             };
         }
-        if let Some(hint) = self.library_replacement(&lower, &all, types) {
+        let other = self.library_replacement(&call.lower, &call.operands, types);
+        if let Some(hint) = other.or_else(|| self.replacement(&call)) {
             return hint;
         }
-        let is_list = ty == Some(Type::List);
-        match lower.as_str() {
-            "count" if arguments.len() == 2 => {
+        let known = FUNCTIONS
+            .into_iter()
+            .find(|known| known.eq_ignore_ascii_case(&call.lower) || *known == name)
+            .or_else(|| function_for(&call.lower))
+            .map(str::to_owned)
+            .or_else(|| nearest(name, FUNCTIONS).into_iter().next());
+        match known {
+            Some(known) => self.correct_call(&known, &call),
+            None => format!("policies know {}", FUNCTIONS.map(|name| format!("`{name}`")).join(", ")),
+        }
+    }
+
+    /// Suggests a condition without a function of this kind.
+    fn replacement(&self, call: &WrittenCall<'_>) -> Option<String> {
+        let WrittenCall { lower, operands, subject, ty, rest, .. } = call;
+        let first = call.argument();
+        let is_list = *ty == Some(Type::List);
+        Some(match lower.as_str() {
+            "count" if call.arguments == 2 => {
                 let (element, condition) = (first, rest.get(1).map_or("…", String::as_str));
-                return format!(
+                format!(
                     "to test for one or more, write `{subject}.exists({element}, {condition})`; for exactly \
                      one, `{subject}.exists_one({element}, {condition})`"
-                );
-            }
-            "lower" | "upper" | "tolower" | "toupper" | "lowerascii" | "upperascii" | "tolowercase"
-            | "touppercase" | "lcase" | "ucase" | "equalsignorecase" | "casefold"
-                if is_list =>
-            {
-                return format!(
-                    "to compare without regard to case, write `{subject}.exists(v, v.matches(\"(?i)^…$\"))`"
-                );
+                )
             }
             "isempty" | "empty" | "notempty" | "isnotempty" if ty.is_some() => {
                 let negated = lower.contains("not");
-                let written = match (ty, negated) {
+                let written = match (*ty, negated) {
                     (Some(Type::Text), false) => format!("{subject} == \"\""),
                     (Some(Type::Text), true) => format!("{subject} != \"\""),
                     (Some(Type::List | Type::Dynamic), false) => format!("size({subject}) == 0"),
                     (Some(Type::List | Type::Dynamic), true) => format!("size({subject}) > 0"),
-                    _ => return "a boolean and a number are never empty: leave this out".to_owned(),
+                    _ => return Some("a boolean and a number are never empty: leave this out".to_owned()),
                 };
-                let presence = all.first().and_then(|node| self.presence(node)).filter(|_| !negated);
-                return match presence {
+                let presence = operands.first().and_then(|node| self.presence(node)).filter(|_| !negated);
+                match presence {
                     Some(presence) => format!(
                         "to test whether it is empty, write `{written}`; whether it is absent, \
                          `!({presence})`"
                     ),
                     None => format!("write `{written}`"),
-                };
+                }
             }
             "in" | "isin" | "oneof" if is_list => {
-                let list = format_list(&rest);
-                return format!(
+                let list = format_list(rest);
+                format!(
                     "to test whether any of its elements is in the list, write `{subject}.exists(v, v in \
                      {list})`"
-                );
+                )
             }
             "equals" | "eq" | "equal" | "is" if is_list && rest.len() == 1 && !first.starts_with('[') => {
-                return format!("to look for an element, write `{first} in {subject}`");
+                format!("to look for an element, write `{first} in {subject}`")
             }
             "ne" | "notequals" if is_list && rest.len() == 1 && !first.starts_with('[') => {
-                return format!("to look for an element, write `!({first} in {subject})`");
+                format!("to look for an element, write `!({first} in {subject})`")
             }
             "lower" | "upper" | "tolower" | "toupper" | "lowerascii" | "upperascii" | "tolowercase"
             | "touppercase" | "lcase" | "ucase" | "equalsignorecase" | "casefold" => {
-                return format!("to compare without regard to case, write `{subject}.matches(\"(?i)^…$\")`");
+                let test = "matches(\"(?i)^…$\")";
+                let written = if is_list { format!("exists(v, v.{test})") } else { test.to_owned() };
+                format!("to compare without regard to case, write `{subject}.{written}`")
             }
             "isnull" | "isempty" | "empty" | "isabsent" | "missing" | "notexists" => {
-                return match all.first().and_then(|node| self.presence(node)) {
+                match operands.first().and_then(|node| self.presence(node)) {
                     Some(presence) => format!("to test whether it is absent, write `!({presence})`"),
                     None => format!("to test whether it is empty, write `{subject} == \"\"`"),
-                };
+                }
             }
             "isnotnull" | "defined" | "isset" | "present" | "notempty" | "coalesce" | "ifnull" | "exists"
-                if all.len() <= 2 && target.is_none() =>
+                if operands.len() <= 2 && operands.len() == call.arguments =>
             {
-                return match all.first().and_then(|node| self.presence(node)) {
+                match operands.first().and_then(|node| self.presence(node)) {
                     Some(presence) => format!("to test whether it is present, write `{presence}`"),
                     None => "write `list.exists(v, v == \"…\")`, or `\"key\" in SpanAttributes` for a key"
                         .to_owned(),
-                };
-            }
-            "int" | "uint" | "double" | "string" | "bool" | "bytes" | "tostring" | "toint" | "cast"
-            | "dyn" | "type" | "timestamp" | "duration" | "now" | "date" => {
-                return "values are compared as they are: a policy has no conversions, times or numbers"
-                    .to_owned();
-            }
-            "trim" | "split" | "replace" | "substring" | "substr" | "join" | "format" | "concat"
-            | "charat" | "reverse" => {
-                return "a policy cannot change text: compare it with `==`, `startsWith`, `endsWith`, `contains` or `matches`".to_owned();
+                }
             }
             "map" | "sort" | "distinct" | "flatten" => {
-                return format!("to test the elements of a list, write `{subject}.exists(v, …)`");
+                format!("to test the elements of a list, write `{subject}.exists(v, …)`")
             }
             "hasrole" | "isinrole" | "inrole" => {
-                let role = all.last().filter(|node| text_literal(node).is_some());
+                let role = operands.last().filter(|node| text_literal(node).is_some());
                 let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.parsed.operand(node, "\"…\""));
-                return format!("to test for a role, write `{role} in user.roles`");
+                format!("to test for a role, write `{role} in user.roles`")
             }
-            "in" | "isin" | "oneof" => return format!("write `{subject} in {}`", format_list(&rest)),
-            "not" => return format!("write `!({subject})`"),
-            "and" => return format!("write `{subject} && {first}`"),
-            "or" => return format!("write `{subject} || {first}`"),
-            "equals" | "eq" | "equal" | "is" => return format!("write `{subject} == {first}`"),
-            "ne" | "notequals" => return format!("write `{subject} != {first}`"),
-            "if" | "iff" | "cond" => return format!("write `{subject} ? {} : …`", first),
-            _ => {}
-        }
-        let known =
-            FUNCTIONS.iter().copied().find(|known| known.eq_ignore_ascii_case(&lower) || *known == name);
-        let mistake =
-            COMMON_MISTAKES.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(name, _)| *name);
-        match known.or(mistake) {
-            Some(known) => self.correct_call(known, name, &subject, &rest, &all, ty),
-            None => match nearest(name, FUNCTIONS).first() {
-                Some(close) => {
-                    let close = FUNCTIONS.into_iter().find(|known| known == close).unwrap_or("contains");
-                    self.correct_call(close, name, &subject, &rest, &all, ty)
-                }
-                None => format!("policies know {}", FUNCTIONS.map(|name| format!("`{name}`")).join(", ")),
-            },
-        }
+            "in" | "isin" | "oneof" => format!("write `{subject} in {}`", format_list(rest)),
+            "not" => format!("write `!({subject})`"),
+            "and" => format!("write `{subject} && {first}`"),
+            "or" => format!("write `{subject} || {first}`"),
+            "equals" | "eq" | "equal" | "is" => format!("write `{subject} == {first}`"),
+            "ne" | "notequals" => format!("write `{subject} != {first}`"),
+            "if" | "iff" | "cond" => format!("write `{subject} ? {} : …`", first),
+            _ => return None,
+        })
     }
 
     /// Suggests the correct call of the function, with the operands as written.
-    fn correct_call(
-        &self,
-        known: &str,
-        written: &str,
-        subject: &str,
-        rest: &[String],
-        all: &[&IdedExpr],
-        ty: Option<Type>,
-    ) -> String {
+    fn correct_call(&self, known: &str, call: &WrittenCall<'_>) -> String {
+        let WrittenCall { name: written, operands, subject, ty, .. } = call;
+        let (rest, ty) = (call.rest.as_slice(), *ty);
         let on_text = |argument: &str| format!("{subject}.{known}({argument})");
         match known {
             "startsWith" | "endsWith" | "contains" | "matches" if ty == Some(Type::List) => {
                 match (known, rest) {
-                    ("contains", [list]) if list.starts_with('[') => {
-                        format!("to look for one of them, write `{subject}.exists(v, v in {list})`")
-                    }
-                    ("contains", [element]) => {
+                    ("contains", [element]) if !element.starts_with('[') => {
                         format!("to look for an element, write `{element} in {subject}`")
                     }
-                    ("contains", [_, ..]) => format!(
-                        "to look for one of them, write `{subject}.exists(v, v in [{}])`",
-                        rest.join(", ")
-                    ),
-                    (_, [argument, ..]) => {
-                        format!("to test its elements, write `{subject}.exists(v, v.{known}({argument}))`")
+                    ("contains", [_, ..]) => {
+                        let list = format_list(rest);
+                        format!("to look for one of them, write `{subject}.exists(v, v in {list})`")
                     }
-                    (_, []) => {
-                        format!("to test its elements, write `{subject}.exists(v, v.{known}(\"…\"))`")
+                    _ => {
+                        let test = format!("{known}({})", call.argument());
+                        format!("to test its elements, write `{subject}.exists(v, v.{test})`")
                     }
                 }
             }
@@ -216,10 +213,8 @@ impl Suggester<'_> {
             {
                 "only strings have this method: compare it with `==`".to_owned()
             }
-            "matches" if rest.len() == 2 && rest.get(1).is_some_and(|flags| is_flags(flags)) => {
-                let (pattern, flags) = (rest.first(), rest.get(1));
-                let written =
-                    with_flags(pattern.map_or("\"…\"", String::as_str), flags.map_or("", String::as_str));
+            "matches" if matches!(rest, [_, flags] if is_flags(flags)) => {
+                let written = with_flags(call.argument(), rest.last().map_or("", String::as_str));
                 format!("flags belong in the pattern: write `{}`", on_text(&written))
             }
             "exists" | "all" | "exists_one" if ty == Some(Type::Text) => match rest {
@@ -234,7 +229,7 @@ impl Suggester<'_> {
                 // SQL patterns have another syntax.
                 [argument] if written.to_lowercase().contains("like") => {
                     let folded = written.to_lowercase().contains("ilike");
-                    let pattern = all.get(1).and_then(|node| text_literal(node));
+                    let pattern = operands.get(1).and_then(|node| text_literal(node));
                     match pattern.map(|pattern| like_as_call(subject, pattern, folded)) {
                         Some(Some(call)) => format!("write `{call}`"),
                         Some(None) => "every string matches this: leave the condition out".to_owned(),
@@ -250,12 +245,12 @@ impl Suggester<'_> {
                 }
             },
             "size" => format!("write `size({subject})`"),
-            "has" => match all.first().and_then(|node| self.presence(node)) {
+            "has" => match operands.first().and_then(|node| self.presence(node)) {
                 Some(presence) => format!("write `{presence}`"),
                 None => "write `has(SpanAttributes.key)` or `\"key\" in SpanAttributes`".to_owned(),
             },
             _ => {
-                let is_element_name = all.get(1).is_some_and(|node| matches!(node.expr, Expr::Ident(_)));
+                let is_element_name = operands.get(1).is_some_and(|node| matches!(node.expr, Expr::Ident(_)));
                 let condition = match rest {
                     [element] if is_element_name => {
                         return format!("write `{subject}.{known}({element}, {element} == \"…\")`");

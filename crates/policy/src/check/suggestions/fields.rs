@@ -20,15 +20,9 @@ impl Suggester<'_> {
         {
             return format!("did you mean `{name}`?");
         }
-        let mut named: Vec<String> =
-            self.scope.policy_fields().map(|field| field.field.to_string()).collect();
+        let mut named: Vec<&FieldRef> = self.scope.policy_fields().map(|field| &field.field).collect();
         // Fields of the same map are more likely to be intended.
-        named.sort_by_key(|name| {
-            reference
-                .map
-                .as_ref()
-                .is_none_or(|map| !name.strip_prefix(map.as_str()).is_some_and(|rest| rest.starts_with('[')))
-        });
+        named.sort_by_key(|field| reference.map.is_none() || field.map != reference.map);
         const MAX_LISTED_FIELDS: usize = 4;
         let more = named.len().saturating_sub(MAX_LISTED_FIELDS);
         let shown: Vec<String> =

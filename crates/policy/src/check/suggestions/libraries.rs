@@ -100,7 +100,7 @@ fn suggest_other(lower: &str, first: &str) -> Option<String> {
             let list = if library.is_empty() { first } else { "list" };
             format!("to test the elements of a list, write `{list}.exists(v, …)` or `{list}.all(v, …)`")
         }
-        ("strings" | "regex" | "base64" | "json", _) | (_, "quote" | "findall" | "titlecase" | "trimspace" | "urlencode") => {
+        ("strings" | "regex" | "base64" | "json", _) | (_, "quote" | "findall" | "titlecase" | "trimspace" | "urlencode" | "trim" | "split" | "replace" | "substring" | "substr" | "join" | "format" | "concat" | "charat" | "reverse") => {
             "a policy cannot change text: compare it with `==`, `startsWith`, `endsWith`, `contains` or `matches`"
                 .to_owned()
         }
@@ -118,7 +118,8 @@ fn suggest_other(lower: &str, first: &str) -> Option<String> {
         | (
             _,
             "getfullyear" | "getmonth" | "getdate" | "getdayofmonth" | "getdayofweek" | "getdayofyear" | "gethours"
-            | "getminutes" | "getseconds" | "getmilliseconds" | "timesince",
+            | "getminutes" | "getseconds" | "getmilliseconds" | "timesince" | "timestamp" | "duration" | "now" | "date"
+            | "int" | "uint" | "double" | "string" | "bool" | "bytes" | "tostring" | "toint" | "cast" | "dyn" | "type",
         ) => "values are compared as they are: a policy has no conversions, times or numbers".to_owned(),
         _ => return None,
     })
@@ -133,23 +134,19 @@ struct SetOperand {
 impl SetOperand {
     /// Returns the condition that both have an element in common.
     fn intersects(&self, other: &Self, element: &str) -> String {
-        let Self { text, .. } = self;
         match (self.is_one, other.is_one) {
-            (true, true) => format!("{text} == {}", other.text),
-            (true, false) => format!("{text} in {}", other.text),
-            (false, true) => format!("{} in {text}", other.text),
-            (false, false) => format!("{text}.exists({element}, {element} in {})", other.text),
+            (true, _) => self.is_subset(other, element),
+            (false, true) => format!("{} in {}", other.text, self.text),
+            (false, false) => format!("{}.exists({element}, {element} in {})", self.text, other.text),
         }
     }
 
     /// Returns the condition that all elements of this set are in the other.
     fn is_subset(&self, other: &Self, element: &str) -> String {
-        let Self { text, .. } = self;
-        match (self.is_one, other.is_one) {
-            (true, true) => format!("{text} == {}", other.text),
-            (true, false) => format!("{text} in {}", other.text),
-            (false, true) => format!("{text}.all({element}, {element} == {})", other.text),
-            (false, false) => format!("{text}.all({element}, {element} in {})", other.text),
+        let relation = if other.is_one { "==" } else { "in" };
+        match self.is_one {
+            true => format!("{} {relation} {}", self.text, other.text),
+            false => format!("{}.all({element}, {element} {relation} {})", self.text, other.text),
         }
     }
 }

@@ -21,14 +21,9 @@ impl MistakeFinder<'_> {
         let end = close + rest.get(inner.len()..)?.chars().next()?.len_utf8();
         let replacement = format!("\"{}\"", escape(inner));
         let span = Span::new(open.start, end);
-        Some(Correction {
-            span,
-            hint: format!("put strings in straight quotes: `{replacement}`"),
-            replacement,
-            underline: span,
-            message: "a string is written in straight quotes".to_owned(),
-            preserves_meaning: true,
-        })
+        let hint = format!("put strings in straight quotes: `{replacement}`");
+        let message = "a string is written in straight quotes".to_owned();
+        Some(Correction { hint, ..Correction::write(span, span, replacement, message) })
     }
 
     /// Replaces a comment up to the end of the line. The tokens from `first` to `last` begin it.
@@ -36,28 +31,20 @@ impl MistakeFinder<'_> {
         let underline = self.span(first, last);
         let rest = self.text.get(underline.end..).unwrap_or_default();
         let rest = rest.split(['\n', '\r']).next().unwrap_or_default();
-        Correction {
-            span: Span::new(underline.start, underline.end + rest.len()),
-            replacement: format!("//{rest}"),
-            underline,
-            message: format!("`{}` is not allowed here", self.part(first, last)),
-            hint: "a comment begins with `//`".to_owned(),
-            preserves_meaning: true,
-        }
+        let span = Span::new(underline.start, underline.end + rest.len());
+        let hint = "a comment begins with `//`".to_owned();
+        let message = self.not_allowed(first, last);
+        Correction { hint, ..Correction::write(span, underline, format!("//{rest}"), message) }
     }
 
     pub(super) fn block_comment(&self, at: usize) -> Option<Correction> {
         let underline = self.span(at, at + 1);
         let rest = self.text.get(underline.end..)?;
         let length = rest.find("*/")?;
-        Some(Correction {
-            span: Span::new(underline.start, underline.end + length + 2),
-            replacement: " ".to_owned(),
-            underline,
-            message: "`/*` is not allowed here".to_owned(),
-            hint: "a comment begins with `//` and goes to the end of its line".to_owned(),
-            preserves_meaning: true,
-        })
+        let span = Span::new(underline.start, underline.end + length + 2);
+        let hint = "a comment begins with `//` and goes to the end of its line".to_owned();
+        let message = self.not_allowed(at, at + 1);
+        Some(Correction { hint, ..Correction::write(span, underline, " ".to_owned(), message) })
     }
 
     /// Replaces escapes of JSON and JavaScript in a string: `\ud83d\ude00` and `\u{1F600}` by `\U0001F600`.
@@ -72,17 +59,18 @@ impl MistakeFinder<'_> {
         while let Some(escape) = rest.find('\\') {
             let (before, escaped) = rest.split_at(escape);
             replacement.push_str(before);
-            let (length, character) =
-                foreign_escape(escaped).unwrap_or((escaped.chars().take(2).map(char::len_utf8).sum(), None));
+            let foreign = foreign_escape(escaped);
+            let plain = || escaped.chars().take(2).map(char::len_utf8).sum();
+            let length = foreign.map_or_else(plain, |(length, _)| length);
             let (same, remainder) = escaped.split_at_checked(length)?;
-            match (foreign_escape(escaped), character) {
-                (None, _) => replacement.push_str(same),
-                (Some(_), Some(character)) => {
+            match foreign {
+                None => replacement.push_str(same),
+                Some((_, Some(character))) => {
                     replacement.push_str(&format!("\\U{:08X}", u32::from(character)))
                 }
-                (Some(_), None) => replacement.push_str("\\uFFFD"),
+                Some((_, None)) => replacement.push_str("\\uFFFD"),
             }
-            if foreign_escape(escaped).is_some()
+            if let Some((_, character)) = foreign
                 && first.is_none_or(|(_, _, whole)| whole && character.is_none())
             {
                 first = Some((written.len() - rest.len() + escape, length, character.is_some()));
@@ -102,20 +90,15 @@ impl MistakeFinder<'_> {
             let message = format!("`{shown}` is half of a surrogate pair");
             (message, "write the whole character, with eight digits: `\"\\U0001F600\"`".to_owned())
         };
-        Some(Correction {
-            span: self.span(at, at),
-            hint,
-            replacement,
-            underline: Span::new(start, start + length),
-            message,
-            preserves_meaning: is_whole,
-        })
+        let underline = Span::new(start, start + length);
+        let correction = Correction::write(self.span(at, at), underline, replacement, message);
+        Some(Correction { hint, preserves_meaning: is_whole, ..correction })
     }
 
     /// Replaces a string that contains an escape unknown in CEL, as in patterns.
     pub(super) fn raw_string(&self, at: usize) -> Option<Correction> {
         let written = self.token(at);
-        if !written.starts_with(['"', '\'']) || !written.ends_with(['"', '\'']) || written.len() < 2 {
+        if !written.starts_with(['"', '\'']) {
             return None;
         }
         let mut characters = written.char_indices();
@@ -135,14 +118,10 @@ impl MistakeFinder<'_> {
         let (offset, escaped) = unknown?;
         let start = self.tokens.get(at)?.start + offset;
         let replacement = format!("r{written}");
-        Some(Correction {
-            span: self.span(at, at),
-            hint: format!("in a raw string, a backslash stands for itself: write `{replacement}`"),
-            replacement,
-            underline: Span::new(start, start + 1 + escaped.len_utf8()),
-            message: format!("`\\{}` is not an escape of CEL", escape_invisible(&escaped.to_string())),
-            preserves_meaning: true,
-        })
+        let hint = format!("in a raw string, a backslash stands for itself: write `{replacement}`");
+        let underline = Span::new(start, start + 1 + escaped.len_utf8());
+        let message = format!("`\\{}` is not an escape of CEL", escape_invisible(&escaped.to_string()));
+        Some(Correction { hint, ..Correction::write(self.span(at, at), underline, replacement, message) })
     }
 }
 

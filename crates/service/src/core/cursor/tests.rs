@@ -1,5 +1,5 @@
 use tracewarden_model::ambient::EntropyError;
-use tracewarden_model::{Decimal, FieldNotation, FieldRef};
+use tracewarden_model::{Decimal, FieldRef};
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn key() -> CursorKey {
 fn condition(name: &str, value: Scalar) -> RawCondition {
     RawCondition {
         field: FieldRef::column(name),
-        field_notation: FieldNotation::Name,
+        field_member: "name",
         op: "eq".to_owned(),
         value: Some(value),
         values: None,
@@ -75,7 +75,7 @@ fn equivalent_filters_have_the_same_digest() {
     for one in ["1.0", "10e-1", "0.1E1"] {
         assert_eq!(filter_digest(&[a.clone(), condition("b", number(one))]), same, "1 and {one}");
     }
-    let by_ref = RawCondition { field_notation: FieldNotation::Ref, ..a.clone() };
+    let by_ref = RawCondition { field_member: "ref", ..a.clone() };
     assert_eq!(filter_digest(&[by_ref, b.clone()]), same, "ref and name");
     let mut different = vec![
         filter_digest(&[]),
