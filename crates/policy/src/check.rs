@@ -146,11 +146,8 @@ impl Checker<'_> {
         message: impl Into<String>,
         hint: &str,
     ) -> Option<T> {
-        let mut error = Diagnostic::new(self.parsed.text, self.parsed.span(node), code, message);
-        if !hint.is_empty() {
-            error = error.with_hint(hint);
-        }
-        self.errors.push(error);
+        let error = Diagnostic::new(self.parsed.text, self.parsed.span(node), code, message);
+        self.errors.push(error.with_hint(hint));
         None
     }
 
