@@ -26,9 +26,7 @@ pub use config::ClickHouseConfig;
 pub use cost::Cost;
 pub use error::{ChangedField, ClickHouseError};
 pub use progress::{ProgressCallback, SearchProgress};
-pub(crate) use settings::{
-    QueryLimits, READONLY, REQUIRED_SETTINGS, StatementKind, may_differ, setting_names, settings,
-};
+pub(crate) use settings::{QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, setting_names, settings};
 pub use shared_work::SharedWork;
 pub(crate) use shared_work::TtlCache;
 
@@ -40,17 +38,16 @@ use serde::de::DeserializeOwned;
 use tracewarden_model::Entropy;
 use url::Url;
 
-pub(crate) use failure::FailureKind;
+pub(crate) use response::flag;
 pub(crate) use streamed_response::StreamedResponse;
 
 use crate::client::cost::Meter;
-use crate::client::metrics::InFlightStatement;
 use crate::sql::Statement;
 use attempts::Attempts;
 use endpoints::Endpoints;
 use failure::AttemptError;
 use pool::Session;
-use request::{COLLECTED_FORMAT, QueryRequest, SettingsMode};
+use request::{QueryRequest, SettingsMode};
 use response::{MAX_COLLECTED_BYTES, QueryResponse};
 
 /// How much longer than its time limit the client waits for an answer. ClickHouse enforces the limit itself and reports
@@ -66,7 +63,7 @@ pub(crate) struct Client {
     endpoints: Arc<Endpoints>,
     limits: QueryLimits,
     /// Without a session, each statement goes to the first endpoint that works.
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     /// The only endpoint that gets statements, even when it is unhealthy.
     pinned_endpoint: Option<usize>,
     /// Adds up the cost of statements, if a caller wants to know it.
@@ -96,28 +93,20 @@ impl Client {
     ) -> Result<StreamedResponse, ClickHouseError> {
         let begun = Instant::now();
         let mut in_flight = self.endpoints.metrics.begin();
-        let settings = SettingsMode::All(self.limits.for_streaming(&self.endpoints.config));
+        let limits = self.limits.for_streaming(&self.endpoints.config);
+        let settings = SettingsMode::All(limits);
         let query = QueryRequest { statement: &statement, format, settings, wait_end_of_query: false };
-        let server_time_left = self.limits.timeout();
-        match Box::pin(self.send_with_failover(&query, begun + server_time_left)).await {
-            Ok((endpoint, response)) => {
-                let server_time_left = server_time_left.saturating_sub(begun.elapsed());
-                let longest = self.limits.for_streaming(&self.endpoints.config).timeout();
-                let until = begun + longest;
-                Ok(StreamedResponse {
-                    response,
-                    in_flight,
-                    endpoints: Arc::clone(&self.endpoints),
-                    endpoint,
-                    server_time_left,
-                    until,
-                })
-            }
-            Err(error) => {
-                in_flight.record_failure(&error);
-                Err(error)
-            }
-        }
+        let timeout = self.limits.timeout();
+        let sent = Box::pin(self.send_with_failover(&query, begun + timeout)).await;
+        let (endpoint, response) = sent.inspect_err(|error| in_flight.record_failure(error))?;
+        Ok(StreamedResponse {
+            response,
+            in_flight,
+            endpoints: Arc::clone(&self.endpoints),
+            endpoint,
+            server_time_left: timeout.saturating_sub(begun.elapsed()),
+            until: begun + limits.timeout(),
+        })
     }
 
     /// Returns all rows of a small answer, each a JSON array.
@@ -152,15 +141,11 @@ impl Client {
         settings: SettingsMode,
         bytes: usize,
     ) -> Result<Vec<T>, ClickHouseError> {
-        let mut in_flight: InFlightStatement = self.endpoints.metrics.begin();
+        let mut in_flight = self.endpoints.metrics.begin();
         let begun = Instant::now();
         let until = begun + self.limits.timeout() + TIMEOUT_GRACE;
-        let query = QueryRequest {
-            statement,
-            format: COLLECTED_FORMAT,
-            settings,
-            wait_end_of_query: self.meter.is_some(),
-        };
+        let wait_end_of_query = self.meter.is_some();
+        let query = QueryRequest { wait_end_of_query, ..QueryRequest::collected(statement, settings) };
         let mut rows = self.collect_once(&query, until, bytes).await;
         if matches!(rows, Err(ClickHouseError::IncompleteResponse(_))) {
             // It was aborted midway, but no caller has seen any of it.
@@ -211,7 +196,7 @@ impl Client {
         let pool = &self.endpoints.pool;
         let mut attempts = Attempts::default();
         while attempts.lost < MAX_LOST_ENDPOINTS && Instant::now() < until {
-            let Some(at) = pool.choose(self.session.as_ref(), self.pinned_endpoint, &attempts.attempted)
+            let Some(at) = pool.choose(self.session.as_deref(), self.pinned_endpoint, &attempts.attempted)
             else {
                 if attempts.is_first() && self.pinned_endpoint.is_none() && pool.wait_for_recovery().await {
                     continue;
@@ -270,7 +255,7 @@ impl Client {
 
     /// Returns the same client for statements that belong together: they stay with one endpoint as long as it works.
     pub(crate) fn session(&self) -> Self {
-        Self { session: Some(Session::default()), ..self.clone() }
+        Self { session: Some(Arc::default()), ..self.clone() }
     }
 
     /// Returns the same client for statements about traces that were selected at this endpoint: another one would
@@ -281,7 +266,7 @@ impl Client {
 
     /// Returns the endpoint that last answered a statement of the session, if there is a session.
     pub(crate) fn session_endpoint(&self) -> Option<usize> {
-        self.session.as_ref().and_then(Session::endpoint)
+        self.session.as_deref().and_then(Session::endpoint)
     }
 
     /// Returns the same client with a meter of its own, which adds up the cost of its statements. They count for the
@@ -297,16 +282,12 @@ impl Client {
 
     /// Returns how often the session's endpoint changed, its first endpoint included.
     pub(crate) fn endpoint_switches(&self) -> usize {
-        self.session.as_ref().map_or(0, Session::endpoint_switches)
+        self.session.as_deref().map_or(0, Session::endpoint_switches)
     }
 
     /// Returns a client that has only this endpoint.
-    ///
-    /// # Errors
-    /// None for a configured endpoint.
-    pub(crate) fn for_endpoint(&self, endpoint: &Url) -> Result<Self, ClickHouseError> {
-        let endpoints = Arc::new(self.endpoints.only(endpoint)?);
-        let (limits, meter) = (self.limits, self.meter.clone());
-        Ok(Self { endpoints, limits, session: None, pinned_endpoint: None, meter })
+    pub(crate) fn for_endpoint(&self, endpoint: &Url) -> Self {
+        let endpoints = Arc::new(self.endpoints.only(endpoint));
+        Self { endpoints, session: None, pinned_endpoint: None, ..self.clone() }
     }
 }

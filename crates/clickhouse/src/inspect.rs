@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tracewarden_model::Binding;
 
-use crate::catalogue::{Catalogue, TIMEOUT_FACTOR, check_version};
-use crate::client::{Client, QueryLimits, READONLY, StatementKind, settings};
+use crate::catalogue::{Catalogue, check_version};
+use crate::client::{Client, QueryLimits, READONLY, settings};
 use crate::sql::{Statement, quote_table};
 use crate::{ClickHouse, ClickHouseError};
 
@@ -75,10 +75,7 @@ impl ClickHouse {
     pub async fn inspect(&self, binding: Option<&Binding>) -> ClickHouseInspection {
         let mut endpoints = Vec::new();
         for (url, endpoint) in self.client.endpoints().zip(&self.config.endpoints) {
-            let user = match self.client.for_endpoint(url) {
-                Ok(client) => inspect_user(self, &client, binding).await,
-                Err(error) => Err(error),
-            };
+            let user = inspect_user(self, &self.client.for_endpoint(url), binding).await;
             endpoints.push(EndpointInspection { endpoint: endpoint.clone(), user });
         }
         ClickHouseInspection { endpoints }
@@ -88,7 +85,7 @@ impl ClickHouse {
     pub fn sent_setting(&self, name: &str) -> Option<String> {
         // Those of the statements with the longest time limit.
         let limits = QueryLimits::from_config(&self.config).for_streaming(&self.config);
-        let settings = settings(&self.config, limits, READONLY, StatementKind::default());
+        let settings = settings(&self.config, limits, READONLY, &Statement::default());
         settings.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
@@ -122,19 +119,20 @@ async fn inspect_user(
         .collect();
 
     let mut unreadable = Vec::new();
-    for table in binding.map(tables).unwrap_or_default() {
-        let (database, name) = table;
+    for (database, name) in binding.map(tables).unwrap_or_default() {
         let statement = format!("SELECT 1 FROM {} LIMIT 0", quote_table(database, name));
-        let read = client.rows::<(u8,)>(Statement::new(&statement)).await;
-        if let Err(error) = read {
+        if let Err(error) = check(client, &statement).await {
             unreadable.push((format!("{database}.{name}"), error));
         }
     }
-    let catalogue = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
+    let names = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
     let statements = "SELECT 1 FROM system.processes LIMIT 0";
+    // Without the cached results of another endpoint.
+    let verified = Arc::default();
+    let catalogue = Catalogue { client: client.clone(), verified, ..store.catalogue() };
     let version = version.into_iter().next().map(|(version,)| version).unwrap_or_default();
     let server_support = match check_version(&version) {
-        Ok(()) => Box::pin(verify_bound(store, client, binding)).await,
+        Ok(()) => Box::pin(catalogue.verify_bound(binding)).await,
         old => old,
     };
     Ok(UserInspection {
@@ -142,36 +140,14 @@ async fn inspect_user(
         server_support,
         readonly: readonly.unwrap_or_default(),
         compatibility: compatibility.unwrap_or_default(),
-        sees_statements: client.rows::<(u8,)>(Statement::new(statements)).await.is_ok(),
+        sees_statements: check(client, statements).await.is_ok(),
         settings: check_settings(client).await,
-        comparison_timeout: check_comparison_timeout(store, client).await,
+        comparison_timeout: check(&catalogue.comparison_client(), "SELECT 1").await,
         limits,
-        catalogue: discard_rows(client.rows::<(u8,)>(Statement::new(catalogue)).await),
+        catalogue: check(client, names).await,
         unreadable,
         grants: grants(client).await,
     })
-}
-
-async fn verify_bound(
-    store: &ClickHouse,
-    client: &Client,
-    binding: Option<&Binding>,
-) -> Result<(), ClickHouseError> {
-    let Some(binding) = binding else { return Ok(()) };
-    // Without the cached results of another endpoint.
-    let verified = Arc::default();
-    let catalogue = Catalogue { client: client.clone(), verified, ..store.catalogue() };
-    let index = binding.trace_index.as_deref().unwrap_or(&binding.table);
-    for engine in catalogue.engines_of(&binding.database, [&binding.table, index]).await? {
-        Box::pin(catalogue.verify_servers_of(&engine)).await?;
-        catalogue.ping_shards(&engine).await?;
-    }
-    Ok(())
-}
-
-async fn check_comparison_timeout(store: &ClickHouse, client: &Client) -> Result<(), ClickHouseError> {
-    let seconds = store.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR);
-    discard_rows(client.with_time_limit(seconds).rows::<(u8,)>(Statement::new("SELECT 1")).await)
 }
 
 /// Returns the highest value of a limit that a user can have: the profile's own, which constraints do not bind, or the
@@ -189,12 +165,13 @@ fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> 
 
 /// Checks the settings of statements whose rows are collected, and those of streamed ones, which may take longer.
 async fn check_settings(client: &Client) -> Result<(), ClickHouseError> {
-    client.rows::<(u8,)>(Statement::new("SELECT 1")).await?;
+    check(client, "SELECT 1").await?;
     client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
 }
 
-fn discard_rows<T>(rows: Result<Vec<T>, ClickHouseError>) -> Result<(), ClickHouseError> {
-    rows.map(|_| ())
+/// Checks that ClickHouse answers a statement.
+async fn check(client: &Client, statement: &str) -> Result<(), ClickHouseError> {
+    client.rows::<(u8,)>(Statement::new(statement)).await.map(drop)
 }
 
 fn tables(binding: &Binding) -> Vec<(&str, &str)> {

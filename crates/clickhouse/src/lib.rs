@@ -41,9 +41,9 @@ pub use client::{
 pub use inspect::{Grant, PrivilegeKind};
 pub use read::{SpanIdentity, SpanSummary, Summary};
 pub use schema::{
-    Column, ERROR_STATUSES, FieldLookupError, Layout, LayoutColumn, MapKey, PhysicalField, ProjectedColumns,
-    Projection, SkipIndex, TableEngine, adoption_error, can_be_key_column, key_column_expression,
-    key_logical_types, members, physical_field,
+    Column, ERROR_STATUSES, FieldLookupError, Layout, MapKey, PhysicalField, ProjectedColumns, Projection,
+    SkipIndex, TableEngine, adoption_error, can_be_key_column, key_column_expression, key_logical_types,
+    members, physical_field,
 };
 pub use search::{Position, SelectRequest, Selection, TableProperties};
 pub use sql::display_sql;

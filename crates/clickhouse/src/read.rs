@@ -31,7 +31,6 @@ use columns::projection;
 use parts::{Part, PartSizes, Parts};
 
 pub use spans::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanLine};
-pub(crate) use spans::{invalid_duration, line};
 
 /// Stream of the spans of selected traces, the spans of each trace together, in the selection's order.
 ///

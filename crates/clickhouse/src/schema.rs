@@ -11,20 +11,19 @@ mod trace_index;
 mod trace_sizes;
 
 pub(crate) use cached_schema::{CachedSchema, Tables};
-pub use column::Column;
 pub(crate) use column::omitted_columns;
+pub use column::{Column, MapKey};
 pub(crate) use display::DisplayExpressions;
 pub use display::ERROR_STATUSES;
 pub(crate) use fields::resolve_fields;
 pub use fields::{FieldLookupError, PhysicalField, key_logical_types, members, physical_field};
+pub(crate) use key_columns::Purpose;
 pub use key_columns::adoption_error;
-pub(crate) use key_columns::{Purpose, detect_key_columns};
 #[cfg(test)]
 pub(crate) use layout::parse_key_expression;
 pub(crate) use layout::{KEY_COLUMN_TYPE, LayoutCache, only_name, split_list, split_outside, with_keys};
 pub use layout::{
-    Layout, LayoutColumn, MapKey, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column,
-    key_column_expression,
+    Layout, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column, key_column_expression,
 };
 pub(crate) use table::{BoundTable, known_column, plain_text};
 pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};

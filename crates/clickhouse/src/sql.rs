@@ -5,4 +5,6 @@ mod statement;
 
 pub use predicates::display_sql;
 pub(crate) use predicates::{render, score, string, strings};
-pub(crate) use statement::{MAX_FIELD_BYTES, Statement, quote, quote_literal, quote_path, quote_table};
+pub(crate) use statement::{
+    MAX_FIELD_BYTES, Statement, pieces, quote, quote_literal, quote_path, quote_table,
+};

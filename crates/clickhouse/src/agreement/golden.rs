@@ -232,13 +232,8 @@ fn access_sql(scope: &AccessScope) -> String {
 
 fn selection_sql(scope: &AccessScope) -> String {
     let column = |(name, kind): &(&str, &str)| Column {
-        name: (*name).to_owned(),
-        column_type: ColumnType::parse(kind),
-        type_text: (*kind).to_owned(),
-        derived: false,
-        omitted: false,
-        key: None,
         in_parts: true,
+        ..Column::new((*name).to_owned(), (*kind).to_owned())
     };
     let columns = COLUMNS.iter().map(column);
     let binding = binding();

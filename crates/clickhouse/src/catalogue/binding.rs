@@ -4,8 +4,7 @@ use tracewarden_model::{Binding, ColumnType, nearest::nearest};
 
 use super::Catalogue;
 use crate::ClickHouseError;
-use crate::schema::{Column, TableEngine, is_trace_index};
-use crate::sql::Statement;
+use crate::schema::{Column, is_trace_index};
 
 /// Why a table cannot be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,38 +116,18 @@ impl Catalogue {
 
     /// Warns about tables that hold only one server's rows, where there are more servers.
     async fn partial_table_warnings(&self, binding: &Binding) -> Result<Vec<String>, ClickHouseError> {
-        let statement =
-            "SELECT database, name, engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
-        let rows: Vec<(String, String, String, String)> = self.client.rows(Statement::new(statement)).await?;
-        let distributed: Vec<(String, String, TableEngine)> = rows
-            .into_iter()
-            .map(|(database, name, engine, full)| {
-                (database, name, TableEngine::from_system_table(&engine, &full))
-            })
-            .collect();
-        let is_distributed = |wanted: &str| {
-            distributed.iter().any(|(database, name, _)| *database == binding.database && name == wanted)
-        };
-        let distributed_over = |wanted: &str| {
-            distributed.iter().find(|(own, _, engine)| match engine {
-                TableEngine::Distributed { database, table, .. } => {
-                    let database = if database.is_empty() { own } else { database };
-                    *database == binding.database && table == wanted
-                }
-                TableEngine::MergeTree { .. } | TableEngine::Other(_) => false,
-            })
-        };
+        let distributed = self.distributed_tables().await?;
         let mut warnings = Vec::new();
-        if let Some((database, name, _)) = distributed_over(&binding.table) {
+        if let Some(whole) = distributed.over(&binding.database, &binding.table) {
             warnings.push(format!(
-                "`{}.{}` is the local table of one server behind the distributed table `{database}.{name}`: \
-                 searches see the spans of that server only, and traces are incomplete",
-                binding.database, binding.table
+                "`{}.{}` is the local table of one server behind the distributed table `{}.{}`: searches see the \
+                 spans of that server only, and traces are incomplete",
+                binding.database, binding.table, whole.database, whole.name
             ));
         }
         if let Some(index) = &binding.trace_index
-            && is_distributed(&binding.table)
-            && !is_distributed(index)
+            && distributed.find(&binding.database, &binding.table).is_some()
+            && distributed.find(&binding.database, index).is_none()
         {
             warnings.push(format!(
                 "the trace index `{}.{index}` is a table of one server, and `{}` is distributed: unless it holds \
@@ -160,11 +139,11 @@ impl Catalogue {
     }
 }
 
-fn is_time(column_type: &ColumnType) -> bool {
+pub(super) fn is_time(column_type: &ColumnType) -> bool {
     matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { .. })
 }
 
-fn is_number(column_type: &ColumnType) -> bool {
+pub(super) fn is_number(column_type: &ColumnType) -> bool {
     matches!(column_type, ColumnType::Integer { bits: 8..=64, .. } | ColumnType::Float { .. })
 }
 

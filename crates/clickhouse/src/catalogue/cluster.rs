@@ -9,10 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::Catalogue;
 use crate::ClickHouseError;
 use crate::catalogue::version::{MIN_VERSION, is_too_old};
-use crate::client::{QueryLimits, READONLY, REQUIRED_SETTINGS, StatementKind, may_differ, settings};
+use crate::client::{QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, settings};
 use crate::schema::TableEngine;
 use crate::sql::{Statement, quote_literal};
 
@@ -27,7 +29,7 @@ const CHANGED_BY_THE_CHECK: [&str; 2] = ["skip_unavailable_shards", "enable_posi
 const MAX_NAMED_SETTINGS: usize = 4;
 
 /// The report of one server.
-#[derive(Debug)]
+#[derive(Deserialize)]
 struct Server {
     address: String,
     version: String,
@@ -46,8 +48,8 @@ impl Catalogue {
             TableEngine::Distributed { cluster, .. } => self.verify_cluster(cluster).await,
             TableEngine::Other(name) if name.is_empty() => Ok(()),
             TableEngine::Other(_) => {
-                for cluster in self.clusters().await? {
-                    self.verify_cluster(&cluster).await?;
+                for cluster in self.distributed_tables().await?.clusters() {
+                    self.verify_cluster(cluster).await?;
                 }
                 Ok(())
             }
@@ -72,7 +74,7 @@ impl Catalogue {
         let mut differing = Vec::new();
         let limits = QueryLimits::from_config(&self.config);
         let sent: BTreeMap<&str, String> =
-            settings(&self.config, limits, READONLY, StatementKind::default()).into_iter().collect();
+            settings(&self.config, limits, READONLY, &Statement::default()).into_iter().collect();
         for server in &servers {
             if is_too_old(&server.version) {
                 return Err(ClickHouseError::Unusable(format!(
@@ -113,15 +115,14 @@ impl Catalogue {
             ));
             statement
         };
-        type Row = (String, String, Vec<(String, String)>);
-        let rows = match self.client.rows::<Row>(settings_statement(true)).await {
+        let servers = match self.client.rows::<Server>(settings_statement(true)).await {
             // For a profile that fixes it at 0, which is the value that is sent otherwise.
             Err(ClickHouseError::Exception { code: Some(452), .. }) => {
-                self.client.rows::<Row>(settings_statement(false)).await
+                self.client.rows::<Server>(settings_statement(false)).await
             }
-            rows => rows,
+            servers => servers,
         };
-        let rows = rows.map_err(|error| match error {
+        let servers = servers.map_err(|error| match error {
             ClickHouseError::Exception { code: Some(497), message } => ClickHouseError::Unusable(format!(
                 "cannot verify that the servers of the cluster `{cluster}` keep the settings that are sent \
                  with a statement: `GRANT READ ON REMOTE TO` the service's user; without `CREATE TEMPORARY \
@@ -129,26 +130,12 @@ impl Catalogue {
             )),
             other => other,
         })?;
-        if rows.is_empty() {
+        if servers.is_empty() {
             return Err(ClickHouseError::IncompleteResponse(format!(
                 "no server of the cluster `{cluster}` returned its settings"
             )));
         }
-        let server = |(address, version, settings)| Server { address, version, settings };
-        Ok(rows.into_iter().map(server).collect())
-    }
-
-    /// Returns the clusters of all distributed tables that the user can see.
-    async fn clusters(&self) -> Result<BTreeSet<String>, ClickHouseError> {
-        let statement = "SELECT engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
-        let rows: Vec<(String, String)> = self.client.rows(Statement::new(statement)).await?;
-        let clusters = rows.into_iter().filter_map(|(engine, full)| {
-            match TableEngine::from_system_table(&engine, &full) {
-                TableEngine::Distributed { cluster, .. } => Some(cluster),
-                TableEngine::MergeTree { .. } | TableEngine::Other(_) => None,
-            }
-        });
-        Ok(clusters.collect())
+        Ok(servers)
     }
 
     /// Checks that every shard of a distributed table answers.

@@ -1,10 +1,9 @@
 //! Reading of columns and engines of tables from ClickHouse.
 
 use super::Catalogue;
-use crate::schema::detect_key_columns;
+use crate::schema::with_keys;
 use crate::sql::Statement;
 use crate::{ClickHouseError, Column, TableEngine};
-use tracewarden_model::ColumnType;
 
 impl Catalogue {
     /// Returns the columns of a table, in its order; none when the table does not exist.
@@ -46,43 +45,16 @@ impl Catalogue {
                 // Boxed because it is large, to keep it out of every caller's future.
                 Box::pin(self.verify_servers_of(&TableEngine::from_system_table(engine, full))).await?;
             }
-            let (columns, expressions) = rows()
-                .map(|(_, name, type_text, kind, expression, (_, engine, _))| {
-                    let column = Column {
-                        column_type: ColumnType::parse(type_text),
-                        derived: matches!(kind.as_str(), "MATERIALIZED" | "ALIAS"),
-                        omitted: kind == "ALIAS",
-                        name: name.clone(),
-                        type_text: type_text.clone(),
-                        key: None,
-                        in_parts: engine.ends_with("MergeTree"),
-                    };
-                    (column, expression.clone())
-                })
-                .unzip();
-            *slot =
-                self.verify_on_local_table(database, table, detect_key_columns(columns, expressions)).await?;
+            let columns = rows().map(|(_, name, type_text, kind, expression, (_, engine, _))| Column {
+                default_kind: kind.clone(),
+                default_expression: expression.clone(),
+                omitted: kind == "ALIAS",
+                in_parts: engine.ends_with("MergeTree"),
+                ..Column::new(name.clone(), type_text.clone())
+            });
+            *slot = self.verify_on_local_table(database, table, with_keys(columns.collect())).await?;
         }
         Ok(found)
-    }
-
-    /// Returns the engines of tables of a database, for those tables that exist.
-    ///
-    /// # Errors
-    /// When ClickHouse fails.
-    pub(crate) async fn engines_of<const N: usize>(
-        &self,
-        database: &str,
-        tables: [&str; N],
-    ) -> Result<Vec<TableEngine>, ClickHouseError> {
-        let mut statement = Statement::default();
-        let in_database = statement.string(database);
-        let of_tables = tables.map(|table| statement.string(table)).join(", ");
-        statement.push(&format!(
-            "SELECT engine, engine_full FROM system.tables WHERE database = {in_database} AND name IN ({of_tables})"
-        ));
-        let rows: Vec<(String, String)> = self.client.rows(statement).await?;
-        Ok(rows.into_iter().map(|(engine, full)| TableEngine::from_system_table(&engine, &full)).collect())
     }
 
     /// Clears the keys of columns of a distributed table that the table behind it lacks or defines in another form, or when
@@ -94,7 +66,7 @@ impl Catalogue {
         table: &str,
         columns: Vec<Column>,
     ) -> Result<Vec<Column>, ClickHouseError> {
-        if columns.iter().all(|column| column.in_parts || (column.key.is_none() && !column.derived)) {
+        if columns.iter().all(|column| column.in_parts || (column.key.is_none() && !column.is_derived())) {
             return Ok(columns);
         }
         let layout = self.layout(database, table).await?;
@@ -106,7 +78,7 @@ impl Catalogue {
             layout.columns.iter().any(|declared| declared.name == column.name && declared.key == column.key)
         };
         let columns = columns.into_iter().map(|column| Column {
-            omitted: column.omitted || (is_distributed && column.derived && !is_in_local_table(&column)),
+            omitted: column.omitted || (is_distributed && column.is_derived() && !is_in_local_table(&column)),
             key: column.key.clone().filter(|_| declared(&column)),
             ..column
         });

@@ -11,11 +11,12 @@ use tracewarden_model::{Binding, MarkedField};
 
 use super::Catalogue;
 use crate::ClickHouseError;
+use crate::client::Client;
 use crate::schema::{Layout, ProjectedColumns, Projection, key_column_expression};
 use crate::sql::{Statement, quote, quote_table};
 
 /// Factor by which a comparison may take longer than another statement: it reads the whole table.
-pub(crate) const TIMEOUT_FACTOR: u32 = 10;
+const TIMEOUT_FACTOR: u32 = 10;
 /// How often parts that are created or removed during the comparison are compared again.
 const ATTEMPTS: u32 = 3;
 
@@ -84,10 +85,7 @@ impl Catalogue {
         let each: Vec<String> =
             key_column.iter().map(|key_column| format!("countIf({})", key_column.differs())).collect();
         let statement = Statement::new(&format!("SELECT count(), [{}] FROM {table}", each.join(", ")));
-        let client = self
-            .client
-            .with_time_limit(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
-        let rows: Vec<(u64, Vec<u64>)> = client.rows(statement).await?;
+        let rows: Vec<(u64, Vec<u64>)> = self.comparison_client().rows(statement).await?;
         let missing_counts = || ClickHouseError::IncompleteResponse("counts are missing".to_owned());
         let (rows, differing) = rows.into_iter().next().ok_or_else(missing_counts)?;
         if differing.len() != key_column.len() {
@@ -118,6 +116,11 @@ impl Catalogue {
         Ok(found)
     }
 
+    /// Returns a client for statements that may take as long as a comparison.
+    pub(crate) fn comparison_client(&self) -> Client {
+        self.client.with_time_limit(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR))
+    }
+
     /// Returns the number of rows of the parts in which a projection differs from the map, or the reason why it is unknown.
     async fn compare_projection(
         &self,
@@ -129,9 +132,7 @@ impl Catalogue {
             let reason = "it has the column within an expression, or groups by it".to_owned();
             return Ok(Err(reason));
         };
-        let client = self
-            .client
-            .with_time_limit(self.config.max_execution_time_seconds.saturating_mul(TIMEOUT_FACTOR));
+        let client = self.comparison_client();
         let parts = PartHashes { binding, key_column, columns: &columns };
         let mut compared_parts: HashSet<String> = HashSet::new();
         let mut differing = 0_u64;

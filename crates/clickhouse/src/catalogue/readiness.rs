@@ -1,7 +1,8 @@
 //! Whether ClickHouse can serve requests.
 
 use super::Catalogue;
-use crate::ClickHouseError;
+use crate::sql::Statement;
+use crate::{ClickHouseError, TableEngine};
 use tracewarden_model::Binding;
 
 impl Catalogue {
@@ -13,12 +14,26 @@ impl Catalogue {
     pub async fn ready(&self, binding: Option<&Binding>) -> Result<(), ClickHouseError> {
         let catalogue = Self { client: self.client.session(), ..self.clone() };
         catalogue.verify_version().await?;
+        catalogue.verify_bound(binding).await
+    }
+
+    /// Checks that every shard of the bound table answers and keeps the settings that are sent with a statement.
+    ///
+    /// # Errors
+    /// The reason why the table cannot be read.
+    pub(crate) async fn verify_bound(&self, binding: Option<&Binding>) -> Result<(), ClickHouseError> {
         let Some(binding) = binding else { return Ok(()) };
-        let index = binding.trace_index.as_deref();
-        let tables = [&binding.table, index.unwrap_or(&binding.table)];
-        for engine in catalogue.engines_of(&binding.database, tables).await? {
-            Box::pin(catalogue.verify_servers_of(&engine)).await?;
-            catalogue.ping_shards(&engine).await?;
+        let mut statement = Statement::default();
+        let database = statement.string(&binding.database);
+        let index = binding.trace_index.as_ref().unwrap_or(&binding.table);
+        let names = statement.string_parameters([&binding.table, index]);
+        statement.push(&format!(
+            "SELECT engine, engine_full FROM system.tables WHERE database = {database} AND name IN ({names})"
+        ));
+        for (engine, full) in self.client.rows::<(String, String)>(statement).await? {
+            let engine = TableEngine::from_system_table(&engine, &full);
+            Box::pin(self.verify_servers_of(&engine)).await?;
+            self.ping_shards(&engine).await?;
         }
         Ok(())
     }

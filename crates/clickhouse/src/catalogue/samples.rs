@@ -103,20 +103,12 @@ impl Catalogue {
                 ColumnType::Json { .. } => source.paths(column).await,
                 _ => source.keys(column).await,
             };
-            found.push(match result {
-                Ok((sampled_rows, keys)) => {
-                    SampledColumn { column: column.name.clone(), sampled_rows, keys, gave_up: false }
-                }
-                Err(error) if error.is_over_limit() || matches!(error, ClickHouseError::Exception { .. }) => {
-                    SampledColumn {
-                        column: column.name.clone(),
-                        sampled_rows: 0,
-                        keys: Vec::new(),
-                        gave_up: true,
-                    }
-                }
+            let ((sampled_rows, keys), gave_up) = match result {
+                Ok(sampled) => (sampled, false),
+                Err(error) if error.is_refusal() => ((0, Vec::new()), true),
                 Err(error) => return Err(error),
-            });
+            };
+            found.push(SampledColumn { column: column.name.clone(), sampled_rows, keys, gave_up });
         }
         Ok(found)
     }
@@ -153,14 +145,20 @@ impl SampleSource<'_> {
         self.client.rows(statement).await
     }
 
+    /// Returns the sub-query for some rows of a column, and their number.
+    async fn sample(&self, column: &Column, rows: u32) -> Result<(String, u64), ClickHouseError> {
+        let statement = self.statement();
+        let sampled = statement.alias("sampled");
+        let sample = format!("(SELECT {} AS {sampled} FROM {} LIMIT {rows})", quote(&column.name), self.from);
+        let counted: Vec<(u64,)> = self.rows(statement, &format!("SELECT count() FROM {sample}")).await?;
+        Ok((sample, counted.first().map_or(0, |(rows,)| *rows)))
+    }
+
     async fn keys(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
         let statement = self.statement();
         let [sampled, key, value, found] =
             ["sampled", "key", "value", "found"].map(|name| statement.alias(name));
-        let sample =
-            format!("(SELECT {} AS {sampled} FROM {} LIMIT {MAX_ROWS})", quote(&column.name), self.from);
-        let counted: Vec<(u64,)> =
-            self.rows(statement.clone(), &format!("SELECT count() FROM {sample}")).await?;
+        let (sample, sampled_rows) = self.sample(column, MAX_ROWS).await?;
         let text = format!(
             "SELECT toString({key}), count() AS {found}, arraySort(groupUniqArray({MAX_EXAMPLES})(\
              substringUTF8(ifNull(toString({value}), ''), 1, {MAX_EXAMPLE_LENGTH}))) \
@@ -176,16 +174,13 @@ impl SampleSource<'_> {
             let logical_types = column.column_type.map_key_logical_types().to_vec();
             SampledKey { name, rows, types, logical_types, examples }
         };
-        Ok((counted.first().map_or(0, |(rows,)| *rows), rows.into_iter().map(map_key).collect()))
+        Ok((sampled_rows, rows.into_iter().map(map_key).collect()))
     }
 
     async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
         let statement = self.statement();
         let [sampled, pair, found] = ["sampled", "pair", "found"].map(|name| statement.alias(name));
-        let sample =
-            format!("(SELECT {} AS {sampled} FROM {} LIMIT {MAX_DOCUMENTS})", quote(&column.name), self.from);
-        let counted: Vec<(u64,)> =
-            self.rows(statement.clone(), &format!("SELECT count() FROM {sample}")).await?;
+        let (sample, sampled_rows) = self.sample(column, MAX_DOCUMENTS).await?;
         let text = format!(
             "SELECT {pair}.1, count() AS {found}, arraySort(groupUniqArray({MAX_TYPES})({pair}.2)) \
              FROM {sample} ARRAY JOIN arraySlice(CAST(JSONAllPathsWithTypes({sampled}), \
@@ -203,7 +198,7 @@ impl SampleSource<'_> {
         };
         let mut keys: Vec<SampledKey> = rows.into_iter().map(json_key).collect();
         self.add_examples(column, &mut keys).await?;
-        Ok((counted.first().map_or(0, |(rows,)| *rows), keys))
+        Ok((sampled_rows, keys))
     }
 
     /// Adds examples to the most frequent paths that statements can name, where ClickHouse returns any.
@@ -233,9 +228,7 @@ impl SampleSource<'_> {
         );
         let rows: Vec<(Vec<Vec<String>>,)> = match self.rows(statement, &text).await {
             // Paths without examples are better than none.
-            Err(error) if error.is_over_limit() || matches!(error, ClickHouseError::Exception { .. }) => {
-                return Ok(());
-            }
+            Err(error) if error.is_refusal() => return Ok(()),
             rows => rows?,
         };
         let found = rows.into_iter().next().map(|(found,)| found).unwrap_or_default();

@@ -3,11 +3,10 @@
 use super::Catalogue;
 use crate::schema::{split_list, with_keys};
 use crate::sql::Statement;
-use crate::{ClickHouseError, Layout, LayoutColumn, Projection, SkipIndex, TableEngine};
+use crate::{ClickHouseError, Column, Layout, Projection, SkipIndex, TableEngine};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
-use tracewarden_model::ColumnType;
 
 /// How long a layout is cached: changes are noticed well within a minute.
 const CACHE_TTL: Duration = Duration::from_secs(30);
@@ -92,53 +91,23 @@ impl Catalogue {
         let (tables, columns, indexes, projections) = futures::try_join!(
             self.client.rows::<TableRow>(tables),
             self.client.rows::<(String, String, String, String)>(columns),
-            self.optional_system_rows::<(String, String, String, u64, u64)>(indexes),
-            self.optional_system_rows::<(String, u8, Vec<String>, String)>(projections),
+            self.optional_system_rows::<SkipIndex>(indexes),
+            self.optional_system_rows::<Projection>(projections),
         )?;
-        let mut unknown = Vec::new();
-        if indexes.is_none() {
-            unknown.push("system.data_skipping_indices");
-        }
-        if projections.is_none() {
-            unknown.push("system.projections");
-        }
+        let unknown = indexes.is_none().then_some("system.data_skipping_indices").into_iter();
+        let unknown = unknown.chain(projections.is_none().then_some("system.projections")).collect();
         let (engine, full, sorting_key, partition_key, rows, bytes) =
             tables.into_iter().next().unwrap_or_default();
-        let columns: Vec<LayoutColumn> = columns
-            .into_iter()
-            .map(|(name, type_text, default_kind, default_expression)| LayoutColumn {
-                name,
-                column_type: ColumnType::parse(&type_text),
-                type_text,
-                default_kind,
-                default_expression,
-                key: None,
-            })
-            .collect();
+        let columns = columns.into_iter().map(|(name, type_text, default_kind, default_expression)| Column {
+            default_kind,
+            default_expression,
+            ..Column::new(name, type_text)
+        });
         Ok(Layout {
             engine: TableEngine::from_system_table(&engine, &full),
-            columns: with_keys(columns),
-            indexes: indexes
-                .unwrap_or_default()
-                .into_iter()
-                .map(|(name, index_type, expression, granularity, bytes)| SkipIndex {
-                    name,
-                    index_type,
-                    expression,
-                    granularity,
-                    bytes,
-                })
-                .collect(),
-            projections: projections
-                .unwrap_or_default()
-                .into_iter()
-                .map(|(name, normal, sorting_key, query)| Projection {
-                    name,
-                    normal: normal == 1,
-                    sorting_key,
-                    query,
-                })
-                .collect(),
+            columns: with_keys(columns.collect()),
+            indexes: indexes.unwrap_or_default(),
+            projections: projections.unwrap_or_default(),
             sorting_key: split_list(&sorting_key).into_iter().map(str::to_owned).collect(),
             partition_key,
             rows,

@@ -10,7 +10,7 @@ use url::Url;
 use super::failure::AttemptError;
 use super::metrics::Metrics;
 use super::pool::{Endpoint, Pool, backoff};
-use super::request::{COLLECTED_FORMAT, QueryRequest, SettingsMode};
+use super::request::{QueryRequest, SettingsMode};
 use super::response::{MAX_COLLECTED_BYTES, QueryResponse};
 use super::settings::{QueryLimits, READONLY_FROM_PROFILE, setting_names};
 use crate::sql::Statement;
@@ -62,21 +62,21 @@ impl Endpoints {
     /// Prepares the configured endpoints. It connects to none of them.
     ///
     /// # Errors
-    /// When an endpoint is not a valid address.
+    /// When an endpoint is not a valid address, or there is none.
     pub(super) fn new(
         config: Arc<ClickHouseConfig>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, ClickHouseError> {
-        let urls: Vec<Url> = config
-            .endpoints
-            .iter()
-            .map(|endpoint| {
-                Url::parse(endpoint).map_err(|error| {
-                    ClickHouseError::Internal(format!("`{endpoint}` is not an address: {error}"))
-                })
+        let url = |endpoint: &String| {
+            Url::parse(endpoint).map_err(|error| {
+                ClickHouseError::Internal(format!("`{endpoint}` is not an address: {error}"))
             })
-            .collect::<Result<_, _>>()?;
-        let pool = Pool::new(urls)?;
+        };
+        let urls = config.endpoints.iter().map(url).collect::<Result<Vec<Url>, _>>()?;
+        if urls.is_empty() {
+            return Err(ClickHouseError::Internal("no ClickHouse endpoint is configured".to_owned()));
+        }
+        let pool = Pool::new(urls);
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
@@ -89,18 +89,15 @@ impl Endpoints {
     }
 
     /// Returns a copy that has a single endpoint, with the same HTTP client and metrics.
-    ///
-    /// # Errors
-    /// None for a configured endpoint.
-    pub(super) fn only(&self, endpoint: &Url) -> Result<Self, ClickHouseError> {
-        Ok(Self {
+    pub(super) fn only(&self, endpoint: &Url) -> Self {
+        Self {
             http: self.http.clone(),
-            pool: Pool::new([endpoint.clone()])?,
+            pool: Pool::new([endpoint.clone()]),
             metrics: self.metrics.clone(),
             config: Arc::clone(&self.config),
             entropy: Arc::clone(&self.entropy),
             watch: Once::new(),
-        })
+        }
     }
 
     /// Starts the health checks in the background, once, where there are several endpoints.
@@ -127,7 +124,7 @@ impl Endpoints {
         };
         for _ in 1..MAX_SETTINGS_ATTEMPTS {
             let readonly = endpoint.capabilities.readonly();
-            match self.send_once(at, query, until).await {
+            match self.send_once(endpoint, query, until).await {
                 Err(AttemptError::Final(error)) if query.settings == SettingsMode::Required => {
                     return Err(AttemptError::Final(error.with_old_server_hint()));
                 }
@@ -140,19 +137,19 @@ impl Endpoints {
                 }
                 Err(AttemptError::Final(error)) if error.is_unknown_setting() => {
                     let settings = setting_names(&self.config);
-                    let known = self.known_settings(at, &settings, until).await?;
+                    let known = self.known_settings(endpoint, &settings, until).await?;
                     endpoint.capabilities.record_settings(&known, &settings).map_err(AttemptError::Final)?;
                 }
                 other => return other,
             }
         }
-        self.send_once(at, query, until).await
+        self.send_once(endpoint, query, until).await
     }
 
     /// Returns which of these settings an endpoint has.
     pub(super) async fn known_settings(
         &self,
-        at: usize,
+        endpoint: &Endpoint,
         names: &[&'static str],
         until: Instant,
     ) -> Result<BTreeSet<String>, AttemptError> {
@@ -161,13 +158,8 @@ impl Endpoints {
         let list = statement.string_array(&names);
         // One row, so that a limit on rows in the profile cannot cut the answer.
         statement.push(&format!("SELECT groupArray(name) FROM system.settings WHERE has({list}, name)"));
-        let query = QueryRequest {
-            statement: &statement,
-            format: COLLECTED_FORMAT,
-            settings: SettingsMode::Required,
-            wait_end_of_query: false,
-        };
-        let response = self.send_once(at, &query, until).await;
+        let query = QueryRequest::collected(&statement, SettingsMode::Required);
+        let response = self.send_once(endpoint, &query, until).await;
         let response = response.map_err(|failure| match failure {
             AttemptError::Final(error) => AttemptError::Final(error.with_old_server_hint()),
             other => other,
@@ -187,13 +179,10 @@ impl Endpoints {
 
     async fn send_once(
         &self,
-        at: usize,
+        endpoint: &Endpoint,
         query: &QueryRequest<'_>,
         until: Instant,
     ) -> Result<QueryResponse, AttemptError> {
-        let Some(endpoint) = self.pool.get(at) else {
-            return Err(AttemptError::Final(ClickHouseError::Internal("no such endpoint".to_owned())));
-        };
         let request = query
             .to_http(&self.http, &self.config, self.entropy.as_ref(), endpoint)
             .map_err(AttemptError::Final)?;
@@ -204,34 +193,33 @@ impl Endpoints {
         };
         let response = tokio::select! {
             response = arriving => response,
-            () = self.wait_until_unresponsive(at) => Err(AttemptError::Silent("it does not respond to health checks".to_owned())),
+            () = self.wait_until_unresponsive(endpoint) => Err(AttemptError::Silent("it does not respond to health checks".to_owned())),
             () = tokio::time::sleep_until(until.into()) => {
                 Err(AttemptError::Final(ClickHouseError::Timeout("no response in time".to_owned())))
             }
         };
-        let failure = response.as_ref().err().and_then(AttemptError::kind);
+        let failure = response.as_ref().err().and_then(AttemptError::reason);
         self.metrics.record_request(&endpoint.name, failure);
         response
     }
 
     /// Completes when an endpoint that is silent fails its health checks, too.
-    async fn wait_until_unresponsive(&self, at: usize) {
+    async fn wait_until_unresponsive(&self, endpoint: &Endpoint) {
         let mut missing = 0;
         while missing < MAX_FAILED_PINGS {
             if missing == 0 {
                 tokio::time::sleep(HEALTH_CHECK_DELAY).await;
             }
-            missing = if self.is_responsive(at).await { 0 } else { missing + 1 };
+            missing = if self.is_responsive(endpoint).await { 0 } else { missing + 1 };
         }
     }
 
     /// Whether an endpoint passes a health check. The gateway error of a proxy whose server is away does not count.
-    async fn is_responsive(&self, at: usize) -> bool {
-        self.health_check(at, PING_TIMEOUT).await == HealthStatus::Healthy
+    async fn is_responsive(&self, endpoint: &Endpoint) -> bool {
+        self.health_check(endpoint, PING_TIMEOUT).await == HealthStatus::Healthy
     }
 
-    async fn health_check(&self, at: usize, timeout: Duration) -> HealthStatus {
-        let Some(endpoint) = self.pool.get(at) else { return HealthStatus::Failing };
+    async fn health_check(&self, endpoint: &Endpoint, timeout: Duration) -> HealthStatus {
         match self.http.get(endpoint.ping_url()).timeout(timeout).send().await {
             Ok(response) if !matches!(response.status().as_u16(), 502..=504) => HealthStatus::Healthy,
             Err(error) if error.is_timeout() => HealthStatus::Silent,
@@ -242,7 +230,8 @@ impl Endpoints {
     /// Marks an endpoint unhealthy whose connection broke, unless it passes a health check: then perhaps only this
     /// connection is at fault, and one statement that always breaks must not take every endpoint from all others.
     pub(super) async fn check(self: &Arc<Self>, at: usize, cause: &str) {
-        if !self.is_responsive(at).await {
+        let Some(endpoint) = self.pool.get(at) else { return };
+        if !self.is_responsive(endpoint).await {
             self.mark_unhealthy(at, cause);
         }
     }
@@ -270,15 +259,8 @@ impl Endpoints {
     async fn has_recovered(&self, at: usize) -> bool {
         let statement = Statement::new("SELECT 1");
         let limits = QueryLimits { seconds: PROBE_SECONDS, rows: 0 };
-        let settings = SettingsMode::All(limits);
-        let query = QueryRequest {
-            statement: &statement,
-            format: COLLECTED_FORMAT,
-            settings,
-            wait_end_of_query: false,
-        };
-        let response = self.send(at, &query, Instant::now() + limits.timeout()).await;
-        match response {
+        let query = QueryRequest::collected(&statement, SettingsMode::All(limits));
+        match self.send(at, &query, Instant::now() + limits.timeout()).await {
             Ok(_) | Err(AttemptError::Overloaded(_) | AttemptError::Exhausted { .. }) => true,
             Err(AttemptError::Final(error)) => !matches!(error, ClickHouseError::Timeout(_)),
             Err(_) => false,
@@ -293,10 +275,10 @@ async fn watch(endpoints: Weak<Endpoints>, at: usize) {
     loop {
         tokio::time::sleep(HEALTH_CHECK_INTERVAL).await;
         let Some(endpoints) = endpoints.upgrade() else { return };
-        if !endpoints.pool.get(at).is_some_and(Endpoint::is_healthy) {
+        let Some(endpoint) = endpoints.pool.get(at).filter(|endpoint| endpoint.is_healthy()) else {
             continue;
-        }
-        let silent = endpoints.health_check(at, HEALTH_CHECK_TIMEOUT).await == HealthStatus::Silent;
+        };
+        let silent = endpoints.health_check(endpoint, HEALTH_CHECK_TIMEOUT).await == HealthStatus::Silent;
         if silent && endpoints.pool.another_is_healthy(at) {
             endpoints.mark_unhealthy(at, "it does not respond to health checks");
         }

@@ -123,6 +123,11 @@ impl ClickHouseError {
         matches!(self, Self::Timeout(_) | Self::Memory(_) | Self::TooLarge(_))
     }
 
+    /// Whether ClickHouse cannot answer this statement, but may answer others.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_over_limit() || matches!(self, Self::Exception { .. })
+    }
+
     /// Whether the statement would have read more rows than it may.
     pub(crate) fn is_too_many_rows(&self) -> bool {
         matches!(self, Self::TooLarge(_))

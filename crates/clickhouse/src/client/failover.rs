@@ -9,6 +9,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::endpoints::{
     HEALTH_CHECK_DELAY, HEALTH_CHECK_INTERVAL, HEALTH_CHECK_TIMEOUT, MAX_FAILED_PINGS, PING_TIMEOUT,
 };
+use super::request::COLLECTED_FORMAT;
 use super::*;
 use crate::ClickHouse;
 use crate::agreement::{connect_at, execute};
@@ -403,7 +404,12 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
     let mut whole = 0;
     for _ in 0..2 {
         let before = fixture.first.forwarded_bytes();
-        let known = client.endpoints.known_settings(0, &settings, until(30)).await.ok().unwrap();
+        let known = client
+            .endpoints
+            .known_settings(client.endpoints.pool.get(0).unwrap(), &settings, until(30))
+            .await
+            .ok()
+            .unwrap();
         assert!(settings.iter().all(|name| known.contains(*name)), "{known:?}");
         whole = fixture.first.forwarded_bytes() - before;
     }
@@ -414,7 +420,8 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
     // As above: until the client has seen that its idle connection is closed.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let begun = Instant::now();
-    let refused = client.endpoints.known_settings(0, &settings, until(1)).await;
+    let refused =
+        client.endpoints.known_settings(client.endpoints.pool.get(0).unwrap(), &settings, until(1)).await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let Err(AttemptError::Final(ClickHouseError::Timeout(message))) = refused else {
         panic!("it was answered")

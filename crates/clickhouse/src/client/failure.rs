@@ -82,48 +82,21 @@ impl AttemptError {
         }
     }
 
-    /// Name in metrics; `None` where the endpoint is not at fault.
-    pub(super) fn kind(&self) -> Option<FailureKind> {
+    /// Returns the reason in metrics; `None` where the endpoint is not at fault.
+    pub(super) fn reason(&self) -> Option<&'static str> {
         match self {
-            Self::Unreachable(_) => Some(FailureKind::Unreachable),
-            Self::ConnectionLost(_) => Some(FailureKind::ConnectionLost),
-            Self::Silent(_) => Some(FailureKind::Silent),
-            Self::Unsupported(_) | Self::Overloaded(_) | Self::Exhausted { .. } => {
-                Some(FailureKind::Unsupported)
-            }
+            Self::Unreachable(_) => Some("unreachable"),
+            Self::ConnectionLost(_) => Some("cut"),
+            Self::Silent(_) => Some("silent"),
+            Self::Unsupported(_) | Self::Overloaded(_) | Self::Exhausted { .. } => Some("cannot"),
             Self::Final(_) => None,
         }
     }
 }
 
-/// How an endpoint failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FailureKind {
-    /// No connection.
-    Unreachable,
-    /// The connection broke before the answer.
-    ConnectionLost,
-    /// It failed its health checks.
-    Silent,
-    /// The server reported that it cannot answer.
-    Unsupported,
-}
-
-impl FailureKind {
-    /// All kinds.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Unreachable, Self::ConnectionLost, Self::Silent, Self::Unsupported];
-
-    /// Name in metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::ConnectionLost => "cut",
-            Self::Silent => "silent",
-            Self::Unsupported => "cannot",
-        }
-    }
-}
+/// Reasons in metrics: no connection; one that broke before the answer; failed health checks; a server that reports that it
+/// cannot answer.
+pub(super) const FAILURE_REASONS: [&str; 4] = ["unreachable", "cut", "silent", "cannot"];
 
 /// Returns advice for a wrong scheme of an address: the failure shows that the port speaks the other one.
 fn wrong_scheme(address: &Url, cause: &str) -> Option<String> {
@@ -147,15 +120,8 @@ fn wrong_scheme(address: &Url, cause: &str) -> Option<String> {
 
 /// Returns the error's text with its causes, without the address, which holds every setting.
 pub(super) fn text(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
+    let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     if text.is_empty() { "the connection failed".to_owned() } else { text }
 }
 

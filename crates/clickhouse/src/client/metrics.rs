@@ -1,6 +1,5 @@
 //! Metrics of statements.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,45 +10,15 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::ClickHouseError;
-use crate::client::FailureKind;
+use crate::client::failure::FAILURE_REASONS;
 
 /// Histogram buckets in seconds, from reading the columns to the longest query.
 const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 
-/// How a statement ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// The whole answer arrived.
-    Complete,
-    /// The reader dropped the rest of the answer.
-    Abandoned,
-    /// No endpoint could be reached.
-    Unavailable,
-    /// It ran into its time limit.
-    Timeout,
-    /// ClickHouse refused it, or failed while answering it.
-    Refused,
-    /// Its answer was aborted.
-    Aborted,
-    /// A fault of this program.
-    Internal,
-}
-
-impl Outcome {
-    fn label(self) -> OutcomeLabels {
-        OutcomeLabels {
-            outcome: match self {
-                Self::Complete => "complete",
-                Self::Abandoned => "abandoned",
-                Self::Unavailable => "unavailable",
-                Self::Timeout => "timeout",
-                Self::Refused => "refused",
-                Self::Aborted => "broken",
-                Self::Internal => "internal",
-            },
-        }
-    }
-}
+/// How statements end: with the whole answer; with a reader that drops the rest of it; without a reachable endpoint; at their
+/// time limit; refused or failed by ClickHouse; with an aborted answer; by a fault of this program.
+const OUTCOMES: [&str; 7] =
+    ["complete", "abandoned", "unavailable", "timeout", "refused", "broken", "internal"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
@@ -70,10 +39,7 @@ struct FailureLabels {
 
 /// Counts the statements of a client. Cheap to clone; clones share the counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Metrics(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub(crate) struct Metrics {
     statements: Family<OutcomeLabels, Counter>,
     seconds: Histogram,
     running: Gauge,
@@ -86,39 +52,24 @@ struct Inner {
 impl Metrics {
     /// Creates the metrics, with these endpoints, which work until one fails.
     pub(crate) fn new<'a>(endpoints: impl Iterator<Item = &'a str>) -> Self {
-        let statements = Family::default();
-        // Outcomes that have not happened yet are exported as zero: an alert on a rate then notices the first one, too.
-        for outcome in [
-            Outcome::Complete,
-            Outcome::Abandoned,
-            Outcome::Unavailable,
-            Outcome::Timeout,
-            Outcome::Refused,
-            Outcome::Aborted,
-            Outcome::Internal,
-        ] {
-            drop(statements.get_or_create(&outcome.label()));
-        }
-        let metrics = Self(Arc::new(Inner {
-            statements,
+        let metrics = Self {
+            statements: Family::default(),
             seconds: Histogram::new(SECONDS),
             running: Gauge::default(),
             healthy: Family::default(),
             requests: Family::default(),
             failures: Family::default(),
             failovers: Counter::default(),
-        }));
-        let Inner { requests, failures, .. } = metrics.0.as_ref();
-        for endpoint in endpoints {
-            metrics.set_healthy(endpoint, true);
-            drop(requests.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }));
-            for kind in FailureKind::ALL {
-                drop(
-                    failures.get_or_create(&FailureLabels {
-                        endpoint: endpoint.to_owned(),
-                        reason: kind.as_str(),
-                    }),
-                );
+        };
+        // Outcomes that have not happened yet are exported as zero: an alert on a rate then notices the first one, too.
+        for outcome in OUTCOMES {
+            drop(metrics.statements.get_or_create(&OutcomeLabels { outcome }));
+        }
+        for endpoint in endpoints.map(str::to_owned) {
+            metrics.set_healthy(&endpoint, true);
+            drop(metrics.requests.get_or_create(&EndpointLabels { endpoint: endpoint.clone() }));
+            for reason in FAILURE_REASONS {
+                drop(metrics.failures.get_or_create(&FailureLabels { endpoint: endpoint.clone(), reason }));
             }
         }
         metrics
@@ -126,27 +77,24 @@ impl Metrics {
 
     /// Sets whether an endpoint works.
     pub(crate) fn set_healthy(&self, endpoint: &str, healthy: bool) {
-        self.0.healthy.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).set(healthy.into());
+        self.healthy.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).set(healthy.into());
     }
 
-    /// Counts a statement that was sent to an endpoint, and its failure, if any.
-    pub(crate) fn record_request(&self, endpoint: &str, failure: Option<FailureKind>) {
-        let Inner { requests, failures, .. } = self.0.as_ref();
-        requests.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).inc();
-        if let Some(kind) = failure {
-            failures
-                .get_or_create(&FailureLabels { endpoint: endpoint.to_owned(), reason: kind.as_str() })
-                .inc();
+    /// Counts a statement that was sent to an endpoint, and the reason of its failure, if any.
+    pub(crate) fn record_request(&self, endpoint: &str, failure: Option<&'static str>) {
+        self.requests.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).inc();
+        if let Some(reason) = failure {
+            self.failures.get_or_create(&FailureLabels { endpoint: endpoint.to_owned(), reason }).inc();
         }
     }
 
     /// Counts a statement that another endpoint, or a retry, answered after a failure.
     pub(crate) fn failed_over(&self) {
-        self.0.failovers.inc();
+        self.failovers.inc();
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Inner { statements, seconds, running, healthy, requests, failures, failovers } = self.0.as_ref();
+        let Self { statements, seconds, running, healthy, requests, failures, failovers } = self;
         registry.register(
             "tracewarden_store_endpoint_up",
             "Whether a ClickHouse endpoint is healthy (1) or marked unhealthy (0)",
@@ -181,7 +129,7 @@ impl Metrics {
     }
 
     pub(crate) fn begin(&self) -> InFlightStatement {
-        self.0.running.inc();
+        self.running.inc();
         InFlightStatement { metrics: self.clone(), since: Instant::now(), outcome: None }
     }
 }
@@ -190,39 +138,39 @@ impl Metrics {
 pub(crate) struct InFlightStatement {
     metrics: Metrics,
     since: Instant,
-    outcome: Option<Outcome>,
+    outcome: Option<&'static str>,
 }
 
 impl InFlightStatement {
     /// Records that the answer is complete.
     pub(crate) fn record_complete(&mut self) {
-        self.outcome.get_or_insert(Outcome::Complete);
+        self.outcome.get_or_insert("complete");
     }
 
     /// Records that the statement failed. Later outcomes do not count.
     pub(crate) fn record_failure(&mut self, error: &ClickHouseError) {
         self.outcome.get_or_insert(match error {
-            ClickHouseError::Unavailable { .. } => Outcome::Unavailable,
-            ClickHouseError::Timeout(_) => Outcome::Timeout,
+            ClickHouseError::Unavailable { .. } => "unavailable",
+            ClickHouseError::Timeout(_) => "timeout",
             ClickHouseError::Memory(_)
             | ClickHouseError::TooLarge(_)
             | ClickHouseError::Exception { .. }
-            | ClickHouseError::Unusable(_) => Outcome::Refused,
-            ClickHouseError::IncompleteResponse(_) => Outcome::Aborted,
+            | ClickHouseError::Unusable(_) => "refused",
+            ClickHouseError::IncompleteResponse(_) => "broken",
             ClickHouseError::UnknownColumn { .. }
             | ClickHouseError::FieldsChanged(_)
             | ClickHouseError::TableChanged(_)
-            | ClickHouseError::Internal(_) => Outcome::Internal,
+            | ClickHouseError::Internal(_) => "internal",
         });
     }
 }
 
 impl Drop for InFlightStatement {
     fn drop(&mut self) {
-        let Inner { statements, seconds, running, .. } = self.metrics.0.as_ref();
+        let Metrics { statements, seconds, running, .. } = &self.metrics;
         running.dec();
         seconds.observe(self.since.elapsed().as_secs_f64());
-        let outcome = self.outcome.unwrap_or(Outcome::Abandoned);
-        statements.get_or_create(&outcome.label()).inc();
+        let outcome = self.outcome.unwrap_or("abandoned");
+        statements.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 }

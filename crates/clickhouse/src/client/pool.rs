@@ -9,7 +9,7 @@
 //! When all are unhealthy, a request is refused at once, with the time until the next retry.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -48,43 +48,30 @@ enum State {
     Unhealthy { next_try: Instant },
 }
 
-/// The endpoint of a session before its first answer.
-const NO_ENDPOINT: usize = usize::MAX;
-
 /// The endpoint that gets the statements of one request, once it has answered one of them.
-#[derive(Debug, Clone)]
-pub(super) struct Session(Arc<StickyEndpoint>);
-
-#[derive(Debug)]
-struct StickyEndpoint {
-    at: AtomicUsize,
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// From 1; 0 before the first answer.
+    number: AtomicUsize,
     /// How often it changed, the first endpoint included.
     endpoint_switches: AtomicUsize,
 }
 
-impl Default for Session {
-    fn default() -> Self {
-        Self(Arc::new(StickyEndpoint {
-            at: AtomicUsize::new(NO_ENDPOINT),
-            endpoint_switches: AtomicUsize::new(0),
-        }))
-    }
-}
-
 impl Session {
     pub(super) fn stick_to(&self, at: usize) {
-        if self.0.at.swap(at, Ordering::AcqRel) != at {
-            self.0.endpoint_switches.fetch_add(1, Ordering::AcqRel);
+        let number = at.saturating_add(1);
+        if self.number.swap(number, Ordering::AcqRel) != number {
+            self.endpoint_switches.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     pub(super) fn endpoint_switches(&self) -> usize {
-        self.0.endpoint_switches.load(Ordering::Acquire)
+        self.endpoint_switches.load(Ordering::Acquire)
     }
 
     /// Returns the endpoint; `None` before the first answer.
     pub(super) fn endpoint(&self) -> Option<usize> {
-        Some(self.0.at.load(Ordering::Acquire)).filter(|at| *at != NO_ENDPOINT)
+        self.number.load(Ordering::Acquire).checked_sub(1)
     }
 }
 
@@ -130,12 +117,8 @@ impl Endpoint {
 }
 
 impl Pool {
-    pub(super) fn new(urls: impl IntoIterator<Item = Url>) -> Result<Self, ClickHouseError> {
-        let endpoints: Vec<Endpoint> = urls.into_iter().map(Endpoint::new).collect();
-        if endpoints.is_empty() {
-            return Err(ClickHouseError::Internal("no ClickHouse endpoint is configured".to_owned()));
-        }
-        Ok(Self { endpoints, recovered: Notify::new() })
+    pub(super) fn new(urls: impl IntoIterator<Item = Url>) -> Self {
+        Self { endpoints: urls.into_iter().map(Endpoint::new).collect(), recovered: Notify::new() }
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -230,7 +213,7 @@ mod tests {
 
     fn pool() -> Pool {
         let urls = ["http://a:8123/", "https://b/one/", "http://[::1]:8123/"];
-        Pool::new(urls.map(|url| Url::parse(url).unwrap())).unwrap()
+        Pool::new(urls.map(|url| Url::parse(url).unwrap()))
     }
 
     #[test]

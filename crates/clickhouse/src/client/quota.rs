@@ -1,5 +1,7 @@
 //! Computes when the interval of an exhausted ClickHouse quota ends.
 
+use std::time::UNIX_EPOCH;
+
 use tracewarden_model::Timestamp;
 
 /// The server's time, from the headers of an answer.
@@ -39,8 +41,9 @@ impl Quota<'_> {
     fn remaining(self, message: &str) -> Option<i64> {
         let (_, rest) = message.split_once("Interval will end at ")?;
         let end = rest.get(..19)?;
-        let end = seconds(&format!("{}Z", end.replace(' ', "T")))?;
-        let left = end.saturating_sub(http_date(self.date?)?);
+        let end = Timestamp::parse(&format!("{}Z", end.replace(' ', "T"))).ok()?.as_nanos() / 1_000_000_000;
+        let now = httpdate::parse_http_date(self.date?).ok()?.duration_since(UNIX_EPOCH).ok()?;
+        let left = end.saturating_sub(i64::try_from(now.as_secs()).ok()?);
         let is_utc = matches!(self.timezone, Some("UTC" | "Etc/UTC" | "GMT" | "Etc/GMT"));
         Some(if is_utc { left } else { left.rem_euclid(ZONE_STEP) })
     }
@@ -50,20 +53,6 @@ impl Quota<'_> {
 fn interval_seconds(message: &str) -> Option<i64> {
     let (_, rest) = message.split_once(" for ").and_then(|(_, rest)| rest.split_once(" for "))?;
     rest.split_once("s has been exceeded")?.0.parse().ok()
-}
-
-fn seconds(text: &str) -> Option<i64> {
-    Some(Timestamp::parse(text).ok()?.as_nanos() / 1_000_000_000)
-}
-
-/// Parses `Wed, 25 Nov 2026 21:39:37 GMT`, the only form that servers may send.
-fn http_date(text: &str) -> Option<i64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let mut words = text.split_once(", ")?.1.split(' ');
-    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    let month = MONTHS.iter().position(|known| *known == month)? + 1;
-    seconds(&format!("{year}-{month:02}-{day}T{time}Z"))
 }
 
 #[cfg(test)]

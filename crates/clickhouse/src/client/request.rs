@@ -6,7 +6,7 @@ use tracewarden_model::Entropy;
 
 use super::pool::Endpoint;
 use crate::client::settings::{QueryLimits, REQUIRED_SETTINGS, settings};
-use crate::sql::{MAX_FIELD_BYTES, Statement};
+use crate::sql::{MAX_FIELD_BYTES, Statement, pieces};
 use crate::{ClickHouseConfig, ClickHouseError};
 
 /// Maximum size of a statement and its values. Policies and filters have their own limits, well below.
@@ -35,7 +35,12 @@ pub(super) struct QueryRequest<'a> {
     pub(super) wait_end_of_query: bool,
 }
 
-impl QueryRequest<'_> {
+impl<'a> QueryRequest<'a> {
+    /// A request for an answer that is collected.
+    pub(super) fn collected(statement: &'a Statement, settings: SettingsMode) -> Self {
+        Self { statement, format: COLLECTED_FORMAT, settings, wait_end_of_query: false }
+    }
+
     /// Builds the request to an endpoint. Each has an id of its own: a retry must not have the id of a statement that still
     /// runs.
     pub(super) fn to_http(
@@ -55,7 +60,7 @@ impl QueryRequest<'_> {
         }
         match self.settings {
             SettingsMode::All(limits) => {
-                let all = settings(config, limits, endpoint.capabilities.readonly(), self.statement.into());
+                let all = settings(config, limits, endpoint.capabilities.readonly(), self.statement);
                 let known = all.into_iter().filter(|(name, _)| endpoint.capabilities.supports(name));
                 url.query_pairs_mut().extend_pairs(known);
             }
@@ -97,15 +102,8 @@ fn multipart_form(statement: &Statement, boundary: &str) -> Vec<u8> {
         body.extend_from_slice(b"\r\n");
     };
     // The server concatenates all parts with this name, in this order.
-    let mut rest = statement.text.as_str();
-    while !rest.is_empty() {
-        let mut end = rest.len().min(MAX_FIELD_BYTES);
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
-        let (piece, more) = rest.split_at(end);
+    for piece in pieces(&statement.text, MAX_FIELD_BYTES) {
         part("query", piece);
-        rest = more;
     }
     for (at, value) in statement.parameters.iter().enumerate() {
         part(&format!("param_p{at}"), value);

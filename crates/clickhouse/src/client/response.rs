@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::Version;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use tokio::task::JoinError;
 
 use super::failure::{AttemptError, text};
@@ -140,6 +140,11 @@ struct JsonCompactResponse<T> {
     /// (ClickHouse pull request 85570). The rows are those written before the failure.
     #[serde(default)]
     exception: Option<String>,
+}
+
+/// Deserializes the `UInt8` of a condition.
+pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    u8::deserialize(deserializer).map(|flag| flag == 1)
 }
 
 pub(crate) fn parse_rows<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, ClickHouseError> {

@@ -22,53 +22,35 @@ pub(crate) const READONLY_FROM_PROFILE: &str = "2";
 /// limits, which are errors there too, since every `…_overflow_mode` must be as it is sent, and for the format of an answer,
 /// which the initiating server writes.
 pub(crate) fn may_differ(name: &str) -> bool {
-    LIMITS.contains(&name) || FORMAT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    MAY_DIFFER.iter().any(|prefix| name.starts_with(prefix))
 }
 
-const LIMITS: [&str; 39] = [
+/// Beginnings of the names of limits, and of settings of the format.
+const MAY_DIFFER: [&str; 23] = [
     "readonly",
-    "max_execution_time",
-    "max_execution_time_leaf",
+    "max_execution_",
     "max_estimated_execution_time",
     "max_memory_usage",
     "max_threads",
-    "max_rows_to_read",
-    "max_bytes_to_read",
-    "max_rows_to_read_leaf",
-    "max_bytes_to_read_leaf",
-    "max_result_rows",
-    "max_result_bytes",
-    "max_rows_to_group_by",
-    "max_rows_to_sort",
-    "max_bytes_to_sort",
-    "max_rows_in_distinct",
-    "max_bytes_in_distinct",
-    "max_rows_in_set",
-    "max_bytes_in_set",
-    "max_rows_in_join",
-    "max_bytes_in_join",
-    "max_rows_to_transfer",
-    "max_bytes_to_transfer",
+    "max_rows_",
+    "max_bytes_",
+    "max_result_",
     "max_columns_to_read",
-    "max_temporary_columns",
-    "max_temporary_non_const_columns",
+    "max_temporary_",
     "max_partitions_to_read",
     "min_execution_speed",
-    "min_execution_speed_bytes",
-    "max_execution_speed",
-    "max_execution_speed_bytes",
     "max_subquery_depth",
     "max_query_size",
-    "max_ast_depth",
-    "max_ast_elements",
+    "max_ast_",
     "max_expanded_ast_elements",
-    "max_parser_depth",
-    "max_parser_backtracks",
+    "max_parser_",
     "max_analyze_depth",
+    "http_",
+    "output_format_",
+    "date_time_output_format",
+    "send_progress_",
+    "enable_http_",
 ];
-
-const FORMAT_PREFIXES: [&str; 5] =
-    ["http_", "output_format_", "date_time_output_format", "send_progress_", "enable_http_"];
 
 /// Limits of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,49 +79,12 @@ impl QueryLimits {
     }
 }
 
-/// For a statement that looks for traces by their ids: their projection leaves so little to read that evaluating indexes
-/// first does not pay off.
-const TRACE_ID_LOOKUP: (&str, &str) = ("use_skip_indexes_on_data_read", "1");
-
-/// For a statement that reads the settings of every server of a cluster.
-const SKIP_UNAVAILABLE_SHARDS: (&str, &str) = ("skip_unavailable_shards", "1");
-
-/// Properties of a statement that change its settings.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct StatementKind {
-    /// Whether it looks for traces by their ids.
-    filters_by_trace_id: bool,
-    /// Whether it is about the servers that can be reached.
-    skips_unavailable_shards: bool,
-}
-
-impl From<&Statement> for StatementKind {
-    fn from(statement: &Statement) -> Self {
-        Self {
-            filters_by_trace_id: statement.filters_by_trace_id,
-            skips_unavailable_shards: statement.skips_unavailable_shards,
-        }
-    }
-}
-
-impl StatementKind {
-    fn value(self, (name, value): (&'static str, &'static str)) -> (&'static str, &'static str) {
-        match name {
-            name if self.filters_by_trace_id && name == TRACE_ID_LOOKUP.0 => TRACE_ID_LOOKUP,
-            name if self.skips_unavailable_shards && name == SKIP_UNAVAILABLE_SHARDS.0 => {
-                SKIP_UNAVAILABLE_SHARDS
-            }
-            name => (name, value),
-        }
-    }
-}
-
 /// Returns the settings of a statement, as names and values.
 pub(crate) fn settings(
     config: &ClickHouseConfig,
     limits: QueryLimits,
     readonly: &str,
-    kind: StatementKind,
+    statement: &Statement,
 ) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("readonly", readonly.to_owned()),
@@ -148,15 +93,21 @@ pub(crate) fn settings(
         ("max_memory_usage", config.max_memory_bytes.to_string()),
     ];
     settings.extend(config.max_threads.map(|threads| ("max_threads", threads.to_string())));
-    let all = REQUIRED_SETTINGS.iter().chain(OPTIONAL_SETTINGS).copied();
-    let all = all.map(|setting| kind.value(setting));
-    settings.extend(all.map(|(name, value)| (name, value.to_owned())));
+    settings.extend(REQUIRED_SETTINGS.iter().chain(OPTIONAL_SETTINGS).map(|(name, value)| {
+        let is_on = match *name {
+            // The projection of trace ids leaves so little to read that evaluating indexes first does not pay off.
+            "use_skip_indexes_on_data_read" => statement.filters_by_trace_id,
+            "skip_unavailable_shards" => statement.skips_unavailable_shards,
+            _ => false,
+        };
+        (*name, if is_on { "1" } else { *value }.to_owned())
+    }));
     settings
 }
 
 /// Returns the names of all settings that are sent.
 pub(crate) fn setting_names(config: &ClickHouseConfig) -> Vec<&'static str> {
-    settings(config, QueryLimits::from_config(config), READONLY, StatementKind::default())
+    settings(config, QueryLimits::from_config(config), READONLY, &Statement::default())
         .into_iter()
         .map(|(name, _)| name)
         .collect()

@@ -1,6 +1,6 @@
 //! Parses `SHOW GRANTS`: the rights of a user, and those that a reader of traces does not need.
 
-use crate::schema::split_outside;
+use crate::schema::{split_list, split_outside};
 
 /// One line of `SHOW GRANTS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,20 +57,9 @@ impl Grant {
         let rest = line.trim().strip_prefix("GRANT ")?;
         let (privileges, rest) = split_outside(rest, " ON ")?;
         let (object, _) = split_outside(rest, " TO ")?;
-        let mut names = Vec::new();
-        let mut remaining = privileges;
-        loop {
-            let (item, after) = split_outside(remaining, ", ").unwrap_or((remaining, ""));
-            let name = item.split('(').next().unwrap_or(item).trim();
-            if !name.is_empty() {
-                names.push(name.to_owned());
-            }
-            if after.is_empty() {
-                break;
-            }
-            remaining = after;
-        }
-        Some(Self { privileges: names, object: object.trim().to_owned() })
+        let names = split_list(privileges).into_iter().filter_map(|item| item.split('(').next());
+        let privileges = names.map(|name| name.trim().to_owned()).collect();
+        Some(Self { privileges, object: object.trim().to_owned() })
     }
 
     /// Returns the privileges of this power.

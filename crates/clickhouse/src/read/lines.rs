@@ -29,7 +29,7 @@ pub(crate) struct LineChecker {
     missing: HashMap<String, i128>,
     /// The trace id of the previous line, as written there, quotes included.
     current: Vec<u8>,
-    current_spans: i128,
+    current_id: String,
     /// The beginning of a line that is incomplete.
     partial: BytesMut,
     memory: ResponseMemory,
@@ -42,7 +42,7 @@ impl LineChecker {
             prefix: format!("{{{name}:").into_bytes(),
             missing: traces.iter().map(|trace| (trace.id.clone(), i128::from(trace.spans))).collect(),
             current: Vec::new(),
-            current_spans: 0,
+            current_id: String::new(),
             partial: BytesMut::new(),
             memory: ResponseMemory::default(),
         }
@@ -84,36 +84,23 @@ impl LineChecker {
     fn check(&mut self, line: &[u8]) -> Result<(), ClickHouseError> {
         let value = line.strip_prefix(self.prefix.as_slice()).filter(|_| line.ends_with(b"}"));
         let Some(value) = value else { return Err(unexpected_line(line)) };
-        if !self.current.is_empty() && value.starts_with(&self.current) {
-            self.current_spans += 1;
-            return Ok(());
+        if self.current.is_empty() || !value.starts_with(&self.current) {
+            let mut strings = serde_json::Deserializer::from_slice(value).into_iter::<String>();
+            let Some(Ok(id)) = strings.next() else { return Err(unexpected_line(line)) };
+            self.current = value.get(..strings.byte_offset()).unwrap_or_default().to_vec();
+            self.current_id = id;
         }
-        self.count_current_trace();
-        let quoted = quoted_string(value).ok_or_else(|| unexpected_line(line))?;
-        let id: String = serde_json::from_slice(quoted).map_err(|_| unexpected_line(line))?;
-        if !self.missing.contains_key(&id) {
+        let Some(missing) = self.missing.get_mut(&self.current_id) else {
             return Err(ClickHouseError::Exception {
                 code: None,
                 message: "a span of another trace arrived".to_owned(),
             });
-        }
-        self.current = quoted.to_vec();
-        self.current_spans = 1;
+        };
+        *missing -= 1;
         Ok(())
     }
 
-    fn count_current_trace(&mut self) {
-        if let Ok(id) = serde_json::from_slice::<String>(&self.current)
-            && let Some(missing) = self.missing.get_mut(&id)
-        {
-            *missing -= self.current_spans;
-        }
-        self.current.clear();
-        self.current_spans = 0;
-    }
-
     pub(crate) fn finish(&mut self) -> Result<(), ClickHouseError> {
-        self.count_current_trace();
         if !self.partial.is_empty() {
             return Err(unexpected_line(&self.partial));
         }
@@ -126,34 +113,13 @@ impl LineChecker {
     }
 }
 
-/// Returns the JSON string at the beginning of `text`, with its quotes.
-fn quoted_string(text: &[u8]) -> Option<&[u8]> {
-    if text.first() != Some(&b'"') {
-        return None;
-    }
-    let mut escaped = false;
-    for (at, byte) in text.iter().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return text.get(..=at),
-            _ => {}
-        }
-    }
-    None
-}
-
+/// The text of the line is for the log. It is withheld when it begins like a row, since rows hold span data.
 fn unexpected_line(line: &[u8]) -> ClickHouseError {
-    ClickHouseError::Exception { code: None, message: format!("not a span: {}", loggable(line, b'{')) }
-}
-
-/// Returns the text of an unexpected line for the log. It is withheld when it begins like the requested rows, since those
-/// hold span data.
-fn loggable(line: &[u8], row_begin: u8) -> String {
-    if line.first() == Some(&row_begin) {
-        return "(not shown, it may contain span data)".to_owned();
-    }
-    String::from_utf8_lossy(line).chars().take(300).collect()
+    let text = match line.first() {
+        Some(b'{') => "(not shown, it may contain span data)".to_owned(),
+        _ => String::from_utf8_lossy(line).chars().take(300).collect(),
+    };
+    ClickHouseError::Exception { code: None, message: format!("not a span: {text}") }
 }
 
 #[cfg(test)]

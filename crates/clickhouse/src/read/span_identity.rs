@@ -3,17 +3,16 @@
 use serde_json::value::RawValue;
 use tracewarden_model::{Binding, Timestamp};
 
-use crate::read::span_summary::{MAX_TEXT, SpanSummary, truncate_text};
-use crate::read::{SpanLine, invalid_duration, line, projection};
+use crate::read::SpanLine;
+use crate::read::span_summary::{SpanSummary, truncated};
+use crate::read::spans::SpanReader;
 use crate::schema::{BoundTable, DisplayExpressions};
 use crate::search::Selection;
-use crate::sql::{Statement, quote};
+use crate::sql::Statement;
 use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of spans that are read for one identity: the identity cannot tell which one is meant.
 const MAX_SPANS_PER_IDENTITY: usize = 20;
-/// Maximum size of an answer apart from its spans, in bytes: names and types of columns, and tabs.
-const RESPONSE_OVERHEAD_BYTES: usize = 1024 * 1024;
 
 /// Identifies a span of a trace. Where the id is empty or repeated, the start and the names distinguish it from others. Spans
 /// that have all of them in common cannot be distinguished.
@@ -48,9 +47,8 @@ pub(crate) fn identity_columns(
 }
 
 fn expressions(table: &BoundTable, display: &DisplayExpressions) -> [String; 4] {
-    let text =
-        |text: &Option<String>| text.as_ref().map_or("''".to_owned(), |text| truncate_text(text, MAX_TEXT));
-    [table.ticks.clone(), table.span_id.clone(), text(&display.name), text(&display.service)]
+    let (name, service) = (truncated(display.name.as_ref()), truncated(display.service.as_ref()));
+    [table.ticks.clone(), table.span_id.clone(), name, service]
 }
 
 /// Converts ticks and saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
@@ -118,58 +116,28 @@ impl ClickHouse {
         spans: &[SpanIdentity],
         columns: Option<&[String]>,
     ) -> Result<Vec<(SpanIdentity, SpanLine)>, ClickHouseError> {
-        let table = selection.table.as_ref();
-        let projection = projection(binding, table, columns)?;
+        let reader = SpanReader::new(binding, selection, columns, max_bytes)?;
         let Some(trace) = selection.traces.first().filter(|_| !spans.is_empty()) else {
             return Ok(Vec::new());
         };
-        let display = DisplayExpressions::new(table, &binding.display);
+        let (table, display) = (selection.table.as_ref(), &reader.display);
         let mut statement = table.statement();
         let conditions: Vec<String> =
-            spans.iter().map(|span| span.condition(table, &display, &mut statement)).collect();
-        let mut selected: Vec<String> = projection.iter().map(|name| quote(name)).collect();
-        let expressions = expressions(table, &display);
-        selected.extend_from_slice(&expressions);
-        selected.push(invalid_duration(binding, &projection, &display));
-        let id = statement.string(&trace.id);
-        statement.filters_by_trace_id = true;
-        statement.push(&format!(
-            "SELECT {selected} FROM {name} WHERE {column} = {id} AND ({conditions}) \
-             ORDER BY {timestamp}, {span} LIMIT {MAX_SPANS_PER_IDENTITY} BY {identity}",
-            selected = selected.join(", "),
-            name = table.name,
-            column = table.trace_id_column,
-            conditions = conditions.join(" OR "),
-            timestamp = table.timestamp,
-            span = table.span_id,
-            identity = expressions.join(", "),
-        ));
-        let rows: Vec<Vec<Box<RawValue>>> = self
-            .client
-            .pinned_to(selection.endpoint)
-            .rows_within(statement, max_bytes.saturating_mul(2).saturating_add(RESPONSE_OVERHEAD_BYTES))
-            .await?;
-        let names: Vec<String> =
-            projection.iter().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
-        let (mut found, mut bytes) = (Vec::with_capacity(rows.len()), 0_usize);
-        for mut row in rows {
-            let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
+            spans.iter().map(|span| span.condition(table, display, &mut statement)).collect();
+        let (id, conditions) = (statement.string(&trace.id), conditions.join(" OR "));
+        let condition = format!("{} = {id} AND ({conditions})", table.trace_id_column);
+        let expressions = expressions(table, display);
+        let limit = format!("{MAX_SPANS_PER_IDENTITY} BY {}", expressions.join(", "));
+        let mut found = Vec::new();
+        for (line, values) in reader.read(self, trace, statement, &condition, &expressions, &limit).await? {
             let missing = || ClickHouseError::IncompleteResponse("columns are missing".to_owned());
-            let (values, identity) = row.split_at_checked(projection.len()).ok_or_else(missing)?;
-            let identity = identity_row(identity).ok_or_else(missing)?;
-            let identity = SpanIdentity::from_row(table, &display, identity);
-            if !spans.contains(&identity) {
-                continue;
+            let row = identity_row(&values).ok_or_else(missing)?;
+            let identity = SpanIdentity::from_row(table, display, row);
+            if spans.contains(&identity) {
+                found.push((identity, line));
             }
-            let json = line(&names, values, &trace.id)?;
-            bytes = bytes.saturating_add(json.len() + 1);
-            if bytes > max_bytes {
-                return Err(ClickHouseError::TooLarge(format!(
-                    "the spans are larger than {max_bytes} bytes"
-                )));
-            }
-            found.push((identity, SpanLine { json, duration_invalid }));
         }
+        reader.check_size(found.iter().map(|(_, line)| line))?;
         Ok(found)
     }
 }

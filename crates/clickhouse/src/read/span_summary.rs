@@ -7,7 +7,7 @@ use crate::search::Selection;
 use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum length of a span's text, in characters: clients that send spans choose the length of names.
-pub(crate) const MAX_TEXT: u32 = 100;
+const MAX_TEXT: u32 = 100;
 
 /// Maximum length of a span id, in characters: clients that send spans choose this, too.
 const MAX_ID: u32 = 128;
@@ -39,8 +39,13 @@ pub struct SpanSummary {
 type Row = (String, String, i64, Option<i64>, u8, String, String, String, u8);
 
 /// Cuts a text to its first characters.
-pub(crate) fn truncate_text(text: &str, most: u32) -> String {
+fn truncate_text(text: &str, most: u32) -> String {
     format!("substringUTF8({text}, 1, {most})")
+}
+
+/// Writes a text of a span, cut to 100 characters; empty without a column for it.
+pub(super) fn truncated(text: Option<&String>) -> String {
+    text.map_or_else(|| "''".to_owned(), |text| truncate_text(text, MAX_TEXT))
 }
 
 impl ClickHouse {
@@ -62,10 +67,6 @@ impl ClickHouse {
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
         let table = selection.table.as_ref();
         let display = DisplayExpressions::new(table, &binding.display);
-        let text = |column: &Option<String>| match column {
-            Some(column) => truncate_text(column, MAX_TEXT),
-            None => "''".to_owned(),
-        };
         let mut statement = table.statement();
         let id = statement.string(&trace.id);
         statement.filters_by_trace_id = true;
@@ -79,9 +80,9 @@ impl ClickHouse {
             ticks = table.ticks,
             duration = display.duration_nanos(),
             invalid = display.is_duration_invalid(),
-            name = text(&display.name),
-            service = text(&display.service),
-            kind = text(&display.kind),
+            name = truncated(display.name.as_ref()),
+            service = truncated(display.service.as_ref()),
+            kind = truncated(display.kind.as_ref()),
             failed = display.is_error(),
             table = table.name,
             column = table.trace_id_column,

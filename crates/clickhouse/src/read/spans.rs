@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use tracewarden_model::Binding;
 
 use super::projection;
-use crate::schema::{BoundTable, DisplayExpressions};
+use crate::schema::DisplayExpressions;
 use crate::search::{SelectedTrace, Selection};
 use crate::sql::{Statement, quote};
 use crate::{ClickHouse, ClickHouseError};
@@ -44,53 +44,107 @@ impl ClickHouse {
         span_ids: &[String],
         columns: Option<&[String]>,
     ) -> Result<Vec<SpanLine>, ClickHouseError> {
-        let projection = projection(binding, &selection.table, columns)?;
+        let reader = SpanReader::new(binding, selection, columns, max_bytes)?;
         let Some(trace) = selection.traces.first().filter(|_| !span_ids.is_empty()) else {
             return Ok(Vec::new());
         };
-        let statement = spans_statement(binding, &selection.table, &projection, trace, span_ids);
-        // Collected and not streamed: the number of these spans was never counted, so the answer itself has to state it.
-        let rows: Vec<Vec<Box<RawValue>>> = self
-            .client
-            .pinned_to(selection.endpoint)
-            .rows_within(statement, max_bytes.saturating_mul(2).saturating_add(RESPONSE_OVERHEAD_BYTES))
-            .await?;
-        let names: Vec<String> =
-            projection.iter().map(|name| Value::from(name.as_str()).to_string()).collect();
-        let (mut lines, mut bytes) = (Vec::with_capacity(rows.len()), 0_usize);
-        for mut row in rows {
-            let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
-            let json = line(&names, &row, &trace.id)?;
-            bytes = bytes.saturating_add(json.len() + 1);
-            if bytes > max_bytes {
-                return Err(ClickHouseError::TooLarge(format!(
-                    "the spans are larger than {max_bytes} bytes"
-                )));
-            }
-            lines.push(SpanLine { json, duration_invalid });
-        }
+        let table = &selection.table;
+        let mut statement = table.statement();
+        let (id, spans) = (statement.string(&trace.id), statement.string_array(span_ids));
+        let condition = format!("{} = {id} AND {} IN {spans}", table.trace_id_column, table.span_id);
+        let limit = format!("{MAX_SPANS_PER_ID} BY {}", table.span_id);
+        let found = reader.read(self, trace, statement, &condition, &[], &limit).await?;
+        let lines = found.into_iter().map(|(line, _)| line).collect::<Vec<_>>();
+        reader.check_size(&lines)?;
         Ok(lines)
     }
+}
 
-    /// Like [`ClickHouse::read_span_lines`], but returns only the JSON objects.
+/// Reads spans of a selected trace as lines.
+pub(super) struct SpanReader<'a> {
+    binding: &'a Binding,
+    selection: &'a Selection,
+    projection: Vec<String>,
+    pub(super) display: DisplayExpressions,
+    /// Maximum size of the lines.
+    max_bytes: usize,
+}
+
+impl<'a> SpanReader<'a> {
+    /// # Errors
+    /// When a column is unknown.
+    pub(super) fn new(
+        binding: &'a Binding,
+        selection: &'a Selection,
+        columns: Option<&[String]>,
+        max_bytes: usize,
+    ) -> Result<Self, ClickHouseError> {
+        let projection = projection(binding, &selection.table, columns)?;
+        let display = DisplayExpressions::new(&selection.table, &binding.display);
+        Ok(Self { binding, selection, projection, display, max_bytes })
+    }
+
+    /// Reads the spans that satisfy a condition, each with its values of `expressions`. `limit` is the end of the statement.
     ///
     /// # Errors
-    /// As [`ClickHouse::read_span_lines`].
-    pub async fn read_spans(
+    /// When ClickHouse fails, or the answer is about twice as large as the lines may be.
+    pub(super) async fn read(
         &self,
-        max_bytes: usize,
-        binding: &Binding,
-        selection: &Selection,
-        span_ids: &[String],
-        columns: Option<&[String]>,
-    ) -> Result<Vec<String>, ClickHouseError> {
-        let lines = self.read_span_lines(max_bytes, binding, selection, span_ids, columns).await?;
-        Ok(lines.into_iter().map(|line| line.json).collect())
+        store: &ClickHouse,
+        trace: &SelectedTrace,
+        mut statement: Statement,
+        condition: &str,
+        expressions: &[String],
+        limit: &str,
+    ) -> Result<Vec<(SpanLine, Vec<Box<RawValue>>)>, ClickHouseError> {
+        let table = &self.selection.table;
+        let mut columns: Vec<String> = self.projection.iter().map(|name| quote(name)).collect();
+        columns.extend_from_slice(expressions);
+        let duration = self.binding.display.duration.as_ref();
+        let has_duration = duration.is_some_and(|duration| self.projection.contains(duration));
+        let invalid = if has_duration { self.display.is_duration_invalid() } else { "0" };
+        statement.filters_by_trace_id = true;
+        statement.push(&format!(
+            "SELECT {}, {invalid} FROM {} WHERE {condition} ORDER BY {}, {} LIMIT {limit}",
+            columns.join(", "),
+            table.name,
+            table.timestamp,
+            table.span_id,
+        ));
+        // Collected and not streamed: the number of these spans was never counted, so the answer itself has to state it.
+        let most = self.max_bytes.saturating_mul(2).saturating_add(RESPONSE_OVERHEAD_BYTES);
+        let client = store.client.pinned_to(self.selection.endpoint);
+        let rows: Vec<Vec<Box<RawValue>>> = client.rows_within(statement, most).await?;
+        let names: Vec<String> =
+            self.projection.iter().map(|name| Value::from(name.as_str()).to_string()).collect();
+        let mut found = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            if row.len() != columns.len() + 1 {
+                return Err(ClickHouseError::IncompleteResponse("columns are missing".to_owned()));
+            }
+            let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
+            let values = row.split_off(names.len());
+            found.push((SpanLine { json: line(&names, &row, &trace.id)?, duration_invalid }, values));
+        }
+        Ok(found)
+    }
+
+    /// # Errors
+    /// [`ClickHouseError::TooLarge`] when the lines are larger than they may be.
+    pub(super) fn check_size<'l>(
+        &self,
+        lines: impl IntoIterator<Item = &'l SpanLine>,
+    ) -> Result<(), ClickHouseError> {
+        let bytes: usize = lines.into_iter().map(|line| line.json.len() + 1).sum();
+        if bytes <= self.max_bytes {
+            return Ok(());
+        }
+        Err(ClickHouseError::TooLarge(format!("the spans are larger than {} bytes", self.max_bytes)))
     }
 }
 
 /// Formats a span as the object that [`ClickHouse::read`] returns, from its values in the order of the projection.
-pub(crate) fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, ClickHouseError> {
+fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, ClickHouseError> {
     let of_another =
         || ClickHouseError::Exception { code: None, message: "a span of another trace arrived".to_owned() };
     let id = row.first().ok_or_else(of_another)?;
@@ -100,40 +154,4 @@ pub(crate) fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Resu
     let members: Vec<String> =
         names.iter().zip(row).map(|(name, value)| format!("{name}:{}", value.get())).collect();
     Ok(format!("{{{}}}", members.join(",")))
-}
-
-/// Writes whether the duration column is among the columns, and its value is not a valid duration.
-pub(crate) fn invalid_duration(
-    binding: &Binding,
-    projection: &[String],
-    display: &DisplayExpressions,
-) -> String {
-    let has_duration =
-        binding.display.duration.as_ref().is_some_and(|duration| projection.contains(duration));
-    if has_duration { display.is_duration_invalid().to_owned() } else { "0".to_owned() }
-}
-
-/// Returns the statement for the columns, followed by whether the span's duration is invalid.
-fn spans_statement(
-    binding: &Binding,
-    table: &BoundTable,
-    projection: &[String],
-    trace: &SelectedTrace,
-    span_ids: &[String],
-) -> Statement {
-    let mut statement = table.statement();
-    let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
-    let invalid = invalid_duration(binding, projection, &DisplayExpressions::new(table, &binding.display));
-    let (id, spans) = (statement.string(&trace.id), statement.string_array(span_ids));
-    statement.filters_by_trace_id = true;
-    statement.push(&format!(
-        "SELECT {columns}, {invalid} FROM {name} WHERE {column} = {id} AND {span} IN {spans} \
-         ORDER BY {timestamp}, {span} LIMIT {MAX_SPANS_PER_ID} BY {span}",
-        columns = columns.join(", "),
-        name = table.name,
-        column = table.trace_id_column,
-        timestamp = table.timestamp,
-        span = table.span_id,
-    ));
-    statement
 }

@@ -7,6 +7,21 @@ use crate::agreement::{binding, connect, execute, unrestricted_scope};
 
 const TRACES: usize = 40;
 
+impl ClickHouse {
+    /// Like [`ClickHouse::read_span_lines`], but returns only the JSON objects.
+    pub(crate) async fn read_spans(
+        &self,
+        max_bytes: usize,
+        binding: &Binding,
+        selection: &Selection,
+        span_ids: &[String],
+        columns: Option<&[String]>,
+    ) -> Result<Vec<String>, ClickHouseError> {
+        let lines = self.read_span_lines(max_bytes, binding, selection, span_ids, columns).await?;
+        Ok(lines.into_iter().map(|line| line.json).collect())
+    }
+}
+
 /// Returns forty traces of 1 to 7 spans, whose spans are interleaved.
 async fn selected(local: &LocalStore) -> (ClickHouse, Binding, Selection) {
     let (store, binding) = (connect(local), binding("default", "mixed"));

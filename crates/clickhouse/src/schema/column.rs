@@ -1,6 +1,5 @@
 //! A column of a table.
 
-use crate::MapKey;
 use tracewarden_model::{Binding, ColumnType};
 
 /// A column of a table.
@@ -12,8 +11,10 @@ pub struct Column {
     pub column_type: ColumnType,
     /// Its type as ClickHouse writes it.
     pub type_text: String,
-    /// Whether `SELECT *` leaves it out (materialized and alias columns).
-    pub derived: bool,
+    /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or empty.
+    pub default_kind: String,
+    /// Its expression as ClickHouse writes it; empty without one, and where it is not needed.
+    pub default_expression: String,
     /// Whether answers omit it unless it is named: an alias, which is computed from other columns on each read, or a column
     /// that a distributed table declares as materialized and the table behind it lacks.
     pub omitted: bool,
@@ -22,6 +23,41 @@ pub struct Column {
     /// Whether the table stores its rows itself, in parts. The declaration of a column in a distributed table proves nothing
     /// about the tables behind it.
     pub in_parts: bool,
+}
+
+/// A key of a map.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MapKey {
+    /// The map.
+    pub map: String,
+    /// The key.
+    pub key: String,
+}
+
+impl Column {
+    /// Creates a column without a default.
+    pub(crate) fn new(name: String, type_text: String) -> Self {
+        Self {
+            name,
+            column_type: ColumnType::parse(&type_text),
+            type_text,
+            default_kind: String::new(),
+            default_expression: String::new(),
+            omitted: false,
+            key: None,
+            in_parts: false,
+        }
+    }
+
+    /// Whether `SELECT *` leaves it out.
+    pub(crate) fn is_derived(&self) -> bool {
+        matches!(self.default_kind.as_str(), "MATERIALIZED" | "ALIAS")
+    }
+
+    /// Whether it holds the values of this key.
+    pub(crate) fn holds_key(&self, map: &str, key: &str) -> bool {
+        self.key.as_ref().is_some_and(|found| found.map == map && found.key == key)
+    }
 }
 
 /// Returns the names of the columns that are read only on request, in the table's order: aliases, which repeat the values of

@@ -11,11 +11,8 @@ use tracewarden_model::{FieldSource, MarkedField, nearest::nearest};
 mod index_use;
 #[cfg(test)]
 mod tests;
-
 use crate::schema::column::Column;
-use crate::schema::layout::{
-    KEY_COLUMN_TYPE, MapKey, can_be_key_column, key_column_expression, parse_key_expression,
-};
+use crate::schema::layout::{KEY_COLUMN_TYPE, can_be_key_column, key_column_expression};
 
 /// The purpose of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,22 +23,6 @@ pub(crate) enum Purpose {
     Filter,
 }
 
-/// Finds key columns. `expressions` are those of materialized columns, in the order of the columns, and empty for other
-/// columns.
-pub(crate) fn detect_key_columns(columns: Vec<Column>, expressions: Vec<String>) -> Vec<Column> {
-    let standard_key = |column: &Column, expression: &str| -> Option<MapKey> {
-        let key = parse_key_expression(expression).filter(|_| column.type_text == KEY_COLUMN_TYPE)?;
-        let map = columns.iter().find(|map| map.name == key.map)?;
-        can_be_key_column(&map.column_type, &key.key).then_some(key)
-    };
-    let keys: Vec<Option<MapKey>> = columns
-        .iter()
-        .zip(&expressions)
-        .map(|(column, expression)| standard_key(column, expression))
-        .collect();
-    columns.into_iter().zip(keys).map(|(column, key)| Column { key, ..column }).collect()
-}
-
 /// Returns the field with the column that is read for it, if any. The field has its current type in the table.
 pub(crate) fn with_column(field: MarkedField, columns: &[Column], purpose: Purpose) -> MarkedField {
     let column = key_column_for(&field, columns, purpose).map(|column| column.name.clone());
@@ -50,9 +31,7 @@ pub(crate) fn with_column(field: MarkedField, columns: &[Column], purpose: Purpo
 
 fn key_column_for<'a>(field: &MarkedField, columns: &'a [Column], purpose: Purpose) -> Option<&'a Column> {
     let map = field.field.map.as_ref().filter(|_| field.source == FieldSource::MapKey)?;
-    let standard_key = |column: &&Column| {
-        column.key.as_ref().is_some_and(|map_key| map_key.map == *map && map_key.key == field.field.name)
-    };
+    let standard_key = |column: &&Column| column.holds_key(map, &field.field.name);
     let adopted =
         columns.iter().filter(standard_key).find(|column| Some(&column.name) == field.column.as_ref());
     match purpose {
@@ -82,7 +61,7 @@ pub fn adoption_error(field: &MarkedField, columns: &[Column]) -> Option<String>
         let hint = near.first().map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         return Some(format!("there is no column `{column}`{hint}"));
     };
-    if !found.key.as_ref().is_some_and(|map_key| map_key.map == *map && map_key.key == *key) {
+    if !found.holds_key(map, key) {
         let expression = key_column_expression(map, key);
         return Some(format!(
             "the definition of `{column}` is not the one that a column of `{name}` must have: \

@@ -6,18 +6,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use tracewarden_model::ColumnType;
 
 #[cfg(test)]
 mod tests;
 mod text;
 
-use crate::client::TtlCache;
+use crate::client::{TtlCache, flag};
+use crate::schema::column::{Column, MapKey};
 use crate::sql::{quote, quote_literal};
 use text::Scanner;
-pub(crate) use text::split_list;
-
-pub(crate) use text::{only_name, split_outside};
+pub(crate) use text::{only_name, split_list, split_outside};
 
 /// The type of every key column.
 pub(crate) const KEY_COLUMN_TYPE: &str = "LowCardinality(Nullable(String))";
@@ -28,7 +28,7 @@ pub struct Layout {
     /// Its engine.
     pub engine: TableEngine,
     /// Its columns, in its order.
-    pub columns: Vec<LayoutColumn>,
+    pub columns: Vec<Column>,
     /// Its skip indexes. Those of the local table, for a distributed one.
     pub indexes: Vec<SkipIndex>,
     /// Its projections. Those of the local table, for a distributed one.
@@ -69,34 +69,8 @@ pub enum TableEngine {
     Other(String),
 }
 
-/// A column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LayoutColumn {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub column_type: ColumnType,
-    /// Its type as ClickHouse writes it.
-    pub type_text: String,
-    /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or empty.
-    pub default_kind: String,
-    /// Its expression as ClickHouse writes it, empty without one.
-    pub default_expression: String,
-    /// The map key whose values it holds.
-    pub key: Option<MapKey>,
-}
-
-/// A key of a map.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MapKey {
-    /// The map.
-    pub map: String,
-    /// The key.
-    pub key: String,
-}
-
 /// A skip index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SkipIndex {
     /// Its name.
     pub name: String,
@@ -111,11 +85,12 @@ pub struct SkipIndex {
 }
 
 /// A projection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Projection {
     /// Its name.
     pub name: String,
     /// Whether it holds rows, not groups of rows.
+    #[serde(deserialize_with = "flag")]
     pub normal: bool,
     /// Its sorting key: columns by their names, without quotes, and expressions as ClickHouse writes them.
     pub sorting_key: Vec<String>,
@@ -174,10 +149,8 @@ pub(crate) fn parse_key_expression(expression: &str) -> Option<MapKey> {
 
 impl Layout {
     /// Returns the column that holds the values of a key, if the table has one in exactly the standard form.
-    pub fn key_column(&self, map: &str, key: &str) -> Option<&LayoutColumn> {
-        self.columns
-            .iter()
-            .find(|column| column.key.as_ref().is_some_and(|found| found.map == map && found.key == key))
+    pub fn key_column(&self, map: &str, key: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.holds_key(map, key))
     }
 
     /// Whether the table itself is sorted by this column.
@@ -227,7 +200,7 @@ impl TableEngine {
         }
         let arguments = || {
             let inside = full.strip_prefix("Distributed(")?;
-            let (inside, _) = split_at_closing_bracket(inside)?;
+            let (inside, _) = split_outside(inside, ")")?;
             let mut arguments = split_list(inside).into_iter().map(|argument| {
                 let mut scanner = Scanner::new(argument);
                 scanner.literal().or_else(|| scanner.name()).filter(|_| scanner.at_end())
@@ -244,21 +217,16 @@ impl TableEngine {
     }
 }
 
-/// Splits at the bracket that closes an open one.
-fn split_at_closing_bracket(text: &str) -> Option<(&str, &str)> {
-    split_outside(text, ")")
-}
-
 /// Finds the key columns.
-pub(crate) fn with_keys(columns: Vec<LayoutColumn>) -> Vec<LayoutColumn> {
+pub(crate) fn with_keys(columns: Vec<Column>) -> Vec<Column> {
     let maps: HashMap<String, ColumnType> =
         columns.iter().map(|column| (column.name.clone(), column.column_type.clone())).collect();
-    let standard_key = |column: &LayoutColumn| {
+    let standard_key = |column: &Column| {
         if column.default_kind != "MATERIALIZED" || column.type_text != KEY_COLUMN_TYPE {
             return None;
         }
         let key = parse_key_expression(&column.default_expression)?;
         maps.get(&key.map).is_some_and(|map| can_be_key_column(map, &key.key)).then_some(key)
     };
-    columns.into_iter().map(|column| LayoutColumn { key: standard_key(&column), ..column }).collect()
+    columns.into_iter().map(|column| Column { key: standard_key(&column), ..column }).collect()
 }

@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 mod fields;
 mod json;
 mod numbers;
-mod operators;
 
 use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
 use crate::sql::statement::{Statement, quote};
+pub(crate) use fields::text as string;
 use fields::{boolean, compare_number, is_defined, is_present};
-use operators::operator;
+use numbers::operator;
 
 /// Returns the predicate as readable SQL with its values in place. For display only, never to be sent to ClickHouse.
 pub fn display_sql(predicate: &Predicate) -> String {
@@ -90,7 +90,7 @@ fn conjunction(parts: &[Predicate], statement: &mut Statement) -> String {
         match implied(part, parts) {
             None => rendered.push(render(part, statement)),
             Some(field)
-                if statement.filters_rows()
+                if statement.filters_rows
                     && field.source == FieldSource::MapKey
                     && fields::key_column(field).is_none() =>
             {
@@ -263,7 +263,7 @@ fn list(values: &[String], statement: &mut Statement) -> String {
     if values.len() > MAX_INLINE_VALUES {
         statement.string_array(values)
     } else {
-        format!("[{}]", each(values, statement))
+        format!("[{}]", statement.string_parameters(values))
     }
 }
 
@@ -272,12 +272,8 @@ fn set(values: &[String], statement: &mut Statement) -> String {
     if values.len() > MAX_INLINE_VALUES {
         statement.string_array(values)
     } else {
-        format!("({})", each(values, statement))
+        format!("({})", statement.string_parameters(values))
     }
-}
-
-fn each(values: &[String], statement: &mut Statement) -> String {
-    values.iter().map(|value| statement.string(value)).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes that the field is one of these strings, or none of them.
@@ -314,7 +310,7 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
     // A comparison with a map's value comes after a condition that an index on the map's values can serve.
     match &field.field.map {
         Some(map)
-            if statement.filters_rows()
+            if statement.filters_rows
                 && !negated
                 && field.source == FieldSource::MapKey
                 && field.column_type.is_string() =>
@@ -356,16 +352,11 @@ fn searched_array(term: &Array, statement: &mut Statement) -> String {
     stored.unwrap_or_else(|| array(term, statement))
 }
 
-/// Writes the value of a string field where it is defined.
-pub(crate) fn string(field: &MarkedField, statement: &mut Statement) -> String {
-    fields::text(field, statement)
-}
-
 /// Writes the distinct strings of a field where it is defined: its value, or its elements. Of the elements, only those that
 /// begin with `prefix`, which is written as SQL.
 pub(crate) fn strings(field: &MarkedField, prefix: Option<&str>, statement: &mut Statement) -> String {
     if field.logical != LogicalType::StringArray {
-        return format!("[{}]", string(field, statement));
+        return format!("[{}]", fields::text(field, statement));
     }
     let elements = format!("arrayDistinct({})", fields::array(field, statement));
     let element = statement.alias("element");

@@ -1,7 +1,6 @@
 //! Statements: text with parameters. The one place that quotes identifiers and encodes values.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use tracewarden_model::Timestamp;
 
@@ -21,7 +20,7 @@ pub(crate) struct Statement {
     pub(crate) skips_unavailable_shards: bool,
     /// Whether its conditions choose rows. They are then written in a form that lets skip indexes exclude rows; for
     /// conditions that are evaluated for every row, that form only costs time.
-    filters_rows: bool,
+    pub(crate) filters_rows: bool,
     /// Index of a value in the parameters.
     parameter_indexes: HashMap<String, usize>,
     /// Prefix of all names that this crate introduces.
@@ -70,10 +69,6 @@ impl Statement {
         written
     }
 
-    pub(crate) fn filters_rows(&self) -> bool {
-        self.filters_rows
-    }
-
     /// Returns a name of this crate's own, for an alias or a lambda variable.
     pub(crate) fn alias(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
@@ -84,20 +79,11 @@ impl Statement {
         self
     }
 
-    /// Adds a string value. Equal values share a parameter; a value that is too long for one parameter is concatenated.
+    /// Adds a string value. Equal values share a parameter; a value that may be too long for one parameter, however its
+    /// characters are encoded, is concatenated.
     pub(crate) fn string(&mut self, value: &str) -> String {
-        let mut pieces = pieces(value);
-        match (pieces.pop(), pieces.is_empty()) {
-            (Some(only), true) => self.parameter("String", encode(only)),
-            (last, _) => {
-                let pieces: Vec<String> = pieces
-                    .into_iter()
-                    .chain(last)
-                    .map(|piece| self.parameter("String", encode(piece)))
-                    .collect();
-                format!("concat({})", pieces.join(", "))
-            }
-        }
+        let pieces = pieces(value, MAX_FIELD_BYTES / 2).into_iter();
+        concatenated("concat", pieces.map(|piece| self.parameter("String", encode(piece))).collect())
     }
 
     /// Adds string values as a list, each a parameter.
@@ -111,12 +97,12 @@ impl Statement {
             .partition(|(_, quoted)| quoted.len() <= MAX_FIELD_BYTES);
         let mut lists = self.lists("Array(String)", quoted.into_iter().map(|(_, quoted)| quoted));
         lists.extend(long.into_iter().map(|(value, _)| format!("[{}]", self.string(value))));
-        concatenated(lists)
+        concatenated("arrayConcat", lists)
     }
 
     /// Adds a list of integers, as one value or several concatenated ones.
     pub(crate) fn int_array(&mut self, values: &[i64]) -> String {
-        concatenated(self.lists("Array(Int64)", values.iter().map(i64::to_string)))
+        concatenated("arrayConcat", self.lists("Array(Int64)", values.iter().map(i64::to_string)))
     }
 
     /// Adds encoded values as array parameters of this type: at least one parameter, each short enough.
@@ -139,11 +125,6 @@ impl Statement {
         self.parameter("Int64", value.to_string())
     }
 
-    /// Adds a value of this type, given as text that needs no escaping.
-    pub(crate) fn typed_parameter(&mut self, type_text: &str, value: String) -> String {
-        self.parameter(type_text, value)
-    }
-
     /// Adds a point in time, clamped to the range of `DateTime64(9)`.
     pub(crate) fn time(&mut self, value: Timestamp) -> String {
         // The range is 1900 to 2262.
@@ -152,7 +133,8 @@ impl Statement {
         format!("fromUnixTimestamp64Nano({parameter})")
     }
 
-    fn parameter(&mut self, kind: &str, encoded: String) -> String {
+    /// Adds a value of this type, given as text that is encoded or needs no escaping.
+    pub(crate) fn parameter(&mut self, kind: &str, encoded: String) -> String {
         let at = *self.parameter_indexes.entry(encoded).or_insert_with_key(|encoded| {
             self.parameters.push(encoded.clone());
             self.parameters.len() - 1
@@ -161,19 +143,19 @@ impl Statement {
     }
 }
 
-/// Concatenates arrays.
-fn concatenated(lists: Vec<String>) -> String {
-    match lists.as_slice() {
+/// Concatenates strings or arrays, if there are several.
+fn concatenated(function: &str, parts: Vec<String>) -> String {
+    match parts.as_slice() {
         [only] => only.clone(),
-        several => format!("arrayConcat({})", several.join(", ")),
+        several => format!("{function}({})", several.join(", ")),
     }
 }
 
-/// Splits a value into pieces that each fit into a parameter, however their characters are encoded.
-fn pieces(value: &str) -> Vec<&str> {
-    let (mut pieces, mut rest) = (Vec::new(), value);
-    while rest.len() > MAX_FIELD_BYTES / 2 {
-        let (piece, more) = rest.split_at(rest.floor_char_boundary(MAX_FIELD_BYTES / 2));
+/// Splits a text into pieces of at most this number of bytes, at least one.
+pub(crate) fn pieces(text: &str, max_bytes: usize) -> Vec<&str> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    while rest.len() > max_bytes {
+        let (piece, more) = rest.split_at(rest.floor_char_boundary(max_bytes));
         pieces.push(piece);
         rest = more;
     }
@@ -183,34 +165,15 @@ fn pieces(value: &str) -> Vec<&str> {
 
 /// Escapes a value, in the form that the server unescapes.
 fn encode(value: &str) -> String {
-    let mut encoded = String::with_capacity(value.len());
-    for character in value.chars() {
-        match character {
-            '\\' => encoded.push_str("\\\\"),
-            '\t' => encoded.push_str("\\t"),
-            '\n' => encoded.push_str("\\n"),
-            '\r' => encoded.push_str("\\r"),
-            '\0' => encoded.push_str("\\0"),
-            other => encoded.push(other),
-        }
-    }
-    encoded
+    // The backslash comes first, since the others add more.
+    [('\\', r"\\"), ('\t', r"\t"), ('\n', r"\n"), ('\r', r"\r"), ('\0', r"\0")]
+        .iter()
+        .fold(value.to_owned(), |encoded, (character, escape)| encoded.replace(*character, escape))
 }
 
 /// Quotes an identifier.
 pub(crate) fn quote(identifier: &str) -> String {
-    let mut quoted = String::with_capacity(identifier.len() + 2);
-    quoted.push('`');
-    for character in identifier.chars() {
-        match character {
-            '`' => quoted.push_str("\\`"),
-            '\\' => quoted.push_str("\\\\"),
-            '\0' => quoted.push_str("\\0"),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('`');
-    quoted
+    format!("`{}`", identifier.replace('\\', r"\\").replace('`', r"\`").replace('\0', r"\0"))
 }
 
 /// Quotes a path of a JSON column: `col`.`a.b`. ClickHouse resolves the column before it looks for a table of that name, so
@@ -227,9 +190,7 @@ pub(crate) fn quote_literal(value: &str) -> String {
 
 /// Quotes a table's full name.
 pub(crate) fn quote_table(database: &str, table: &str) -> String {
-    let mut quoted = quote(database);
-    let _ = write!(quoted, ".{}", quote(table));
-    quoted
+    format!("{}.{}", quote(database), quote(table))
 }
 
 #[cfg(test)]

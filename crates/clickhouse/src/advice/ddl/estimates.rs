@@ -290,7 +290,7 @@ impl Estimator<'_> {
             }
             None => None,
         };
-        let columns = self.table.columns.iter().filter(|column| !column.derived);
+        let columns = self.table.columns.iter().filter(|column| !column.is_derived());
         let row_bytes = sum(columns.map(|column| self.parts.row_bytes(&column.name)));
         let mut estimated = Estimates {
             operation: "reading 50 traces of the newest hour",

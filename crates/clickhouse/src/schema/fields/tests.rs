@@ -5,13 +5,8 @@ use super::*;
 
 fn columns(columns: &[(&str, &str)]) -> Vec<Column> {
     let column = |(name, type_text): &(&str, &str)| Column {
-        name: (*name).to_owned(),
-        column_type: ColumnType::parse(type_text),
-        type_text: (*type_text).to_owned(),
-        derived: false,
-        omitted: false,
-        key: None,
         in_parts: true,
+        ..Column::new((*name).to_owned(), (*type_text).to_owned())
     };
     columns.iter().map(column).collect()
 }

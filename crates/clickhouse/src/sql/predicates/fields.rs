@@ -65,7 +65,7 @@ fn name(field: &MarkedField) -> String {
 }
 
 /// Writes the string where the field is defined; any value elsewhere.
-pub(super) fn text(field: &MarkedField, statement: &mut Statement) -> String {
+pub(crate) fn text(field: &MarkedField, statement: &mut Statement) -> String {
     let text = text_or_null(field, statement);
     if may_be_null(field) { format!("assumeNotNull({text})") } else { text }
 }
@@ -202,11 +202,7 @@ pub(super) fn compare_number(
         return numbers::compare_text(&text(field, statement), relation, wanted, statement);
     }
     let value = raw(field, statement);
-    if may_be_null(field) {
-        numbers::compare_nullable(&value, &field.column_type, relation, wanted, statement)
-    } else {
-        numbers::compare(&value, &field.column_type, relation, wanted, statement)
-    }
+    numbers::compare(&value, &field.column_type, may_be_null(field), relation, wanted, statement)
 }
 
 /// For a column of a text type other than `String`: writes the column as it is stored, perhaps NULL, and the strings as

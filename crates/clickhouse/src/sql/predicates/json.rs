@@ -67,7 +67,7 @@ pub(super) fn compare_number(
 ) -> String {
     let each = NUMBER_TYPES.map(|type_text| {
         let number = typed_subcolumn(path, type_text);
-        numbers::compare_nullable(&number, &ColumnType::parse(type_text), relation, wanted, statement)
+        numbers::compare(&number, &ColumnType::parse(type_text), true, relation, wanted, statement)
     });
     format!("({})", each.join(" OR "))
 }

@@ -7,12 +7,9 @@
 //! constant is sent as its bits: ClickHouse does not parse a text to the nearest number (observed with 25.8 and 26.7,
 //! `6.502323762924948e17`), whatever `precise_float_parsing` is.
 
-use std::borrow::Cow;
-
 use tracewarden_model::{ColumnType, Decimal};
 use tracewarden_policy::predicate::Relation;
 
-use super::operators::operator;
 use crate::sql::statement::Statement;
 
 /// Matches a text that is a number: decimal digits, with optional sign, point and exponent. `nan` and `inf` are numbers, too.
@@ -20,33 +17,15 @@ const NUMBER: &str = "^[+-]?(?i:(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?|
 /// The parts of a finite number: digits before and after the point, sign and digits of the exponent.
 const PARTS: &str = "^[+-]?([0-9]*)[.]?([0-9]*)(?:[eE]([+-]?)0*([0-9]*))?$";
 
-/// A comparison with an operand, after conversion to the column's type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Comparison {
-    /// The same result for every value.
-    Always(bool),
-    /// A comparison with a constant, as SQL.
-    Constant(Relation, String),
-}
-
-impl Comparison {
-    fn into_sql(self, value: &str) -> String {
-        match self {
-            Self::Always(result) => sql_bool(result).to_owned(),
-            Self::Constant(relation, constant) => format!("({value} {} {constant})", operator(relation)),
-        }
-    }
-}
-
-/// Writes the value that is compared with constants: the value itself, or the ticks of a `DateTime64`.
-///
-/// Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`, which wrap around before 1970 and after
-/// 2106. ClickHouse treats them as monotonic: when the time itself is compared, it skips parts and granules that hold
-/// matching rows of those years (observed with 25.8 and 26.7).
-fn comparable_value<'v>(value: &'v str, column_type: &ColumnType) -> Cow<'v, str> {
-    match column_type.bare() {
-        ColumnType::DateTime64 { .. } => Cow::Owned(format!("reinterpret({value}, 'Int64')")),
-        _ => Cow::Borrowed(value),
+/// Writes the operator of a comparison.
+pub(super) fn operator(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Eq => "=",
+        Relation::Ne => "!=",
+        Relation::Lt => "<",
+        Relation::Le => "<=",
+        Relation::Gt => ">",
+        Relation::Ge => ">=",
     }
 }
 
@@ -54,91 +33,78 @@ fn sql_bool(value: bool) -> &'static str {
     if value { "1" } else { "0" }
 }
 
-/// Writes the comparison of a value of this type, which is never NULL.
+/// Writes the comparison of a value of this type. It is false for NULL, which a `nullable` value may be: the value without
+/// its NULL would be a function of the column, which no index serves.
+///
+/// Of a `DateTime64`, the ticks are compared. Tables are partitioned by `toDate(…)` of a time and ordered by `toDateTime(…)`,
+/// which wrap around before 1970 and after 2106. ClickHouse treats them as monotonic: when the time itself is compared, it
+/// skips parts and granules that hold matching rows of those years (observed with 25.8 and 26.7).
 pub(super) fn compare(
     value: &str,
     column_type: &ColumnType,
+    nullable: bool,
     relation: Relation,
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    comparison_for(column_type, relation, wanted, statement).into_sql(&comparable_value(value, column_type))
-}
-
-/// Writes the comparison of a value that may be NULL, for which it is false. The value without its NULL would be a function
-/// of the column, which no index serves.
-pub(super) fn compare_nullable(
-    value: &str,
-    column_type: &ColumnType,
-    relation: Relation,
-    wanted: &Decimal,
-    statement: &mut Statement,
-) -> String {
-    match comparison_for(column_type, relation, wanted, statement) {
-        Comparison::Always(true) => format!("isNotNull({value})"),
-        Comparison::Always(false) => sql_bool(false).to_owned(),
-        Comparison::Constant(relation, constant) => {
-            format!("ifNull({} {} {constant}, 0)", comparable_value(value, column_type), operator(relation))
-        }
-    }
-}
-
-fn comparison_for(
-    column_type: &ColumnType,
-    relation: Relation,
-    wanted: &Decimal,
-    statement: &mut Statement,
-) -> Comparison {
-    match column_type.bare() {
-        ColumnType::Float { bits: 32 } => {
-            let rounded = wanted.to_f32();
-            let mut constant = || {
-                format!(
-                    "reinterpretAsFloat32({})",
-                    statement.typed_parameter("UInt32", rounded.to_bits().to_string())
-                )
-            };
-            float_comparison(relation, f64::from(rounded), &mut constant)
-        }
-        ColumnType::Float { .. } => {
-            let rounded = wanted.to_f64();
-            let mut constant = || {
-                format!(
-                    "reinterpretAsFloat64({})",
-                    statement.typed_parameter("UInt64", rounded.to_bits().to_string())
-                )
-            };
-            float_comparison(relation, rounded, &mut constant)
-        }
-        other => match FixedPointRange::for_type(other) {
-            // A column of another type holds no numbers.
-            None => Comparison::Always(false),
-            Some(unit) => unit.compare(relation, wanted, |count| match other {
-                ColumnType::Decimal { scale, .. } => statement
-                    .typed_parameter(&other.to_string(), count.shifted(-i32::from(*scale)).to_string()),
-                ColumnType::DateTime => {
-                    format!("toDateTime({}, 'UTC')", statement.typed_parameter("UInt32", count.to_string()))
-                }
-                ColumnType::DateTime64 { .. } => statement.typed_parameter("Int64", count.to_string()),
-                _ => statement.typed_parameter(&other.to_string(), count.to_string()),
-            }),
-        },
-    }
-}
-
-/// Returns a comparison with the rounded operand. An operand beyond all finite numbers of the type is between them and
-/// infinity, and equals neither.
-fn float_comparison(relation: Relation, rounded: f64, constant: &mut dyn FnMut() -> String) -> Comparison {
-    let relation = match (relation, rounded.is_infinite(), rounded > 0.0) {
-        (relation, false, _) => relation,
-        (Relation::Eq, true, _) => return Comparison::Always(false),
-        (Relation::Ne, true, _) => return Comparison::Always(true),
-        (Relation::Lt | Relation::Le, true, true) => Relation::Lt,
-        (Relation::Gt | Relation::Ge, true, true) => Relation::Ge,
-        (Relation::Lt | Relation::Le, true, false) => Relation::Le,
-        (Relation::Gt | Relation::Ge, true, false) => Relation::Gt,
+    let (relation, constant) = match comparison(column_type.bare(), relation, wanted, statement) {
+        Err(true) if nullable => return format!("isNotNull({value})"),
+        Err(always) => return sql_bool(always).to_owned(),
+        Ok(comparison) => comparison,
     };
-    Comparison::Constant(relation, constant())
+    let value = match column_type.bare() {
+        ColumnType::DateTime64 { .. } => format!("reinterpret({value}, 'Int64')"),
+        _ => value.to_owned(),
+    };
+    let comparison = format!("{value} {} {constant}", operator(relation));
+    if nullable { format!("ifNull({comparison}, 0)") } else { format!("({comparison})") }
+}
+
+/// Converts the operand to the column's type. Returns the comparison with a constant, as SQL, or the result for every value
+/// if it is the same.
+fn comparison(
+    column_type: &ColumnType,
+    relation: Relation,
+    wanted: &Decimal,
+    statement: &mut Statement,
+) -> Result<(Relation, String), bool> {
+    if let ColumnType::Float { bits } = column_type {
+        let (rounded, bits, encoded) = match bits {
+            32 => (f64::from(wanted.to_f32()), 32, u64::from(wanted.to_f32().to_bits())),
+            _ => (wanted.to_f64(), 64, wanted.to_f64().to_bits()),
+        };
+        let relation = float_relation(relation, rounded)?;
+        let parameter = statement.parameter(&format!("UInt{bits}"), encoded.to_string());
+        return Ok((relation, format!("reinterpretAsFloat{bits}({parameter})")));
+    }
+    // A column of another type holds no numbers.
+    let range = FixedPointRange::for_type(column_type).ok_or(false)?;
+    let (relation, count) = range.compare(relation, wanted)?;
+    let constant = match column_type {
+        ColumnType::Decimal { scale, .. } => {
+            statement.parameter(&column_type.to_string(), count.shifted(-i32::from(*scale)).to_string())
+        }
+        ColumnType::DateTime => {
+            format!("toDateTime({}, 'UTC')", statement.parameter("UInt32", count.to_string()))
+        }
+        ColumnType::DateTime64 { .. } => statement.parameter("Int64", count.to_string()),
+        _ => statement.parameter(&column_type.to_string(), count.to_string()),
+    };
+    Ok((relation, constant))
+}
+
+/// Returns the relation to the rounded operand, or the result for every value. An operand beyond all finite numbers of the
+/// type is between them and infinity, and equals neither.
+fn float_relation(relation: Relation, rounded: f64) -> Result<Relation, bool> {
+    match (relation, rounded.is_infinite(), rounded > 0.0) {
+        (relation, false, _) => Ok(relation),
+        (Relation::Eq, true, _) => Err(false),
+        (Relation::Ne, true, _) => Err(true),
+        (Relation::Lt | Relation::Le, true, true) => Ok(Relation::Lt),
+        (Relation::Gt | Relation::Ge, true, true) => Ok(Relation::Ge),
+        (Relation::Lt | Relation::Le, true, false) => Ok(Relation::Le),
+        (Relation::Gt | Relation::Ge, true, false) => Ok(Relation::Gt),
+    }
 }
 
 /// The counts of a type: units of ten to the power of `-scale`, from the minimum to the maximum.
@@ -168,54 +134,46 @@ impl FixedPointRange {
         Some(Self { scale, min, max })
     }
 
-    fn compare(
-        &self,
-        relation: Relation,
-        wanted: &Decimal,
-        constant: impl FnOnce(&Decimal) -> String,
-    ) -> Comparison {
+    /// Returns the relation to a count, or the result for every value.
+    fn compare(&self, relation: Relation, wanted: &Decimal) -> Result<(Relation, Decimal), bool> {
         let (count, exact) = wanted.shifted(self.scale).floor();
         let relation = match (relation, exact) {
             (relation, true) => relation,
-            (Relation::Eq, false) => return Comparison::Always(false),
-            (Relation::Ne, false) => return Comparison::Always(true),
+            (Relation::Eq, false) => return Err(false),
+            (Relation::Ne, false) => return Err(true),
             // The operand is above this count and below the next.
             (Relation::Lt | Relation::Le, false) => Relation::Le,
             (Relation::Gt | Relation::Ge, false) => Relation::Gt,
         };
         if count < self.min {
-            return Comparison::Always(matches!(relation, Relation::Ne | Relation::Gt | Relation::Ge));
+            return Err(matches!(relation, Relation::Ne | Relation::Gt | Relation::Ge));
         }
         if count > self.max {
-            return Comparison::Always(matches!(relation, Relation::Ne | Relation::Lt | Relation::Le));
+            return Err(matches!(relation, Relation::Ne | Relation::Lt | Relation::Le));
         }
-        Comparison::Constant(relation, constant(&count))
+        Ok((relation, count))
     }
 }
 
 /// Returns the minimum and the maximum of the integers of a width.
 fn integer_range(bits: u16, signed: bool) -> Option<(Decimal, Decimal)> {
-    let whole = |digits: &str| Decimal::whole(false, digits);
-    let below = |digits: &str| Decimal::whole(true, digits);
-    let of = |min: i128, max: u128| {
-        (Decimal::whole(min < 0, &min.unsigned_abs().to_string()), whole(&max.to_string()))
-    };
-    Some(match (bits, signed) {
+    let (min, max) = match (bits, signed) {
         (256, true) => (
-            below("57896044618658097711785492504343953926634992332820282019728792003956564819968"),
-            whole("57896044618658097711785492504343953926634992332820282019728792003956564819967"),
+            "57896044618658097711785492504343953926634992332820282019728792003956564819968".to_owned(),
+            "57896044618658097711785492504343953926634992332820282019728792003956564819967".to_owned(),
         ),
         (256, false) => (
-            Decimal::zero(),
-            whole("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+            "0".to_owned(),
+            "115792089237316195423570985008687907853269984665640564039457584007913129639935".to_owned(),
         ),
         (8..=128, true) => {
             let unused = u32::from(128 - bits);
-            of(i128::MIN >> unused, u128::try_from(i128::MAX >> unused).ok()?)
+            ((i128::MIN >> unused).unsigned_abs().to_string(), (i128::MAX >> unused).to_string())
         }
-        (8..=128, false) => of(0, u128::MAX >> u32::from(128 - bits)),
+        (8..=128, false) => ("0".to_owned(), (u128::MAX >> u32::from(128 - bits)).to_string()),
         _ => return None,
-    })
+    };
+    Some((Decimal::whole(signed, &min), Decimal::whole(false, &max)))
 }
 
 /// Writes whether a string represents a number.
@@ -240,7 +198,8 @@ pub(super) fn compare_text(
     let unordered = sql_bool(relation == Relation::Ne);
     let integer = format!("toInt64OrNull({text})");
     let int64 = ColumnType::Integer { bits: 64, signed: true };
-    let as_integer = compare(&format!("assumeNotNull({integer})"), &int64, relation, wanted, statement);
+    let as_integer =
+        compare(&format!("assumeNotNull({integer})"), &int64, false, relation, wanted, statement);
     let part = |at: u8| format!("extractGroups({text}, '{PARTS}')[{at}]");
     let all = format!("concat({}, {})", part(1), part(2));
     let digits = format!("trim(BOTH '0' FROM {all})");

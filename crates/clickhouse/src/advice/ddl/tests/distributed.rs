@@ -7,19 +7,12 @@ use std::sync::Arc;
 use super::*;
 use crate::advice::ddl::drafts::{Draft, drafts};
 use crate::advice::ddl::parts::Parts;
-use crate::schema::LayoutColumn;
+use crate::schema::Column;
 
 const GOLDEN: &str = "golden/ddl_distributed.txt";
 
 fn layout(engine: TableEngine, columns: &[(&str, &str)]) -> Layout {
-    let column = |(name, type_text): &(&str, &str)| LayoutColumn {
-        name: (*name).to_owned(),
-        column_type: ColumnType::parse(type_text),
-        type_text: (*type_text).to_owned(),
-        default_kind: String::new(),
-        default_expression: String::new(),
-        key: None,
-    };
+    let column = |(name, type_text): &(&str, &str)| Column::new((*name).to_owned(), (*type_text).to_owned());
     Layout {
         engine,
         columns: columns.iter().map(column).collect(),
