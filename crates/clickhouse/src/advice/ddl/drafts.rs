@@ -7,7 +7,7 @@ use tracewarden_model::{ColumnType, FieldRef, FieldSource, MarkedField};
 use super::facts::{Facts, TraceIndex};
 use super::names::Names;
 use super::parts::MaterializeTarget;
-use super::suggestion::{DdlKind, DdlState, ExistingAddition, key_column_id};
+use super::suggestion::{DdlKind, DdlState, DdlSuggestion, ExistingAddition, key_column_id};
 use super::target::Target;
 use super::trace_index::trace_index;
 use crate::schema::{
@@ -18,16 +18,7 @@ use crate::sql::quote;
 /// A suggestion before it is estimated.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Draft {
-    pub(super) id: String,
-    pub(super) kind: DdlKind,
-    pub(super) state: DdlState,
-    pub(super) statements: Vec<String>,
-    pub(super) afterwards: Vec<String>,
-    pub(super) bind_trace_index: Option<String>,
-    pub(super) needs: Vec<String>,
-    pub(super) fields: Vec<FieldRef>,
-    pub(super) leaves_out: Vec<FieldRef>,
-    pub(super) speeds_up: String,
+    pub(super) suggestion: DdlSuggestion,
     pub(super) subject: DraftSubject,
 }
 
@@ -61,6 +52,28 @@ pub(super) enum IndexedExpression {
     Keys,
     Values,
     Column,
+}
+
+impl IndexedExpression {
+    /// Writes the expression over this column.
+    pub(super) fn write(self, column: &str) -> String {
+        match self {
+            Self::Keys => format!("mapKeys({column})"),
+            Self::Values => format!("mapValues({column})"),
+            Self::Column => column.to_owned(),
+        }
+    }
+
+    /// Whether an index is on this expression over the column.
+    fn is_indexed_by(self, index: &SkipIndex, column: &str) -> bool {
+        let expression = index.expression.as_str();
+        let inner = match self {
+            Self::Keys => expression.strip_prefix("mapKeys(").and_then(|rest| rest.strip_suffix(')')),
+            Self::Values => expression.strip_prefix("mapValues(").and_then(|rest| rest.strip_suffix(')')),
+            Self::Column => Some(expression),
+        };
+        inner.and_then(only_name).as_deref() == Some(column) && serves_equality(index)
+    }
 }
 
 /// All missing additions, all additions in place, and notes.
@@ -150,8 +163,47 @@ pub(super) struct KeyColumn {
 }
 
 impl Drafter<'_> {
-    pub(super) fn building(&self, what: MaterializeTarget) -> bool {
-        self.facts.parts.building.contains(&what)
+    /// Adds the statement that builds an addition, unless it is built or being built. Returns whether it is being built.
+    pub(super) fn build(
+        &self,
+        target: MaterializeTarget,
+        is_built: bool,
+        statements: &mut Vec<String>,
+    ) -> bool {
+        let building = !is_built && self.facts.parts.building.contains(&target);
+        if !is_built && !building {
+            statements.push(self.target.alter(&target.command()));
+        }
+        building
+    }
+
+    /// Returns the index on an expression over a column, if there is one.
+    fn find_index(&self, indexed: IndexedExpression, column: &str) -> Option<SkipIndex> {
+        self.underlying.indexes.iter().find(|index| indexed.is_indexed_by(index, column)).cloned()
+    }
+
+    /// Returns the name of an index. Where there is none, it adds the statement that declares one.
+    fn declare_index(
+        &mut self,
+        found: Option<&SkipIndex>,
+        wanted: &str,
+        declared: &str,
+        statements: &mut Vec<String>,
+    ) -> String {
+        if let Some(index) = found {
+            return index.name.clone();
+        }
+        let unused = self.names.unused(wanted);
+        let quoted = quote(&unused);
+        statements
+            .push(self.target.alter(&format!("ADD INDEX IF NOT EXISTS {quoted} {declared} GRANULARITY 1")));
+        unused
+    }
+
+    /// Adds the statement that builds an index, as [`Self::build`] does.
+    fn build_index(&self, found: Option<&SkipIndex>, name: &str, statements: &mut Vec<String>) -> bool {
+        let is_built = found.is_some_and(|index| index.bytes > 0 || self.table_is_empty());
+        self.build(MaterializeTarget::Index(name.to_owned()), is_built, statements)
     }
 
     pub(super) fn table_is_empty(&self) -> bool {
@@ -193,7 +245,6 @@ impl Drafter<'_> {
         let quoted = quote(&name);
         let declared = format!("{quoted} {KEY_COLUMN_TYPE} MATERIALIZED {}", key_column_expression(map, key));
         let mut statements = Vec::new();
-        let mut building = false;
         if !exists {
             statements.push(self.target.alter(&format!("ADD COLUMN IF NOT EXISTS {declared}")));
         }
@@ -203,48 +254,26 @@ impl Drafter<'_> {
         {
             statements.push(statement);
         }
-        let index = self
-            .underlying
-            .indexes
-            .iter()
-            .find(|index| only_name(&index.expression).as_ref() == Some(&name) && serves_equality(index));
-        let index_name = match index {
-            Some(index) => index.name.clone(),
-            None => {
-                let unused = self.names.unused(&format!("idx_{name}"));
-                statements.push(self.target.alter(&format!(
-                    "ADD INDEX IF NOT EXISTS {} {quoted} TYPE bloom_filter(0.01) GRANULARITY 1",
-                    quote(&unused)
-                )));
-                unused
-            }
-        };
-        let column_built = exists && (self.table_is_empty() || self.facts.parts.all_have_column(&name));
-        if !column_built {
-            if self.building(MaterializeTarget::Column(name.clone())) {
-                building = true;
-            } else {
-                statements.push(self.target.alter(&format!("MATERIALIZE COLUMN {quoted}")));
-            }
-        }
-        if !index.is_some_and(|index| index.bytes > 0 || self.table_is_empty()) {
-            if self.building(MaterializeTarget::Index(index_name.clone())) {
-                building = true;
-            } else {
-                statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&index_name))));
-            }
-        }
+        let index = self.find_index(IndexedExpression::Column, &name);
+        let declared = format!("{quoted} TYPE bloom_filter(0.01)");
+        let index_name =
+            self.declare_index(index.as_ref(), &format!("idx_{name}"), &declared, &mut statements);
+        let is_built = exists && (self.table_is_empty() || self.facts.parts.all_have_column(&name));
+        let column_building = self.build(MaterializeTarget::Column(name.clone()), is_built, &mut statements);
+        let building = self.build_index(index.as_ref(), &index_name, &mut statements) || column_building;
         let id = key_column_id(&marked.field);
         let missing = building || !statements.is_empty();
         if missing {
-            self.drafts.missing.push(Draft {
+            let suggestion = DdlSuggestion {
                 state: state(exists, &statements),
                 statements,
                 fields: vec![marked.field.clone()],
                 speeds_up: key_column_benefit(marked, &name),
-                subject: DraftSubject::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() },
-                ..Draft::new(id.clone(), DdlKind::KeyColumn)
-            });
+                ..DdlSuggestion::new(id.clone(), DdlKind::KeyColumn)
+            };
+            let subject =
+                DraftSubject::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() };
+            self.drafts.missing.push(Draft { suggestion, subject });
         } else {
             let bytes = self.facts.parts.columns.get(&name).map(|size| size.bytes);
             self.in_place(id.clone(), DdlKind::KeyColumn, &name, bytes);
@@ -271,18 +300,17 @@ impl Drafter<'_> {
             let Some(column) = self.underlying.columns.iter().find(|column| column.name == map) else {
                 continue;
             };
-            let quoted = quote(map);
             let marked = |marked: &&MarkedField| marked.field.map.as_deref() == Some(map);
             let fields: Vec<FieldRef> =
                 self.facts.fields.iter().filter(marked).map(|marked| marked.field.clone()).collect();
-            self.skip_index(map, IndexedExpression::Keys, &format!("mapKeys({quoted})"), fields.clone());
+            self.skip_index(map, IndexedExpression::Keys, fields.clone());
             if column.column_type.map_value().is_some_and(ColumnType::is_string) {
-                self.skip_index(map, IndexedExpression::Values, &format!("mapValues({quoted})"), fields);
+                self.skip_index(map, IndexedExpression::Values, fields);
             }
         }
-        let trace_id = self.facts.binding.trace_id.clone();
-        if !self.underlying.is_sorted_by(&trace_id) {
-            self.skip_index(&trace_id.clone(), IndexedExpression::Column, &quote(&trace_id), Vec::new());
+        let trace_id = &self.facts.binding.trace_id;
+        if !self.underlying.is_sorted_by(trace_id) {
+            self.skip_index(trace_id, IndexedExpression::Column, Vec::new());
         }
         let in_key: Vec<Option<String>> =
             self.underlying.sorting_key.iter().map(|part| only_name(part)).collect();
@@ -295,69 +323,33 @@ impl Drafter<'_> {
                 )
                 && !in_key.contains(&Some(marked.field.name.clone()))
                 && !keys.iter().any(|key| key.column == marked.field.name)
-                && marked.field.name != trace_id;
+                && marked.field.name != *trace_id;
             if is_indexable && self.underlying.columns.iter().any(|column| column.name == marked.field.name) {
-                let name = marked.field.name.clone();
-                self.skip_index(&name, IndexedExpression::Column, &quote(&name), vec![marked.field.clone()]);
+                self.skip_index(&marked.field.name, IndexedExpression::Column, vec![marked.field.clone()]);
             }
         }
     }
 
-    fn skip_index(
-        &mut self,
-        column: &str,
-        indexed: IndexedExpression,
-        expression: &str,
-        fields: Vec<FieldRef>,
-    ) {
-        let id = format!(
-            "{}:{}",
-            DdlKind::SkipIndex.as_str(),
-            match indexed {
-                IndexedExpression::Keys => format!("mapKeys({column})"),
-                IndexedExpression::Values => format!("mapValues({column})"),
-                IndexedExpression::Column => column.to_owned(),
-            }
-        );
-        if self.drafts.missing.iter().any(|draft| draft.id == id)
+    fn skip_index(&mut self, column: &str, indexed: IndexedExpression, fields: Vec<FieldRef>) {
+        let id = format!("{}:{}", DdlKind::SkipIndex.as_str(), indexed.write(column));
+        if self.drafts.missing.iter().any(|draft| draft.suggestion.id == id)
             || self.drafts.in_place.iter().any(|found| found.id == id)
         {
             return;
         }
-        let covers = |index: &&SkipIndex| match indexed {
-            IndexedExpression::Column => only_name(&index.expression).as_deref() == Some(column),
-            IndexedExpression::Keys => argument(&index.expression, "mapKeys(").as_deref() == Some(column),
-            IndexedExpression::Values => argument(&index.expression, "mapValues(").as_deref() == Some(column),
+        let found = self.find_index(indexed, column);
+        let suffix = match indexed {
+            IndexedExpression::Keys => "_keys",
+            IndexedExpression::Values => "_values",
+            IndexedExpression::Column => "",
         };
-        let found =
-            self.underlying.indexes.iter().find(|index| covers(index) && serves_equality(index)).cloned();
+        // Ids are looked up individually among all granules: each false positive costs a read.
+        let share = if indexed == IndexedExpression::Column && fields.is_empty() { "0.001" } else { "0.01" };
+        let declared = format!("{} TYPE bloom_filter({share})", indexed.write(&quote(column)));
         let mut statements = Vec::new();
-        let name = match &found {
-            Some(index) => index.name.clone(),
-            None => {
-                let suffix = match indexed {
-                    IndexedExpression::Keys => "_keys",
-                    IndexedExpression::Values => "_values",
-                    IndexedExpression::Column => "",
-                };
-                let unused = self.names.unused(&format!("idx_{column}{suffix}"));
-                // Ids are looked up individually among all granules: each false positive costs a read.
-                let share =
-                    if indexed == IndexedExpression::Column && fields.is_empty() { "0.001" } else { "0.01" };
-                statements.push(self.target.alter(&format!(
-                    "ADD INDEX IF NOT EXISTS {} {expression} TYPE bloom_filter({share}) GRANULARITY 1",
-                    quote(&unused)
-                )));
-                unused
-            }
-        };
-        let mut building = false;
-        if !found.as_ref().is_some_and(|index| index.bytes > 0 || self.table_is_empty()) {
-            building = self.building(MaterializeTarget::Index(name.clone()));
-            if !building {
-                statements.push(self.target.alter(&format!("MATERIALIZE INDEX {}", quote(&name))));
-            }
-        }
+        let wanted = format!("idx_{column}{suffix}");
+        let name = self.declare_index(found.as_ref(), &wanted, &declared, &mut statements);
+        let building = self.build_index(found.as_ref(), &name, &mut statements);
         if statements.is_empty() && !building {
             let bytes = found.map(|index| index.bytes);
             return self.in_place(id, DdlKind::SkipIndex, &name, bytes);
@@ -368,14 +360,15 @@ impl Drafter<'_> {
             IndexedExpression::Column if fields.is_empty() => "reading and verifying traces by their ids",
             IndexedExpression::Column => "searches and policies for a value of it that few spans have",
         };
-        self.drafts.missing.push(Draft {
+        let suggestion = DdlSuggestion {
             state: state(found.is_some(), &statements),
             statements,
             fields,
             speeds_up: what.to_owned(),
-            subject: DraftSubject::Index { column: column.to_owned(), indexed },
-            ..Draft::new(id, DdlKind::SkipIndex)
-        });
+            ..DdlSuggestion::new(id, DdlKind::SkipIndex)
+        };
+        let subject = DraftSubject::Index { column: column.to_owned(), indexed };
+        self.drafts.missing.push(Draft { suggestion, subject });
     }
 
     fn trace_index(&mut self) {
@@ -396,7 +389,7 @@ impl Drafter<'_> {
                 (DdlState::Missing, statements, name)
             }
         };
-        self.drafts.missing.push(Draft {
+        let suggestion = DdlSuggestion {
             state,
             statements,
             bind_trace_index: Some(bind),
@@ -404,27 +397,9 @@ impl Drafter<'_> {
                 "evaluating whole traces: each is read from its first to its last span, instead of all \
                  around the window"
                     .to_owned(),
-            subject: DraftSubject::TraceIndex,
-            ..Draft::new(id, DdlKind::TraceIndex)
-        });
-    }
-}
-
-impl Draft {
-    pub(super) fn new(id: String, kind: DdlKind) -> Self {
-        Self {
-            id,
-            kind,
-            state: DdlState::Missing,
-            statements: Vec::new(),
-            afterwards: Vec::new(),
-            bind_trace_index: None,
-            needs: Vec::new(),
-            fields: Vec::new(),
-            leaves_out: Vec::new(),
-            speeds_up: String::new(),
-            subject: DraftSubject::TraceIndex,
-        }
+            ..DdlSuggestion::new(id, DdlKind::TraceIndex)
+        };
+        self.drafts.missing.push(Draft { suggestion, subject: DraftSubject::TraceIndex });
     }
 }
 
@@ -441,11 +416,6 @@ fn serves_equality(index: &SkipIndex) -> bool {
     ["bloom_filter", "set", "text"].into_iter().any(|kind| {
         index.index_type.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
     })
-}
-
-/// Returns the column in `function(column)`.
-fn argument(expression: &str, function: &str) -> Option<String> {
-    only_name(expression.strip_prefix(function)?.strip_suffix(')')?)
 }
 
 /// Policies read the map until an administrator has adopted the column, which compares it with the map.

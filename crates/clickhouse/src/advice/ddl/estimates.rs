@@ -7,7 +7,7 @@
 use serde::de::DeserializeOwned;
 use tracewarden_model::Timestamp;
 
-use super::drafts::{Draft, DraftSubject, Drafts, IndexedExpression};
+use super::drafts::{DraftSubject, Drafts, IndexedExpression};
 use super::facts::Facts;
 use super::order::ordered;
 use super::parts::Parts;
@@ -46,6 +46,7 @@ struct ValueSample {
 struct Estimator<'a> {
     client: Client,
     table: &'a BoundTable,
+    trace_id: &'a str,
     parts: &'a Parts,
     samples: bool,
     /// Number of rows of the table.
@@ -67,9 +68,9 @@ pub(super) async fn estimated(
     let mut estimator = Estimator {
         client: store.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 }),
         table,
+        trace_id: &facts.binding.trace_id,
         parts: facts.parts,
         samples,
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         rows: facts.layout.rows.filter(|rows| *rows > 0).map(|rows| rows as f64),
         window: None,
         in_window: None,
@@ -81,8 +82,14 @@ pub(super) async fn estimated(
     let max_trace_nanos = store.config.max_trace_duration_nanos;
     let mut suggestions = Vec::with_capacity(drafts.missing.len());
     for draft in drafts.missing {
-        let estimated = estimator.draft(&draft, max_trace_nanos).await?;
-        suggestions.push(suggestion(draft, estimated));
+        let estimates = estimator.estimates(&draft.subject, max_trace_nanos).await?;
+        suggestions.push(DdlSuggestion {
+            measured_on: estimates.operation.to_owned(),
+            reads_now: estimates.now,
+            reads_then: estimates.then,
+            disk_bytes: estimates.disk.map(rounded),
+            ..draft.suggestion
+        });
     }
     Ok(DdlAdvice { suggestions: ordered(suggestions), in_place: drafts.in_place, notes: drafts.notes })
 }
@@ -97,8 +104,15 @@ struct Estimates {
 }
 
 impl Estimator<'_> {
-    fn statement(&self) -> Statement {
-        self.table.statement()
+    /// Returns the rows of the answer; `None` when ClickHouse cannot answer.
+    async fn rows<T: DeserializeOwned + Send + 'static>(
+        &self,
+        statement: Statement,
+    ) -> Result<Option<Vec<T>>, ClickHouseError> {
+        match self.client.rows(statement).await {
+            Err(error) if error.is_refusal() => Ok(None),
+            rows => rows.map(Some),
+        }
     }
 
     /// Returns the only row of the answer; `None` when ClickHouse cannot answer.
@@ -106,20 +120,11 @@ impl Estimator<'_> {
         &self,
         statement: Statement,
     ) -> Result<Option<T>, ClickHouseError> {
-        match self.client.rows(statement).await {
-            Ok(rows) => Ok(rows.into_iter().next()),
-            Err(
-                ClickHouseError::Timeout(_)
-                | ClickHouseError::Memory(_)
-                | ClickHouseError::TooLarge(_)
-                | ClickHouseError::Exception { .. },
-            ) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(self.rows(statement).await?.and_then(|rows| rows.into_iter().next()))
     }
 
     async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, ClickHouseError> {
-        let mut statement = self.statement();
+        let mut statement = self.table.statement();
         statement.push(&format!("SELECT max({}) FROM {}", self.table.ticks, self.table.name));
         let newest: Option<(i64,)> = self.row(statement).await?;
         Ok(newest.map(|(newest,)| {
@@ -135,7 +140,7 @@ impl Estimator<'_> {
     }
 
     async fn rows_in_window(&self) -> Result<Option<f64>, ClickHouseError> {
-        let mut statement = self.statement();
+        let mut statement = self.table.statement();
         let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
         statement.push(&format!("SELECT toFloat64(count()) FROM {} WHERE {in_window}", self.table.name));
         Ok(self.row::<(f64,)>(statement).await?.map(|(rows,)| rows))
@@ -144,7 +149,7 @@ impl Estimator<'_> {
     /// Returns the number of rows that ClickHouse estimates it would read for these columns of the newest hour and `nanos`
     /// around it.
     async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>, ClickHouseError> {
-        let mut statement = self.statement();
+        let mut statement = self.table.statement();
         let Some(around) = self.around(&mut statement, nanos) else { return Ok(None) };
         let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
         statement.push(&format!(
@@ -156,23 +161,22 @@ impl Estimator<'_> {
     }
 
     async fn estimate(&self, statement: Statement) -> Result<Option<f64>, ClickHouseError> {
-        type Row = (String, String, u64, u64, u64);
-        match self.client.rows::<Row>(statement).await {
-            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            Ok(rows) => Ok(Some(rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum())),
-            Err(ClickHouseError::Timeout(_) | ClickHouseError::Exception { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let rows: Option<Vec<(String, String, u64, u64, u64)>> = self.rows(statement).await?;
+        Ok(rows.map(|rows| rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum()))
     }
 
-    async fn draft(&self, draft: &Draft, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
-        Ok(match &draft.subject {
-            DraftSubject::Key { map, key, column } => self.key(map, key, column).await?,
-            DraftSubject::Time { columns, new_keys } => self.time(columns, new_keys).await?,
-            DraftSubject::Trace => self.trace().await?,
-            DraftSubject::TraceIndex => self.trace_index(max_trace_nanos).await?,
-            DraftSubject::Index { column, indexed } => self.index(column, *indexed).await?,
-        })
+    async fn estimates(
+        &self,
+        subject: &DraftSubject,
+        max_trace_nanos: Option<i64>,
+    ) -> Result<Estimates, ClickHouseError> {
+        match subject {
+            DraftSubject::Key { map, key, column } => self.key(map, key, column).await,
+            DraftSubject::Time { columns, new_keys } => self.time(columns, new_keys).await,
+            DraftSubject::Trace => self.trace().await,
+            DraftSubject::TraceIndex => self.trace_index(max_trace_nanos).await,
+            DraftSubject::Index { column, indexed } => self.index(column, *indexed).await,
+        }
     }
 
     async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates, ClickHouseError> {
@@ -196,7 +200,7 @@ impl Estimator<'_> {
         if let Some(bytes) = self.parts.row_bytes(column) {
             return Ok(Some(bytes));
         }
-        let mut statement = self.statement();
+        let mut statement = self.table.statement();
         let (quoted, key) = (quote(map), statement.string(key));
         let value = format!("mapValues({quoted})[indexOf(mapKeys({quoted}), {key})]");
         let values = format!("if(mapContains({quoted}, {key}), [{value}], [])");
@@ -222,12 +226,6 @@ impl Estimator<'_> {
             return Ok(None);
         }
         let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "small"
-        )]
         let rows = (SAMPLE_ROWS as f64 * share) as u64;
         let values = statement.alias("values");
         let column = quote(column);
@@ -251,22 +249,21 @@ impl Estimator<'_> {
         columns: &[String],
         new_keys: &[(String, String)],
     ) -> Result<Estimates, ClickHouseError> {
-        let existing: Vec<&String> = columns
-            .iter()
-            .filter(|column| self.table.columns.iter().any(|known| known.name == **column))
-            .collect();
-        let mut now_columns: Vec<String> = existing.iter().map(|column| (*column).clone()).collect();
+        let exists = |column: &&String| self.table.columns.iter().any(|known| known.name == **column);
+        let existing: Vec<String> = columns.iter().filter(exists).cloned().collect();
+        let mut now_columns = existing.clone();
         for (map, _) in new_keys {
             if !now_columns.contains(map) {
                 now_columns.push(map.clone());
             }
         }
         let scanned = self.scanned(&now_columns, 0).await?;
-        let mut then_bytes = sum(existing.iter().map(|column| self.parts.row_bytes(column)));
+        let mut then_bytes: Option<f64> = existing.iter().map(|column| self.parts.row_bytes(column)).sum();
         for (map, key) in new_keys {
-            then_bytes = plus(then_bytes, self.key_row_bytes(map, key, "").await?);
+            let more = self.key_row_bytes(map, key, "").await?;
+            then_bytes = then_bytes.zip(more).map(|(bytes, more)| bytes + more);
         }
-        let now_bytes = sum(now_columns.iter().map(|column| self.parts.row_bytes(column)));
+        let now_bytes = now_columns.iter().map(|column| self.parts.row_bytes(column)).sum();
         // Granules at both ends are read whole.
         let then_rows =
             self.in_window.map(|in_window| (in_window + GRANULE_ROWS).min(self.rows.unwrap_or(in_window)));
@@ -279,7 +276,7 @@ impl Estimator<'_> {
     }
 
     async fn trace(&self) -> Result<Estimates, ClickHouseError> {
-        let mut statement = self.statement();
+        let mut statement = self.table.statement();
         let ids: Option<(Vec<String>,)> = match self.around(&mut statement, 0) {
             Some(in_window) => {
                 statement.push(&format!(
@@ -291,14 +288,14 @@ impl Estimator<'_> {
             None => None,
         };
         let columns = self.table.columns.iter().filter(|column| !column.is_derived());
-        let row_bytes = sum(columns.map(|column| self.parts.row_bytes(&column.name)));
+        let row_bytes = columns.map(|column| self.parts.row_bytes(&column.name)).sum();
         let mut estimated = Estimates {
             operation: "reading 50 traces of the newest hour",
             disk: product(self.rows, row_bytes),
             ..Estimates::default()
         };
         let Some((ids,)) = ids.filter(|(ids,)| !ids.is_empty()) else { return Ok(estimated) };
-        let mut statement = self.statement();
+        let mut statement = self.table.statement();
         let listed: Vec<String> = ids.iter().map(|id| statement.string(id)).collect();
         statement.push(&format!(
             "EXPLAIN ESTIMATE SELECT * FROM {} WHERE {} IN ({})",
@@ -307,14 +304,13 @@ impl Estimator<'_> {
             listed.join(", ")
         ));
         estimated.now = reads(self.estimate(statement).await?, row_bytes);
-        #[expect(clippy::cast_precision_loss, reason = "few")]
         let granules = ids.len() as f64 * GRANULE_ROWS;
         estimated.then = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);
         Ok(estimated)
     }
 
     async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
-        let columns = vec![self.unquoted_trace_id()];
+        let columns = [self.trace_id.to_owned()];
         let now = match max_trace_nanos {
             Some(nanos) => self.scanned(&columns, nanos).await?,
             None => self.rows,
@@ -328,23 +324,14 @@ impl Estimator<'_> {
         })
     }
 
-    fn unquoted_trace_id(&self) -> String {
-        let is = |name: &str| quote(name) == self.table.trace_id_column;
-        let column = self.table.columns.iter().find(|column| is(&column.name));
-        column.map(|column| column.name.clone()).unwrap_or_default()
-    }
-
     async fn index(&self, column: &str, indexed: IndexedExpression) -> Result<Estimates, ClickHouseError> {
-        let quoted = quote(column);
         let strings = match indexed {
-            IndexedExpression::Keys => format!("mapKeys({quoted})"),
-            IndexedExpression::Values => format!("mapValues({quoted})"),
-            IndexedExpression::Column => format!("[{quoted}]"),
+            IndexedExpression::Column => format!("[{}]", quote(column)),
+            indexed => indexed.write(&quote(column)),
         };
         // A sample as large as a granule.
-        #[expect(clippy::cast_precision_loss, reason = "small")]
         let share = GRANULE_ROWS / SAMPLE_ROWS as f64;
-        let sampled = self.sample(self.statement(), column, &strings, share).await?;
+        let sampled = self.sample(self.table.statement(), column, &strings, share).await?;
         let scanned = self.scanned(&[column.to_owned()], 0).await?;
         let row_bytes = self.parts.row_bytes(column);
         let then = scanned.map(|rows| rows.min(GRANULE_ROWS + FALSE_POSITIVE_RATE * rows));
@@ -361,19 +348,6 @@ fn product(left: Option<f64>, right: Option<f64>) -> Option<f64> {
     Some(left? * right?)
 }
 
-fn plus(left: Option<f64>, right: Option<f64>) -> Option<f64> {
-    Some(left? + right?)
-}
-
-fn sum(parts: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    parts.sum()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "saturates, and none is negative"
-)]
 fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
@@ -381,24 +355,4 @@ fn rounded(value: f64) -> u64 {
 fn reads(rows: Option<f64>, row_bytes: Option<f64>) -> Option<Reads> {
     let rows = rows?;
     Some(Reads { rows: rounded(rows), bytes: row_bytes.map(|bytes| rounded(rows * bytes)) })
-}
-
-fn suggestion(draft: Draft, estimated: Estimates) -> DdlSuggestion {
-    DdlSuggestion {
-        number: 0,
-        id: draft.id,
-        kind: draft.kind,
-        state: draft.state,
-        statements: draft.statements,
-        afterwards: draft.afterwards,
-        bind_trace_index: draft.bind_trace_index,
-        needs: draft.needs,
-        fields: draft.fields,
-        leaves_out: draft.leaves_out,
-        speeds_up: draft.speeds_up,
-        measured_on: estimated.operation.to_owned(),
-        reads_now: estimated.now,
-        reads_then: estimated.then,
-        disk_bytes: estimated.disk.map(rounded),
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ClickHouseError;
 use crate::catalogue::Catalogue;
 use crate::schema::only_name;
-use crate::sql::Statement;
+use crate::sql::{Statement, quote};
 
 /// Contents of the parts, as far as the user may read them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -42,6 +42,16 @@ pub(super) enum MaterializeTarget {
 }
 
 impl MaterializeTarget {
+    /// Writes the command.
+    pub(super) fn command(&self) -> String {
+        let (kind, name) = match self {
+            Self::Column(name) => ("COLUMN", name),
+            Self::Index(name) => ("INDEX", name),
+            Self::Projection(name) => ("PROJECTION", name),
+        };
+        format!("MATERIALIZE {kind} {}", quote(name))
+    }
+
     /// Parses the command of a mutation.
     fn parse(command: &str) -> Option<Self> {
         let command = command.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(command);
@@ -62,9 +72,7 @@ impl Parts {
         if size.rows == 0 || self.columns.values().all(|size| size.bytes == 0) {
             return None;
         }
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let bytes = size.bytes as f64 / size.rows as f64;
-        Some(bytes)
+        Some(size.bytes as f64 / size.rows as f64)
     }
 
     /// Whether every part has this column, as far as known.
@@ -118,17 +126,13 @@ pub(super) async fn parts(
         catalogue.optional_system_rows::<(String, u64)>(projections),
         catalogue.optional_system_rows::<(String, u64)>(bytes),
     )?;
-    let mut unknown = Vec::new();
-    for (name, known) in [
-        ("system.mutations", mutations.is_some()),
-        ("system.parts", projections.is_some()),
-        ("system.parts_columns", columns.is_some()),
-        ("system.projection_parts", bytes.is_some()),
-    ] {
-        if !known {
-            unknown.push(name);
-        }
-    }
+    let unknown = [
+        ("system.mutations", mutations.is_none()),
+        ("system.parts", projections.is_none()),
+        ("system.parts_columns", columns.is_none()),
+        ("system.projection_parts", bytes.is_none()),
+    ];
+    let unknown = unknown.into_iter().filter(|(_, unknown)| *unknown).map(|(name, _)| name).collect();
     let size =
         |(name, parts, rows, bytes): (String, u64, u64, u64)| (name, ColumnSize { parts, rows, bytes });
     Ok(Parts {

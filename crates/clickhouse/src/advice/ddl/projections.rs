@@ -4,7 +4,7 @@ use tracewarden_model::{ColumnType, FieldSource};
 
 use super::drafts::{Draft, DraftSubject, Drafter, KeyColumn, state};
 use super::parts::MaterializeTarget;
-use super::suggestion::{DdlKind, DdlState};
+use super::suggestion::{DdlKind, DdlState, DdlSuggestion};
 use crate::schema::{ProjectedColumns, Projection};
 use crate::sql::quote;
 
@@ -73,7 +73,7 @@ impl Drafter<'_> {
         let afterwards =
             older.iter().map(|name| self.target.alter(&format!("DROP PROJECTION {}", quote(name)))).collect();
         let Some(draft) = self.projection(required) else { return };
-        self.drafts.missing.push(Draft {
+        let suggestion = DdlSuggestion {
             afterwards,
             needs,
             fields,
@@ -82,29 +82,24 @@ impl Drafter<'_> {
                 "every search for the newest traces: it reads only the columns that it needs, in order of \
                  time"
                     .to_owned(),
-            subject: DraftSubject::Time { columns, new_keys },
             ..draft
-        });
+        };
+        self.drafts.missing.push(Draft { suggestion, subject: DraftSubject::Time { columns, new_keys } });
     }
 
     /// Whether a projection holds these columns.
     fn contains_columns(&self, projection: &Projection, columns: &[String]) -> bool {
-        let materialized = |name: &String| {
-            self.underlying
-                .columns
-                .iter()
-                .any(|column| column.name == *name && column.default_kind == "MATERIALIZED")
+        // `*` omits materialized columns.
+        let is_selected = |name: &String| {
+            let mut columns = self.underlying.columns.iter().filter(|column| column.name == *name);
+            columns.next().is_some_and(|column| column.default_kind != "MATERIALIZED")
         };
         match projection.columns() {
             ProjectedColumns::Named(named) => columns.iter().all(|column| named.contains(column)),
-            ProjectedColumns::All { additional } => columns.iter().all(|column| {
-                additional.contains(column) || !materialized(column) && self.has_column(column)
-            }),
+            ProjectedColumns::All { additional } => {
+                columns.iter().all(|column| additional.contains(column) || is_selected(column))
+            }
         }
-    }
-
-    fn has_column(&self, name: &str) -> bool {
-        self.underlying.columns.iter().any(|column| column.name == name)
     }
 
     /// Drafts a projection with all columns, sorted by trace id: a trace is then read from one place.
@@ -137,17 +132,17 @@ impl Drafter<'_> {
         } else {
             Vec::new()
         };
-        self.drafts.missing.push(Draft {
+        let suggestion = DdlSuggestion {
             needs,
             speeds_up: "reading traces: the spans of a trace are stored together instead of across the table"
                 .to_owned(),
-            subject: DraftSubject::Trace,
             ..draft
-        });
+        };
+        self.drafts.missing.push(Draft { suggestion, subject: DraftSubject::Trace });
     }
 
     /// Drafts the statements that add and build a projection, as far as necessary.
-    fn projection(&mut self, required: RequiredProjection) -> Option<Draft> {
+    fn projection(&mut self, required: RequiredProjection) -> Option<DdlSuggestion> {
         let RequiredProjection { id, kind, existing, name, query } = required;
         let mut statements = Vec::new();
         let exists = existing.is_some();
@@ -162,16 +157,13 @@ impl Drafter<'_> {
             }
         };
         let built = exists && (self.table_is_empty() || self.facts.parts.all_have_projection(&name));
-        let building = !built && self.building(MaterializeTarget::Projection(name.clone()));
-        if !built && !building {
-            statements.push(self.target.alter(&format!("MATERIALIZE PROJECTION {}", quote(&name))));
-        }
+        let building = self.build(MaterializeTarget::Projection(name.clone()), built, &mut statements);
         if statements.is_empty() && !building {
             let bytes = self.facts.parts.projection_bytes.get(&name).copied();
             self.in_place(id, kind, &name, bytes);
             return None;
         }
-        Some(Draft { state: state(exists, &statements), statements, ..Draft::new(id, kind) })
+        Some(DdlSuggestion { state: state(exists, &statements), statements, ..DdlSuggestion::new(id, kind) })
     }
 }
 

@@ -125,6 +125,27 @@ impl DdlState {
 }
 
 impl DdlSuggestion {
+    /// Creates a suggestion without statements and estimates.
+    pub(super) fn new(id: String, kind: DdlKind) -> Self {
+        Self {
+            number: 0,
+            id,
+            kind,
+            state: DdlState::Missing,
+            statements: Vec::new(),
+            afterwards: Vec::new(),
+            bind_trace_index: None,
+            needs: Vec::new(),
+            fields: Vec::new(),
+            leaves_out: Vec::new(),
+            speeds_up: String::new(),
+            measured_on: String::new(),
+            reads_now: None,
+            reads_then: None,
+            disk_bytes: None,
+        }
+    }
+
     /// Factor by which fewer bytes are read afterwards, or rows where bytes are unknown.
     pub fn gain(&self) -> Option<f64> {
         let (now, then) = (self.reads_now?, self.reads_then?);
@@ -132,9 +153,7 @@ impl DdlSuggestion {
             (Some(now), Some(then)) => (now, then),
             _ => (now.rows, then.rows),
         };
-        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-        let gain = now as f64 / then.max(1) as f64;
-        Some(gain)
+        Some(now as f64 / then.max(1) as f64)
     }
 }
 

@@ -44,12 +44,9 @@ impl Target {
 /// Puts a statement on one line, and escapes characters that a terminal interprets. Such characters occur only inside quotes,
 /// where the escape has the same meaning.
 pub(super) fn single_line(statement: &str) -> String {
-    let mut single_line = String::with_capacity(statement.len());
-    for character in statement.chars() {
-        match u32::from(character) {
-            code @ (0..=0x1f | 0x7f) => single_line.push_str(&format!("\\x{code:02X}")),
-            _ => single_line.push(character),
-        }
-    }
-    single_line
+    let escaped = |character: char| match u32::from(character) {
+        code @ (0..=0x1f | 0x7f) => format!("\\x{code:02X}"),
+        _ => character.to_string(),
+    };
+    statement.chars().map(escaped).collect()
 }

@@ -71,8 +71,8 @@ fn statements_reach_every_server_of_a_cluster() {
     for (cluster, database) in [("it's {cluster}", "otel_local"), ("production", "")] {
         let _ = writeln!(text, "## cluster `{cluster}`, local tables in `{database}`\n");
         for draft in suggested(cluster, database) {
-            let _ = writeln!(text, "# {}", draft.id);
-            for statement in draft.statements.iter().chain(&draft.afterwards) {
+            let _ = writeln!(text, "# {}", draft.suggestion.id);
+            for statement in draft.suggestion.statements.iter().chain(&draft.suggestion.afterwards) {
                 let _ = writeln!(text, "{statement}");
             }
             text.push('\n');
@@ -89,7 +89,7 @@ fn statements_reach_every_server_of_a_cluster() {
     );
     // Every statement runs on all servers, except those that write through the distributed table once.
     for draft in suggested("c", "d") {
-        for statement in &draft.statements {
+        for statement in &draft.suggestion.statements {
             assert!(statement.contains(" ON CLUSTER 'c'") != statement.starts_with("INSERT"), "{statement}");
         }
     }
