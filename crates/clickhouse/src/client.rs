@@ -18,14 +18,12 @@ mod config;
 mod cost;
 mod error;
 mod metrics;
-mod progress;
 pub(crate) mod settings;
 mod shared_work;
 
 pub use config::ClickHouseConfig;
 pub use cost::Cost;
 pub use error::{ChangedField, ClickHouseError};
-pub use progress::{ProgressCallback, SearchProgress};
 pub(crate) use settings::{QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, setting_names, settings};
 pub use shared_work::SharedWork;
 pub(crate) use shared_work::TtlCache;
@@ -226,9 +224,7 @@ impl Client {
                             self.endpoints.mark_unhealthy(at, cause);
                         }
                         // The endpoint works: spans of traces that were selected there must still be read there.
-                        AttemptError::Overloaded(_)
-                        | AttemptError::Exhausted { .. }
-                        | AttemptError::Final(_) => {}
+                        _ => {}
                     }
                     attempts.record_failure(at, failure);
                 }

@@ -14,13 +14,6 @@ use crate::client::{Client, QueryLimits, READONLY, settings};
 use crate::sql::{Statement, quote_table};
 use crate::{ClickHouse, ClickHouseError};
 
-/// Reports of all endpoints.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClickHouseInspection {
-    /// In the configured order.
-    pub endpoints: Vec<EndpointInspection>,
-}
-
 /// Report of one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointInspection {
@@ -71,14 +64,14 @@ pub struct ProfileLimit {
 const LIMITS: [&str; 2] = ["max_execution_time", "max_memory_usage"];
 
 impl ClickHouse {
-    /// Inspects the user's rights at every endpoint, and with a binding also its tables.
-    pub async fn inspect(&self, binding: Option<&Binding>) -> ClickHouseInspection {
+    /// Inspects the user's rights at every endpoint, in the configured order, and with a binding also its tables.
+    pub async fn inspect(&self, binding: Option<&Binding>) -> Vec<EndpointInspection> {
         let mut endpoints = Vec::new();
         for (url, endpoint) in self.client.endpoints().zip(&self.config.endpoints) {
             let user = inspect_user(self, &self.client.for_endpoint(url), binding).await;
             endpoints.push(EndpointInspection { endpoint: endpoint.clone(), user });
         }
-        ClickHouseInspection { endpoints }
+        endpoints
     }
 
     /// Returns the value that is sent for a setting.
@@ -227,8 +220,8 @@ mod tests {
 
     async fn inspect(local: &LocalStore) -> Result<UserInspection, ClickHouseError> {
         let mut inspection = connect(local).inspect(Some(&binding())).await;
-        assert_eq!(inspection.endpoints.len(), 1);
-        inspection.endpoints.remove(0).user
+        assert_eq!(inspection.len(), 1);
+        inspection.remove(0).user
     }
 
     fn all(grants: &[Grant], kind: PrivilegeKind) -> Vec<&str> {
@@ -303,7 +296,7 @@ mod tests {
             max_execution_time_seconds: 61,
             ..ClickHouseConfig::clone(&slow.config)
         });
-        let user = slow.inspect(None).await.endpoints.remove(0).user.unwrap();
+        let user = slow.inspect(None).await.remove(0).user.unwrap();
         assert_eq!(user.settings, Ok(()));
         assert!(
             matches!(user.comparison_timeout, Err(ClickHouseError::Exception { code: Some(452), .. })),

@@ -21,7 +21,7 @@ mod search;
 mod sql;
 
 pub use clickhouse::ClickHouse;
-pub use inspect::{ClickHouseInspection, EndpointInspection, ProfileLimit, UserInspection};
+pub use inspect::{EndpointInspection, Grant, PrivilegeKind, ProfileLimit, UserInspection};
 pub use read::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanChunk, SpanLine, SpanStream};
 
 pub use advice::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
@@ -35,15 +35,12 @@ pub use aggregate::{
 pub use catalogue::{
     BindingError, Catalogue, KeyColumnComparison, SampledColumn, SampledKey, TableSummary, Unsuitability,
 };
-pub use client::{
-    ChangedField, ClickHouseConfig, ClickHouseError, Cost, ProgressCallback, SearchProgress, SharedWork,
-};
-pub use inspect::{Grant, PrivilegeKind};
+pub use client::{ChangedField, ClickHouseConfig, ClickHouseError, Cost, SharedWork};
 pub use read::{SpanIdentity, SpanSummary, Summary};
 pub use schema::{
     Column, ERROR_STATUSES, FieldLookupError, Layout, MapKey, PhysicalField, ProjectedColumns, Projection,
     SkipIndex, TableEngine, adoption_error, can_be_key_column, key_column_expression, key_logical_types,
     members, physical_field,
 };
-pub use search::{Position, SelectRequest, Selection, TableProperties};
+pub use search::{Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties};
 pub use sql::display_sql;

@@ -14,7 +14,7 @@ mod summary;
 
 pub use lines::SpanChunk;
 pub use span_identity::SpanIdentity;
-pub(crate) use span_identity::{IdentityRow, identity_columns};
+pub(crate) use span_identity::{IdentityRow, identity_columns, identity_names};
 pub use span_summary::SpanSummary;
 pub use summary::Summary;
 

@@ -5,15 +5,13 @@ mod select;
 mod selection;
 
 pub(crate) use plan::{
-    Aggregates, MAX_LONG_TRACES, PlannerOptions, Sample, Search, SpanFilter, TraceScan, TraceSet,
-    estimate_granules,
+    Aggregates, MAX_LONG_TRACES, RequiredPredicates, Sample, Search, TraceScan, TraceSet, estimate_granules,
 };
 #[cfg(test)]
 pub(crate) use plan::{
-    BoundedTraces, CrossingKind, IndexSize, Plan, PlanChoice, RarePredicates, RemainingWindow,
-    RequiredPredicate, RequiredPredicates, StepOptions, TraceBounds, crossing_statement, grouped_statement,
+    BoundedTraces, CrossingKind, IndexSize, Plan, PlanChoice, PlannerOptions, RarePredicates,
+    RemainingWindow, RequiredPredicate, StepOptions, TraceBounds, crossing_statement, grouped_statement,
     step_statement,
 };
-pub(crate) use select::MAX_SEARCH_ATTEMPTS;
-pub use selection::{Position, SelectRequest, Selection, TableProperties};
+pub use selection::{Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties};
 pub(crate) use selection::{SelectedTrace, id_list};

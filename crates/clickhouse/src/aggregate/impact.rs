@@ -8,31 +8,27 @@ mod collateral;
 mod counts;
 mod masks;
 mod parts;
-mod request;
-mod result;
 mod sampling_plan;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use tracewarden_model::{Binding, Filter, MarkedField, Window};
-use tracewarden_policy::{AccessScope, Predicate};
+use tracewarden_policy::Predicate;
 
 use crate::schema::{BoundTable, Tables};
-use crate::search::{MAX_SEARCH_ATTEMPTS, PlannerOptions, Search, SelectRequest, TraceScan};
+use crate::search::{RequiredPredicates, Search, TraceScan};
 use crate::{ClickHouse, ClickHouseError};
 pub use collateral::{
     CollateralGrouping, CollateralQuery, CollateralValues, MAX_PREDICATE_SETS, SharedValue,
 };
 use counts::Counts;
 use parts::parts;
-pub use request::{Comparison, ImpactRequest, MAX_IMPACT_PREDICATES};
-pub use result::{Difference, Impact};
 pub(crate) use sampling_plan::SamplingPlan;
 use sampling_plan::TraceCounter;
+pub use types::{Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES};
 
 impl ClickHouse {
     /// Compares the access that predicates grant to the traces in a window, and counts the values of a field in traces that
@@ -51,36 +47,29 @@ impl ClickHouse {
         request: ImpactRequest<'_>,
         sampling_plan: SamplingPlan,
     ) -> Result<Impact, ClickHouseError> {
+        let fault = |message: String| Err(ClickHouseError::Internal(message));
         if request.predicates.len() > MAX_IMPACT_PREDICATES {
-            let message = format!("at most {MAX_IMPACT_PREDICATES} predicates can be compared at once");
-            return Err(ClickHouseError::Internal(message));
+            return fault(format!("at most {MAX_IMPACT_PREDICATES} predicates can be compared at once"));
         }
         let predicate_sets = request.collateral.map_or(&[][..], |collateral| collateral.predicate_sets);
         if predicate_sets.len() > MAX_PREDICATE_SETS {
-            let message = format!("at most {MAX_PREDICATE_SETS} sets of predicates can be counted at once");
-            return Err(ClickHouseError::Internal(message));
+            return fault(format!("at most {MAX_PREDICATE_SETS} sets of predicates can be counted at once"));
         }
         let compared =
             request.comparisons.iter().flat_map(|compared| compared.before.iter().chain(&compared.after));
         if compared.chain(predicate_sets.iter().flatten()).any(|number| *number >= request.predicates.len()) {
-            return Err(ClickHouseError::Internal(
-                "a comparison refers to a predicate that does not exist".to_owned(),
-            ));
+            return fault("a comparison refers to a predicate that does not exist".to_owned());
         }
         if let Some(collateral) = request.collateral {
             collateral.by.check()?;
         }
         let store = self.metered();
-        for _ in 0..MAX_SEARCH_ATTEMPTS {
-            let tables = store.bound_tables(request.binding).await?;
-            let endpoint_switches = store.client.endpoint_switches().max(1);
-            let impact = impact_once(&store, request, sampling_plan, tables).await;
-            // Another endpoint may have other columns than those that were read.
-            if store.client.endpoint_switches() <= endpoint_switches {
-                return impact;
-            }
-        }
-        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
+        store
+            .on_one_endpoint(
+                || store.bound_tables(request.binding),
+                |tables| impact_once(&store, request, sampling_plan, tables),
+            )
+            .await
     }
 }
 
@@ -91,13 +80,9 @@ async fn impact_once(
     tables: Tables,
 ) -> Result<Impact, ClickHouseError> {
     let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
-    let filter = Filter::default();
-    let counted_window = CountedWindow {
-        readable: request.readable,
-        window: request.window,
-        referenced_fields: request.referenced_fields,
-    };
-    let mut search = counted_window.search(store, request.binding, &filter, &table, tables.index)?;
+    table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
+    let readable = RequiredPredicates::new(request.readable, &[], &table)?;
+    let mut search = store.search_for(readable, request.window, 0, &table, tables.index);
     if let Some(collateral) = request.collateral {
         // Before the check for empty results, so that a missing column is the same error for every user.
         collateral.by.trace_values("0", &table, &mut table.statement())?;
@@ -164,37 +149,6 @@ impl TraceCounter for ImpactQuery<'_> {
             }
         }
         Ok(counts)
-    }
-}
-
-/// A window of traces to count.
-pub(crate) struct CountedWindow<'a> {
-    pub(crate) readable: &'a AccessScope,
-    pub(crate) window: Window,
-    pub(crate) referenced_fields: &'a [Arc<MarkedField>],
-}
-
-impl<'a> CountedWindow<'a> {
-    /// Returns a search that determines which spans count and which traces are readable.
-    pub(crate) fn search(
-        &self,
-        store: &'a ClickHouse,
-        binding: &'a Binding,
-        filter: &'a Filter,
-        table: &'a BoundTable,
-        index: Option<crate::schema::TraceIndex>,
-    ) -> Result<Search<'a>, ClickHouseError> {
-        table.check_fields(self.referenced_fields.iter().map(AsRef::as_ref))?;
-        let selecting = SelectRequest {
-            binding,
-            scope: self.readable,
-            filter,
-            window: self.window,
-            limit: 0,
-            after: None,
-            progress: None,
-        };
-        store.prepare(&selecting, table, index, PlannerOptions::default())
     }
 }
 

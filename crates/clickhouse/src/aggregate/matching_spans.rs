@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use tracewarden_model::{Binding, Display, MarkedField, TraceIdNotations};
 use tracewarden_policy::Predicate;
 
 use crate::client::Client;
-use crate::read::{IdentityRow, SpanIdentity, identity_columns};
+use crate::read::{IdentityRow, SpanIdentity, identity_columns, identity_names};
 use crate::schema::{BoundTable, DisplayExpressions};
 use crate::search::Selection;
 use crate::sql::Statement;
@@ -94,9 +95,7 @@ impl ClickHouse {
         for part in parts(predicates) {
             let (spans, mut found) = first_spans(&self.client, target, part).await?;
             if spans < trace.spans {
-                return Err(ClickHouseError::IncompleteResponse(
-                    "spans of a trace have disappeared".to_owned(),
-                ));
+                return Err(ClickHouseError::incomplete("spans of a trace have disappeared"));
             }
             let unmatched: Vec<Predicate> = part
                 .iter()
@@ -185,10 +184,10 @@ async fn first_spans(
 ) -> Result<(u64, Vec<MatchingSpans>), ClickHouseError> {
     let table = target.table;
     let mut statement = table.statement();
-    let conditions = target.conditions(predicates, &mut statement)?;
-    let display = DisplayExpressions::new(table, target.display);
-    let (identity, columns) = identity_columns(table, &display, &statement);
-    let matched: Vec<String> = (0..conditions.len()).map(|at| statement.alias(&format!("p{at}"))).collect();
+    let conditions = predicates.iter().map(|predicate| table.condition(predicate, &mut statement));
+    let conditions = conditions.collect::<Result<Vec<String>, ClickHouseError>>()?;
+    let matched = aliases("p", predicates, &statement);
+    let (identity, display) = (identity_names(&statement), DisplayExpressions::new(table, target.display));
     let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
     let first: Vec<String> = matched
         .iter()
@@ -199,23 +198,14 @@ async fn first_spans(
             )
         })
         .collect();
-    let each: Vec<String> = conditions
-        .iter()
-        .zip(&matched)
-        .map(|(condition, matched)| format!(", {condition} AS {matched}"))
-        .collect();
-    let inner = format!("SELECT {columns}{}", each.concat());
-    let outer = format!("SELECT count(), [{}], [{}] FROM ({inner}", counts.join(", "), first.join(", "));
-    target.finish_statement(&outer, &mut statement);
-    statement.push(")");
-    let rows: Vec<(u64, Vec<u64>, Vec<Vec<IdentityRow>>)> =
-        client.pinned_to(target.endpoint).rows(statement).await?;
-    let (spans, counts, first) = single_row(rows)?;
+    let select = format!("count(), [{}], [{}]", counts.join(", "), first.join(", "));
+    let columns = conditions.iter().zip(&matched);
+    let (spans, counts, first): (u64, Vec<u64>, Vec<Vec<IdentityRow>>) =
+        target.row(client, &select, &display, columns, statement).await?;
     if counts.len() != predicates.len() || first.len() != predicates.len() {
         return Err(missing_counts());
     }
-    let matching_spans = counts.into_iter().zip(first);
-    let matching_spans = matching_spans.map(|(spans, first)| {
+    let matching_spans = counts.into_iter().zip(first).map(|(spans, first)| {
         let first = first.into_iter().map(|row| SpanIdentity::from_row(table, &display, row)).collect();
         MatchingSpans { spans, first, nearest: None }
     });
@@ -230,46 +220,52 @@ async fn nearest(
 ) -> Result<Vec<NearestSpan>, ClickHouseError> {
     let table = target.table;
     let mut statement = table.statement();
-    let display = DisplayExpressions::new(table, target.display);
-    let (identity, columns) = identity_columns(table, &display, &statement);
-    let scores: Vec<String> = (0..predicates.len()).map(|at| statement.alias(&format!("s{at}"))).collect();
-    let mut inner = format!("SELECT {columns}");
-    for (predicate, score) in predicates.iter().zip(&scores) {
-        inner.push_str(&format!(", {} AS {score}", table.score(predicate, &mut statement)?));
-    }
-    let nearest: Vec<String> = scores
+    let scores = predicates.iter().map(|predicate| table.score(predicate, &mut statement));
+    let scores = scores.collect::<Result<Vec<String>, ClickHouseError>>()?;
+    let names = aliases("s", predicates, &statement);
+    let (identity, display) = (identity_names(&statement), DisplayExpressions::new(table, target.display));
+    let nearest: Vec<String> = names
         .iter()
         .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
         .collect();
-    target.finish_statement(&format!("SELECT [{}] FROM ({inner}", nearest.join(", ")), &mut statement);
-    statement.push(")");
-    let rows: Vec<(Vec<(IdentityRow, f64)>,)> = client.pinned_to(target.endpoint).rows(statement).await?;
-    let (nearest,) = single_row(rows)?;
+    let select = format!("[{}]", nearest.join(", "));
+    let (nearest,): (Vec<(IdentityRow, f64)>,) =
+        target.row(client, &select, &display, scores.iter().zip(&names), statement).await?;
     if nearest.len() != predicates.len() {
         return Err(missing_counts());
     }
-    let nearest = nearest.into_iter().map(|(row, score)| {
-        let span = SpanIdentity::from_row(table, &display, row);
-        NearestSpan { span, score }
-    });
+    let nearest = nearest
+        .into_iter()
+        .map(|(row, score)| NearestSpan { span: SpanIdentity::from_row(table, &display, row), score });
     Ok(nearest.collect())
 }
 
-impl TraceTarget<'_> {
-    fn conditions(
-        &self,
-        predicates: &[Predicate],
-        statement: &mut Statement,
-    ) -> Result<Vec<String>, ClickHouseError> {
-        predicates.iter().map(|predicate| self.table.condition(predicate, statement)).collect()
-    }
+/// Returns a name for each predicate.
+fn aliases(prefix: &str, predicates: &[Predicate], statement: &Statement) -> Vec<String> {
+    (0..predicates.len()).map(|at| statement.alias(&format!("{prefix}{at}"))).collect()
+}
 
-    /// Completes a statement with the table and the trace to read.
-    fn finish_statement(&self, select: &str, statement: &mut Statement) {
+impl TraceTarget<'_> {
+    /// Returns the row of a statement over the trace's spans, each with its identity and further columns: expressions with
+    /// their names.
+    async fn row<'e, T: DeserializeOwned + Send + 'static>(
+        &self,
+        client: &Client,
+        select: &str,
+        display: &DisplayExpressions,
+        columns: impl Iterator<Item = (&'e String, &'e String)>,
+        mut statement: Statement,
+    ) -> Result<T, ClickHouseError> {
+        let columns: String = columns.map(|(expression, name)| format!(", {expression} AS {name}")).collect();
+        let identity = identity_columns(self.table, display, &statement);
         let id = statement.string(self.trace_id);
         statement.filters_by_trace_id = true;
-        let (name, column) = (&self.table.name, &self.table.trace_id_column);
-        statement.push(&format!("{select} FROM {name} WHERE {column} = {id}"));
+        let (table, column) = (&self.table.name, &self.table.trace_id_column);
+        statement.push(&format!(
+            "SELECT {select} FROM (SELECT {identity}{columns} FROM {table} WHERE {column} = {id})"
+        ));
+        let rows: Vec<T> = client.pinned_to(self.endpoint).rows(statement).await?;
+        rows.into_iter().next().ok_or_else(missing_counts)
     }
 }
 
@@ -289,12 +285,8 @@ fn parts(predicates: &[Predicate]) -> Vec<&[Predicate]> {
     parts
 }
 
-fn single_row<T>(rows: Vec<T>) -> Result<T, ClickHouseError> {
-    rows.into_iter().next().ok_or_else(missing_counts)
-}
-
 fn missing_counts() -> ClickHouseError {
-    ClickHouseError::IncompleteResponse("counts are missing".to_owned())
+    ClickHouseError::incomplete("counts are missing")
 }
 
 #[cfg(test)]

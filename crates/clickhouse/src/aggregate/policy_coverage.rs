@@ -9,7 +9,7 @@ use tracewarden_model::{Binding, Timestamp};
 use tracewarden_policy::Predicate;
 
 use crate::client::QueryLimits;
-use crate::schema::{BoundTable, known_column, plain_text};
+use crate::schema::{BoundTable, DisplayExpressions};
 use crate::sql::Statement;
 use crate::{ClickHouse, ClickHouseError};
 
@@ -95,8 +95,7 @@ async fn policy_coverage_within(
         return Ok(());
     }
     let table = store.bound_table(request.binding).await?;
-    let service = known_column(&table, request.binding.display.service.as_deref())
-        .map(|(column, quoted)| plain_text(&quoted, &column.column_type));
+    let service = DisplayExpressions::new(&table, &request.binding.display).service;
     let client = store.client.with_limits(QueryLimits { seconds: request.seconds, rows });
     let max_trace_duration = store.config.max_trace_duration_nanos;
     for window_nanos in WINDOWS {
@@ -105,7 +104,7 @@ async fn policy_coverage_within(
         let range = SampleRange { scan: from.saturating_sub(before), from, to: request.now };
         let statement = statement(&table, service.as_deref(), predicates, &range)?;
         let rows: Vec<Row> = match client.rows(statement).await {
-            Err(error) if error.is_too_many_rows() && found.is_some() => return Ok(()),
+            Err(ClickHouseError::TooLarge(_)) if found.is_some() => return Ok(()),
             rows => rows?,
         };
         let coverage = policy_coverage(rows, window_nanos, predicates.len())?;
@@ -151,8 +150,7 @@ fn statement(
 ) -> Result<Statement, ClickHouseError> {
     let mut statement = table.statement();
     let service = service.unwrap_or("''");
-    let [trace, whole, services, service_name] =
-        ["trace", "whole", "services", "service"].map(|name| statement.alias(name));
+    let [trace, whole, services, service_name] = statement.aliases(["trace", "whole", "services", "service"]);
     let matching: Vec<String> = (0..predicates.len()).map(|at| statement.alias(&format!("p{at}"))).collect();
     let mut each = String::new();
     for (predicate, name) in predicates.iter().zip(&matching) {
@@ -186,7 +184,7 @@ fn policy_coverage(
     window_nanos: i64,
     expected: usize,
 ) -> Result<PolicyCoverage, ClickHouseError> {
-    let short = || ClickHouseError::IncompleteResponse("counts are missing".to_owned());
+    let short = || ClickHouseError::incomplete("counts are missing");
     let (sampled_traces, traces, covered, matching, services) = rows.into_iter().next().ok_or_else(short)?;
     if [&covered, &matching, &services].iter().any(|counts| counts.len() != expected) {
         return Err(short());
@@ -356,7 +354,7 @@ mod tests {
         assert_eq!((coverage.traces, coverage.window_nanos), (10, 5 * MINUTE));
         let mut found = None;
         let error = policy_coverage_within(&connect(&local), request, 10, &mut found).await.unwrap_err();
-        assert!(error.is_too_many_rows() && found.is_none(), "{error}");
+        assert!(matches!(error, ClickHouseError::TooLarge(_)) && found.is_none(), "{error}");
         let many = vec![Predicate::True; MAX_PREDICATES + 50];
         assert_eq!(predicates_within_limit(&many).len(), MAX_PREDICATES);
         let values: Vec<String> = (0..100).map(|number| format!("'{number}{}'", "x".repeat(50))).collect();

@@ -4,21 +4,19 @@
 //! definition of them as a sub-query. It counts all their spans, whether or not they match a policy, and no others, so that
 //! no number reveals a span that the caller could not read.
 
-mod request;
-mod result;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod types;
 
-pub use request::{StatsOrder, StatsRequest, StatsUnit};
-pub use result::{Stats, StatsGroup, StatsNumbers};
+pub use types::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
 
 use tracewarden_model::{LogicalType, MarkedField};
 
 use statement::{ChosenTraces, RetryReason};
 
 use crate::schema::{BoundTable, DisplayExpressions, Tables};
-use crate::search::{MAX_SEARCH_ATTEMPTS, PlannerOptions, SelectRequest, TraceScan};
+use crate::search::{RequiredPredicates, TraceScan};
 use crate::{ClickHouse, ClickHouseError};
 
 impl ClickHouse {
@@ -36,16 +34,11 @@ impl ClickHouse {
         if request.group.len() > 2 || !request.group.iter().all(text) {
             return Err(ClickHouseError::Internal("groups are of one or two fields of strings".to_owned()));
         }
-        for _ in 0..MAX_SEARCH_ATTEMPTS {
-            let tables = self.bound_tables(request.binding).await?;
-            let endpoint_switches = self.client.endpoint_switches().max(1);
-            let stats = stats_for_tables(self, request, tables).await;
-            // Another endpoint may have other columns than those that were read.
-            if self.client.endpoint_switches() <= endpoint_switches {
-                return stats;
-            }
-        }
-        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
+        self.on_one_endpoint(
+            || self.bound_tables(request.binding),
+            |tables| stats_for_tables(self, request, tables),
+        )
+        .await
     }
 }
 
@@ -61,16 +54,8 @@ async fn stats_for_tables(
     if scope.is_empty() {
         return Ok(statement::empty_stats(&display));
     }
-    let select_request = SelectRequest {
-        binding,
-        scope,
-        filter,
-        window,
-        limit: request.max_traces,
-        after: None,
-        progress: None,
-    };
-    let search = store.prepare(&select_request, &table, tables.index, PlannerOptions::default())?;
+    let required_predicates = RequiredPredicates::new(scope, &filter.conditions, &table)?;
+    let search = store.search_for(required_predicates, window, request.max_traces, &table, tables.index);
     let count = async |scan: &TraceScan<'_>, chosen: ChosenTraces| {
         let statement = statement::statement(&search, scan, &display, request, chosen)?;
         let counted = search.rows(statement).await;

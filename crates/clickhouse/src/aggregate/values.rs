@@ -135,19 +135,20 @@ fn values_statement(
     let ids = id_list(traces, &mut statement);
     let time_condition = time_condition(table, time_range, &mut statement);
     let [value, trace, odd, key, seen, spans] =
-        ["value", "trace", "odd", "key", "seen", "spans"].map(|name| statement.alias(name));
+        statement.aliases(["value", "trace", "odd", "key", "seen", "spans"]);
     // Odd values are distinguished by a hash, without keeping them: one of them can be as large as a span.
     statement.push(&format!(
         "SELECT if({odd}, '', {key}), {odd}, {seen}, {spans}, count() OVER (), countIf({odd}) OVER () FROM (\
          SELECT {odd}, if({odd}, hex(sipHash128({value})), {value}) AS {key}, uniqExact({trace}) AS {seen}, \
          count() AS {spans} FROM (\
-         SELECT {value}, {trace}, (length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value})) AS {odd} FROM (\
+         SELECT {value}, {trace}, {is_odd} AS {odd} FROM (\
          SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {name} \
          WHERE {column} IN ({ids}){time_condition} AND {having})) \
          GROUP BY {odd}, {key}) ORDER BY {odd}, {seen} DESC, {spans} DESC, {key} LIMIT {limit}",
         id = table.trace_id,
         name = table.name,
         column = table.trace_id_column,
+        is_odd = is_unlistable(&value),
         limit = request.limit,
     ));
     Ok(statement)
@@ -166,6 +167,11 @@ fn time_range(
         _ => request.window.from(),
     };
     Some((oldest.saturating_sub(longest), request.window.to().saturating_add(longest)))
+}
+
+/// Writes whether no list can show a value.
+pub(crate) fn is_unlistable(value: &str) -> String {
+    format!("(length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value}))")
 }
 
 /// Returns as many of the newest traces as have few enough spans in total, but at least one.

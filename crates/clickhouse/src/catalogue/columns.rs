@@ -27,7 +27,7 @@ impl Catalogue {
         let mut statement = Statement::default();
         let in_database = statement.string(database);
         let of_tables = tables.map(|table| statement.string(table)).join(", ");
-        let [engines, one] = ["engines", "one"].map(|name| statement.alias(name));
+        let [engines, one] = statement.aliases(["engines", "one"]);
         statement.push(&format!(
             "WITH (SELECT groupArray((name, engine, if(engine = 'Distributed', engine_full, ''))) FROM system.tables \
              WHERE database = {in_database} AND name IN ({of_tables})) AS {engines} \

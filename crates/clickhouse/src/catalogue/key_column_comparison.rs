@@ -86,7 +86,7 @@ impl Catalogue {
             key_column.iter().map(|key_column| format!("countIf({})", key_column.differs())).collect();
         let statement = Statement::new(&format!("SELECT count(), [{}] FROM {table}", each.join(", ")));
         let rows: Vec<(u64, Vec<u64>)> = self.comparison_client().rows(statement).await?;
-        let missing_counts = || ClickHouseError::IncompleteResponse("counts are missing".to_owned());
+        let missing_counts = || ClickHouseError::incomplete("counts are missing");
         let (rows, differing) = rows.into_iter().next().ok_or_else(missing_counts)?;
         if differing.len() != key_column.len() {
             return Err(missing_counts());

@@ -156,8 +156,7 @@ impl SampleSource<'_> {
 
     async fn keys(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
         let statement = self.statement();
-        let [sampled, key, value, found] =
-            ["sampled", "key", "value", "found"].map(|name| statement.alias(name));
+        let [sampled, key, value, found] = statement.aliases(["sampled", "key", "value", "found"]);
         let (sample, sampled_rows) = self.sample(column, MAX_ROWS).await?;
         let text = format!(
             "SELECT toString({key}), count() AS {found}, arraySort(groupUniqArray({MAX_EXAMPLES})(\
@@ -179,7 +178,7 @@ impl SampleSource<'_> {
 
     async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
         let statement = self.statement();
-        let [sampled, pair, found] = ["sampled", "pair", "found"].map(|name| statement.alias(name));
+        let [sampled, pair, found] = statement.aliases(["sampled", "pair", "found"]);
         let (sample, sampled_rows) = self.sample(column, MAX_DOCUMENTS).await?;
         let text = format!(
             "SELECT {pair}.1, count() AS {found}, arraySort(groupUniqArray({MAX_TYPES})({pair}.2)) \

@@ -39,12 +39,8 @@ impl Catalogue {
         for endpoint in self.client.endpoints() {
             let catalogue = Self { client: self.client.for_endpoint(endpoint), ..self.clone() };
             match catalogue.verify_version().await {
-                Ok(()) => answered = Ok(()),
-                Err(error @ ClickHouseError::Unavailable { .. }) if answered.is_err() => {
-                    answered = Err(error)
-                }
-                Err(ClickHouseError::Unavailable { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error @ ClickHouseError::Unavailable { .. }) => answered = answered.or(Err(error)),
+                result => answered = Ok(result?),
             }
         }
         answered

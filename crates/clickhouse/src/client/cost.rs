@@ -1,7 +1,6 @@
 //! Cost of statements, as ClickHouse reports it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Cost of statements, as ClickHouse reports it.
@@ -31,9 +30,7 @@ impl Cost {
 /// Adds up the cost of statements, also for the outer meter, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    rows: AtomicU64,
-    bytes: AtomicU64,
-    nanos: AtomicU64,
+    total: Mutex<Cost>,
     outer: Option<Arc<Meter>>,
 }
 
@@ -43,21 +40,17 @@ impl Meter {
     }
 
     pub(crate) fn add(&self, cost: Cost) {
-        let nanos = u64::try_from(cost.elapsed.as_nanos()).unwrap_or(u64::MAX);
-        self.rows.fetch_add(cost.rows, Ordering::Relaxed);
-        self.bytes.fetch_add(cost.bytes, Ordering::Relaxed);
-        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        total.rows = total.rows.saturating_add(cost.rows);
+        total.bytes = total.bytes.saturating_add(cost.bytes);
+        total.elapsed = total.elapsed.saturating_add(cost.elapsed);
         if let Some(outer) = &self.outer {
             outer.add(cost);
         }
     }
 
     pub(crate) fn cost(&self) -> Cost {
-        Cost {
-            rows: self.rows.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            elapsed: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
-        }
+        *self.total.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

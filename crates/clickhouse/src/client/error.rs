@@ -72,6 +72,16 @@ pub enum ClickHouseError {
 }
 
 impl ClickHouseError {
+    /// The error of an answer that holds less than it must.
+    pub(crate) fn incomplete(cause: &str) -> Self {
+        Self::IncompleteResponse(cause.to_owned())
+    }
+
+    /// The error of a statement that failed without a code of ClickHouse.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::Exception { code: None, message: message.into() }
+    }
+
     /// ClickHouse's code for a setting that it does not have.
     pub(crate) const UNKNOWN_SETTING: i32 = 115;
 
@@ -126,11 +136,6 @@ impl ClickHouseError {
     /// Whether ClickHouse cannot answer this statement, but may answer others.
     pub(crate) fn is_refusal(&self) -> bool {
         self.is_over_limit() || matches!(self, Self::Exception { .. })
-    }
-
-    /// Whether the statement would have read more rows than it may.
-    pub(crate) fn is_too_many_rows(&self) -> bool {
-        matches!(self, Self::TooLarge(_))
     }
 
     /// Converts ClickHouse's code and message.

@@ -30,11 +30,8 @@ impl Quota<'_> {
     /// are not in UTC, only the quarter of an hour is certain: then the result is the next moment at which the interval
     /// may end.
     pub(crate) fn seconds_until_reset(self, message: &str) -> u64 {
-        let seconds = match (self.remaining(message), interval_seconds(message)) {
-            (Some(seconds), _) => seconds,
-            (None, Some(interval_seconds)) => interval_seconds.min(DEFAULT_WAIT),
-            (None, None) => DEFAULT_WAIT,
-        };
+        let longest = || interval_seconds(message).unwrap_or(DEFAULT_WAIT).min(DEFAULT_WAIT);
+        let seconds = self.remaining(message).unwrap_or_else(longest);
         u64::try_from(seconds.max(1)).unwrap_or(1)
     }
 

@@ -72,8 +72,7 @@ impl<'a> QueryRequest<'a> {
         let boundary = format!("tracewarden-{id}");
         let body = multipart_form(self.statement, &boundary);
         if body.len() > MAX_REQUEST_BYTES {
-            let message = format!("the statement is too large: {} bytes", body.len());
-            return Err(ClickHouseError::Exception { code: None, message });
+            return Err(ClickHouseError::failed(format!("the statement is too large: {} bytes", body.len())));
         }
         Ok(http
             .post(url)

@@ -48,10 +48,7 @@ impl QueryResponse {
                 None => header("Content-Length").is_some(),
             };
             if !is_framed && response.version() <= Version::HTTP_11 {
-                return Err(AttemptError::Final(ClickHouseError::Exception {
-                    code: None,
-                    message: UNFRAMED_RESPONSE.to_owned(),
-                }));
+                return Err(AttemptError::Final(ClickHouseError::failed(UNFRAMED_RESPONSE)));
             }
             let first = response.chunk().await.map_err(|error| AttemptError::from_transport(&error))?;
             return Ok(Self { first, response, at: Instant::now() });
@@ -152,8 +149,7 @@ pub(crate) fn parse_rows<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, Cli
         |cause: &str| ClickHouseError::IncompleteResponse(format!("the response ended early: {cause}"));
     match serde_json::from_slice::<JsonCompactResponse<T>>(body) {
         Ok(JsonCompactResponse { exception: Some(exception), .. }) => {
-            let unnamed =
-                || ClickHouseError::Exception { code: None, message: "the statement failed".to_owned() };
+            let unnamed = || ClickHouseError::failed("the statement failed");
             Err(late_exception(exception.as_bytes()).unwrap_or_else(unnamed))
         }
         Ok(JsonCompactResponse { data, rows, .. }) if data.len() as u64 == rows => Ok(data),
@@ -174,8 +170,11 @@ pub(crate) fn parse_rows<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, Cli
 
 /// Without the error's own text: it quotes values.
 fn unexpected_format(error: &serde_json::Error) -> ClickHouseError {
-    let message = format!("an unexpected answer, at line {}, column {}", error.line(), error.column());
-    ClickHouseError::Exception { code: None, message }
+    ClickHouseError::failed(format!(
+        "an unexpected answer, at line {}, column {}",
+        error.line(),
+        error.column()
+    ))
 }
 
 /// Returns the offset of a line and a column, which both count from 1.

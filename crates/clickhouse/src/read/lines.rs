@@ -51,10 +51,7 @@ impl LineChecker {
     pub(crate) fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>, ClickHouseError> {
         let Some(end) = memchr::memrchr(b'\n', &bytes) else {
             if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
-                return Err(ClickHouseError::Exception {
-                    code: None,
-                    message: "a span is too large".to_owned(),
-                });
+                return Err(ClickHouseError::failed("a span is too large"));
             }
             self.memory.reserve(self.partial.len() + bytes.len())?;
             self.partial.extend_from_slice(&bytes);
@@ -91,10 +88,7 @@ impl LineChecker {
             self.current_id = id;
         }
         let Some(missing) = self.missing.get_mut(&self.current_id) else {
-            return Err(ClickHouseError::Exception {
-                code: None,
-                message: "a span of another trace arrived".to_owned(),
-            });
+            return Err(ClickHouseError::failed("a span of another trace arrived"));
         };
         *missing -= 1;
         Ok(())
@@ -119,7 +113,7 @@ fn unexpected_line(line: &[u8]) -> ClickHouseError {
         Some(b'{') => "(not shown, it may contain span data)".to_owned(),
         _ => String::from_utf8_lossy(line).chars().take(300).collect(),
     };
-    ClickHouseError::Exception { code: None, message: format!("not a span: {text}") }
+    ClickHouseError::failed(format!("not a span: {text}"))
 }
 
 #[cfg(test)]

@@ -31,19 +31,23 @@ pub struct SpanIdentity {
 /// Start in ticks, id, name, service: the sort order of spans.
 pub(crate) type IdentityRow = (i64, String, String, String);
 
-/// Returns the expressions of an [`IdentityRow`], and the columns of a subquery that they name.
+/// The names of the columns of an [`IdentityRow`].
+const NAMES: [&str; 4] = ["time", "span", "name", "service"];
+
+/// Returns the expressions of an [`IdentityRow`] over [`identity_columns`].
+pub(crate) fn identity_names(statement: &Statement) -> String {
+    NAMES.map(|name| statement.alias(name)).join(", ")
+}
+
+/// Returns the columns of a subquery that [`identity_names`] names.
 pub(crate) fn identity_columns(
     table: &BoundTable,
     display: &DisplayExpressions,
     statement: &Statement,
-) -> (String, String) {
-    let names = ["time", "span", "name", "service"].map(|name| statement.alias(name));
-    let columns: Vec<String> = expressions(table, display)
-        .iter()
-        .zip(&names)
-        .map(|(expression, name)| format!("{expression} AS {name}"))
-        .collect();
-    (names.join(", "), columns.join(", "))
+) -> String {
+    let columns = expressions(table, display).into_iter().zip(NAMES);
+    let columns = columns.map(|(expression, name)| format!("{expression} AS {}", statement.alias(name)));
+    columns.collect::<Vec<_>>().join(", ")
 }
 
 fn expressions(table: &BoundTable, display: &DisplayExpressions) -> [String; 4] {
@@ -130,7 +134,7 @@ impl ClickHouse {
         let limit = format!("{MAX_SPANS_PER_IDENTITY} BY {}", expressions.join(", "));
         let mut found = Vec::new();
         for (line, values) in reader.read(self, trace, statement, &condition, &expressions, &limit).await? {
-            let missing = || ClickHouseError::IncompleteResponse("columns are missing".to_owned());
+            let missing = || ClickHouseError::incomplete("columns are missing");
             let row = identity_row(&values).ok_or_else(missing)?;
             let identity = SpanIdentity::from_row(table, display, row);
             if spans.contains(&identity) {

@@ -90,7 +90,7 @@ impl ClickHouse {
         ));
         let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;
         if (rows.len() as u64) < trace.spans.min(u64::from(most)) {
-            return Err(ClickHouseError::IncompleteResponse("spans of a trace have disappeared".to_owned()));
+            return Err(ClickHouseError::incomplete("spans of a trace have disappeared"));
         }
         let to_summary = |row: Row| {
             let (span_id, parent_span_id, ticks, duration_nanos, invalid, name, service, kind, failed) = row;

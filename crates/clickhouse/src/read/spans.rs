@@ -120,7 +120,7 @@ impl<'a> SpanReader<'a> {
         let mut found = Vec::with_capacity(rows.len());
         for mut row in rows {
             if row.len() != columns.len() + 1 {
-                return Err(ClickHouseError::IncompleteResponse("columns are missing".to_owned()));
+                return Err(ClickHouseError::incomplete("columns are missing"));
             }
             let duration_invalid = row.pop().is_some_and(|invalid| invalid.get() == "1");
             let values = row.split_off(names.len());
@@ -145,8 +145,7 @@ impl<'a> SpanReader<'a> {
 
 /// Formats a span as the object that [`ClickHouse::read`] returns, from its values in the order of the projection.
 fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, ClickHouseError> {
-    let of_another =
-        || ClickHouseError::Exception { code: None, message: "a span of another trace arrived".to_owned() };
+    let of_another = || ClickHouseError::failed("a span of another trace arrived");
     let id = row.first().ok_or_else(of_another)?;
     if row.len() != names.len() || serde_json::from_str::<String>(id.get()).ok().as_deref() != Some(trace) {
         return Err(of_another());

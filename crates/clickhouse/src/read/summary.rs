@@ -63,7 +63,7 @@ impl ClickHouse {
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;
         let empty = || "''".to_owned();
-        let [trace, pair] = ["trace", "pair"].map(|name| statement.alias(name));
+        let [trace, pair] = statement.aliases(["trace", "pair"]);
         // Some exporters write "no parent" as zeros.
         let root = format!("(NOT match({}, '^0*$'), {ticks}, {})", table.parent_span_id, table.span_id);
         statement.push(&format!(
@@ -90,9 +90,8 @@ impl ClickHouse {
             .iter()
             .map(|trace| {
                 let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
-                let row = row.ok_or_else(|| {
-                    ClickHouseError::IncompleteResponse("spans of a trace have disappeared".to_owned())
-                })?;
+                let row =
+                    row.ok_or_else(|| ClickHouseError::incomplete("spans of a trace have disappeared"))?;
                 let (
                     trace_id,
                     span_count,

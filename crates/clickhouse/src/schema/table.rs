@@ -64,9 +64,12 @@ impl BoundTable {
             Ok(plain_text(&quote(name), &column.column_type))
         };
         let timestamp = quote(&binding.timestamp);
-        let precision = match find(&binding.timestamp)?.column_type.bare() {
-            ColumnType::DateTime => 0,
-            ColumnType::DateTime64 { precision } => (*precision).min(9),
+        let (precision, ticks) = match find(&binding.timestamp)?.column_type.bare() {
+            ColumnType::DateTime => (0, format!("toInt64(toUnixTimestamp({timestamp}))")),
+            // As it is stored: in nanoseconds, times after 2262 overflow.
+            ColumnType::DateTime64 { precision } => {
+                ((*precision).min(9), format!("reinterpretAsInt64({timestamp})"))
+            }
             _ => {
                 let message = format!(
                     "`{}` of the bound table is no longer a time: bind the table again with `PUT /schema/binding`",
@@ -74,11 +77,6 @@ impl BoundTable {
                 );
                 return Err(ClickHouseError::TableChanged(message));
             }
-        };
-        let ticks = match find(&binding.timestamp)?.column_type.bare() {
-            ColumnType::DateTime => format!("toInt64(toUnixTimestamp({timestamp}))"),
-            // As it is stored: in nanoseconds, times after 2262 overflow.
-            _ => format!("reinterpretAsInt64({timestamp})"),
         };
         Ok(Self {
             name: crate::sql::quote_table(&binding.database, &binding.table),

@@ -1,30 +1,26 @@
-//! Mean trace size per table, from pages read. It only chooses how many traces are read at once.
+//! Mean trace size of the bound table, from pages read. It only chooses how many traces are read at once.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum tables tracked.
-const MAX_TABLES: usize = 4_096;
-
-/// Spans and traces by table, exponentially decayed per page.
+/// The table, and its spans and traces, exponentially decayed per page. One suffices: there is one access model, and it binds
+/// one table.
 #[derive(Debug, Default)]
-pub(crate) struct TraceSizes(Mutex<HashMap<String, (f64, f64)>>);
+pub(crate) struct TraceSizes(Mutex<(String, f64, f64)>);
 
 impl TraceSizes {
     /// Mean spans per trace; `None` before the first page.
     pub(crate) fn mean_spans_per_trace(&self, table: &str) -> Option<u64> {
         let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        read.get(table).map(|(spans, traces)| (spans / traces.max(1.0)) as u64)
+        (read.0 == table).then(|| (read.1 / read.2.max(1.0)) as u64)
     }
 
     /// Records a page.
     pub(crate) fn record(&self, table: &str, spans: u64, traces: usize) {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.len() >= MAX_TABLES && !read.contains_key(table) {
-            read.clear();
+        if read.0 != table {
+            *read = (table.to_owned(), 0.0, 0.0);
         }
-        let known = read.entry(table.to_owned()).or_default();
-        *known = (known.0 / 2.0 + spans as f64, known.1 / 2.0 + traces as f64);
+        (read.1, read.2) = (read.1 / 2.0 + spans as f64, read.2 / 2.0 + traces as f64);
     }
 }
 

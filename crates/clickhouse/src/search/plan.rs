@@ -15,15 +15,12 @@
 mod choice;
 mod considered_spans;
 mod crossing;
-mod decide;
 mod estimates;
 mod grouping;
-mod options;
 mod page;
 mod rare_predicates;
 mod required_predicates;
 mod resolve;
-mod sample;
 mod search;
 mod steps;
 #[cfg(test)]
@@ -40,17 +37,15 @@ use tokio::time::Instant;
 pub(crate) use choice::{Plan, PlanChoice};
 #[cfg(test)]
 pub(crate) use crossing::{CrossingKind, IndexSize, crossing_statement};
-pub(crate) use estimates::{SpanFilter, estimate_granules};
+pub(crate) use estimates::estimate_granules;
 #[cfg(test)]
 pub(crate) use grouping::grouped_statement;
-pub(crate) use options::PlannerOptions;
 #[cfg(test)]
 pub(crate) use rare_predicates::RarePredicates;
 #[cfg(test)]
 pub(crate) use required_predicates::RequiredPredicate;
 pub(crate) use required_predicates::RequiredPredicates;
-pub(crate) use sample::Sample;
-pub(crate) use search::{Search, window_with_margin};
+pub(crate) use search::{PlannerOptions, Search, window_with_margin};
 #[cfg(test)]
 pub(crate) use steps::{RemainingWindow, StepOptions, step_statement};
 #[cfg(test)]
@@ -58,7 +53,7 @@ pub(crate) use trace_bounds::TraceBounds;
 pub(crate) use trace_scan::{Aggregates, MAX_LONG_TRACES, TraceScan};
 #[cfg(test)]
 pub(crate) use trace_set::BoundedTraces;
-pub(crate) use trace_set::TraceSet;
+pub(crate) use trace_set::{Sample, TraceSet};
 
 use crate::ClickHouseError;
 use choice::{choose_plan, single_step};

@@ -22,12 +22,37 @@ use crate::search::selection::SelectedTrace;
 use crate::{ClickHouse, ClickHouseError, ProgressCallback, SelectRequest, Selection, TableProperties};
 
 /// How often a search is restarted on another endpoint.
-pub(crate) const MAX_SEARCH_ATTEMPTS: usize = 3;
+const MAX_SEARCH_ATTEMPTS: usize = 3;
 
 impl ClickHouse {
     pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable, ClickHouseError> {
         let columns = self.columns(&binding.database, &binding.table).await?;
         BoundTable::new(binding, columns)
+    }
+
+    /// Reads tables and sends statements that depend on them, until one endpoint answers all of the latter: another one may
+    /// have other columns than those that were read.
+    ///
+    /// # Errors
+    /// Those of both, and [`ClickHouseError::IncompleteResponse`] when the endpoint changes with every attempt.
+    pub(crate) async fn on_one_endpoint<Tables, Found, R, A>(
+        &self,
+        read_tables: impl Fn() -> R,
+        attempt: impl Fn(Tables) -> A,
+    ) -> Result<Found, ClickHouseError>
+    where
+        R: Future<Output = Result<Tables, ClickHouseError>>,
+        A: Future<Output = Result<Found, ClickHouseError>>,
+    {
+        for _ in 0..MAX_SEARCH_ATTEMPTS {
+            let tables = read_tables().await?;
+            let endpoint_switches = self.client.endpoint_switches().max(1);
+            let found = attempt(tables).await;
+            if self.client.endpoint_switches() <= endpoint_switches {
+                return found;
+            }
+        }
+        Err(ClickHouseError::incomplete("the endpoint changed with every search"))
     }
 
     /// Selects the traces of a page: those in the window that the access scope allows and that match every condition.
@@ -38,15 +63,11 @@ impl ClickHouse {
         if let Some(found) = self.select_with_cached_schema(&request).await? {
             return Ok(found);
         }
-        for _ in 0..MAX_SEARCH_ATTEMPTS {
-            let current = self.bound_tables(request.binding).await?;
-            let endpoint_switches = self.client.endpoint_switches().max(1);
-            let found = self.search(&request, current, request.progress.clone()).await;
-            if self.client.endpoint_switches() <= endpoint_switches {
-                return found;
-            }
-        }
-        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
+        self.on_one_endpoint(
+            || self.bound_tables(request.binding),
+            |current| self.search(&request, current, request.progress.clone()),
+        )
+        .await
     }
 
     /// Searches with the cached tables. Every request reads the columns, since policies depend on them. The search does not
@@ -190,7 +211,8 @@ impl ClickHouse {
         Ok(search)
     }
 
-    fn search_for<'a>(
+    /// Prepares a search for the first traces of a window, without a position.
+    pub(crate) fn search_for<'a>(
         &'a self,
         required_predicates: RequiredPredicates<'a>,
         window: Window,
@@ -263,16 +285,11 @@ impl ClickHouse {
         if notations.ids().is_empty() {
             return Ok(None);
         }
-        for _ in 0..MAX_SEARCH_ATTEMPTS {
-            let table = Arc::new(self.bound_table(binding).await?);
-            let endpoint_switches = self.client.endpoint_switches().max(1);
-            let found = self.find_in(table, scope, &notations).await;
-            // Another endpoint may have other columns than those that were read.
-            if self.client.endpoint_switches() <= endpoint_switches {
-                return found;
-            }
-        }
-        Err(ClickHouseError::IncompleteResponse("the endpoint changed with every search".to_owned()))
+        self.on_one_endpoint(
+            || self.bound_table(binding),
+            |table| self.find_in(Arc::new(table), scope, &notations),
+        )
+        .await
     }
 
     async fn find_in(

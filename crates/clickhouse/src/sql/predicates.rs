@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 mod fields;
 mod json;
 mod numbers;
+mod operators;
 
 use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
@@ -22,7 +23,7 @@ use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text
 use crate::sql::statement::{Statement, quote};
 pub(crate) use fields::text as string;
 use fields::{boolean, compare_number, is_defined, is_present};
-use numbers::operator;
+use operators::operator;
 
 /// Returns the predicate as readable SQL with its values in place. For display only, never to be sent to ClickHouse.
 pub fn display_sql(predicate: &Predicate) -> String {

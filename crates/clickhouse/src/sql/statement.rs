@@ -74,6 +74,11 @@ impl Statement {
         format!("{}{name}", self.prefix)
     }
 
+    /// Returns several such names.
+    pub(crate) fn aliases<const N: usize>(&self, names: [&str; N]) -> [String; N] {
+        names.map(|name| self.alias(name))
+    }
+
     pub(crate) fn push(&mut self, text: &str) -> &mut Self {
         self.text.push_str(text);
         self

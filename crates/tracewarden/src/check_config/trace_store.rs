@@ -49,7 +49,7 @@ pub(super) async fn check(
             return;
         }
     };
-    for endpoint in store.inspect(binding).await.endpoints {
+    for endpoint in store.inspect(binding).await {
         let endpoint_check = EndpointCheck { endpoint: &endpoint, configuration, store: &store };
         match &endpoint.user {
             Ok(user) => endpoint_check.user(user, binding, findings),

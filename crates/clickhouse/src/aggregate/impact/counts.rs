@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::collateral::{CollateralValues, SharedValue};
 use super::masks::Masks;
 use super::parts::QueryPart;
-use super::result::Difference;
 use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
+use super::types::Difference;
 use crate::ClickHouseError;
 
 /// Counts of all statements.
@@ -50,7 +50,7 @@ impl Counts {
                 compared.add(&mask, traces, &first);
                 continue;
             }
-            let short = || ClickHouseError::IncompleteResponse("the total is missing".to_owned());
+            let short = || ClickHouseError::incomplete("the total is missing");
             match found.get_mut(usize::from(number)).ok_or_else(short)? {
                 Some((collateral_values, listable)) => {
                     if (collateral_values.values.len() as u64) < *listable {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracewarden_policy::Predicate;
 
 use super::collateral::CollateralQuery;
-use super::request::Comparison;
+use super::types::Comparison;
 
 /// Maximum size of all predicates of one statement together, in nodes as written. A larger predicate has a statement of its
 /// own.

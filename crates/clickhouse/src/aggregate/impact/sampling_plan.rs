@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::counts::Counts;
 use crate::ClickHouseError;
-use crate::search::{Sample, Search, SpanFilter, TraceScan, TraceSet, estimate_granules};
+use crate::search::{Sample, Search, TraceScan, TraceSet, estimate_granules};
 
 /// Share of the time-out that counting all traces may take before a sample was counted.
 const FULL_COUNT_TIME_SHARE: f64 = 0.6;
@@ -150,7 +150,7 @@ fn extrapolated_seconds((share, took): (f64, f64), (larger, longer): (f64, f64))
 
 /// Returns ClickHouse's estimate of the number of granules that hold the spans; zero without an estimate.
 async fn granules(search: &Search<'_>) -> f64 {
-    let granules = estimate_granules(search, &[(SpanFilter::All, search.default_range)]).await;
+    let granules = estimate_granules(search, &[(None, search.default_range)]).await;
     granules.and_then(|granules| granules.first().copied()).unwrap_or_default().selected as f64
 }
 

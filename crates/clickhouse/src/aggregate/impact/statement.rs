@@ -11,7 +11,7 @@ use tracewarden_policy::Predicate;
 use super::collateral::{CollateralQuery, HIDDEN_VALUE_PREFIX};
 use super::masks::Masks;
 use super::parts::QueryPart;
-use super::request::ImpactRequest;
+use super::types::ImpactRequest;
 use crate::ClickHouseError;
 use crate::search::{Aggregates, MAX_LONG_TRACES, Search, TraceScan};
 use crate::sql::Statement;
@@ -54,7 +54,7 @@ pub(super) fn statement(
         words.push(bits.join(" + "));
     }
     let satisfied = if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") };
-    let [mask, values, readable] = ["mask", "values", "readable"].map(|name| statement.alias(name));
+    let [mask, values, readable] = statement.aliases(["mask", "values", "readable"]);
     let span_bits = statement.alias("satisfied");
     let (mut columns, mut names) =
         (format!("groupBitOrForEach([{satisfied}] AS {span_bits}) AS {mask}"), mask.clone());
@@ -90,7 +90,7 @@ pub(super) fn statement(
 /// Writes compared traces, grouped by the predicates that they satisfy.
 fn compared(traces: &str, samples: u32, statement: &Statement) -> String {
     let [mask, latest, trace, readable, beyond] =
-        ["mask", "latest", "trace", "readable", "beyond"].map(|name| statement.alias(name));
+        statement.aliases(["mask", "latest", "trace", "readable", "beyond"]);
     format!(
         "SELECT (toUInt8(0), toUInt8({COMPARED}), '', count(), toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), \
          groupUniqArrayIf({max_beyond})({trace}, {beyond})), \
@@ -111,10 +111,8 @@ fn collateral_rows(
     statement: &Statement,
 ) -> String {
     let [number, row, mask, satisfied_bits, latest, trace, readable, beyond] =
-        ["number", "row", "mask", "opens", "latest", "trace", "readable", "beyond"]
-            .map(|name| statement.alias(name));
-    let [values, pair, bit, distinct_values] =
-        ["values", "pair", "bit", "those"].map(|name| statement.alias(name));
+        statement.aliases(["number", "row", "mask", "bits", "latest", "trace", "readable", "beyond"]);
+    let [values, pair, bit, distinct_values] = statement.aliases(["values", "pair", "bit", "distinct"]);
     let set_count = collateral.predicate_sets.len();
     let by_set: Vec<String> = collateral
         .predicate_sets
@@ -146,11 +144,10 @@ fn collateral_rows(
 
 /// Counts equal rows; those for comparisons separately for each set of satisfied predicates.
 fn grouped(rows: &str, samples: u32, statement: &Statement) -> String {
-    let [number, row, kind, value, satisfied_bits, latest, trace, readable, beyond] =
-        ["number", "row", "kind", "value", "opens", "latest", "trace", "readable", "beyond"]
-            .map(|name| statement.alias(name));
+    let [number, row, kind, value, satisfied_bits, latest, trace, readable, beyond] = statement
+        .aliases(["number", "row", "kind", "value", "bits", "latest", "trace", "readable", "beyond"]);
     let [traces, own, any_readable, first, beyond_ids] =
-        ["traces", "own", "open", "first", "odd"].map(|name| statement.alias(name));
+        statement.aliases(["traces", "own", "open", "first", "odd"]);
     format!(
         "SELECT {number}, {row}.1 AS {kind}, {row}.2 AS {value}, {satisfied_bits}, count() AS {traces}, \
          countIf({row}.3 = 1) AS {own}, max({readable}) AS {any_readable}, \
@@ -164,8 +161,9 @@ fn grouped(rows: &str, samples: u32, statement: &Statement) -> String {
 /// Writes the answer: for each predicate set the total and then its values, and the compared traces.
 fn answer_rows(grouped: &str, limit: u64, statement: &Statement) -> String {
     let [number, kind, value, satisfied_bits, traces, own, any_readable, first, beyond_ids, listable] =
-        ["number", "kind", "value", "opens", "traces", "own", "open", "first", "odd", "listable"]
-            .map(|name| statement.alias(name));
+        statement.aliases([
+            "number", "kind", "value", "bits", "traces", "own", "open", "first", "odd", "listable",
+        ]);
     let over_predicate_set = format!("OVER (PARTITION BY {number})");
     format!(
         "SELECT ({number}, {kind}, if({listable}, {value}, ''), {traces}, {own}, \

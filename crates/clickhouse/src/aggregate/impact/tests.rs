@@ -2,14 +2,16 @@
 
 mod many;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tracewarden_model::{
-    AccessModel, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, Timestamp,
+    AccessModel, Binding, Caller, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, Timestamp,
+    Window,
 };
 use tracewarden_policy::predicate::{Atom, Relation, Text};
-use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
+use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
@@ -271,11 +273,11 @@ impl TraceCounter for FailingCounter {
 async fn immediate_failures_are_not_retried_forever() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local, FEW).await;
-    let (binding, filter, readable) = (binding("default", "spans"), Filter::default(), unrestricted_scope());
+    let (binding, readable) = (binding("default", "spans"), unrestricted_scope());
     let tables = store.bound_tables(&binding).await.unwrap();
     let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-    let counted = CountedWindow { readable: &readable, window: window(), referenced_fields: &[] };
-    let mut search = counted.search(&store, &binding, &filter, &table, tables.index).unwrap();
+    let required_predicates = RequiredPredicates::new(&readable, &[], &table).unwrap();
+    let mut search = store.search_for(required_predicates, window(), 0, &table, tables.index);
     let failing_counter = FailingCounter::default();
     let begun = Instant::now();
     let refused = sampling().take(&mut search, &failing_counter).await;
@@ -375,7 +377,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let store = fill(&local, FEW).await;
     fill_index(&local).await;
     let binding = Binding { trace_index: Some("bounds".to_owned()), ..binding("default", "spans") };
-    let (filter, readable) = (Filter::default(), unrestricted_scope());
+    let readable = unrestricted_scope();
     let predicates =
         [scope("Team == '0'").predicate().clone(), scope("Service == 'web'").predicate().clone()];
     let comparisons = [comparison(&[1], &[0])];
@@ -399,8 +401,8 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let ask = async || {
         let tables = store.bound_tables(&binding).await.unwrap();
         let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-        let counted = CountedWindow { readable: &readable, window: window(), referenced_fields: &[] };
-        let search = counted.search(&store, &binding, &filter, &table, tables.index).unwrap();
+        let required_predicates = RequiredPredicates::new(&readable, &[], &table).unwrap();
+        let search = store.search_for(required_predicates, window(), 0, &table, tables.index);
         let (distinct, _) = distinct(&comparisons);
         let query = ImpactQuery { request: &request, collateral: request.collateral, distinct: &distinct };
         let first = match TraceScan::by_trace(&search).await.unwrap() {

@@ -5,10 +5,9 @@
 
 use tracewarden_model::{LogicalType, MarkedField};
 
-use super::request::{StatsOrder, StatsRequest, StatsUnit};
-use super::result::{Stats, StatsGroup, StatsNumbers};
+use super::types::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
 use crate::ClickHouseError;
-use crate::aggregate::values::{MAX_VALUE_BYTES, resolve_field_values};
+use crate::aggregate::values::{is_unlistable, resolve_field_values};
 use crate::schema::DisplayExpressions;
 use crate::search::{Aggregates, Search, TraceScan};
 use crate::sql::{Statement, render, string, strings};
@@ -131,7 +130,7 @@ fn traces(
     statement: &mut Statement,
 ) -> Result<String, ClickHouseError> {
     let [trace, id, tier, position, rank, readable, beyond] =
-        ["trace", "id", "tier", "position", "place", "readable", "beyond"].map(|name| statement.alias(name));
+        statement.aliases(["trace", "id", "tier", "position", "place", "readable", "beyond"]);
     let columns = match chosen {
         ChosenTraces::All => String::new(),
         ChosenTraces::Newest => search.order(&tier, &position, statement)?,
@@ -202,7 +201,7 @@ fn per_trace(
 ) -> String {
     let Names { trace, group, traces, spans: count, errors, .. } = names;
     let [of_trace, failed, nanos, unlistable, in_groups, group_of_span] =
-        ["of_trace", "failed", "nanos", "odd", "groups", "of_span"].map(|name| statement.alias(name));
+        statement.aliases(["of_trace", "failed", "nanos", "odd", "groups", "of_span"]);
     format!(
         "SELECT arrayJoin({rows}) AS {group}, count() AS {traces}, sum({of_trace}) AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM (\
@@ -252,7 +251,7 @@ fn groups(
         .iter()
         .map(|field| Values::of(field, most, columns, statement))
         .collect::<Result<Vec<Values>, ClickHouseError>>()?;
-    let [one, other] = ["one", "other"].map(|name| statement.alias(name));
+    let [one, other] = statement.aliases(["one", "other"]);
     let of_element = |element: &str| ValueExpression {
         unlistable: format!("{element}.1"),
         display: format!("{element}.2"),
@@ -331,7 +330,7 @@ struct ValueExpression {
 
 impl ValueExpression {
     fn new(value: &str) -> Self {
-        let unlistable = format!("(length({value}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({value}))");
+        let unlistable = is_unlistable(value);
         Self { display: format!("if({unlistable}, hex(sipHash128({value})), {value})"), unlistable }
     }
 
@@ -382,7 +381,7 @@ pub(super) fn stats(
     let Some(total) = rows.next() else { return Ok(empty_stats(display)) };
     let (kind, .., distinct) = &total;
     if *kind != TOTAL {
-        return Err(ClickHouseError::IncompleteResponse("the total is missing".to_owned()));
+        return Err(ClickHouseError::incomplete("the total is missing"));
     }
     let distinct = *distinct;
     let listed = rows.filter(|row| row.0 == LISTED);
@@ -401,7 +400,7 @@ pub(super) fn empty_stats(display: &DisplayExpressions) -> Stats {
 fn numbers(row: Row, display: &DisplayExpressions) -> Result<StatsNumbers, ClickHouseError> {
     let (_, _, traces, spans, errors, percentiles, longest, invalid, _) = row;
     let [p50, p95, p99] = percentiles.as_slice() else {
-        return Err(ClickHouseError::IncompleteResponse("percentiles are missing".to_owned()));
+        return Err(ClickHouseError::incomplete("percentiles are missing"));
     };
     // A value that is rounded to a float before it is truncated can become slightly larger than it was.
     let nanos = |nanos: f64| display.has_duration().then_some((nanos as i64).min(longest));

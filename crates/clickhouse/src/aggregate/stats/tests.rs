@@ -7,7 +7,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{binding, connect, execute, unrestricted_scope};
-use crate::{MAX_VALUE_BYTES, physical_field};
+use crate::{MAX_VALUE_BYTES, SelectRequest, physical_field};
 
 const NOON: i64 = 1_790_000_000;
 

@@ -3,7 +3,7 @@
 use tracewarden_model::Timestamp;
 
 use super::crossing::IndexSize;
-use super::estimates::{Granules, SpanFilter, estimate_granules};
+use super::estimates::{Granules, estimate_granules};
 use super::rare_predicates::RarePredicates;
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
@@ -73,21 +73,17 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     // ClickHouse uses no skip index for predicates combined with `OR`.
     let step_filter =
         match (required_predicates.as_slice(), search.required_predicates.not_implied().as_slice()) {
-            ([only], []) => SpanFilter::Predicate(*only),
-            _ => SpanFilter::All,
+            ([only], []) => Some(*only),
+            _ => None,
         };
-    let reads: Vec<(SpanFilter, TimeRange)> = step_lengths
+    let reads: Vec<(Option<RequiredPredicate>, TimeRange)> = step_lengths
         .iter()
         .map(|length| (step_filter, newest(length)))
-        .chain(required_predicates.iter().map(|predicate| (SpanFilter::Predicate(*predicate), window)))
+        .chain(required_predicates.iter().map(|predicate| (Some(*predicate), window)))
         .collect();
     let Some(granules) = estimate_granules(search, &reads).await else {
-        let step_options = StepOptions {
-            first: (left / 16).max(1),
-            statement: left / 4,
-            use_trace_index: true,
-            index_size: IndexSize::Large,
-        };
+        let step_options =
+            StepOptions { first: (left / 16).max(1), statement: left / 4, ..single_step(search) };
         return (Plan::Steps(step_options), step_options);
     };
     let (steps, rest) = granules.split_at(step_lengths.len().min(granules.len()));

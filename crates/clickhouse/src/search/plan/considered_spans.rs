@@ -73,7 +73,7 @@ pub(crate) fn considered_spans(
     }
     let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
     let [bounds, indexed, start, end, open] =
-        ["bounds", "indexed", "start", "end", "open"].map(|name| statement.alias(name));
+        statement.aliases(["bounds", "indexed", "start", "end", "open"]);
     let mut text = format!(" FROM {name}");
     if let Some(index) = &search.index {
         let traces = match trace_set {

@@ -1,10 +1,11 @@
 //! Traces that cross a window boundary. Spans outside the window can decide whether they match. Traces whose ordering spans
 //! all lie outside the window sort last.
 
-use super::decide::{DecidedTraces, matching_traces};
-use super::grouping::fill_by_grouping;
+use tracewarden_model::Timestamp;
+
+use super::grouping::{fill_by_grouping, matching_traces};
 use super::page::Page;
-use super::resolve::{RESOLVE_STATEMENTS, resolve_candidates};
+use super::resolve::{DecidedTraces, RESOLVE_STATEMENTS, resolve_candidates};
 use super::search::Search;
 use super::trace_bounds::TraceBounds;
 use super::trace_id::{is_valid_trace_id, with_valid_trace_id};
@@ -75,8 +76,7 @@ async fn decide_crossing(
     if search.statements_left() <= RESOLVE_STATEMENTS {
         pending.append(&mut traces);
     }
-    let matching =
-        matching_traces(search, BoundedTraces { traces: &traces, bounds: &bounds, filters: &[] }).await?;
+    let matching = matching_traces(search, BoundedTraces::new(&traces, &bounds)).await?;
     Ok(DecidedTraces { traces: traces.into_iter().collect(), matching, pending })
 }
 
@@ -123,15 +123,12 @@ pub(crate) fn crossing_statement(
     let mut statement = table.statement();
     let bounds = search.bounds(index, &mut statement);
     let ([start, end], unusable) = (bounds.nanos(), &bounds.unusable);
-    let [trace, indexed, from, to, is_open] =
-        ["trace", "indexed", "from", "to", "open"].map(|name| statement.alias(name));
-    let [begin, finish] = [search.window.from(), search.window.to()]
-        .map(|time| search.nanos(search.ticks_from(time.as_nanos())));
+    let [trace, indexed, from, to, is_open] = statement.aliases(["trace", "indexed", "from", "to", "open"]);
+    let whole_ticks = |time: Timestamp| search.nanos(table.tick_at_or_after(time.as_nanos()));
+    let [begin, finish] = [search.window.from(), search.window.to()].map(whole_ticks);
     let near = index.entry_overlaps(search.window, search.default_range, &mut statement);
     let allowed_range = match (kind, search.default_range) {
-        (CrossingKind::Far, Some((from, to))) => {
-            [from, to].map(|time| search.nanos(search.ticks_from(time.as_nanos())))
-        }
+        (CrossingKind::Far, Some((from, to))) => [from, to].map(whole_ticks),
         _ => [begin, finish],
     };
     let within = index.entry_within(search.window, allowed_range.into(), &mut statement);

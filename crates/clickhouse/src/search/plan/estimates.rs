@@ -4,17 +4,6 @@ use serde_json::Value;
 
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
-use crate::ClickHouseError;
-use crate::sql::Statement;
-
-/// The spans of an estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SpanFilter {
-    /// Those that satisfy a required predicate.
-    Predicate(RequiredPredicate),
-    /// All.
-    All,
-}
 
 /// Granules that a statement reads, according to `EXPLAIN`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,11 +14,11 @@ pub(crate) struct Granules {
     pub(crate) after_primary_key: u64,
 }
 
-/// Estimated granules for each filter and range, then for the whole trace index; `None` if there is no estimate. Errors are
-/// dropped: the search's own statements report them.
+/// Estimated granules for the spans of each range that satisfy a predicate, if there is one, then for the whole trace index;
+/// `None` if there is no estimate. Errors are dropped: the search's own statements report them.
 pub(crate) async fn estimate_granules(
     search: &Search<'_>,
-    reads: &[(SpanFilter, TimeRange)],
+    reads: &[(Option<RequiredPredicate>, TimeRange)],
 ) -> Option<Vec<Granules>> {
     if !search.table.in_parts() {
         // A table without parts of its own, such as a distributed one, gives no estimate.
@@ -37,9 +26,14 @@ pub(crate) async fn estimate_granules(
     }
     let mut statement = search.table.statement();
     let mut branches = Vec::new();
-    for (spans, range) in reads {
+    for (predicate, range) in reads {
         let range = search.range(*range, &mut statement);
-        let condition = filter_condition(search, *spans, &mut statement).ok()?;
+        let condition = match predicate {
+            None => "1".to_owned(),
+            Some(predicate) => {
+                search.required_predicates.span_condition(*predicate, search.table, &mut statement).ok()?
+            }
+        };
         branches.push(format!(
             "SELECT {} FROM {} WHERE {range} AND {condition}",
             search.table.trace_id, search.table.name
@@ -51,20 +45,6 @@ pub(crate) async fn estimate_granules(
     statement.push(&format!("EXPLAIN json = 1, indexes = 1 {}", branches.join(" UNION ALL ")));
     let rows: Vec<(String,)> = search.rows(statement).await.ok()?;
     parse_explain(&rows.into_iter().map(|(line,)| line).collect::<Vec<String>>().join("\n"), branches.len())
-}
-
-/// Writes the condition for these spans.
-fn filter_condition(
-    search: &Search<'_>,
-    spans: SpanFilter,
-    statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
-    match spans {
-        SpanFilter::All => Ok("1".to_owned()),
-        SpanFilter::Predicate(predicate) => {
-            search.required_predicates.span_condition(predicate, search.table, statement)
-        }
-    }
 }
 
 /// The granules of each branch of a union, from `EXPLAIN json = 1, indexes = 1`; `None` if the output is incomplete.

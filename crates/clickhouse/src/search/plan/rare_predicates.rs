@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use futures::future::join;
 
 use super::crossing::{CrossingKind, IndexSize, crossing_traces};
-use super::decide::matching_traces;
-use super::grouping::fill_by_grouping;
+use super::grouping::{fill_by_grouping, matching_traces};
 use super::page::Page;
 use super::required_predicates::RequiredPredicate;
 use super::search::Search;
@@ -136,7 +135,7 @@ async fn decide_in_batches(
     let mut rest = traces.as_slice();
     for batch in 0..=BATCHES {
         let Some(next) = rest.first() else { break };
-        let ends = search.ticks_from(last(next).min(search.window.to().as_nanos()));
+        let ends = search.table.tick_at_or_after(last(next).min(search.window.to().as_nanos()));
         let position = Position { tier: 1, key: ends.saturating_sub(1), trace_id: String::new() };
         if page.count_up_to(&position) >= search.wanted {
             break;

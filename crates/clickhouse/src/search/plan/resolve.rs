@@ -1,25 +1,45 @@
 //! Decides candidates of a step: from the step's own rows if those cover all considered spans, otherwise by id.
 
-use super::decide::{DecidedTraces, decide_by_id};
+use std::collections::HashSet;
+
+use serde::Deserialize;
+
+use super::grouping::matching_traces;
 use super::page::{MatchingTrace, Page};
 use super::search::Search;
 use super::trace_bounds::{TraceBounds, read_trace_bounds};
+use super::trace_set::BoundedTraces;
 use crate::ClickHouseError;
+use crate::client::flag;
 use crate::search::selection::Position;
 
 /// Maximum statements to settle candidates: their bounds and the decision by id.
 pub(crate) const RESOLVE_STATEMENTS: usize = 2;
 
-/// A trace returned by a step.
-#[derive(Debug, Clone)]
+/// Crossing traces, decided.
+#[derive(Debug, Default)]
+pub(crate) struct DecidedTraces {
+    /// All that were decided.
+    pub(crate) traces: HashSet<String>,
+    /// Those that belong to the answer.
+    pub(crate) matching: Vec<MatchingTrace>,
+    /// Still to be decided.
+    pub(crate) pending: Vec<String>,
+}
+
+/// A trace returned by a step, as a row of its statement.
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Candidate {
     pub(crate) trace: String,
-    /// Its newest ordering span, in ticks, and the number of its ordering spans.
+    /// Its newest ordering span, in ticks.
     pub(crate) newest: i64,
+    /// The oldest and the latest of its spans that satisfy any predicate, in ticks.
+    pub(crate) oldest: i64,
+    pub(crate) latest: i64,
+    /// The number of its ordering spans.
     pub(crate) spans: u64,
-    /// The oldest and the newest of its spans that satisfy any predicate, in ticks.
-    pub(crate) tick_range: (i64, i64),
-    /// Whether they satisfy all predicates.
+    /// Whether its spans satisfy all predicates.
+    #[serde(deserialize_with = "flag")]
     pub(crate) satisfies_all: bool,
 }
 
@@ -55,7 +75,7 @@ pub(crate) async fn resolve_candidates(
     for candidate in remaining() {
         let is_certain = is_certain(search, candidate, &bounds);
         if !is_certain && undecided.len() == most {
-            decide_by_id(search, &undecided, &bounds, page).await?;
+            page.extend(matching_traces(search, BoundedTraces::new(&undecided, &bounds)).await?);
             return Ok(last);
         }
         let position = candidate.position();
@@ -75,19 +95,22 @@ pub(crate) async fn resolve_candidates(
         undecided.dedup();
         undecided.retain(|trace| !page.contains(trace) && !decided.traces.contains(trace));
     }
-    decide_by_id(search, &undecided, &bounds, page).await?;
+    page.extend(matching_traces(search, BoundedTraces::new(&undecided, &bounds)).await?);
     Ok(last.filter(|_| !is_full && !further.is_empty()))
 }
 
 /// Whether the step alone decides the candidate: it satisfies all predicates with spans inside its bounds, and no newer
 /// span can put it on an earlier page.
 fn is_certain(search: &Search<'_>, candidate: &Candidate, bounds: &TraceBounds) -> bool {
-    let (oldest, newest) = candidate.tick_range;
     let is_on_earlier_page = || {
         let end = bounds.get(&candidate.trace).map(|(_, end)| end);
         search.after.as_ref().is_some_and(|after| end.is_none_or(|end| end > search.nanos(after.key)))
     };
     candidate.satisfies_all
-        && bounds.contain_range(&candidate.trace, search.nanos(oldest), search.nanos(newest))
+        && bounds.contain_range(
+            &candidate.trace,
+            search.nanos(candidate.oldest),
+            search.nanos(candidate.latest),
+        )
         && !is_on_earlier_page()
 }

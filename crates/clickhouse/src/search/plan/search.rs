@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 use tracewarden_model::{Timestamp, Window};
 
-use super::options::PlannerOptions;
 use super::required_predicates::RequiredPredicates;
 use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
@@ -24,6 +23,36 @@ pub(crate) fn window_with_margin(window: Window, max_trace_duration_nanos: Optio
     max_trace_duration_nanos.map(|nanos| -> (Timestamp, Timestamp) {
         (window.from().saturating_sub(nanos), window.to().saturating_add(nanos))
     })
+}
+
+/// Thresholds at which one plan becomes better than another. They affect only the cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlannerOptions {
+    /// Cost of one more statement, in granules. Below it, a shorter step gains nothing.
+    pub(crate) statement_cost: u64,
+    /// Maximum traces of the rare predicate; with more, steps take over.
+    pub(crate) max_rare_traces: usize,
+    /// Minimum size of the first batch of candidates.
+    pub(crate) min_batch: usize,
+    /// Minimum `LIMIT` of a step.
+    pub(crate) min_step_limit: usize,
+    /// Without a trace index: traces decided by id after a step, per wanted trace.
+    pub(crate) undecided_per_result: usize,
+    /// Maximum ids in one statement, and maximum traces that cross the window boundary.
+    pub(crate) max_ids: usize,
+}
+
+impl Default for PlannerOptions {
+    fn default() -> Self {
+        Self {
+            statement_cost: 40,
+            max_rare_traces: 2_000,
+            min_batch: 64,
+            min_step_limit: 1_000,
+            undecided_per_result: 8,
+            max_ids: 20_000,
+        }
+    }
 }
 
 /// A search for the traces of a page.
@@ -94,11 +123,6 @@ impl Search<'_> {
     /// The time of a tick of the timestamp column, in nanoseconds.
     pub(crate) fn nanos(&self, ticks: i64) -> i64 {
         ticks.saturating_mul(self.table.nanos_per_tick)
-    }
-
-    /// The first tick at or after a time.
-    pub(crate) fn ticks_from(&self, nanos: i64) -> i64 {
-        self.table.tick_at_or_after(nanos)
     }
 
     /// Returns where the traces of the page begin, in nanoseconds, exclusive.

@@ -12,10 +12,9 @@ use futures::future::{Either, MaybeDone, maybe_done, select};
 use tracewarden_model::Timestamp;
 
 use super::crossing::{IndexSize, decided_crossing};
-use super::decide::DecidedTraces;
 use super::grouping::fill_by_grouping;
 use super::page::Page;
-use super::resolve::{Candidate, RESOLVE_STATEMENTS, resolve_candidates};
+use super::resolve::{Candidate, DecidedTraces, RESOLVE_STATEMENTS, resolve_candidates};
 use super::search::Search;
 use super::trace_id::with_valid_trace_id;
 use crate::ClickHouseError;
@@ -30,10 +29,6 @@ const STEP_GROWTH: i64 = 8;
 const GROUPING_STATEMENTS: usize = 2;
 /// Maximum statements from the last step on: the step, the crossing traces, and settling the candidates or grouping the rest.
 const LAST_STEP_STATEMENTS: usize = 4;
-
-/// A trace, its newest span, the oldest and the newest of the spans that were read, the number of spans, and whether it
-/// satisfies all predicates.
-type Row = (String, i64, i64, i64, u64, u8);
 
 /// Options of the steps plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +141,7 @@ pub(crate) async fn fill_by_steps(
 
 /// The position after all spans at or after a time, and before all earlier ones.
 fn position_before(search: &Search<'_>, nanos: i64) -> Position {
-    Position { tier: 1, key: search.ticks_from(nanos).saturating_sub(1), trace_id: String::new() }
+    Position { tier: 1, key: search.table.tick_at_or_after(nanos).saturating_sub(1), trace_id: String::new() }
 }
 
 /// `LIMIT` of a step.
@@ -169,16 +164,7 @@ async fn read_step(
     remainder: &RemainingWindow,
     index_size: Option<IndexSize>,
 ) -> Result<Vec<Candidate>, ClickHouseError> {
-    let statement = step_statement(search, bottom, remainder, index_size)?;
-    let rows: Vec<Row> = search.rows(statement).await?;
-    let candidate = |(trace, newest, oldest, last, spans, all)| Candidate {
-        trace,
-        newest,
-        spans,
-        tick_range: (oldest, last),
-        satisfies_all: all == 1,
-    };
-    Ok(rows.into_iter().map(candidate).collect())
+    search.rows(step_statement(search, bottom, remainder, index_size)?).await
 }
 
 /// Writes the statement of a step.
@@ -198,7 +184,7 @@ pub(crate) fn step_statement(
     let satisfies_any = search.required_predicates.satisfies_any(search.table, &mut statement)?;
     let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
     let range = search.range(range, &mut statement);
-    let [trace, newest, spans, all] = ["trace", "newest", "spans", "all"].map(|name| statement.alias(name));
+    let [trace, newest, spans, all] = statement.aliases(["trace", "newest", "spans", "all"]);
     let (id, ticks) = (&search.table.trace_id, &search.table.ticks);
     // Excludes spans, not traces: a trace whose newest span does not count has a later position, by another span.
     let after_condition = match after {
@@ -238,7 +224,7 @@ fn lies_within(
     (bottom, top): (i64, i64),
     statement: &mut Statement,
 ) -> String {
-    let bottom = search.nanos(search.ticks_from(bottom));
+    let bottom = search.nanos(search.table.tick_at_or_after(bottom));
     let within = index.entry_within(search.window, (bottom, top), statement);
     let index = &index.name;
     // For a large index, restricts the set to traces of the step, to bound memory.

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::considered_spans::{considered_spans, scan_ranges, trace_id_condition};
-use super::estimates::{SpanFilter, estimate_granules};
+use super::estimates::estimate_granules;
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
 use super::trace_bounds::TimeRanges;
@@ -147,9 +147,9 @@ impl TraceScan<'_> {
             return Err(ClickHouseError::Internal("there is no trace index".to_owned()));
         };
         let [trace, latest, readable, beyond, first, last] =
-            ["trace", "latest", "readable", "beyond", "first", "last"].map(|name| statement.alias(name));
+            statement.aliases(["trace", "latest", "readable", "beyond", "first", "last"]);
         let [traces, bounds, indexed, start, end, is_open] =
-            ["traces", "bounds", "indexed", "start", "end", "open"].map(|name| statement.alias(name));
+            statement.aliases(["traces", "bounds", "indexed", "start", "end", "open"]);
         let (table, timestamp) = (&search.table.name, &search.table.timestamp);
         let mut spans = format!(" FROM {table} WHERE {}", search.range(*range, statement));
         if let Some(only) = only {
@@ -210,10 +210,8 @@ fn fully_read_range(search: &Search<'_>) -> TimeRange {
 
 /// Returns the required predicate that the fewest granules may satisfy, by estimate.
 async fn rarest(search: &Search<'_>, required_predicates: &[RequiredPredicate]) -> Option<RequiredPredicate> {
-    let reads: Vec<(SpanFilter, TimeRange)> = required_predicates
-        .iter()
-        .map(|predicate| (SpanFilter::Predicate(*predicate), search.default_range))
-        .collect();
+    let reads: Vec<(Option<RequiredPredicate>, TimeRange)> =
+        required_predicates.iter().map(|predicate| (Some(*predicate), search.default_range)).collect();
     let granules = estimate_granules(search, &reads).await.unwrap_or_default();
     let selected = |at: usize| granules.get(at).map(|granules| granules.selected);
     required_predicates
@@ -271,8 +269,7 @@ fn by_span(
 ) -> Result<String, ClickHouseError> {
     let spans = considered_spans(search, trace_set, scan, statement)?;
     let traces = grouped(search, aggregates, &search.required_predicates.all(), "", &spans, statement)?;
-    let [trace, latest, readable, beyond] =
-        ["trace", "latest", "readable", "beyond"].map(|name| statement.alias(name));
+    let [trace, latest, readable, beyond] = statement.aliases(["trace", "latest", "readable", "beyond"]);
     Ok(format!(
         "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}{} FROM ({traces})",
         extra_columns(aggregates.names)
@@ -288,7 +285,7 @@ fn grouped(
     spans: &str,
     statement: &mut Statement,
 ) -> Result<String, ClickHouseError> {
-    let [trace, latest, readable] = ["trace", "latest", "readable"].map(|name| statement.alias(name));
+    let [trace, latest, readable] = statement.aliases(["trace", "latest", "readable"]);
     let inside = search.window_condition(statement);
     let having_clause =
         search.required_predicates.having_clause(required_predicates, search.table, statement)?;
