@@ -3,14 +3,15 @@
 //! the chain; an anchor kept elsewhere (the hash of the head) detects that too.
 
 use sha2::{Digest as _, Sha256};
+use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
-use tracewarden_model::Timestamp;
 
 use crate::audit_record::NewAuditRecord;
 use crate::error::DbError;
 use crate::migrations;
-use crate::rows;
+use crate::rows::{self, FromRow};
 use crate::transactions::ReadTx;
+use crate::values::{query, signed, values};
 
 /// Hash that precedes the first record.
 pub const GENESIS_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -57,44 +58,31 @@ pub(crate) fn check_link(
     if last.checked_add(1) != Some(sequence) {
         return Ok(Some("records before it are missing"));
     }
-    if rows::text(row, "previous_hash")? != previous {
+    if rows::get::<String>(row, "previous_hash")? != previous {
         return Ok(Some("it does not follow the record before it"));
     }
-    let texts = [
-        rows::optional_text(row, "actor_id")?,
-        rows::optional_text(row, "actor_name")?,
-        rows::optional_text(row, "credential_id")?,
-        rows::optional_text(row, "client_ip")?,
-        rows::optional_text(row, "user_agent")?,
-        rows::optional_text(row, "target")?,
-    ];
-    let [actor_id, actor_name, credential_id, client_ip, user_agent, target] =
-        texts.each_ref().map(Option::as_deref);
+    let text = |column| rows::get::<String>(row, column);
+    let optional_text = |column| rows::get::<Option<String>>(row, column);
+    let (actor_id, actor_name) = (optional_text("actor_id")?, optional_text("actor_name")?);
+    let (credential_id, client_ip) = (optional_text("credential_id")?, optional_text("client_ip")?);
+    let (user_agent, target) = (optional_text("user_agent")?, optional_text("target")?);
     let record = NewAuditRecord {
-        completes: match rows::optional_integer(row, "completes")? {
-            None => None,
-            Some(_) => Some(rows::unsigned(row, "completes")?),
-        },
-        at: Timestamp::from_micros(rows::integer(row, "at")?),
-        actor_id,
-        actor_name,
-        credential_id,
-        via: &rows::text(row, "via")?,
-        action: &rows::text(row, "action")?,
-        outcome: &rows::text(row, "outcome")?,
-        request_id: &rows::text(row, "request_id")?,
-        client_ip,
-        user_agent,
-        target,
-        detail: &rows::text(row, "detail")?,
+        completes: rows::get(row, "completes")?,
+        at: rows::get(row, "at")?,
+        actor_id: actor_id.as_deref(),
+        actor_name: actor_name.as_deref(),
+        credential_id: credential_id.as_deref(),
+        via: &text("via")?,
+        action: &text("action")?,
+        outcome: &text("outcome")?,
+        request_id: &text("request_id")?,
+        client_ip: client_ip.as_deref(),
+        user_agent: user_agent.as_deref(),
+        target: target.as_deref(),
+        detail: &text("detail")?,
     };
     let expected = hash(previous, sequence, &record);
-    Ok((rows::text(row, "hash")? != expected).then_some("its content has been changed"))
-}
-
-/// Error for a missing row. The first migration inserts the row, and the program never removes it.
-fn missing_row_error(table: &str) -> DbError {
-    DbError::Corrupt(format!("the one row of `{table}` is missing"))
+    Ok((text("hash")? != expected).then_some("its content has been changed"))
 }
 
 /// A missing audit table means that data is corrupt, not that the database is unavailable.
@@ -105,43 +93,31 @@ pub(crate) fn missing_table_error(table: &str, error: sqlx::Error) -> DbError {
     error.into()
 }
 
+/// Returns the sequence number and the hash in the one row of a table.
+async fn end(tx: &mut ReadTx, table: &str) -> Result<(u64, String), DbError> {
+    let statement = AssertSqlSafe(format!("SELECT sequence, hash FROM {table} WHERE id = 1"));
+    let row = query(statement, values![]).fetch_optional(tx.connection.statements()).await;
+    let row = row.map_err(|error| missing_table_error(table, error))?;
+    // The first migration inserts the row, and the program never removes it.
+    let row = row.ok_or_else(|| DbError::Corrupt(format!("the one row of `{table}` is missing")))?;
+    FromRow::from_row(&row)
+}
+
 impl ReadTx {
     /// Returns sequence number and hash of the last record; 0 and [`GENESIS_HASH`] before the first record.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_head(&mut self) -> Result<(u64, String), DbError> {
-        let row = sqlx::query("SELECT sequence, hash FROM audit_head WHERE id = 1")
-            .fetch_optional(self.connection.statements())
-            .await
-            .map_err(|error| missing_table_error("audit_head", error))?
-            .ok_or_else(|| missing_row_error("audit_head"))?;
-        Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
+        end(self, "audit_head").await
     }
 
     /// Returns sequence number and hash of the newest record that was pruned because of its age; 0 and [`GENESIS_HASH`]
     /// before the first pruning. The oldest kept record follows it.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_anchor(&mut self) -> Result<(u64, String), DbError> {
-        let row = sqlx::query("SELECT sequence, hash FROM audit_anchor WHERE id = 1")
-            .fetch_optional(self.connection.statements())
-            .await
-            .map_err(|error| missing_table_error("audit_anchor", error))?
-            .ok_or_else(|| missing_row_error("audit_anchor"))?;
-        Ok((rows::unsigned(&row, "sequence")?, rows::text(&row, "hash")?))
+        end(self, "audit_anchor").await
     }
 
     /// Returns the hash of one kept record.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn audit_hash(&mut self, sequence: u64) -> Result<Option<String>, DbError> {
-        let row = sqlx::query("SELECT hash FROM audit WHERE sequence = $1")
-            .bind(rows::signed(sequence)?)
-            .fetch_optional(self.connection.statements())
-            .await?;
-        row.map(|row| rows::text(&row, "hash")).transpose()
+        let statement = "SELECT hash FROM audit WHERE sequence = $1";
+        self.connection.optional(statement, values![signed(sequence)?]).await
     }
 }

@@ -8,6 +8,7 @@ use crate::audit_chain;
 use crate::error::DbError;
 use crate::rows;
 use crate::transactions::WriteTx;
+use crate::values::{query, signed, values};
 
 /// Action of the record that documents a removal.
 pub const AUDIT_PRUNE: &str = "audit.prune";
@@ -55,7 +56,7 @@ impl PruneScan {
     /// later removal. If both had to be removed together, a log with overlapping reads at all times could never be
     /// pruned.
     fn next(&mut self, row: &AnyRow) -> Result<bool, DbError> {
-        let sequence = rows::unsigned(row, "sequence")?;
+        let sequence = rows::get(row, "sequence")?;
         // Pruning must not remove tampered records as if they were old. Until the hash is verified, not even a record's
         // time is trustworthy.
         if let Some(reason) = audit_chain::check_link(row, sequence, self.last, &self.previous)? {
@@ -63,19 +64,19 @@ impl PruneScan {
                 "the audit log is broken at record {sequence}: {reason}; nothing is removed from it, verify it"
             )));
         }
-        let at = rows::time(row, "at")?;
+        let at: Timestamp = rows::get(row, "at")?;
         if at >= self.before {
             return Ok(false);
         }
-        let is_complete = rows::optional_integer(row, "completes")?.is_some()
-            || rows::optional_integer(row, "completed_by")?.is_some()
-            || rows::text(row, "outcome")? != "unknown";
+        let is_complete = rows::get::<Option<u64>>(row, "completes")?.is_some()
+            || rows::get::<Option<u64>>(row, "completed_by")?.is_some()
+            || rows::get::<String>(row, "outcome")? != "unknown";
         if !is_complete && at >= self.incomplete_since {
             return Ok(false);
         }
         self.last = sequence;
-        self.previous = rows::text(row, "hash")?;
-        self.bytes = self.bytes.saturating_add(rows::text(row, "detail")?.len());
+        self.previous = rows::get(row, "hash")?;
+        self.bytes = self.bytes.saturating_add(rows::get::<String>(row, "detail")?.len());
         Ok(sequence.saturating_sub(self.anchor) < self.limit && self.bytes < MAX_DETAIL_BYTES)
     }
 }
@@ -103,18 +104,14 @@ impl WriteTx {
             previous,
         };
         'scan: loop {
-            let page = sqlx::query(
-                "SELECT begun.sequence, begun.completes, begun.at, begun.actor_id, begun.actor_name, \
+            let statement = "SELECT begun.sequence, begun.completes, begun.at, begun.actor_id, begun.actor_name, \
                  begun.credential_id, begun.via, begun.action, begun.outcome, begun.request_id, begun.client_ip, \
                  begun.user_agent, begun.target, begun.detail, begun.previous_hash, begun.hash, \
                  ended.sequence AS completed_by \
                  FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
-                 WHERE begun.sequence > $1 ORDER BY begun.sequence LIMIT $2",
-            )
-            .bind(rows::signed(scan.last)?)
-            .bind(PAGE_SIZE)
-            .fetch_all(self.connection.statements())
-            .await?;
+                 WHERE begun.sequence > $1 ORDER BY begun.sequence LIMIT $2";
+            let page = query(statement, values![signed(scan.last)?, PAGE_SIZE]);
+            let page = page.fetch_all(self.connection.statements()).await?;
             if page.is_empty() {
                 break;
             }
@@ -123,7 +120,7 @@ impl WriteTx {
                     Ok(true) => {}
                     Ok(false) => break 'scan,
                     Err(error) => {
-                        self.connection.transaction_metrics.record_refused_prune();
+                        self.connection.transaction_metrics.metrics.audit_prune_refusals.inc();
                         return Err(error);
                     }
                 }
@@ -133,18 +130,12 @@ impl WriteTx {
         if through == anchor {
             return Ok(None);
         }
-        let done = sqlx::query("DELETE FROM audit WHERE sequence > $1 AND sequence <= $2")
-            .bind(rows::signed(anchor)?)
-            .bind(rows::signed(through)?)
-            .execute(self.connection.statements())
-            .await?;
-        sqlx::query("UPDATE audit_anchor SET sequence = $1, hash = $2 WHERE id = 1")
-            .bind(rows::signed(through)?)
-            .bind(hash.as_str())
-            .execute(self.connection.statements())
-            .await?;
-        self.connection.transaction_metrics.pruned =
-            self.connection.transaction_metrics.pruned.saturating_add(done.rows_affected());
-        Ok(Some(PrunedAudit { through, hash, removed: done.rows_affected() }))
+        let statement = "DELETE FROM audit WHERE sequence > $1 AND sequence <= $2";
+        let removed = self.connection.execute(statement, values![signed(anchor)?, signed(through)?]).await?;
+        let statement = "UPDATE audit_anchor SET sequence = $1, hash = $2 WHERE id = 1";
+        self.connection.execute(statement, values![signed(through)?, &hash]).await?;
+        let metrics = &mut self.connection.transaction_metrics;
+        metrics.pruned = metrics.pruned.saturating_add(removed);
+        Ok(Some(PrunedAudit { through, hash, removed }))
     }
 }

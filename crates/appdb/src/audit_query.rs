@@ -1,12 +1,12 @@
 //! Reads the audit log: one entry for each action, joined with its completion.
 
 use sqlx::AssertSqlSafe;
-use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
 use crate::error::DbError;
-use crate::rows;
+use crate::rows::from_row;
 use crate::transactions::ReadTx;
+use crate::values::{Value, signed, values};
 
 /// Filter for entries. An absent member matches everything.
 #[derive(Debug, Clone, Default)]
@@ -62,41 +62,27 @@ pub struct AuditRecord {
     pub hash: String,
 }
 
-fn entry(row: &AnyRow) -> Result<AuditRecord, DbError> {
-    Ok(AuditRecord {
-        sequence: rows::unsigned(row, "sequence")?,
-        at: rows::time(row, "at")?,
-        completed_at: rows::optional_time(row, "completed_at")?,
-        actor_id: rows::optional_text(row, "actor_id")?,
-        actor_name: rows::optional_text(row, "actor_name")?,
-        credential_id: rows::optional_text(row, "credential_id")?,
-        via: rows::text(row, "via")?,
-        action: rows::text(row, "action")?,
-        outcome: rows::text(row, "outcome")?,
-        request_id: rows::text(row, "request_id")?,
-        client_ip: rows::optional_text(row, "client_ip")?,
-        user_agent: rows::optional_text(row, "user_agent")?,
-        target: rows::optional_text(row, "target")?,
-        detail: rows::text(row, "detail")?,
-        completion_detail: rows::optional_text(row, "completion_detail")?,
-        hash: rows::text(row, "hash")?,
-    })
-}
-
-enum Value {
-    Number(i64),
-    Text(String),
-}
-
-fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
-}
+from_row!(AuditRecord {
+    sequence,
+    at,
+    completed_at,
+    actor_id,
+    actor_name,
+    credential_id,
+    via,
+    action,
+    outcome,
+    request_id,
+    client_ip,
+    user_agent,
+    target,
+    detail,
+    completion_detail,
+    hash,
+});
 
 impl ReadTx {
     /// Returns at most `limit` entries, newest first.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn audit_records(
         &mut self,
         filter: &AuditFilter<'_>,
@@ -113,14 +99,14 @@ impl ReadTx {
              FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
              WHERE +begun.completes IS NULL AND begun.sequence < $1",
         );
-        let mut values = vec![Value::Number(filter.before.map_or(Ok(i64::MAX), rows::signed)?)];
+        let mut values = Vec::from(values![filter.before.map_or(Ok(i64::MAX), signed)?]);
         if let Some(actor) = filter.actor {
             // Records contain the user name in the user's own spelling. Folding the name of every record would read the
             // whole log, and the two databases fold differently.
             let known = self.user_by_name(actor).await?.map(|user| [user.id, user.username]);
             let actors = known.into_iter().flatten().chain([actor.to_owned()]);
             let first = values.len();
-            values.extend(actors.map(Value::Text));
+            values.extend(actors.map(Value::from));
             let placeholders: Vec<String> =
                 (first..values.len()).map(|before| format!("${}", before.saturating_add(1))).collect();
             let placeholders = placeholders.join(", ");
@@ -129,11 +115,11 @@ impl ReadTx {
             statement.push_str(&condition);
         }
         let conditions = [
-            (" AND begun.at >= $", filter.from.map(micros_rounded_up).map(Value::Number)),
-            (" AND begun.at < $", filter.to.map(micros_rounded_up).map(Value::Number)),
-            (" AND begun.action = $", filter.action.map(text)),
-            (" AND COALESCE(ended.outcome, begun.outcome) = $", filter.outcome.map(text)),
-            (" ORDER BY begun.sequence DESC LIMIT $", Some(Value::Number(i64::from(limit)))),
+            (" AND begun.at >= $", filter.from.map(micros_rounded_up).map(Value::from)),
+            (" AND begun.at < $", filter.to.map(micros_rounded_up).map(Value::from)),
+            (" AND begun.action = $", filter.action.map(Value::from)),
+            (" AND COALESCE(ended.outcome, begun.outcome) = $", filter.outcome.map(Value::from)),
+            (" ORDER BY begun.sequence DESC LIMIT $", Some(Value::from(limit))),
         ];
         for (condition, value) in conditions {
             if let Some(value) = value {
@@ -141,15 +127,7 @@ impl ReadTx {
                 statement.push_str(&condition.replace('$', &format!("${}", values.len())));
             }
         }
-        let mut query = sqlx::query(AssertSqlSafe(statement));
-        for value in values {
-            query = match value {
-                Value::Number(number) => query.bind(number),
-                Value::Text(text) => query.bind(text),
-            };
-        }
-        let found = query.fetch_all(self.connection.statements()).await?;
-        found.iter().map(entry).collect()
+        self.connection.all(AssertSqlSafe(statement), values).await
     }
 }
 

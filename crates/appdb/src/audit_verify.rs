@@ -1,5 +1,6 @@
 //! Verifies the audit chain from its anchor to its head.
 
+use sqlx::Row as _;
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
@@ -9,6 +10,7 @@ use crate::documents;
 use crate::error::DbError;
 use crate::rows;
 use crate::transactions::ReadTx;
+use crate::values::{query, signed, values};
 
 /// Records per query. A record may have 64 KiB.
 const PAGE_SIZE: i64 = 250;
@@ -76,13 +78,15 @@ struct ChainVerifier {
 impl ChainVerifier {
     /// Processes the next record, or returns the reason why it does not continue the chain.
     fn next(&mut self, row: &AnyRow) -> Result<Result<(), ChainFault>, DbError> {
-        let sequence = rows::unsigned(row, "sequence")?;
+        let sequence = rows::get(row, "sequence")?;
         if let Some(reason) = audit_chain::check_link(row, sequence, self.last, &self.previous)? {
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        let position = AuditPosition { sequence, at: rows::time(row, "at")? };
-        if rows::text(row, "action")? == AUDIT_PRUNE && rows::text(row, "outcome")? == "success" {
-            let Ok((removed, before)) = documents::read_pruned(&rows::text(row, "detail")?) else {
+        let position = AuditPosition { sequence, at: rows::get(row, "at")? };
+        if rows::get::<String>(row, "action")? == AUDIT_PRUNE
+            && rows::get::<String>(row, "outcome")? == "success"
+        {
+            let Ok((removed, before)) = documents::read_pruned(&rows::get::<String>(row, "detail")?) else {
                 let reason = "it records a removal of old records, but not which ones";
                 return Ok(Err(ChainFault { sequence, reason }));
             };
@@ -93,7 +97,7 @@ impl ChainVerifier {
         self.latest = Some(position);
         self.records = self.records.saturating_add(1);
         self.last = sequence;
-        self.previous = rows::text(row, "hash")?;
+        self.previous = rows::get(row, "hash")?;
         Ok(Ok(()))
     }
 
@@ -111,9 +115,6 @@ impl ChainVerifier {
 impl ReadTx {
     /// Checks the whole chain and returns its summary or the first fault. `progress` is called from time to time with
     /// the number of records checked and the total number.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn verify_audit(
         &mut self,
         mut progress: impl FnMut(u64, u64) + Send,
@@ -134,16 +135,12 @@ impl ReadTx {
             newest_removal: None,
         };
         loop {
-            let page = sqlx::query(
-                "SELECT sequence, completes, at, actor_id, actor_name, credential_id, via, action, outcome, \
+            let statement = "SELECT sequence, completes, at, actor_id, actor_name, credential_id, via, action, outcome, \
                  request_id, client_ip, user_agent, target, detail, previous_hash, hash FROM audit \
-                 WHERE sequence > $1 ORDER BY sequence LIMIT $2",
-            )
-            .bind(rows::signed(verifier.last)?)
-            .bind(PAGE_SIZE)
-            .fetch_all(self.connection.statements())
-            .await
-            .map_err(|error| audit_chain::missing_table_error("audit", error))?;
+                 WHERE sequence > $1 ORDER BY sequence LIMIT $2";
+            let page = query(statement, values![signed(verifier.last)?, PAGE_SIZE]);
+            let page = page.fetch_all(self.connection.statements()).await;
+            let page = page.map_err(|error| audit_chain::missing_table_error("audit", error))?;
             if page.is_empty() {
                 break;
             }
@@ -171,11 +168,10 @@ impl ReadTx {
 
 /// Returns the sequence number of a record at or before the anchor, where no record may be.
 async fn record_before(tx: &mut ReadTx, anchor: u64) -> Result<Option<u64>, DbError> {
-    let row = sqlx::query("SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1")
-        .bind(rows::signed(anchor)?)
-        .fetch_optional(tx.connection.statements())
-        .await
-        .map_err(|error| audit_chain::missing_table_error("audit", error))?;
-    let sequence = row.map(|row| rows::integer(&row, "sequence")).transpose()?;
+    let statement = "SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1";
+    let row = query(statement, values![signed(anchor)?]).fetch_optional(tx.connection.statements()).await;
+    let row = row.map_err(|error| audit_chain::missing_table_error("audit", error))?;
+    // A forged record may have a negative number.
+    let sequence = row.map(|row| row.try_get::<i64, _>("sequence")).transpose()?;
     Ok(sequence.map(|sequence| u64::try_from(sequence).unwrap_or(0)))
 }

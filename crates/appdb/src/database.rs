@@ -13,10 +13,11 @@ use tracewarden_model::Timestamp;
 use crate::backend::{Address, Backend};
 use crate::error::DbError;
 use crate::fair_queue::{FairQueue, QueuePermit};
-use crate::metrics::{Kind, Metrics};
+use crate::metrics::{self, Labels, Metrics};
 use crate::migrations::{self, Migration};
 use crate::statements::MeteredConnection;
 use crate::transactions::{ReadConnection, ReadTx, WriteTx};
+use crate::values::values;
 use crate::{postgres, sqlite};
 
 /// The application database. Cheap to clone.
@@ -29,7 +30,7 @@ pub struct AppDb {
     // connection from its readers.
     writers: Arc<Mutex<()>>,
     fair_queue: FairQueue,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
 }
 
 impl AppDb {
@@ -77,7 +78,7 @@ impl AppDb {
             Address::Postgres(address) => (postgres::connect(&address).await?, Backend::Postgres),
         };
         let (writers, fair_queue) = (Arc::new(Mutex::new(())), FairQueue::default());
-        Ok(Self { pool, backend, writers, fair_queue, metrics: Metrics::default() })
+        Ok(Self { pool, backend, writers, fair_queue, metrics: Arc::default() })
     }
 
     pub(crate) async fn migrate_with(
@@ -94,9 +95,6 @@ impl AppDb {
     }
 
     /// Begins a snapshot. It reflects everything that any replica committed before this call.
-    ///
-    /// # Errors
-    /// [`DbError::Unavailable`].
     pub async fn begin_read(&self) -> Result<ReadTx, DbError> {
         let begin = async {
             match self.backend {
@@ -106,24 +104,25 @@ impl AppDb {
                 Backend::Postgres => self.pool.begin_with(postgres::BEGIN_READ).await,
             }
         };
-        let begin_timer = self.metrics.begin_timer(Kind::Read);
-        let begun = timeout(self.backend.timeout(), begin).await.map_err(|_| busy());
-        let (inner, transaction_metrics) = begin_timer.finish(begun.and_then(|begun| Ok(begun?)))?;
+        Ok(ReadTx { connection: self.metered(metrics::READ, begin).await? })
+    }
+
+    /// Begins within the time-out, and then measures the statements and limits their time.
+    async fn metered<C>(
+        &self,
+        kind: Labels,
+        begin: impl Future<Output = Result<C, sqlx::Error>>,
+    ) -> Result<MeteredConnection<C>, DbError> {
+        let begin = async { Ok(timeout(self.backend.timeout(), begin).await.map_err(|_| busy())??) };
+        let (inner, transaction_metrics) = self.metrics.begin(kind, begin).await?;
         let response_timeout = self.backend.response_timeout();
-        Ok(ReadTx { connection: MeteredConnection { inner, transaction_metrics, response_timeout } })
+        Ok(MeteredConnection { inner, transaction_metrics, response_timeout })
     }
 
     /// Acquires a connection for one read statement. Like a snapshot, it reflects everything committed before this
     /// call.
-    ///
-    /// # Errors
-    /// [`DbError::Unavailable`].
     pub(crate) async fn acquire_read(&self) -> Result<ReadConnection, DbError> {
-        let begin_timer = self.metrics.begin_timer(Kind::Read);
-        let begun = timeout(self.backend.timeout(), self.pool.acquire()).await.map_err(|_| busy());
-        let (inner, transaction_metrics) = begin_timer.finish(begun.and_then(|begun| Ok(begun?)))?;
-        let response_timeout = self.backend.response_timeout();
-        Ok(ReadConnection { inner, transaction_metrics, response_timeout })
+        self.metered(metrics::READ, self.pool.acquire()).await
     }
 
     /// Begins a write transaction, after the writers before it.
@@ -170,8 +169,8 @@ impl AppDb {
             let (inner, guard) = begun.and_then(|begun| begun)?;
             Ok::<_, DbError>((inner, guard, queue_permit))
         };
-        let begin_timer = self.metrics.begin_timer(Kind::Write);
-        let ((inner, guard, queue_permit), transaction_metrics) = begin_timer.finish(begun.await)?;
+        let ((inner, guard, queue_permit), transaction_metrics) =
+            self.metrics.begin(metrics::WRITE, begun).await?;
         let response_timeout = self.backend.response_timeout();
         let read = ReadTx { connection: MeteredConnection { inner, transaction_metrics, response_timeout } };
         Ok(WriteTx { read, backend: self.backend, _writer_guard: guard, _queue_permit: queue_permit })
@@ -188,15 +187,9 @@ impl AppDb {
     }
 
     /// Checks that the database answers.
-    ///
-    /// # Errors
-    /// [`DbError::Unavailable`].
     pub async fn ping(&self) -> Result<(), DbError> {
-        let mut connection = self.acquire_read().await?;
-        sqlx::query("SELECT version FROM schema_migrations LIMIT 1")
-            .fetch_one(connection.statements())
-            .await?;
-        Ok(())
+        let statement = "SELECT version FROM schema_migrations LIMIT 1";
+        self.acquire_read().await?.one::<u64>(statement, values![]).await.map(drop)
     }
 
     /// Closes all connections, for a graceful shutdown.

@@ -12,14 +12,18 @@ use tracewarden_model::{
 use crate::audit_prune::PrunedAudit;
 use crate::error::DbError;
 use crate::records::Preview;
+use crate::rows::Column;
 
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum AttributeDocument {
+#[serde(remote = "AttributeValue", untagged)]
+enum AttributeForm {
     String(String),
     Bool(bool),
     Strings(Vec<String>),
 }
+
+#[derive(Serialize, Deserialize)]
+struct AttributeDocument(#[serde(with = "AttributeForm")] AttributeValue);
 
 type AttributesDocument = BTreeMap<String, AttributeDocument>;
 
@@ -34,8 +38,11 @@ struct PreviewDocument {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BindingDocument {
+struct BindingDocument(#[serde(with = "BindingForm")] Binding);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, remote = "Binding")]
+struct BindingForm {
     database: String,
     table: String,
     trace_id: String,
@@ -43,12 +50,13 @@ struct BindingDocument {
     timestamp: String,
     parent_span_id: String,
     trace_index: Option<String>,
-    display: DisplayDocument,
+    #[serde(with = "DisplayForm")]
+    display: Display,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DisplayDocument {
+#[serde(deny_unknown_fields, remote = "Display")]
+struct DisplayForm {
     name: Option<String>,
     service: Option<String>,
     duration: Option<String>,
@@ -94,21 +102,11 @@ fn corrupt(what: &str, error: impl std::fmt::Display) -> DbError {
 }
 
 fn attributes_to_document(attributes: &BTreeMap<String, AttributeValue>) -> AttributesDocument {
-    let value = |value: &AttributeValue| match value {
-        AttributeValue::String(text) => AttributeDocument::String(text.clone()),
-        AttributeValue::Bool(value) => AttributeDocument::Bool(*value),
-        AttributeValue::Strings(texts) => AttributeDocument::Strings(texts.clone()),
-    };
-    attributes.iter().map(|(name, attribute)| (name.clone(), value(attribute))).collect()
+    attributes.iter().map(|(name, value)| (name.clone(), AttributeDocument(value.clone()))).collect()
 }
 
 fn attributes_from_document(document: AttributesDocument) -> BTreeMap<String, AttributeValue> {
-    let value = |value| match value {
-        AttributeDocument::String(text) => AttributeValue::String(text),
-        AttributeDocument::Bool(value) => AttributeValue::Bool(value),
-        AttributeDocument::Strings(texts) => AttributeValue::Strings(texts),
-    };
-    document.into_iter().map(|(name, attribute)| (name, value(attribute))).collect()
+    document.into_iter().map(|(name, AttributeDocument(value))| (name, value)).collect()
 }
 
 pub(crate) fn write_attributes(attributes: &BTreeMap<String, AttributeValue>) -> Result<String, DbError> {
@@ -158,22 +156,7 @@ pub(crate) fn read_tools(text: &str) -> Result<Vec<String>, DbError> {
 }
 
 pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
-    let binding = model.binding.as_ref().map(|binding| BindingDocument {
-        database: binding.database.clone(),
-        table: binding.table.clone(),
-        trace_id: binding.trace_id.clone(),
-        span_id: binding.span_id.clone(),
-        timestamp: binding.timestamp.clone(),
-        parent_span_id: binding.parent_span_id.clone(),
-        trace_index: binding.trace_index.clone(),
-        display: DisplayDocument {
-            name: binding.display.name.clone(),
-            service: binding.display.service.clone(),
-            duration: binding.display.duration.clone(),
-            status: binding.display.status.clone(),
-            kind: binding.display.kind.clone(),
-        },
-    });
+    let binding = model.binding.clone().map(BindingDocument);
     let fields = model
         .fields
         .iter()
@@ -194,22 +177,7 @@ pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
 pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbError> {
     let document: ModelDocument =
         serde_json::from_str(text).map_err(|error| corrupt("access model", error))?;
-    let binding = document.binding.map(|binding| Binding {
-        database: binding.database,
-        table: binding.table,
-        trace_id: binding.trace_id,
-        span_id: binding.span_id,
-        timestamp: binding.timestamp,
-        parent_span_id: binding.parent_span_id,
-        trace_index: binding.trace_index,
-        display: Display {
-            name: binding.display.name,
-            service: binding.display.service,
-            duration: binding.display.duration,
-            status: binding.display.status,
-            kind: binding.display.kind,
-        },
-    });
+    let binding = document.binding.map(|BindingDocument(binding)| binding);
     let fields = document
         .fields
         .into_iter()
@@ -245,6 +213,23 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
         .collect::<Result<Vec<_>, DbError>>()?;
     Ok(AccessModel { version, binding, fields })
 }
+
+/// Columns with documents.
+macro_rules! columns {
+    ($($type:ty: $read:ident),+ $(,)?) => {
+        $(
+            impl Column for $type {
+                type Stored = String;
+
+                fn convert(stored: String, _: &dyn std::fmt::Display) -> Result<Self, DbError> {
+                    $read(&stored)
+                }
+            }
+        )+
+    };
+}
+
+columns! { BTreeMap<String, AttributeValue>: read_attributes, Preview: read_preview, Vec<String>: read_tools }
 
 #[cfg(test)]
 mod tests {

@@ -5,18 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
-use sqlx::any::AnyRow;
 use tracewarden_model::{AccessModel, Timestamp};
 
-use crate::access_models;
 use crate::database::AppDb;
 use crate::error::DbError;
-use crate::history_pages::WrittenRoles;
+use crate::history_pages::{WrittenRole, WrittenRoles};
 use crate::records::Policy;
-use crate::roles;
-use crate::row_batches::Value;
-use crate::rows;
+use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
+use crate::values::{bound, signed, values};
 
 /// A change before it has a number.
 #[derive(Debug, Clone, Copy)]
@@ -63,9 +60,6 @@ pub struct ModelState {
     pub tests: String,
 }
 
-const CHANGE_BY_NUMBER: &str =
-    "SELECT number, at, by_id, by_name, action, target, model_version FROM changes WHERE number = $1";
-
 /// The last version of each role up to a change.
 const POLICIES_AS_OF: &str = "SELECT written.role, written.deleted, policies.title, policies.expression, \
      policies.description FROM role_changes AS written \
@@ -74,32 +68,7 @@ const POLICIES_AS_OF: &str = "SELECT written.role, written.deleted, policies.tit
      LEFT JOIN role_change_policies AS policies ON policies.role = written.role AND policies.change = written.change \
      ORDER BY written.role, policies.position";
 
-fn change(row: &AnyRow) -> Result<Change, DbError> {
-    Ok(Change {
-        number: rows::unsigned(row, "number")?,
-        at: rows::time(row, "at")?,
-        by_id: rows::text(row, "by_id")?,
-        by_name: rows::text(row, "by_name")?,
-        action: rows::text(row, "action")?,
-        target: rows::optional_text(row, "target")?,
-        model_version: rows::unsigned(row, "model_version")?,
-    })
-}
-
-/// Collects roles from rows; a role without policies has one row without a policy.
-fn collect_roles(found: &[AnyRow]) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
-    let mut by_role: BTreeMap<String, Vec<Policy>> = BTreeMap::new();
-    for row in found {
-        if rows::boolean(row, "deleted")? {
-            continue;
-        }
-        let policies = by_role.entry(rows::text(row, "role")?).or_default();
-        if rows::optional_text(row, "title")?.is_some() {
-            policies.push(roles::policy(row)?);
-        }
-    }
-    Ok(by_role)
-}
+from_row!(Change { number, at, by_id, by_name, action, target, model_version });
 
 impl WriteTx {
     /// Adds a change to the history and returns its number. `roles` contains each role that the change wrote once, with
@@ -107,7 +76,7 @@ impl WriteTx {
     /// Callers that write a role or a version of binding and fields must record the change in the same transaction.
     ///
     /// # Errors
-    /// [`DbError`] when the database fails; [`DbError::Conflict`] when a role occurs twice.
+    /// [`DbError::Conflict`] when a role occurs twice.
     pub async fn record_change(
         &mut self,
         change: &NewChange<'_>,
@@ -117,50 +86,24 @@ impl WriteTx {
         let NewChange { at, by, action, target, model_version } = *change;
         // Writers are serialized, and changes are never removed.
         let number = self.change_number().await?.saturating_add(1);
-        let signed = rows::signed(number)?;
-        sqlx::query(
-            "INSERT INTO changes (number, at, by_id, by_name, action, target, model_version) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        )
-        .bind(signed)
-        .bind(at.as_micros())
-        .bind(by.0)
-        .bind(by.1)
-        .bind(action)
-        .bind(target)
-        .bind(rows::signed(model_version)?)
-        .execute(self.connection.statements())
-        .await?;
-        let written: Vec<_> = roles
-            .iter()
-            .map(|&(role, policies)| {
-                [Value::Text(role), Value::Number(signed), Value::Number(i64::from(policies.is_none()))]
+        let change = signed(number)?;
+        let statement = "INSERT INTO changes (number, at, by_id, by_name, action, target, model_version) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let values = values![change, at, by.0, by.1, action, target, signed(model_version)?];
+        self.connection.execute(statement, values).await?;
+        let written = roles.iter().map(|&(role, policies)| values![role, change, policies.is_none()]);
+        self.insert_rows("role_changes (role, change, deleted)", written.collect(), "").await?;
+        let policies = roles.iter().flat_map(|&(role, policies)| {
+            (0_i64..).zip(policies.unwrap_or_default()).map(move |(position, policy)| {
+                let Policy { title, expression, description } = policy;
+                values![role, change, position, title, expression, description.as_ref()]
             })
-            .collect();
-        self.insert_rows("role_changes (role, change, deleted)", &written, "").await?;
-        let policies: Vec<_> = roles
-            .iter()
-            .flat_map(|&(role, policies)| {
-                (0_i64..).zip(policies.unwrap_or_default()).map(move |(position, policy)| {
-                    [
-                        Value::Text(role),
-                        Value::Number(signed),
-                        Value::Number(position),
-                        Value::Text(&policy.title),
-                        Value::Text(&policy.expression),
-                        Value::optional_text(policy.description.as_deref()),
-                    ]
-                })
-            })
-            .collect();
+        });
         let table = "role_change_policies (role, change, position, title, expression, description)";
-        self.insert_rows(table, &policies, "").await?;
+        self.insert_rows(table, policies.collect(), "").await?;
         if let Some(document) = tests {
-            sqlx::query("INSERT INTO test_changes (change, document) VALUES ($1, $2)")
-                .bind(signed)
-                .bind(document)
-                .execute(self.connection.statements())
-                .await?;
+            let statement = "INSERT INTO test_changes (change, document) VALUES ($1, $2)";
+            self.connection.execute(statement, values![change, document]).await?;
         }
         Ok(number)
     }
@@ -170,9 +113,6 @@ impl AppDb {
     /// Records changes that bypassed the history because an older version of the program, without history, ran
     /// alongside this one. Otherwise the history would show and restore outdated roles. Returns whether there were such
     /// changes.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn record_missed_changes(&self, now: Timestamp) -> Result<bool, DbError> {
         // Unreadable data denies access where it is used. It must not prevent the service from starting.
         let ignore_corrupt =
@@ -211,51 +151,31 @@ impl AppDb {
 
 impl ReadTx {
     /// Returns the number of the last change.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn change_number(&mut self) -> Result<u64, DbError> {
-        let row = sqlx::query("SELECT number FROM changes ORDER BY number DESC LIMIT 1")
-            .fetch_optional(self.connection.statements())
-            .await?
-            // The migration that creates the table inserts the first change, and the program never removes one.
-            .ok_or_else(|| DbError::Corrupt("the history has no change".to_owned()))?;
-        rows::unsigned(&row, "number")
+        let statement = "SELECT number FROM changes ORDER BY number DESC LIMIT 1";
+        // The migration that creates the table inserts the first change, and the program never removes one.
+        let missing = || DbError::Corrupt("the history has no change".to_owned());
+        self.connection.optional(statement, values![]).await?.ok_or_else(missing)
     }
 
     /// Returns at most `limit` changes, newest first: those with numbers below `before`, or all.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn changes(&mut self, before: Option<u64>, limit: u32) -> Result<Vec<Change>, DbError> {
-        let found = sqlx::query(
-            "SELECT number, at, by_id, by_name, action, target, model_version FROM changes \
-             WHERE number < $1 ORDER BY number DESC LIMIT $2",
-        )
-        .bind(before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX))
-        .bind(i64::from(limit))
-        .fetch_all(self.connection.statements())
-        .await?;
-        found.iter().map(change).collect()
+        let statement = "SELECT number, at, by_id, by_name, action, target, model_version FROM changes \
+             WHERE number < $1 ORDER BY number DESC LIMIT $2";
+        self.connection.all(statement, values![bound(before.unwrap_or(u64::MAX)), limit]).await
     }
 
     /// Returns one change.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn change(&mut self, number: u64) -> Result<Option<Change>, DbError> {
         // The number comes from the request and can have any value.
         let Ok(number) = i64::try_from(number) else { return Ok(None) };
-        let found =
-            sqlx::query(CHANGE_BY_NUMBER).bind(number).fetch_optional(self.connection.statements()).await?;
-        found.as_ref().map(change).transpose()
+        let statement =
+            "SELECT number, at, by_id, by_name, action, target, model_version FROM changes WHERE number = $1";
+        self.connection.optional(statement, values![number]).await
     }
 
     /// Returns the whole access model as of a change; for `None`, the current one, read from the tables that decide
     /// about access. Returns `None` if there is no such change.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn model_state(&mut self, number: Option<u64>) -> Result<Option<ModelState>, DbError> {
         let Some(number) = number else {
             let roles = self.roles().await?.into_iter().map(|role| (role.name, role.policies)).collect();
@@ -267,21 +187,18 @@ impl ReadTx {
             return Ok(Some(state));
         };
         let Some(change) = self.change(number).await? else { return Ok(None) };
-        let signed = rows::signed(number)?;
+        let signed_number = signed(number)?;
         let model = model_as_of(self, &change).await?;
-        let roles = roles_as_of(self, signed).await?;
-        Ok(Some(ModelState { model, roles, tests: tests_as_of(self, signed).await? }))
+        let roles = roles_as_of(self, signed_number).await?;
+        Ok(Some(ModelState { model, roles, tests: tests_as_of(self, signed_number).await? }))
     }
 
     /// Returns the model before and after a change, with only the roles that the change wrote, and with the tests only
     /// if it wrote them. The cost does not grow with the model. Returns `None` if there is no such change. Before the
     /// first change, the model is empty.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn states_around_change(&mut self, number: u64) -> Result<Option<[ModelState; 2]>, DbError> {
         let Some(change) = self.change(number).await? else { return Ok(None) };
-        let signed = rows::signed(number)?;
+        let signed_number = signed(number)?;
         let earlier = match number.checked_sub(1) {
             Some(earlier) => self.change(earlier).await?,
             None => None,
@@ -302,8 +219,8 @@ impl ReadTx {
         ];
         if self.written_tests(number, number).await?.contains_key(&number) {
             let [before, after] = &mut states;
-            before.tests = tests_as_of(self, signed.saturating_sub(1)).await?;
-            after.tests = tests_as_of(self, signed).await?;
+            before.tests = tests_as_of(self, signed_number.saturating_sub(1)).await?;
+            after.tests = tests_as_of(self, signed_number).await?;
         }
         Ok(Some(states))
     }
@@ -326,20 +243,19 @@ async fn model_as_of(tx: &mut ReadTx, change: &Change) -> Result<AccessModel, Db
     if model_version == 0 {
         return Ok(AccessModel::default());
     }
-    access_models::version(tx, model_version).await?.ok_or_else(|| {
+    tx.model_version(model_version).await?.ok_or_else(|| {
         DbError::Corrupt(format!("change {number} names version {model_version}, which is missing"))
     })
 }
 
 async fn roles_as_of(tx: &mut ReadTx, change: i64) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
-    collect_roles(&sqlx::query(POLICIES_AS_OF).bind(change).fetch_all(tx.connection.statements()).await?)
+    let found: Vec<WrittenRole> = tx.connection.all(POLICIES_AS_OF, values![change]).await?;
+    let mut by_role = BTreeMap::new();
+    found.into_iter().for_each(|written| written.add_to(&mut by_role));
+    Ok(by_role)
 }
 
 async fn tests_as_of(tx: &mut ReadTx, change: i64) -> Result<String, DbError> {
-    let found =
-        sqlx::query("SELECT document FROM test_changes WHERE change <= $1 ORDER BY change DESC LIMIT 1")
-            .bind(change)
-            .fetch_optional(tx.connection.statements())
-            .await?;
-    found.map_or_else(|| Ok(String::new()), |row| rows::text(&row, "document"))
+    let statement = "SELECT document FROM test_changes WHERE change <= $1 ORDER BY change DESC LIMIT 1";
+    Ok(tx.connection.optional(statement, values![change]).await?.unwrap_or_default())
 }

@@ -8,11 +8,12 @@ use sqlx::any::AnyRow;
 
 use crate::error::DbError;
 use crate::records::Policy;
+use crate::rows::{self, FromRow};
 use crate::transactions::ReadTx;
-use crate::{roles, rows};
+use crate::values::{bound, values};
 
 /// The roles that a change wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WrittenRoles {
     /// The number of the change.
     pub change: u64,
@@ -40,27 +41,44 @@ const ROLES: &str = "SELECT written.change, written.role, CAST(1 AS BIGINT) AS i
 const TESTS: &str = "SELECT change, CAST(CASE WHEN document = '' THEN 0 ELSE 1 END AS BIGINT) AS present FROM test_changes \
      WHERE (change >= $1 AND change <= $2) OR change = (SELECT MAX(change) FROM test_changes WHERE change < $1) ORDER BY change";
 
-/// No change has a number above `i64::MAX`.
-fn bound(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// A policy that a change wrote.
+pub(crate) struct WrittenRole {
+    role: String,
+    deleted: bool,
+    /// Absent in the only row of a role without policies.
+    policy: Option<Policy>,
 }
 
-impl WrittenRoles {
-    fn new(change: u64) -> Self {
-        Self { change, before: BTreeMap::new(), after: BTreeMap::new() }
+impl WrittenRole {
+    pub(crate) fn add_to(self, roles: &mut BTreeMap<String, Vec<Policy>>) {
+        if !self.deleted {
+            roles.entry(self.role).or_default().extend(self.policy);
+        }
     }
+}
 
-    fn add(&mut self, row: &AnyRow) -> Result<(), DbError> {
-        if rows::boolean(row, "deleted")? {
-            return Ok(());
-        }
-        let side = if rows::boolean(row, "is_after")? { &mut self.after } else { &mut self.before };
-        let policies = side.entry(rows::text(row, "role")?).or_default();
-        // A role without policies has one row with NULL columns.
-        if rows::optional_text(row, "title")?.is_some() {
-            policies.push(roles::policy(row)?);
-        }
-        Ok(())
+impl FromRow for WrittenRole {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        let has_policy = rows::get::<Option<String>>(row, "title")?.is_some();
+        Ok(Self {
+            role: rows::get(row, "role")?,
+            deleted: rows::get(row, "deleted")?,
+            policy: has_policy.then(|| Policy::from_row(row)).transpose()?,
+        })
+    }
+}
+
+/// A row of [`ROLES`].
+struct RoleVersion {
+    change: u64,
+    is_after: bool,
+    written: WrittenRole,
+}
+
+impl FromRow for RoleVersion {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        let (change, is_after) = (rows::get(row, "change")?, rows::get(row, "is_after")?);
+        Ok(Self { change, is_after, written: WrittenRole::from_row(row)? })
     }
 }
 
@@ -68,24 +86,15 @@ impl ReadTx {
     /// Streams the roles that the changes from `from` through `through` wrote, by number. Changes that wrote no role
     /// are left out.
     pub fn written_roles(&mut self, from: u64, through: u64) -> BoxStream<'_, Result<WrittenRoles, DbError>> {
-        let found =
-            sqlx::query(ROLES).bind(bound(from)).bind(bound(through)).fetch(self.connection.statements());
-        let state = (found.map_err(DbError::from).fuse(), None::<WrittenRoles>);
+        let found = self.connection.stream(ROLES, values![bound(from), bound(through)]).fuse();
+        let state = (found, None::<WrittenRoles>);
         let changes = stream::try_unfold(state, |(mut found, mut gathered)| async move {
-            while let Some(row) = found.try_next().await? {
-                let change = rows::unsigned(&row, "change")?;
-                let next = match &mut gathered {
-                    Some(same) if same.change == change => {
-                        same.add(&row)?;
-                        continue;
-                    }
-                    _ => {
-                        let mut next = WrittenRoles::new(change);
-                        next.add(&row)?;
-                        next
-                    }
-                };
-                if let Some(complete) = gathered.replace(next) {
+            while let Some(RoleVersion { change, is_after, written }) = found.try_next().await? {
+                let complete = gathered.take_if(|roles| roles.change != change);
+                let WrittenRoles { before, after, .. } =
+                    gathered.get_or_insert_with(|| WrittenRoles { change, ..WrittenRoles::default() });
+                written.add_to(if is_after { after } else { before });
+                if let Some(complete) = complete {
                     return Ok(Some((complete, (found, gathered))));
                 }
             }
@@ -96,22 +105,14 @@ impl ReadTx {
 
     /// Returns the changes from `from` through `through` that wrote tests, with whether tests existed before and after
     /// each.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn written_tests(
         &mut self,
         from: u64,
         through: u64,
     ) -> Result<BTreeMap<u64, [bool; 2]>, DbError> {
-        let found = sqlx::query(TESTS)
-            .bind(bound(from))
-            .bind(bound(through))
-            .fetch_all(self.connection.statements())
-            .await?;
+        let found = self.connection.all::<(u64, bool)>(TESTS, values![bound(from), bound(through)]).await?;
         let (mut written, mut before) = (BTreeMap::new(), false);
-        for row in &found {
-            let (change, present) = (rows::unsigned(row, "change")?, rows::boolean(row, "present")?);
+        for (change, present) in found {
             if change >= from {
                 written.insert(change, [before, present]);
             }

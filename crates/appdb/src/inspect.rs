@@ -11,6 +11,7 @@ use crate::migrations::{self, MIGRATIONS};
 use crate::rows;
 use crate::sqlite;
 use crate::transactions::ReadTx;
+use crate::values::values;
 
 /// Privileges that the service needs on its tables.
 const TABLE_PRIVILEGES: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
@@ -68,9 +69,8 @@ impl AppDb {
         let mut tx = self.begin_read().await?;
         let (product, encrypted, superuser) = match self.backend() {
             Backend::Sqlite => {
-                let row =
-                    sqlx::query("SELECT sqlite_version()").fetch_one(tx.connection.statements()).await?;
-                (format!("SQLite {}", row.try_get::<String, _>(0)?), None, false)
+                let version: String = tx.connection.one("SELECT sqlite_version()", values![]).await?;
+                (format!("SQLite {version}"), None, false)
             }
             Backend::Postgres => {
                 // Without addresses the connection is a local socket; with equal addresses both ends are on one
@@ -130,9 +130,9 @@ async fn missing_privileges(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec
     )
     .fetch_one(tx.connection.statements())
     .await?;
-    let (role, schema_name) = (rows::text(&row, "owner")?, rows::text(&row, "place")?);
+    let (role, schema_name) = (rows::get::<String>(&row, "owner")?, rows::get::<String>(&row, "place")?);
     let changes = matches!(schema, SchemaState::Absent | SchemaState::Outdated(_));
-    if changes && !rows::boolean(&row, "may_create")? {
+    if changes && !rows::get(&row, "may_create")? {
         statements.push(format!("GRANT USAGE, CREATE ON SCHEMA {schema_name} TO {role}"));
     }
     // The service creates missing tables itself and so owns them.
@@ -152,8 +152,8 @@ async fn missing_privileges(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec
     let mut restricted = Vec::new();
     let mut lacking = [false; TABLE_PRIVILEGES.len()];
     for row in &found {
-        let name = rows::text(row, "name")?;
-        let privileges = TABLE_PRIVILEGES.map(|privilege| rows::boolean(row, privilege));
+        let name: String = rows::get(row, "name")?;
+        let privileges = TABLE_PRIVILEGES.map(|privilege| rows::get::<bool>(row, privilege));
         let mut all = true;
         for (lacks, privilege) in lacking.iter_mut().zip(privileges) {
             let has = privilege?;
@@ -163,7 +163,7 @@ async fn missing_privileges(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec
         if !all {
             restricted.push(name.clone());
         }
-        if !rows::boolean(row, "own")? {
+        if !rows::get(row, "own")? {
             not_owned.push(name);
         }
     }

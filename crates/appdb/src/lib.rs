@@ -3,6 +3,9 @@
 //!
 //! Repository values are transactions: [`ReadTx`] is one consistent snapshot, and [`WriteTx`] changes nothing until it
 //! is committed. A row that cannot be read in full is an error, never a default, so that access decisions fail closed.
+//!
+//! Every method can fail with [`DbError::Unavailable`] when the database does, and with [`DbError::Corrupt`] when it reads
+//! rows. The methods document other errors only.
 
 mod access_models;
 mod api_keys;
@@ -37,6 +40,7 @@ mod statements;
 mod throttles;
 mod transactions;
 mod users;
+mod values;
 
 pub use access_models::CurrentModel;
 pub use audit_chain::GENESIS_HASH;

@@ -1,6 +1,7 @@
 //! Embedded migrations of the schema, checked at every start.
 
 use sha2::{Digest as _, Sha256};
+use sqlx::Row as _;
 use tracewarden_model::Timestamp;
 
 use crate::backend::Backend;
@@ -8,6 +9,7 @@ use crate::error::DbError;
 use crate::rows;
 use crate::statements::Statements;
 use crate::transactions::WriteTx;
+use crate::values::values;
 
 /// A migration. Released migrations never change: a database that was made with another text has another schema.
 pub(crate) struct Migration {
@@ -59,31 +61,23 @@ pub(crate) async fn migrate(
     now: Timestamp,
 ) -> Result<(), DbError> {
     if !has_migrations_table(tx, backend).await? {
-        sqlx::query(
-            "CREATE TABLE schema_migrations \
-             (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)",
-        )
-        .execute(tx.connection.statements())
-        .await?;
+        let statement = "CREATE TABLE schema_migrations \
+             (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)";
+        tx.connection.execute(statement, values![]).await?;
     }
     let missing = missing(tx.connection.statements(), backend, migrations).await?;
     if backend == Backend::Postgres && !missing.is_empty() {
         // A migration of a large table may take any amount of time.
-        sqlx::query("SET LOCAL statement_timeout = 0").execute(tx.connection.statements()).await?;
+        tx.connection.execute("SET LOCAL statement_timeout = 0", values![]).await?;
     }
     for migration in missing {
         // Recorded before its statements run, so that they can read the time.
-        sqlx::query(
-            "INSERT INTO schema_migrations (version, name, sha256, applied_at) VALUES ($1, $2, $3, $4)",
-        )
-        .bind(migration.version)
-        .bind(migration.name)
-        .bind(migration.checksum(backend))
-        .bind(now.as_micros())
-        .execute(tx.connection.statements())
-        .await?;
+        let statement =
+            "INSERT INTO schema_migrations (version, name, sha256, applied_at) VALUES ($1, $2, $3, $4)";
+        let values = values![migration.version, migration.name, migration.checksum(backend), now];
+        tx.connection.execute(statement, values).await?;
         for statement in migration.statements(backend) {
-            sqlx::query(statement).execute(tx.connection.statements()).await?;
+            tx.connection.execute(statement, values![]).await?;
         }
     }
     Ok(())
@@ -98,8 +92,7 @@ async fn has_migrations_table(tx: &mut WriteTx, backend: Backend) -> Result<bool
         }
         Backend::Postgres => "SELECT count(to_regclass('schema_migrations')) AS found",
     };
-    let row = sqlx::query(query).fetch_one(tx.connection.statements()).await?;
-    Ok(rows::integer(&row, "found")? > 0)
+    Ok(tx.connection.one::<u64>(query, values![]).await? > 0)
 }
 
 /// Returns the names of the tables that the migrations create.
@@ -139,7 +132,7 @@ pub(crate) async fn missing(
     let newest = migrations.last().map_or(0, |migration| migration.version);
     let mut known = migrations.iter();
     for row in &applied {
-        let version = rows::integer(row, "version")?;
+        let version = row.try_get::<i64, _>("version")?;
         let Some(migration) = known.next().filter(|_| version <= newest) else {
             return Err(DbError::Migration(format!(
                 "step {version} was applied by a newer program than this one; start that one"
@@ -151,7 +144,7 @@ pub(crate) async fn missing(
                 migration.version, migration.name
             )));
         }
-        if rows::text(row, "sha256")? != migration.checksum(backend) {
+        if rows::get::<String>(row, "sha256")? != migration.checksum(backend) {
             return Err(DbError::Migration(format!(
                 "step {version} ({}) was edited after it had been applied",
                 migration.name
@@ -217,11 +210,8 @@ mod tests {
         let url = format!("sqlite:{}", directory.path().join("own.db").display());
         let db = AppDb::open(&url, Timestamp::from_micros(1)).await.unwrap();
         let mut tx = db.begin_read().await.unwrap();
-        let found = sqlx::query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-            .fetch_all(tx.connection.statements())
-            .await
-            .unwrap();
-        let found: Vec<String> = found.iter().map(|row| rows::text(row, "name").unwrap()).collect();
+        let statement = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
+        let found: Vec<String> = tx.connection.all(statement, values![]).await.unwrap();
         let mut tables: Vec<&str> = tables().collect();
         tables.sort_unstable();
         assert_eq!(found, tables);

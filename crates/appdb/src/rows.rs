@@ -1,49 +1,128 @@
-//! Reads columns strictly: a missing, NULL or mistyped value is an error.
+//! Reads rows strictly: a missing, NULL or mistyped value is an error.
 
-use sqlx::Row as _;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
 use sqlx::any::AnyRow;
+use sqlx::{Any, ColumnIndex, Decode, Row as _, Type};
 use tracewarden_model::Timestamp;
 
 use crate::error::DbError;
+use crate::records::PasswordHash;
 
-pub(crate) fn text(row: &AnyRow, column: &str) -> Result<String, DbError> {
-    Ok(row.try_get::<String, _>(column)?)
+/// A value of a column.
+pub(crate) trait Column: Sized {
+    /// The type that the driver reads.
+    type Stored: for<'r> Decode<'r, Any> + Type<Any>;
+
+    /// Converts the value of `column`.
+    fn convert(stored: Self::Stored, column: &dyn Display) -> Result<Self, DbError>;
 }
 
-pub(crate) fn optional_text(row: &AnyRow, column: &str) -> Result<Option<String>, DbError> {
-    Ok(row.try_get::<Option<String>, _>(column)?)
+/// What one row holds.
+pub(crate) trait FromRow: Sized {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError>;
 }
 
-pub(crate) fn integer(row: &AnyRow, column: &str) -> Result<i64, DbError> {
-    Ok(row.try_get::<i64, _>(column)?)
+/// Returns the value of a column.
+pub(crate) fn get<T: Column>(row: &AnyRow, column: impl ColumnIndex<AnyRow> + Display) -> Result<T, DbError> {
+    T::convert(row.try_get(&column)?, &column)
 }
 
-pub(crate) fn optional_integer(row: &AnyRow, column: &str) -> Result<Option<i64>, DbError> {
-    Ok(row.try_get::<Option<i64>, _>(column)?)
+/// Implements [`FromRow`] for a record. Its members have the names of their columns, or the names after `=`.
+macro_rules! from_row {
+    (@column $member:ident) => { stringify!($member) };
+    (@column $member:ident $column:literal) => { $column };
+    ($record:ident { $($member:ident $(= $column:literal)?),+ $(,)? }) => {
+        impl $crate::rows::FromRow for $record {
+            fn from_row(row: &sqlx::any::AnyRow) -> Result<Self, $crate::error::DbError> {
+                Ok(Self {
+                    $($member: $crate::rows::get(row, $crate::rows::from_row!(@column $member $($column)?))?),+
+                })
+            }
+        }
+    };
 }
+pub(crate) use from_row;
 
-pub(crate) fn unsigned(row: &AnyRow, column: &str) -> Result<u64, DbError> {
-    u64::try_from(integer(row, column)?).map_err(|_| DbError::Corrupt(format!("`{column}` is negative")))
-}
-
-/// Accepts only 0 and 1: another number in `disabled` must not be read as "not disabled".
-pub(crate) fn boolean(row: &AnyRow, column: &str) -> Result<bool, DbError> {
-    match integer(row, column)? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(DbError::Corrupt(format!("`{column}` is {other}, neither 0 nor 1"))),
+impl<T: Column> FromRow for T {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        get(row, 0)
     }
 }
 
-pub(crate) fn time(row: &AnyRow, column: &str) -> Result<Timestamp, DbError> {
-    Ok(Timestamp::from_micros(integer(row, column)?))
+impl<A: Column, B: Column> FromRow for (A, B) {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        Ok((get(row, 0)?, get(row, 1)?))
+    }
 }
 
-pub(crate) fn optional_time(row: &AnyRow, column: &str) -> Result<Option<Timestamp>, DbError> {
-    Ok(optional_integer(row, column)?.map(Timestamp::from_micros))
+impl<T: Column> Column for Option<T> {
+    type Stored = Option<T::Stored>;
+
+    fn convert(stored: Self::Stored, column: &dyn Display) -> Result<Self, DbError> {
+        stored.map(|stored| T::convert(stored, column)).transpose()
+    }
 }
 
-/// Converts a number to the databases' type.
-pub(crate) fn signed(value: u64) -> Result<i64, DbError> {
-    i64::try_from(value).map_err(|_| DbError::Corrupt(format!("{value} does not fit a BIGINT")))
+impl Column for String {
+    type Stored = Self;
+
+    fn convert(stored: Self, _: &dyn Display) -> Result<Self, DbError> {
+        Ok(stored)
+    }
+}
+
+impl Column for u64 {
+    type Stored = i64;
+
+    fn convert(stored: i64, column: &dyn Display) -> Result<Self, DbError> {
+        Self::try_from(stored).map_err(|_| DbError::Corrupt(format!("`{column}` is negative")))
+    }
+}
+
+impl Column for u32 {
+    type Stored = i64;
+
+    fn convert(stored: i64, column: &dyn Display) -> Result<Self, DbError> {
+        Self::try_from(stored).map_err(|_| DbError::Corrupt(format!("`{column}` is out of range")))
+    }
+}
+
+/// Accepts only 0 and 1: another number in `disabled` must not be read as "not disabled".
+impl Column for bool {
+    type Stored = i64;
+
+    fn convert(stored: i64, column: &dyn Display) -> Result<Self, DbError> {
+        match stored {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(DbError::Corrupt(format!("`{column}` is {other}, neither 0 nor 1"))),
+        }
+    }
+}
+
+impl Column for Timestamp {
+    type Stored = i64;
+
+    fn convert(stored: i64, _: &dyn Display) -> Result<Self, DbError> {
+        Ok(Self::from_micros(stored))
+    }
+}
+
+impl Column for PasswordHash {
+    type Stored = String;
+
+    fn convert(stored: String, _: &dyn Display) -> Result<Self, DbError> {
+        Ok(Self(stored))
+    }
+}
+
+/// Names of roles, one per line; NULL if there are none. Role names consist of `a-z`, `0-9`, `.`, `_` and `-`.
+impl Column for BTreeSet<String> {
+    type Stored = Option<String>;
+
+    fn convert(stored: Option<String>, _: &dyn Display) -> Result<Self, DbError> {
+        Ok(stored.iter().flat_map(|names| names.split('\n')).map(str::to_owned).collect())
+    }
 }

@@ -1,4 +1,4 @@
-//! Runs statements on a connection: limits their duration and records failures.
+//! Runs statements on a connection: limits their duration, records failures and reads the rows.
 
 use std::ops::DerefMut;
 use std::time::Duration;
@@ -7,10 +7,13 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use prometheus_client::metrics::counter::Counter;
 use sqlx::any::{AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
-use sqlx::{Any, AnyConnection, Either, Execute, Executor, SqlStr};
+use sqlx::{Any, AnyConnection, Either, Execute, Executor, SqlSafeStr, SqlStr};
 use tokio::time::timeout;
 
+use crate::error::DbError;
 use crate::metrics::TransactionMetrics;
+use crate::rows::FromRow;
+use crate::values::{Value, query};
 
 /// A connection for one statement.
 #[derive(Debug)]
@@ -36,8 +39,54 @@ pub(crate) struct MeteredConnection<C> {
 impl<C: DerefMut<Target = AnyConnection>> MeteredConnection<C> {
     pub(crate) fn statements(&mut self) -> Statements<'_> {
         let TransactionMetrics { usable, metrics, .. } = &mut self.transaction_metrics;
-        let executed = metrics.statements();
+        let executed = &metrics.statements;
         Statements { connection: &mut self.inner, usable, response_timeout: self.response_timeout, executed }
+    }
+
+    /// Runs a statement and returns the number of rows that it changed.
+    pub(crate) async fn execute(
+        &mut self,
+        statement: impl SqlSafeStr,
+        values: impl Into<Vec<Value>>,
+    ) -> Result<u64, DbError> {
+        Ok(query(statement, values).execute(self.statements()).await?.rows_affected())
+    }
+
+    /// Returns the only row.
+    pub(crate) async fn one<T: FromRow>(
+        &mut self,
+        statement: impl SqlSafeStr,
+        values: impl Into<Vec<Value>>,
+    ) -> Result<T, DbError> {
+        T::from_row(&query(statement, values).fetch_one(self.statements()).await?)
+    }
+
+    /// Returns the row, if there is one.
+    pub(crate) async fn optional<T: FromRow>(
+        &mut self,
+        statement: impl SqlSafeStr,
+        values: impl Into<Vec<Value>>,
+    ) -> Result<Option<T>, DbError> {
+        let row = query(statement, values).fetch_optional(self.statements()).await?;
+        row.as_ref().map(T::from_row).transpose()
+    }
+
+    /// Returns all rows.
+    pub(crate) async fn all<T: FromRow>(
+        &mut self,
+        statement: impl SqlSafeStr,
+        values: impl Into<Vec<Value>>,
+    ) -> Result<Vec<T>, DbError> {
+        query(statement, values).fetch_all(self.statements()).await?.iter().map(T::from_row).collect()
+    }
+
+    /// Returns the rows one by one, so that they are not all in memory.
+    pub(crate) fn stream<'c, T: FromRow>(
+        &'c mut self,
+        statement: impl SqlSafeStr,
+        values: impl Into<Vec<Value>>,
+    ) -> BoxStream<'c, Result<T, DbError>> {
+        query(statement, values).fetch(self.statements()).map(|row| T::from_row(&row?)).boxed()
     }
 }
 

@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::TryStreamExt as _;
-use sqlx::any::AnyRow;
 use tracewarden_model::{AttributeValue, Timestamp};
 
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{
-    ADMIN_ROLE, AttributeKinds, KnownAttributes, NewUser, PasswordHash, User, fold_username,
-};
-use crate::row_batches::Value;
-use crate::rows;
+use crate::records::{AttributeKinds, KnownAttributes, NewUser, PasswordHash, User, fold_username};
+use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
+use crate::values::{Value, signed, values};
 
 macro_rules! select_users {
     ($rest:literal) => {
@@ -22,8 +19,7 @@ macro_rules! select_users {
 }
 
 /// Columns of a user with roles, besides `user_id`. Column names that other tables share get an alias, so that a
-/// credential can be in the same row. Role names consist of `a-z`, `0-9`, `.`, `_` and `-`, so they never contain the
-/// separator.
+/// credential can be in the same row.
 macro_rules! user_columns {
     () => {
         "username, password_hash, must_change_password, disabled, users.created_at AS user_created_at, last_login_at, \
@@ -53,177 +49,97 @@ const USERS_WITH_ROLE_BATCH: &str = select_batch!(
     "users JOIN user_roles ON user_roles.user_id = users.id WHERE users.username_folded > $1 AND user_roles.role = $4"
 );
 
-pub(crate) fn user(row: &AnyRow) -> Result<User, DbError> {
-    let roles = rows::optional_text(row, "roles")?;
-    Ok(User {
-        id: rows::text(row, "user_id")?,
-        username: rows::text(row, "username")?,
-        password_hash: PasswordHash(rows::text(row, "password_hash")?),
-        must_change_password: rows::boolean(row, "must_change_password")?,
-        disabled: rows::boolean(row, "disabled")?,
-        created_at: rows::time(row, "user_created_at")?,
-        last_login_at: rows::optional_time(row, "last_login_at")?,
-        attributes: documents::read_attributes(&rows::text(row, "attributes")?)?,
-        roles: roles.iter().flat_map(|names| names.split('\n')).map(str::to_owned).collect(),
-    })
-}
-
-async fn batch(
-    tx: &mut ReadTx,
-    statement: &'static str,
-    after: &str,
-    limit: u32,
-    bytes: u32,
-    role: Option<&str>,
-) -> Result<Vec<User>, DbError> {
-    let query = sqlx::query(statement).bind(after).bind(i64::from(limit)).bind(i64::from(bytes));
-    let query = match role {
-        Some(role) => query.bind(role),
-        None => query,
-    };
-    query.fetch_all(tx.connection.statements()).await?.iter().map(user).collect()
-}
+from_row!(User {
+    id = "user_id",
+    username,
+    password_hash,
+    must_change_password,
+    disabled,
+    created_at = "user_created_at",
+    last_login_at,
+    attributes,
+    roles,
+});
 
 impl ReadTx {
     /// Returns the user with this id.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn user_by_id(&mut self, id: &str) -> Result<Option<User>, DbError> {
-        let row = sqlx::query(select_users!("WHERE id = $1"))
-            .bind(id)
-            .fetch_optional(self.connection.statements())
-            .await?;
-        row.as_ref().map(user).transpose()
+        self.connection.optional(select_users!("WHERE id = $1"), values![id]).await
     }
 
     /// Returns the user with this name, regardless of case.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or the row cannot be read.
     pub async fn user_by_name(&mut self, username: &str) -> Result<Option<User>, DbError> {
-        let row = sqlx::query(select_users!("WHERE username_folded = $1"))
-            .bind(fold_username(username))
-            .fetch_optional(self.connection.statements())
-            .await?;
-        row.as_ref().map(user).transpose()
+        let values = values![fold_username(username)];
+        self.connection.optional(select_users!("WHERE username_folded = $1"), values).await
     }
 
     /// Returns at most `limit` users by folded name, after the folded name `after`.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn users(&mut self, after: &str, limit: u32) -> Result<Vec<User>, DbError> {
-        let found =
-            sqlx::query(select_users!("WHERE username_folded > $1 ORDER BY username_folded LIMIT $2"))
-                .bind(after)
-                .bind(i64::from(limit))
-                .fetch_all(self.connection.statements())
-                .await?;
-        found.iter().map(user).collect()
+        let statement = select_users!("WHERE username_folded > $1 ORDER BY username_folded LIMIT $2");
+        self.connection.all(statement, values![after, limit]).await
     }
 
     /// Returns at most `limit` of the users who hold a role, ordered by name.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn users_with_role(&mut self, role: &str, limit: u32) -> Result<Vec<User>, DbError> {
-        let found = sqlx::query(select_users!(
+        let statement = select_users!(
             "JOIN user_roles ON user_roles.user_id = users.id WHERE user_roles.role = $1 \
              ORDER BY username_folded LIMIT $2"
-        ))
-        .bind(role)
-        .bind(i64::from(limit))
-        .fetch_all(self.connection.statements())
-        .await?;
-        found.iter().map(user).collect()
+        );
+        self.connection.all(statement, values![role, limit]).await
     }
 
-    /// Returns at most `limit` users by folded name, after the folded name `after`, whose attributes together have
-    /// about `bytes` characters, but at least one user. Callers read all users in bounded pieces with it; an empty
-    /// piece is the last.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
-    pub async fn users_batch(&mut self, after: &str, limit: u32, bytes: u32) -> Result<Vec<User>, DbError> {
-        batch(self, USERS_BATCH, after, limit, bytes, None).await
-    }
-
-    /// Like [`ReadTx::users_batch`], for the users who hold a role.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
-    pub async fn users_with_role_batch(
+    /// Returns at most `limit` users, of all or of those who hold a role, by folded name, after the folded name `after`,
+    /// whose attributes together have about `bytes` characters, but at least one user. Callers read all users in bounded
+    /// pieces with it; an empty piece is the last.
+    pub async fn users_batch(
         &mut self,
-        role: &str,
+        role: Option<&str>,
         after: &str,
         limit: u32,
         bytes: u32,
     ) -> Result<Vec<User>, DbError> {
-        batch(self, USERS_WITH_ROLE_BATCH, after, limit, bytes, Some(role)).await
+        let statement = if role.is_some() { USERS_WITH_ROLE_BATCH } else { USERS_BATCH };
+        let mut values = Vec::from(values![after, limit, bytes]);
+        values.extend(role.map(Value::from));
+        self.connection.all(statement, values).await
     }
 
     /// Returns the folded names and password hashes of at most `limit` users, after the folded name `after`.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn password_hashes(
         &mut self,
         after: &str,
         limit: u32,
     ) -> Result<Vec<(String, PasswordHash)>, DbError> {
-        let found = sqlx::query(
-            "SELECT username_folded, password_hash FROM users WHERE username_folded > $1 ORDER BY username_folded LIMIT $2",
-        )
-        .bind(after)
-        .bind(i64::from(limit))
-        .fetch_all(self.connection.statements())
-        .await?;
-        let hash =
-            |row| Ok((rows::text(row, "username_folded")?, PasswordHash(rows::text(row, "password_hash")?)));
-        found.iter().map(hash).collect()
+        let statement = "SELECT username_folded, password_hash FROM users WHERE username_folded > $1 ORDER BY username_folded LIMIT $2";
+        self.connection.all(statement, values![after, limit]).await
     }
 
     /// Returns the number of enabled users, of all or of those who hold a role.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn enabled_users(&mut self, role: Option<&str>) -> Result<u64, DbError> {
         const ALL: &str = "SELECT COUNT(*) AS enabled FROM users WHERE disabled = 0";
         const HOLDERS: &str = "SELECT COUNT(*) AS enabled FROM users JOIN user_roles ON user_roles.user_id = users.id \
              WHERE users.disabled = 0 AND user_roles.role = $1";
-        let query = match role {
-            None => sqlx::query(ALL),
-            Some(role) => sqlx::query(HOLDERS).bind(role),
-        };
-        let row = query.fetch_one(self.connection.statements()).await?;
-        rows::unsigned(&row, "enabled")
+        let values = Vec::from_iter(role.map(Value::from));
+        self.connection.one(if role.is_some() { HOLDERS } else { ALL }, values).await
     }
 
     /// Returns names and kinds of the attributes of all users, and of the users with `role`; `None` if users have more
     /// than `limit` different sets of attributes. The values are read row by row and not kept.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails or a row cannot be read.
     pub async fn known_attributes(
         &mut self,
         role: &str,
         limit: u32,
     ) -> Result<Option<KnownAttributes>, DbError> {
-        let mut found = sqlx::query(
-            "SELECT users.attributes, COUNT(user_roles.role) AS users_holding FROM users \
+        let statement = "SELECT users.attributes, COUNT(user_roles.role) AS users_holding FROM users \
              LEFT JOIN user_roles ON user_roles.user_id = users.id AND user_roles.role = $1 \
-             GROUP BY users.attributes LIMIT $2",
-        )
-        .bind(role)
-        .bind(i64::from(limit).saturating_add(1))
-        .fetch(self.connection.statements());
+             GROUP BY users.attributes LIMIT $2";
+        let values = values![role, i64::from(limit).saturating_add(1)];
+        let mut found = self.connection.stream::<(BTreeMap<String, AttributeValue>, u64)>(statement, values);
         let (mut known, mut sets) = (KnownAttributes::default(), 0_u32);
-        while let Some(row) = found.try_next().await? {
+        while let Some((attributes, holders)) = found.try_next().await? {
             sets = sets.saturating_add(1);
-            let holders = rows::unsigned(&row, "users_holding")?;
             known.holders = known.holders.saturating_add(holders);
-            for (name, value) in documents::read_attributes(&rows::text(&row, "attributes")?)? {
+            for (name, value) in attributes {
                 let AttributeKinds { all, with_role } = known.kinds.entry(name).or_default();
                 all.insert(value.kind());
                 if holders > 0 {
@@ -236,35 +152,12 @@ impl ReadTx {
 
     /// Whether users, roles or the access model have changed since the audit record with this number. Each such change
     /// is recorded in the transaction that makes it.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn access_changed_since(&mut self, sequence: u64) -> Result<bool, DbError> {
-        let row = sqlx::query(
-            "SELECT COUNT(*) AS changes FROM audit WHERE sequence > $1 AND outcome = 'success' AND action IN \
+        let statement = "SELECT COUNT(*) AS changes FROM audit WHERE sequence > $1 AND outcome = 'success' AND action IN \
              ('user.create', 'user.update', 'user.delete', 'user.rotate_password', 'password.change', 'admin.create', \
              'admin.replace_hash', 'role.put', 'role.delete', 'schema.put_binding', 'schema.put_fields', 'model.import', \
-             'model.restore')",
-        )
-        .bind(rows::signed(sequence)?)
-        .fetch_one(self.connection.statements())
-        .await?;
-        Ok(rows::unsigned(&row, "changes")? > 0)
-    }
-
-    /// Returns the number of enabled users who hold the role `admin`.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
-    pub async fn enabled_administrators(&mut self) -> Result<u64, DbError> {
-        let row = sqlx::query(
-            "SELECT COUNT(*) AS administrators FROM users JOIN user_roles ON user_roles.user_id = users.id \
-             WHERE users.disabled = 0 AND user_roles.role = $1",
-        )
-        .bind(ADMIN_ROLE)
-        .fetch_one(self.connection.statements())
-        .await?;
-        rows::unsigned(&row, "administrators")
+             'model.restore')";
+        Ok(self.connection.one::<u64>(statement, values![signed(sequence)?]).await? > 0)
     }
 }
 
@@ -274,133 +167,72 @@ impl WriteTx {
     /// # Errors
     /// [`DbError::Conflict`] when the name is taken.
     pub async fn insert_user(&mut self, user: &NewUser<'_>) -> Result<(), DbError> {
-        sqlx::query(
-            "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, \
-             created_at, last_login_at, attributes) VALUES ($1, $2, $3, $4, $5, 0, $6, NULL, $7)",
-        )
-        .bind(user.id)
-        .bind(user.username)
-        .bind(fold_username(user.username))
-        .bind(user.password_hash.0.as_str())
-        .bind(i64::from(user.must_change_password))
-        .bind(user.created_at.as_micros())
-        .bind(documents::write_attributes(user.attributes)?)
-        .execute(self.connection.statements())
-        .await?;
-        self.set_user_roles(user.id, user.roles).await
+        let statement = "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, \
+             created_at, last_login_at, attributes) VALUES ($1, $2, $3, $4, $5, 0, $6, NULL, $7)";
+        let NewUser { id, username, password_hash, must_change_password, created_at, attributes, roles } =
+            *user;
+        let (folded, attributes) = (fold_username(username), documents::write_attributes(attributes)?);
+        let values =
+            values![id, username, folded, password_hash, must_change_password, created_at, attributes];
+        self.connection.execute(statement, values).await?;
+        self.set_user_roles(id, roles).await
     }
 
     /// Replaces a user's roles with existing roles.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn set_user_roles(&mut self, user_id: &str, roles: &BTreeSet<String>) -> Result<(), DbError> {
-        sqlx::query("DELETE FROM user_roles WHERE user_id = $1")
-            .bind(user_id)
-            .execute(self.connection.statements())
-            .await?;
-        let rows: Vec<_> = roles.iter().map(|role| [Value::Text(user_id), Value::Text(role)]).collect();
-        self.insert_rows("user_roles (user_id, role)", &rows, "").await
+        self.connection.execute("DELETE FROM user_roles WHERE user_id = $1", values![user_id]).await?;
+        let rows = roles.iter().map(|role| values![user_id, role]).collect();
+        self.insert_rows("user_roles (user_id, role)", rows, "").await
     }
 
     /// Replaces a user's attributes.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn set_user_attributes(
         &mut self,
         user_id: &str,
         attributes: &BTreeMap<String, AttributeValue>,
     ) -> Result<(), DbError> {
-        sqlx::query("UPDATE users SET attributes = $2 WHERE id = $1")
-            .bind(user_id)
-            .bind(documents::write_attributes(attributes)?)
-            .execute(self.connection.statements())
-            .await?;
-        Ok(())
+        let attributes = documents::write_attributes(attributes)?;
+        let statement = "UPDATE users SET attributes = $2 WHERE id = $1";
+        self.connection.execute(statement, values![user_id, attributes]).await.map(drop)
     }
 
     /// Disables or enables a user.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn set_user_disabled(&mut self, user_id: &str, disabled: bool) -> Result<(), DbError> {
-        sqlx::query("UPDATE users SET disabled = $2 WHERE id = $1")
-            .bind(user_id)
-            .bind(i64::from(disabled))
-            .execute(self.connection.statements())
-            .await?;
-        Ok(())
+        let statement = "UPDATE users SET disabled = $2 WHERE id = $1";
+        self.connection.execute(statement, values![user_id, disabled]).await.map(drop)
     }
 
     /// Replaces a user's password.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn set_user_password(
         &mut self,
         user_id: &str,
         hash: &PasswordHash,
         must_change: bool,
     ) -> Result<(), DbError> {
-        sqlx::query("UPDATE users SET password_hash = $2, must_change_password = $3 WHERE id = $1")
-            .bind(user_id)
-            .bind(hash.0.as_str())
-            .bind(i64::from(must_change))
-            .execute(self.connection.statements())
-            .await?;
-        Ok(())
+        let statement = "UPDATE users SET password_hash = $2, must_change_password = $3 WHERE id = $1";
+        self.connection.execute(statement, values![user_id, hash, must_change]).await.map(drop)
     }
 
     /// Records a sign-in.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn set_user_last_login(&mut self, user_id: &str, at: Timestamp) -> Result<(), DbError> {
-        sqlx::query("UPDATE users SET last_login_at = $2 WHERE id = $1")
-            .bind(user_id)
-            .bind(at.as_micros())
-            .execute(self.connection.statements())
-            .await?;
-        Ok(())
+        let statement = "UPDATE users SET last_login_at = $2 WHERE id = $1";
+        self.connection.execute(statement, values![user_id, at]).await.map(drop)
     }
 
     /// Deletes a user with their sessions, API keys and role assignments.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn delete_user(&mut self, user_id: &str) -> Result<(), DbError> {
-        sqlx::query("DELETE FROM users WHERE id = $1")
-            .bind(user_id)
-            .execute(self.connection.statements())
-            .await?;
-        Ok(())
+        self.connection.execute("DELETE FROM users WHERE id = $1", values![user_id]).await.map(drop)
     }
 
     /// Whether this password hash was already taken from the configuration. `digest` is its SHA-256 in hex.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn password_hash_used(&mut self, digest: &str) -> Result<bool, DbError> {
-        let row = sqlx::query("SELECT sha256 FROM used_password_hashes WHERE sha256 = $1")
-            .bind(digest)
-            .fetch_optional(self.connection.statements())
-            .await?;
-        Ok(row.is_some())
+        let statement = "SELECT sha256 FROM used_password_hashes WHERE sha256 = $1";
+        Ok(self.connection.optional::<String>(statement, values![digest]).await?.is_some())
     }
 
     /// Records a password hash that came from the configuration. `digest` is its SHA-256 in hex.
-    ///
-    /// # Errors
-    /// [`DbError`] when the database fails.
     pub async fn remember_password_hash(&mut self, digest: &str, at: Timestamp) -> Result<(), DbError> {
-        sqlx::query(
-            "INSERT INTO used_password_hashes (sha256, used_at) VALUES ($1, $2) ON CONFLICT (sha256) DO NOTHING",
-        )
-        .bind(digest)
-        .bind(at.as_micros())
-        .execute(self.connection.statements())
-        .await?;
-        Ok(())
+        let statement = "INSERT INTO used_password_hashes (sha256, used_at) VALUES ($1, $2) ON CONFLICT (sha256) DO NOTHING";
+        self.connection.execute(statement, values![digest, at]).await.map(drop)
     }
 }

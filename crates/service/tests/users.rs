@@ -112,7 +112,7 @@ async fn an_enabled_administrator_always_remains() {
     );
     let ((Ok(_), Err(refused)) | (Err(refused), Ok(_))) = &both else { panic!("{both:?}") };
     assert_eq!(refused.code(), "last_admin");
-    assert_eq!(fixture.db.begin_read().await.unwrap().enabled_administrators().await.unwrap(), 1);
+    assert_eq!(fixture.db.begin_read().await.unwrap().enabled_users(Some("admin")).await.unwrap(), 1);
 }
 
 #[tokio::test]

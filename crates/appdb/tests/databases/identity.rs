@@ -46,7 +46,7 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!(ada.roles, set(&["admin", "reader"]));
     assert_eq!(tx.user_by_id("u1").await.unwrap().unwrap(), ada);
     assert_eq!(tx.user_by_id("u4").await.unwrap(), None, "nothing of a failed creation stays");
-    assert_eq!(tx.enabled_administrators().await.unwrap(), 1);
+    assert_eq!(tx.enabled_users(Some("admin")).await.unwrap(), 1);
     let names: Vec<String> = tx.users("", 10).await.unwrap().into_iter().map(|user| user.username).collect();
     assert_eq!(names, ["Ada", "bob"]);
     let page = tx.users("ada", 1).await.unwrap();
@@ -92,7 +92,7 @@ async fn users_and_roles(fixture: &Fixture) {
     assert!(ada.disabled && !ada.must_change_password && ada.attributes.is_empty());
     assert_eq!((ada.password_hash.0.as_str(), ada.last_login_at), ("other", Some(at(77))));
     assert_eq!(ada.roles, set(&["admin"]), "a deleted role takes its assignments along");
-    assert_eq!(tx.enabled_administrators().await.unwrap(), 0);
+    assert_eq!(tx.enabled_users(Some("admin")).await.unwrap(), 0);
 }
 
 /// All users in pieces, each bounded by the number of users and the size of their attributes: in order, and each user
@@ -123,10 +123,7 @@ async fn users_in_batches(fixture: &Fixture) {
         for (limit, bytes) in [(1, 10_000), (7, 10_000), (500, 1), (500, 1_500), (500, 1 << 20)] {
             let (mut seen, mut sizes, mut after) = (Vec::new(), Vec::new(), String::new());
             loop {
-                let batch = match role {
-                    None => tx.users_batch(&after, limit, bytes).await.unwrap(),
-                    Some(role) => tx.users_with_role_batch(role, &after, limit, bytes).await.unwrap(),
-                };
+                let batch = tx.users_batch(role, &after, limit, bytes).await.unwrap();
                 let Some(last) = batch.last() else { break };
                 after = fold_username(&last.username);
                 assert_eq!(tx.user_by_id(&last.id).await.unwrap().as_ref(), Some(last));

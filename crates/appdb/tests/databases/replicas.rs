@@ -102,7 +102,7 @@ async fn writers_make_one_chain(fixture: &Fixture) {
 /// Reads and then changes, as the service does.
 async fn disable_unless_last(db: &AppDb, id: &str) -> Result<bool, DbError> {
     let mut tx = db.begin_write().await?;
-    let last = tx.enabled_administrators().await? == 1;
+    let last = tx.enabled_users(Some("admin")).await? == 1;
     // Gives the other transaction every chance to run in between.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     if last {
@@ -120,7 +120,7 @@ async fn the_last_administrator_stays(fixture: &Fixture) {
     let done = tokio::join!(disable_unless_last(&one, "u1"), disable_unless_last(&two, "u2"));
     let done = [done.0.unwrap(), done.1.unwrap()];
     assert!(done == [true, false] || done == [false, true], "{done:?}");
-    assert_eq!(one.begin_read().await.unwrap().enabled_administrators().await.unwrap(), 1);
+    assert_eq!(one.begin_read().await.unwrap().enabled_users(Some("admin")).await.unwrap(), 1);
 }
 
 async fn the_first_secret_wins(fixture: &Fixture) {

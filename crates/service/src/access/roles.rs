@@ -121,7 +121,7 @@ impl Roles {
             if_match.check(stored.as_ref().map(|role| role.revision))?;
         }
         if stored.is_none()
-            && let Some(other) = tx.role_spelling(name).await?
+            && let Some(other) = tx.role_spellings(&[name]).await?.pop_first()
         {
             return Err(case_conflict(name, &other));
         }

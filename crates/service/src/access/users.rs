@@ -132,7 +132,7 @@ const PAGE_MAX: u32 = 500;
 /// Checks that an administrator remains; called after the change and before the commit. There is one writer at a time, so two
 /// administrators cannot remove each other at the same moment.
 async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> {
-    if tx.enabled_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
+    if tx.enabled_users(Some(ADMIN_ROLE)).await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 
 /// Ends the previews of a user who loses the role `admin`: if the role is granted again later, an old preview must not

@@ -43,10 +43,7 @@ impl<'a> UserBatches<'a> {
             return Ok(None);
         }
         let mut tx = db.begin_read().await?;
-        let mut batch = match self.role {
-            None => tx.users_batch(&self.after, BATCH_USERS, BATCH_CHARACTERS).await?,
-            Some(role) => tx.users_with_role_batch(role, &self.after, BATCH_USERS, BATCH_CHARACTERS).await?,
-        };
+        let mut batch = tx.users_batch(self.role, &self.after, BATCH_USERS, BATCH_CHARACTERS).await?;
         drop(tx);
         let Some(last) = batch.last() else {
             self.ended = true;
