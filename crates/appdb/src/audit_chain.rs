@@ -11,7 +11,7 @@ use crate::error::DbError;
 use crate::migrations;
 use crate::rows::{self, FromRow};
 use crate::transactions::ReadTx;
-use crate::values::{query, signed, values};
+use crate::values::{signed, values};
 
 /// Hash that precedes the first record.
 pub const GENESIS_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -96,11 +96,11 @@ pub(crate) fn missing_table_error(table: &str, error: sqlx::Error) -> DbError {
 /// Returns the sequence number and the hash in the one row of a table.
 async fn end(tx: &mut ReadTx, table: &str) -> Result<(u64, String), DbError> {
     let statement = AssertSqlSafe(format!("SELECT sequence, hash FROM {table} WHERE id = 1"));
-    let row = query(statement, values![]).fetch_optional(tx.connection.statements()).await;
-    let row = row.map_err(|error| missing_table_error(table, error))?;
+    let rows = tx.connection.rows(statement, values![]).await;
+    let rows = rows.map_err(|error| missing_table_error(table, error))?;
     // The first migration inserts the row, and the program never removes it.
-    let row = row.ok_or_else(|| DbError::Corrupt(format!("the one row of `{table}` is missing")))?;
-    FromRow::from_row(&row)
+    let row = rows.first().ok_or_else(|| DbError::Corrupt(format!("the one row of `{table}` is missing")))?;
+    FromRow::from_row(row)
 }
 
 impl ReadTx {

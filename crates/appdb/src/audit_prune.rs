@@ -8,7 +8,7 @@ use crate::audit_chain;
 use crate::error::DbError;
 use crate::rows;
 use crate::transactions::WriteTx;
-use crate::values::{query, signed, values};
+use crate::values::{signed, values};
 
 /// Action of the record that documents a removal.
 pub const AUDIT_PRUNE: &str = "audit.prune";
@@ -110,8 +110,7 @@ impl WriteTx {
                  ended.sequence AS completed_by \
                  FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
                  WHERE begun.sequence > $1 ORDER BY begun.sequence LIMIT $2";
-            let page = query(statement, values![signed(scan.last)?, PAGE_SIZE]);
-            let page = page.fetch_all(self.connection.statements()).await?;
+            let page = self.connection.rows(statement, values![signed(scan.last)?, PAGE_SIZE]).await?;
             if page.is_empty() {
                 break;
             }

@@ -4,6 +4,7 @@ use sqlx::AssertSqlSafe;
 use tracewarden_model::Timestamp;
 
 use crate::error::DbError;
+use crate::row_batches::placeholders;
 use crate::rows::from_row;
 use crate::transactions::ReadTx;
 use crate::values::{Value, signed, values};
@@ -105,13 +106,10 @@ impl ReadTx {
             // whole log, and the two databases fold differently.
             let known = self.user_by_name(actor).await?.map(|user| [user.id, user.username]);
             let actors = known.into_iter().flatten().chain([actor.to_owned()]);
-            let first = values.len();
+            let before = values.len();
             values.extend(actors.map(Value::from));
-            let placeholders: Vec<String> =
-                (first..values.len()).map(|before| format!("${}", before.saturating_add(1))).collect();
-            let placeholders = placeholders.join(", ");
-            let condition =
-                format!(" AND (begun.actor_name IN ({placeholders}) OR begun.actor_id IN ({placeholders}))");
+            let actors = placeholders(before, values.len().saturating_sub(before));
+            let condition = format!(" AND (begun.actor_name IN {actors} OR begun.actor_id IN {actors})");
             statement.push_str(&condition);
         }
         let conditions = [

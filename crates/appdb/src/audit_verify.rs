@@ -1,6 +1,5 @@
 //! Verifies the audit chain from its anchor to its head.
 
-use sqlx::Row as _;
 use sqlx::any::AnyRow;
 use tracewarden_model::Timestamp;
 
@@ -8,9 +7,9 @@ use crate::audit_chain::{self, GENESIS_HASH};
 use crate::audit_prune::{AUDIT_PRUNE, PrunedAudit};
 use crate::documents;
 use crate::error::DbError;
-use crate::rows;
+use crate::rows::{self, FromRow as _};
 use crate::transactions::ReadTx;
-use crate::values::{query, signed, values};
+use crate::values::{signed, values};
 
 /// Records per query. A record may have 64 KiB.
 const PAGE_SIZE: i64 = 250;
@@ -66,22 +65,20 @@ pub struct VerifiedAudit {
 
 /// State of a verification.
 struct ChainVerifier {
-    last: u64,
-    previous: String,
-    records: u64,
-    first: Option<AuditPosition>,
-    latest: Option<AuditPosition>,
-    removals: u64,
-    newest_removal: Option<AuditRemoval>,
+    /// Sequence number and hash of the last record checked; at first those of the anchor.
+    end: (u64, String),
+    /// Summary of the records checked.
+    verified: VerifiedAudit,
 }
 
 impl ChainVerifier {
     /// Processes the next record, or returns the reason why it does not continue the chain.
     fn next(&mut self, row: &AnyRow) -> Result<Result<(), ChainFault>, DbError> {
         let sequence = rows::get(row, "sequence")?;
-        if let Some(reason) = audit_chain::check_link(row, sequence, self.last, &self.previous)? {
+        if let Some(reason) = audit_chain::check_link(row, sequence, self.end.0, &self.end.1)? {
             return Ok(Err(ChainFault { sequence, reason }));
         }
+        let VerifiedAudit { records, first, last, removals, newest_removal, .. } = &mut self.verified;
         let position = AuditPosition { sequence, at: rows::get(row, "at")? };
         if rows::get::<String>(row, "action")? == AUDIT_PRUNE
             && rows::get::<String>(row, "outcome")? == "success"
@@ -90,24 +87,26 @@ impl ChainVerifier {
                 let reason = "it records a removal of old records, but not which ones";
                 return Ok(Err(ChainFault { sequence, reason }));
             };
-            self.removals = self.removals.saturating_add(1);
-            self.newest_removal = Some(AuditRemoval { record: position, removed, before });
+            *removals = removals.saturating_add(1);
+            *newest_removal = Some(AuditRemoval { record: position, removed, before });
         }
-        self.first.get_or_insert(position);
-        self.latest = Some(position);
-        self.records = self.records.saturating_add(1);
-        self.last = sequence;
-        self.previous = rows::get(row, "hash")?;
+        first.get_or_insert(position);
+        *last = Some(position);
+        *records = records.saturating_add(1);
+        self.end = (sequence, rows::get(row, "hash")?);
         Ok(Ok(()))
     }
+}
 
-    /// Whether the recorded removals led to this anchor. An attacker who cuts off the beginning by hand and moves the
+impl VerifiedAudit {
+    /// Whether the recorded removals led to the anchor. An attacker who cuts off the beginning by hand and moves the
     /// anchor leaves no such record. The record of the last removal is always kept, because it is newer than all
     /// records that it removed.
-    fn matches_anchor(&self, anchor: &(u64, String)) -> bool {
+    fn matches_anchor(&self) -> bool {
+        let (sequence, hash) = &self.anchor;
         match &self.newest_removal {
-            Some(newest) => (newest.removed.through, &newest.removed.hash) == (anchor.0, &anchor.1),
-            None => anchor.0 == 0 && anchor.1 == GENESIS_HASH,
+            Some(newest) => (newest.removed.through, &newest.removed.hash) == (*sequence, hash),
+            None => *sequence == 0 && hash == GENESIS_HASH,
         }
     }
 }
@@ -125,21 +124,24 @@ impl ReadTx {
             let reason = "its sequence number is among removed records, or never existed";
             return Ok(Err(ChainFault { sequence, reason }));
         }
+        let total = head.0.saturating_sub(anchor.0);
         let mut verifier = ChainVerifier {
-            last: anchor.0,
-            previous: anchor.1.clone(),
-            records: 0,
-            first: None,
-            latest: None,
-            removals: 0,
-            newest_removal: None,
+            end: anchor.clone(),
+            verified: VerifiedAudit {
+                records: 0,
+                first: None,
+                last: None,
+                head,
+                anchor,
+                removals: 0,
+                newest_removal: None,
+            },
         };
         loop {
             let statement = "SELECT sequence, completes, at, actor_id, actor_name, credential_id, via, action, outcome, \
                  request_id, client_ip, user_agent, target, detail, previous_hash, hash FROM audit \
                  WHERE sequence > $1 ORDER BY sequence LIMIT $2";
-            let page = query(statement, values![signed(verifier.last)?, PAGE_SIZE]);
-            let page = page.fetch_all(self.connection.statements()).await;
+            let page = self.connection.rows(statement, values![signed(verifier.end.0)?, PAGE_SIZE]).await;
             let page = page.map_err(|error| audit_chain::missing_table_error("audit", error))?;
             if page.is_empty() {
                 break;
@@ -149,29 +151,28 @@ impl ReadTx {
                     return Ok(Err(fault));
                 }
             }
-            progress(verifier.records, head.0.saturating_sub(anchor.0));
+            progress(verifier.verified.records, total);
         }
-        if (verifier.last, &verifier.previous) != (head.0, &head.1) {
+        let ChainVerifier { end, verified } = verifier;
+        if end != verified.head {
             let reason = "the log does not end with the last record written";
-            let sequence =
-                if verifier.last < head.0 { verifier.last.saturating_add(1) } else { verifier.last };
+            let sequence = if end.0 < verified.head.0 { end.0.saturating_add(1) } else { end.0 };
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        if !verifier.matches_anchor(&anchor) {
+        if !verified.matches_anchor() {
             let reason = "the log does not begin where the record of the last removal ends";
-            return Ok(Err(ChainFault { sequence: anchor.0, reason }));
+            return Ok(Err(ChainFault { sequence: verified.anchor.0, reason }));
         }
-        let ChainVerifier { records, first, latest: last, removals, newest_removal, .. } = verifier;
-        Ok(Ok(VerifiedAudit { records, first, last, head, anchor, removals, newest_removal }))
+        Ok(Ok(verified))
     }
 }
 
 /// Returns the sequence number of a record at or before the anchor, where no record may be.
 async fn record_before(tx: &mut ReadTx, anchor: u64) -> Result<Option<u64>, DbError> {
     let statement = "SELECT sequence FROM audit WHERE sequence <= $1 ORDER BY sequence LIMIT 1";
-    let row = query(statement, values![signed(anchor)?]).fetch_optional(tx.connection.statements()).await;
-    let row = row.map_err(|error| audit_chain::missing_table_error("audit", error))?;
+    let rows = tx.connection.rows(statement, values![signed(anchor)?]).await;
+    let rows = rows.map_err(|error| audit_chain::missing_table_error("audit", error))?;
+    let sequence = rows.first().map(i64::from_row).transpose()?;
     // A forged record may have a negative number.
-    let sequence = row.map(|row| row.try_get::<i64, _>("sequence")).transpose()?;
     Ok(sequence.map(|sequence| u64::try_from(sequence).unwrap_or(0)))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{
     AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, FieldSource, LogicalType,
@@ -12,7 +13,7 @@ use tracewarden_model::{
 use crate::audit_prune::PrunedAudit;
 use crate::error::DbError;
 use crate::records::Preview;
-use crate::rows::Column;
+use crate::rows::columns;
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "AttributeValue", untagged)]
@@ -101,6 +102,14 @@ fn corrupt(what: &str, error: impl std::fmt::Display) -> DbError {
     DbError::Corrupt(format!("{what}: {error}"))
 }
 
+fn write(what: &str, document: &impl Serialize) -> Result<String, DbError> {
+    serde_json::to_string(document).map_err(|error| corrupt(what, error))
+}
+
+fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DbError> {
+    serde_json::from_str(text).map_err(|error| corrupt(what, error))
+}
+
 fn attributes_to_document(attributes: &BTreeMap<String, AttributeValue>) -> AttributesDocument {
     attributes.iter().map(|(name, value)| (name.clone(), AttributeDocument(value.clone()))).collect()
 }
@@ -110,11 +119,11 @@ fn attributes_from_document(document: AttributesDocument) -> BTreeMap<String, At
 }
 
 pub(crate) fn write_attributes(attributes: &BTreeMap<String, AttributeValue>) -> Result<String, DbError> {
-    serde_json::to_string(&attributes_to_document(attributes)).map_err(|error| corrupt("attributes", error))
+    write("attributes", &attributes_to_document(attributes))
 }
 
 pub(crate) fn read_attributes(text: &str) -> Result<BTreeMap<String, AttributeValue>, DbError> {
-    serde_json::from_str(text).map(attributes_from_document).map_err(|error| corrupt("attributes", error))
+    read("attributes", text).map(attributes_from_document)
 }
 
 pub(crate) fn write_preview(preview: &Preview) -> Result<String, DbError> {
@@ -124,12 +133,11 @@ pub(crate) fn write_preview(preview: &Preview) -> Result<String, DbError> {
         username: preview.username.clone(),
         user_id: preview.user_id.clone(),
     };
-    serde_json::to_string(&document).map_err(|error| corrupt("preview", error))
+    write("preview", &document)
 }
 
 pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
-    let document: PreviewDocument = serde_json::from_str(text).map_err(|error| corrupt("preview", error))?;
-    let PreviewDocument { roles, attributes, username, user_id } = document;
+    let PreviewDocument { roles, attributes, username, user_id } = read("preview", text)?;
     if username.is_some() {
         // Earlier versions copied the user's roles and attributes, which may be outdated. Without the user's id the
         // preview grants no access.
@@ -141,18 +149,17 @@ pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
 /// Returns the removed records and, if recorded, the time from which records were kept.
 pub(crate) fn read_pruned(text: &str) -> Result<(PrunedAudit, Option<Timestamp>), DbError> {
     let what = "removal of audit records";
-    let document: PrunedDocument = serde_json::from_str(text).map_err(|error| corrupt(what, error))?;
-    let PrunedDocument { through, hash, removed, before } = document;
+    let PrunedDocument { through, hash, removed, before } = read(what, text)?;
     let before = before.map(|before| Timestamp::parse(&before)).transpose();
     Ok((PrunedAudit { through, hash, removed }, before.map_err(|error| corrupt(what, error))?))
 }
 
 pub(crate) fn write_tools(tools: &[String]) -> Result<String, DbError> {
-    serde_json::to_string(tools).map_err(|error| corrupt("tools", error))
+    write("tools", &tools)
 }
 
 pub(crate) fn read_tools(text: &str) -> Result<Vec<String>, DbError> {
-    serde_json::from_str(text).map_err(|error| corrupt("tools", error))
+    read("tools", text)
 }
 
 pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
@@ -171,12 +178,11 @@ pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
             column: marked.column.clone(),
         })
         .collect();
-    serde_json::to_string(&ModelDocument { binding, fields }).map_err(|error| corrupt("access model", error))
+    write("access model", &ModelDocument { binding, fields })
 }
 
 pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbError> {
-    let document: ModelDocument =
-        serde_json::from_str(text).map_err(|error| corrupt("access model", error))?;
+    let document: ModelDocument = read("access model", text)?;
     let binding = document.binding.map(|BindingDocument(binding)| binding);
     let fields = document
         .fields
@@ -214,22 +220,11 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
     Ok(AccessModel { version, binding, fields })
 }
 
-/// Columns with documents.
-macro_rules! columns {
-    ($($type:ty: $read:ident),+ $(,)?) => {
-        $(
-            impl Column for $type {
-                type Stored = String;
-
-                fn convert(stored: String, _: &dyn std::fmt::Display) -> Result<Self, DbError> {
-                    $read(&stored)
-                }
-            }
-        )+
-    };
+columns! {
+    BTreeMap<String, AttributeValue> = String: |text, _| read_attributes(&text);
+    Preview = String: |text, _| read_preview(&text);
+    Vec<String> = String: |text, _| read_tools(&text);
 }
-
-columns! { BTreeMap<String, AttributeValue>: read_attributes, Preview: read_preview, Vec<String>: read_tools }
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Errors of the application database.
 
-use sqlx::error::DatabaseError;
+use std::borrow::Cow;
 
 /// An error of the application database.
 #[derive(Debug, thiserror::Error)]
@@ -36,16 +36,15 @@ impl From<sqlx::Error> for DbError {
         let text = message(&error);
         match &error {
             sqlx::Error::Database(inner) if inner.is_unique_violation() => Self::Conflict(text),
-            // Class 22, "data exception".
-            sqlx::Error::Database(inner) if sqlstate(inner.as_ref()).is_some_and(|code| code.starts_with("22")) => {
-                Self::Value(text)
-            }
-            // `insufficient_privilege` or `invalid_schema_name`: waiting does not help.
-            sqlx::Error::Database(inner)
-                if sqlstate(inner.as_ref()).is_some_and(|code| matches!(code.as_str(), "42501" | "3F000")) =>
-            {
-                Self::Configuration(format!("{text}; `tracewarden check-config` says what to grant"))
-            }
+            sqlx::Error::Database(_) => match sqlstate(&error).as_deref() {
+                // Class 22, "data exception".
+                Some(code) if code.starts_with("22") => Self::Value(text),
+                // `insufficient_privilege` or `invalid_schema_name`: waiting does not help.
+                Some("42501" | "3F000") => {
+                    Self::Configuration(format!("{text}; `tracewarden check-config` says what to grant"))
+                }
+                _ => Self::Unavailable(text),
+            },
             sqlx::Error::Encode(_) => Self::Value(text),
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnNotFound(_)
@@ -65,9 +64,8 @@ impl From<sqlx::Error> for DbError {
 impl DbError {
     /// Converts the error of a failed `COMMIT` on a server, which may have committed before its response was lost.
     pub(crate) fn from_commit(error: sqlx::Error) -> Self {
-        let code = error.as_database_error().and_then(|inner| inner.code()).map(String::from);
         // Class 23 (constraint violation) or 40 (transaction rollback): the server confirms that nothing has changed.
-        match code.as_deref().and_then(|code| code.get(..2)) {
+        match code(&error).as_deref().and_then(|code| code.get(..2)) {
             Some("23" | "40") => Self::from(error),
             _ => Self::OutcomeUnknown(message(&error)),
         }
@@ -77,11 +75,10 @@ impl DbError {
     /// step failed, the change is lost for this process, but visible to the next process that opens the file after a
     /// crash.
     pub(crate) fn from_commit_to_file(error: sqlx::Error) -> Self {
-        /// `SQLITE_IOERR` and `SQLITE_FULL`. Extended codes use the bits above the lowest byte.
+        /// `SQLITE_IOERR` and `SQLITE_FULL`.
         const IO_ERROR: u32 = 10;
         const FULL: u32 = 13;
-        let code = error.as_database_error().and_then(|inner| inner.code());
-        match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+        match sqlite_code(&error) {
             Some(IO_ERROR | FULL) => Self::OutcomeUnknown(message(&error)),
             _ => Self::from(error),
         }
@@ -92,14 +89,24 @@ impl DbError {
 /// server's source code, but operators would take it for a line of one of their files.
 pub(crate) fn message(error: &sqlx::Error) -> String {
     match error {
-        sqlx::Error::Database(inner) if sqlstate(inner.as_ref()).is_some() => {
+        sqlx::Error::Database(inner) if sqlstate(error).is_some() => {
             format!("error returned from database: {}", inner.message())
         }
         other => other.to_string(),
     }
 }
 
+/// Returns the error code of the database.
+pub(crate) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
+    error.as_database_error()?.code()
+}
+
 /// Returns PostgreSQL's error code, which has five characters. SQLite's codes are plain numbers.
-fn sqlstate(error: &dyn DatabaseError) -> Option<String> {
-    error.code().filter(|code| code.len() == 5).map(String::from)
+fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
+    code(error).filter(|code| code.len() == 5)
+}
+
+/// Returns SQLite's error code. Extended codes use the bits above the lowest byte.
+pub(crate) fn sqlite_code(error: &sqlx::Error) -> Option<u32> {
+    code(error)?.parse::<u32>().ok().map(|code| code & 0xFF)
 }

@@ -189,7 +189,9 @@ impl ReadTx {
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed_number = signed(number)?;
         let model = model_as_of(self, &change).await?;
-        let roles = roles_as_of(self, signed_number).await?;
+        let written: Vec<WrittenRole> = self.connection.all(POLICIES_AS_OF, values![signed_number]).await?;
+        let mut roles = BTreeMap::new();
+        written.into_iter().for_each(|written| written.add_to(&mut roles));
         Ok(Some(ModelState { model, roles, tests: tests_as_of(self, signed_number).await? }))
     }
 
@@ -246,13 +248,6 @@ async fn model_as_of(tx: &mut ReadTx, change: &Change) -> Result<AccessModel, Db
     tx.model_version(model_version).await?.ok_or_else(|| {
         DbError::Corrupt(format!("change {number} names version {model_version}, which is missing"))
     })
-}
-
-async fn roles_as_of(tx: &mut ReadTx, change: i64) -> Result<BTreeMap<String, Vec<Policy>>, DbError> {
-    let found: Vec<WrittenRole> = tx.connection.all(POLICIES_AS_OF, values![change]).await?;
-    let mut by_role = BTreeMap::new();
-    found.into_iter().for_each(|written| written.add_to(&mut by_role));
-    Ok(by_role)
 }
 
 async fn tests_as_of(tx: &mut ReadTx, change: i64) -> Result<String, DbError> {

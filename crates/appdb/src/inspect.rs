@@ -6,7 +6,7 @@ use sqlx::Row as _;
 
 use crate::backend::Backend;
 use crate::database::AppDb;
-use crate::error::DbError;
+use crate::error::{DbError, code};
 use crate::migrations::{self, MIGRATIONS};
 use crate::rows;
 use crate::sqlite;
@@ -75,14 +75,12 @@ impl AppDb {
             Backend::Postgres => {
                 // Without addresses the connection is a local socket; with equal addresses both ends are on one
                 // machine.
-                let row = sqlx::query(
-                    "SELECT current_setting('server_version'), \
+                let statement = "SELECT current_setting('server_version'), \
                      coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false), \
                      coalesce(host(inet_server_addr()) <> host(inet_client_addr()), false), \
-                     coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false)",
-                )
-                .fetch_one(tx.connection.statements())
-                .await?;
+                     coalesce((SELECT rolsuper FROM pg_roles WHERE rolname = current_user), false)";
+                let found = tx.connection.rows(statement, values![]).await?;
+                let row = found.first().ok_or(sqlx::Error::RowNotFound)?;
                 let remote = row.try_get::<bool, _>(2)?;
                 let encrypted = row.try_get::<bool, _>(1)?;
                 let product = format!("PostgreSQL {}", row.try_get::<String, _>(0)?);
@@ -98,15 +96,15 @@ impl AppDb {
 
     async fn schema_state(&self) -> Result<SchemaState, DbError> {
         let mut tx = self.begin_read().await?;
-        let any = sqlx::query("SELECT version FROM schema_migrations LIMIT 1")
-            .fetch_optional(tx.connection.statements())
-            .await;
-        match any {
+        match tx.connection.rows("SELECT version FROM schema_migrations LIMIT 1", values![]).await {
             Err(error) if migrations::is_missing_table(&error) => return Ok(SchemaState::Absent),
-            Err(error) if is_forbidden(&error) => return Ok(SchemaState::PermissionDenied),
+            // `insufficient_privilege`
+            Err(error) if code(&error).is_some_and(|code| code == "42501") => {
+                return Ok(SchemaState::PermissionDenied);
+            }
             found => found?,
         };
-        match migrations::missing(tx.connection.statements(), self.backend(), MIGRATIONS).await {
+        match migrations::missing(&mut tx, self.backend(), MIGRATIONS).await {
             Ok([]) => Ok(SchemaState::Current),
             Ok(missing) => Ok(SchemaState::Outdated(missing.len())),
             Err(DbError::Migration(reason)) => Ok(SchemaState::Incompatible(reason)),
@@ -115,65 +113,44 @@ impl AppDb {
     }
 }
 
-fn is_forbidden(error: &sqlx::Error) -> bool {
-    /// `insufficient_privilege`.
-    const CODE: &str = "42501";
-    error.as_database_error().and_then(|inner| inner.code()).is_some_and(|code| code == CODE)
-}
-
 /// Returns statements that grant the privileges that the service lacks on a PostgreSQL server.
 async fn missing_privileges(tx: &mut ReadTx, schema: &SchemaState) -> Result<Vec<String>, DbError> {
     let mut statements = Vec::new();
-    let row = sqlx::query(
-        "SELECT quote_ident(current_user) AS owner, quote_ident(coalesce(current_schema(), 'public')) AS place, \
-         CAST(coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS INT)::BIGINT AS may_create",
-    )
-    .fetch_one(tx.connection.statements())
-    .await?;
-    let (role, schema_name) = (rows::get::<String>(&row, "owner")?, rows::get::<String>(&row, "place")?);
+    let statement = "SELECT quote_ident(current_user) AS owner, quote_ident(coalesce(current_schema(), 'public')) AS place, \
+         CAST(coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS INT)::BIGINT AS may_create";
+    let (role, schema_name, may_create): (String, String, bool) =
+        tx.connection.one(statement, values![]).await?;
     let changes = matches!(schema, SchemaState::Absent | SchemaState::Outdated(_));
-    if changes && !rows::get(&row, "may_create")? {
+    if changes && !may_create {
         statements.push(format!("GRANT USAGE, CREATE ON SCHEMA {schema_name} TO {role}"));
     }
     // The service creates missing tables itself and so owns them.
     let tables: Vec<&str> = migrations::tables().collect();
-    let found = sqlx::query(
-        "SELECT name, CAST(pg_has_role(relowner, 'USAGE') AS INT)::BIGINT AS own, \
+    let statement = "SELECT name, CAST(pg_has_role(relowner, 'USAGE') AS INT)::BIGINT AS own, \
          CAST(has_table_privilege(oid, 'SELECT') AS INT)::BIGINT AS \"SELECT\", \
          CAST(has_table_privilege(oid, 'INSERT') AS INT)::BIGINT AS \"INSERT\", \
          CAST(has_table_privilege(oid, 'UPDATE') AS INT)::BIGINT AS \"UPDATE\", \
          CAST(has_table_privilege(oid, 'DELETE') AS INT)::BIGINT AS \"DELETE\" \
-         FROM unnest(string_to_array($1, ',')) AS name JOIN pg_class ON oid = to_regclass(name) ORDER BY name",
-    )
-    .bind(tables.join(","))
-    .fetch_all(tx.connection.statements())
-    .await?;
-    let mut not_owned = Vec::new();
-    let mut restricted = Vec::new();
-    let mut lacking = [false; TABLE_PRIVILEGES.len()];
+         FROM unnest(string_to_array($1, ',')) AS name JOIN pg_class ON oid = to_regclass(name) ORDER BY name";
+    let found = tx.connection.rows(statement, values![tables.join(",")]).await?;
+    let (mut not_owned, mut restricted, mut lacking) = (Vec::new(), Vec::new(), Vec::new());
     for row in &found {
         let name: String = rows::get(row, "name")?;
-        let privileges = TABLE_PRIVILEGES.map(|privilege| rows::get::<bool>(row, privilege));
-        let mut all = true;
-        for (lacks, privilege) in lacking.iter_mut().zip(privileges) {
-            let has = privilege?;
-            *lacks |= !has;
-            all &= has;
-        }
-        if !all {
-            restricted.push(name.clone());
+        for privilege in TABLE_PRIVILEGES {
+            if !rows::get::<bool>(row, privilege)? {
+                lacking.push(privilege);
+                restricted.push(name.clone());
+            }
         }
         if !rows::get(row, "own")? {
             not_owned.push(name);
         }
     }
+    restricted.dedup();
     if !restricted.is_empty() {
-        let privileges: Vec<&str> = TABLE_PRIVILEGES
-            .into_iter()
-            .zip(lacking)
-            .filter_map(|(privilege, lacks)| lacks.then_some(privilege))
-            .collect();
-        statements.push(format!("GRANT {} ON {} TO {role}", privileges.join(", "), restricted.join(", ")));
+        let lacking: Vec<&str> =
+            TABLE_PRIVILEGES.into_iter().filter(|privilege| lacking.contains(privilege)).collect();
+        statements.push(format!("GRANT {} ON {} TO {role}", lacking.join(", "), restricted.join(", ")));
     }
     if matches!(schema, SchemaState::Outdated(_)) {
         // Only a table's owner may alter it.

@@ -1,14 +1,12 @@
 //! Embedded migrations of the schema, checked at every start.
 
 use sha2::{Digest as _, Sha256};
-use sqlx::Row as _;
 use tracewarden_model::Timestamp;
 
 use crate::backend::Backend;
-use crate::error::DbError;
+use crate::error::{DbError, code};
 use crate::rows;
-use crate::statements::Statements;
-use crate::transactions::WriteTx;
+use crate::transactions::{ReadTx, WriteTx};
 use crate::values::values;
 
 /// A migration. Released migrations never change: a database that was made with another text has another schema.
@@ -65,7 +63,7 @@ pub(crate) async fn migrate(
              (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)";
         tx.connection.execute(statement, values![]).await?;
     }
-    let missing = missing(tx.connection.statements(), backend, migrations).await?;
+    let missing = missing(tx, backend, migrations).await?;
     if backend == Backend::Postgres && !missing.is_empty() {
         // A migration of a large table may take any amount of time.
         tx.connection.execute("SET LOCAL statement_timeout = 0", values![]).await?;
@@ -106,11 +104,11 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static str> {
 
 /// Fails if the schema is missing or is not that of this program.
 pub(crate) async fn require_current(
-    statements: Statements<'_>,
+    tx: &mut ReadTx,
     backend: Backend,
     migrations: &'static [Migration],
 ) -> Result<(), DbError> {
-    match missing(statements, backend, migrations).await?.first() {
+    match missing(tx, backend, migrations).await?.first() {
         None => Ok(()),
         Some(step) => Err(DbError::Migration(format!(
             "step {} ({}) has not been applied yet; start the service, which applies it",
@@ -121,18 +119,18 @@ pub(crate) async fn require_current(
 
 /// Returns the migrations still to apply. Fails if the applied ones are not the first ones of `migrations`.
 pub(crate) async fn missing(
-    statements: Statements<'_>,
+    tx: &mut ReadTx,
     backend: Backend,
     migrations: &'static [Migration],
 ) -> Result<&'static [Migration], DbError> {
-    let applied = sqlx::query("SELECT version, sha256 FROM schema_migrations ORDER BY version")
-        .fetch_all(statements)
-        .await
-        .map_err(|error| if is_missing_table(&error) { missing_schema() } else { error.into() })?;
+    let statement = "SELECT version, sha256 FROM schema_migrations ORDER BY version";
+    let applied = tx.connection.rows(statement, values![]).await;
+    let applied =
+        applied.map_err(|error| if is_missing_table(&error) { missing_schema() } else { error.into() })?;
     let newest = migrations.last().map_or(0, |migration| migration.version);
     let mut known = migrations.iter();
     for row in &applied {
-        let version = row.try_get::<i64, _>("version")?;
+        let version = rows::get::<i64>(row, "version")?;
         let Some(migration) = known.next().filter(|_| version <= newest) else {
             return Err(DbError::Migration(format!(
                 "step {version} was applied by a newer program than this one; start that one"
@@ -163,8 +161,7 @@ fn missing_schema() -> DbError {
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     /// PostgreSQL's `undefined_table`, and SQLite's `SQLITE_ERROR` for a statement that cannot be prepared.
     const CODES: [&str; 2] = ["42P01", "1"];
-    let code = error.as_database_error().and_then(|inner| inner.code());
-    code.is_some_and(|code| CODES.contains(&code.as_ref()))
+    code(error).is_some_and(|code| CODES.contains(&code.as_ref()))
 }
 
 impl Migration {

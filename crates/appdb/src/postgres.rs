@@ -9,7 +9,7 @@ use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _, Row as _};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use crate::error::{DbError, message};
+use crate::error::{DbError, code, message};
 
 /// Total time-out for acquiring a connection, waiting for other writers, and beginning the transaction.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
@@ -212,8 +212,7 @@ fn connect_error(error: sqlx::Error, address: &str) -> DbError {
     if matches!(error, sqlx::Error::Tls(_)) {
         return DbError::Configuration(message(&error));
     }
-    let code = error.as_database_error().and_then(|inner| inner.code());
-    match code.as_deref() {
+    match code(&error).as_deref() {
         Some("42501") => {
             let grant = grant_connect(address);
             let advice = grant.map_or_else(String::new, |grant| format!(" (as the owner, run `{grant}`)"));

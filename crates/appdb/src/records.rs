@@ -157,23 +157,6 @@ pub struct Session {
     pub preview: Option<Preview>,
 }
 
-/// Data of a new session.
-#[derive(Debug, Clone)]
-pub struct NewSession<'a> {
-    /// Opaque id.
-    pub id: &'a str,
-    /// Digest of the token.
-    pub token: TokenDigest,
-    /// The user.
-    pub user_id: &'a str,
-    /// Current time.
-    pub created_at: Timestamp,
-    /// Client address.
-    pub client_ip: Option<&'a str>,
-    /// User agent.
-    pub user_agent: Option<&'a str>,
-}
-
 /// A personal API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {

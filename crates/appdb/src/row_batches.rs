@@ -22,7 +22,8 @@ impl WriteTx {
     ) -> Result<(), DbError> {
         while !rows.is_empty() {
             let count = rows.len().min(PARAMETERS_MAX / WIDTH.max(1));
-            let row_placeholders: Vec<String> = (0..count).map(|row| placeholders(row, WIDTH)).collect();
+            let row_placeholders: Vec<String> =
+                (0..count).map(|row| placeholders(row.saturating_mul(WIDTH), WIDTH)).collect();
             let values: Vec<Value> = rows.drain(..count).flatten().collect();
             // The text contains no values.
             let statement = format!("INSERT INTO {table} VALUES {} {conflict}", row_placeholders.join(", "));
@@ -68,9 +69,8 @@ impl ReadTx {
     }
 }
 
-/// Returns the parameters of row number `row` in parentheses: `($1, $2)` for the first of two values.
-fn placeholders(row: usize, width: usize) -> String {
-    let first = row.saturating_mul(width).saturating_add(1);
-    let names: Vec<String> = (first..).take(width).map(|number| format!("${number}")).collect();
+/// Returns `count` parameters after the first `before` ones in parentheses: `($1, $2)` for the first two.
+pub(crate) fn placeholders(before: usize, count: usize) -> String {
+    let names: Vec<String> = (before..).take(count).map(|at| format!("${}", at.saturating_add(1))).collect();
     format!("({})", names.join(", "))
 }

@@ -57,6 +57,12 @@ impl<A: Column, B: Column> FromRow for (A, B) {
     }
 }
 
+impl<A: Column, B: Column, C: Column> FromRow for (A, B, C) {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?))
+    }
+}
+
 impl<T: Column> Column for Option<T> {
     type Stored = Option<T::Stored>;
 
@@ -65,64 +71,42 @@ impl<T: Column> Column for Option<T> {
     }
 }
 
-impl Column for String {
-    type Stored = Self;
+/// Implements [`Column`]: the type, how it is stored, and the conversion of a value, to which the column's name is known.
+macro_rules! columns {
+    ($($(#[$doc:meta])* $type:ty = $stored:ty: |$value:pat_param, $column:pat_param| $convert:expr;)+) => {
+        $(
+            $(#[$doc])*
+            impl $crate::rows::Column for $type {
+                type Stored = $stored;
 
-    fn convert(stored: Self, _: &dyn Display) -> Result<Self, DbError> {
-        Ok(stored)
-    }
+                fn convert($value: $stored, $column: &dyn std::fmt::Display) -> Result<Self, $crate::error::DbError> {
+                    $convert
+                }
+            }
+        )+
+    };
 }
+pub(crate) use columns;
 
-impl Column for u64 {
-    type Stored = i64;
-
-    fn convert(stored: i64, column: &dyn Display) -> Result<Self, DbError> {
-        Self::try_from(stored).map_err(|_| DbError::Corrupt(format!("`{column}` is negative")))
-    }
-}
-
-impl Column for u32 {
-    type Stored = i64;
-
-    fn convert(stored: i64, column: &dyn Display) -> Result<Self, DbError> {
-        Self::try_from(stored).map_err(|_| DbError::Corrupt(format!("`{column}` is out of range")))
-    }
-}
-
-/// Accepts only 0 and 1: another number in `disabled` must not be read as "not disabled".
-impl Column for bool {
-    type Stored = i64;
-
-    fn convert(stored: i64, column: &dyn Display) -> Result<Self, DbError> {
-        match stored {
-            0 => Ok(false),
-            1 => Ok(true),
-            other => Err(DbError::Corrupt(format!("`{column}` is {other}, neither 0 nor 1"))),
-        }
-    }
-}
-
-impl Column for Timestamp {
-    type Stored = i64;
-
-    fn convert(stored: i64, _: &dyn Display) -> Result<Self, DbError> {
-        Ok(Self::from_micros(stored))
-    }
-}
-
-impl Column for PasswordHash {
-    type Stored = String;
-
-    fn convert(stored: String, _: &dyn Display) -> Result<Self, DbError> {
-        Ok(Self(stored))
-    }
-}
-
-/// Names of roles, one per line; NULL if there are none. Role names consist of `a-z`, `0-9`, `.`, `_` and `-`.
-impl Column for BTreeSet<String> {
-    type Stored = Option<String>;
-
-    fn convert(stored: Option<String>, _: &dyn Display) -> Result<Self, DbError> {
-        Ok(stored.iter().flat_map(|names| names.split('\n')).map(str::to_owned).collect())
-    }
+columns! {
+    String = String: |text, _| Ok(text);
+    i64 = i64: |number, _| Ok(number);
+    u64 = i64: |number, column| {
+        Self::try_from(number).map_err(|_| DbError::Corrupt(format!("`{column}` is negative")))
+    };
+    u32 = i64: |number, column| {
+        Self::try_from(number).map_err(|_| DbError::Corrupt(format!("`{column}` is out of range")))
+    };
+    /// Accepts only 0 and 1: another number in `disabled` must not be read as "not disabled".
+    bool = i64: |number, column| match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(DbError::Corrupt(format!("`{column}` is {other}, neither 0 nor 1"))),
+    };
+    Timestamp = i64: |micros, _| Ok(Self::from_micros(micros));
+    PasswordHash = String: |text, _| Ok(Self(text));
+    /// Names of roles, one per line; NULL if there are none. Role names consist of `a-z`, `0-9`, `.`, `_` and `-`.
+    BTreeSet<String> = Option<String>: |names, _| {
+        Ok(names.iter().flat_map(|names| names.split('\n')).map(str::to_owned).collect())
+    };
 }

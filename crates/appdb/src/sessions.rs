@@ -4,7 +4,7 @@ use tracewarden_model::Timestamp;
 
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{NewSession, Preview, Session};
+use crate::records::{Preview, Session, TokenDigest};
 use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::values;
@@ -39,11 +39,13 @@ impl ReadTx {
 
 impl WriteTx {
     /// Creates a session.
-    pub async fn insert_session(&mut self, session: &NewSession<'_>) -> Result<(), DbError> {
+    pub async fn insert_session(&mut self, session: &Session, token: TokenDigest) -> Result<(), DbError> {
         let statement = "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, client_ip, user_agent, \
-             preview) VALUES ($1, $2, $3, $4, $4, $5, $6, NULL)";
-        let NewSession { id, token, user_id, created_at, client_ip, user_agent } = *session;
-        let values = values![id, token, user_id, created_at, client_ip, user_agent];
+             preview) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let Session { id, user_id, created_at, last_seen_at, client_ip, user_agent, preview } = session;
+        let preview = preview.as_ref().map(documents::write_preview).transpose()?;
+        let (client_ip, user_agent) = (client_ip.as_ref(), user_agent.as_ref());
+        let values = values![id, token, user_id, *created_at, *last_seen_at, client_ip, user_agent, preview];
         self.connection.execute(statement, values).await.map(drop)
     }
 

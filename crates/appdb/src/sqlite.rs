@@ -6,8 +6,9 @@ use std::time::Duration;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _};
 use tokio::time::{Instant, sleep};
+use url::Url;
 
-use crate::error::DbError;
+use crate::error::{DbError, sqlite_code};
 
 /// Time-out for a statement that waits for another process's lock, and for acquiring a connection.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -78,17 +79,15 @@ async fn enable_wal(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
 }
 
 fn is_busy(error: &sqlx::Error) -> bool {
-    /// `SQLITE_BUSY`, which is the lowest byte of each extended code.
+    /// `SQLITE_BUSY`.
     const BUSY: u32 = 5;
-    let code = error.as_database_error().and_then(|inner| inner.code());
-    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xFF == BUSY)
+    sqlite_code(error) == Some(BUSY)
 }
 
 fn open_error(path: &Path, error: sqlx::Error) -> DbError {
     /// `SQLITE_NOTADB`.
-    const NO_DATABASE: &str = "26";
-    let code = error.as_database_error().and_then(|inner| inner.code());
-    if code.as_deref() == Some(NO_DATABASE) {
+    const NO_DATABASE: u32 = 26;
+    if sqlite_code(&error) == Some(NO_DATABASE) {
         return DbError::Configuration(format!("`{}` is not a SQLite database", path.display()));
     }
     DbError::from(error)
@@ -132,17 +131,9 @@ fn create_private(path: &Path) -> Result<(), DbError> {
 }
 
 fn file_url(path: &Path) -> Result<String, DbError> {
-    let text = path.to_str().ok_or_else(|| DbError::Configuration("the path is not UTF-8".to_owned()))?;
-    let mut url = String::from("sqlite://");
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            url.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    url.push_str("?mode=rw");
-    Ok(url)
+    let url = Url::from_file_path(path).ok().filter(|_| path.to_str().is_some());
+    let url = url.ok_or_else(|| DbError::Configuration("the path is not UTF-8".to_owned()))?;
+    Ok(format!("sqlite://{}?mode=rw", url.path()))
 }
 
 #[cfg(test)]

@@ -355,17 +355,17 @@ async fn sessions_of_a_user_are_limited() {
     for index in 0_u16..998 {
         let mut token = [7; 32];
         token[..2].copy_from_slice(&index.to_be_bytes());
-        let (id, created_at) = (format!("ses_{index}"), fixture.clock.now());
-        let (token, user_id) = (tracewarden_appdb::TokenDigest(token), user.user_id());
-        let session = tracewarden_appdb::NewSession {
-            id: &id,
-            token,
-            user_id,
-            created_at,
+        let now = fixture.clock.now();
+        let session = tracewarden_appdb::Session {
+            id: format!("ses_{index}"),
+            user_id: user.user_id().to_owned(),
+            created_at: now,
+            last_seen_at: now,
             client_ip: None,
             user_agent: None,
+            preview: None,
         };
-        tx.insert_session(&session).await.unwrap();
+        tx.insert_session(&session, tracewarden_appdb::TokenDigest(token)).await.unwrap();
     }
     tx.commit().await.unwrap();
     fixture.clock.advance(60);

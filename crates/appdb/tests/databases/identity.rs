@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tracewarden_appdb::{
-    ADMIN_ROLE, AttributeKinds, DbError, KnownAttributes, NewApiKey, NewSession, PasswordHash, Policy,
-    Preview, Throttle, TokenDigest, fold_username,
+    ADMIN_ROLE, AttributeKinds, DbError, KnownAttributes, NewApiKey, PasswordHash, Policy, Preview, Session,
+    Throttle, TokenDigest, fold_username,
 };
-use tracewarden_model::AttributeValue;
+use tracewarden_model::{AttributeValue, Timestamp};
 
 use crate::fixture::{Fixture, add_user, at, attributes, on_both, record, set};
 
@@ -159,6 +159,18 @@ async fn access_changes_are_detected(fixture: &Fixture) {
     }
 }
 
+fn session(id: &str, user_id: &str, created_at: Timestamp) -> Session {
+    Session {
+        id: id.to_owned(),
+        user_id: user_id.to_owned(),
+        created_at,
+        last_seen_at: created_at,
+        client_ip: None,
+        user_agent: None,
+        preview: None,
+    }
+}
+
 async fn credentials(fixture: &Fixture) {
     let db = fixture.open().await;
     let token = |byte| TokenDigest([byte; 32]);
@@ -168,15 +180,9 @@ async fn credentials(fixture: &Fixture) {
     add_user(&db, "u2", "bob", &["admin", "reader"]).await.unwrap();
     let mut tx = db.begin_write().await.unwrap();
     for (id, byte) in [("s1", 1), ("s2", 2), ("s3", 3)] {
-        let session = NewSession {
-            id,
-            token: token(byte),
-            user_id: "u2",
-            created_at: at(i64::from(byte)),
-            client_ip: Some("2001:db8::1"),
-            user_agent: None,
-        };
-        tx.insert_session(&session).await.unwrap();
+        let session =
+            Session { client_ip: Some("2001:db8::1".to_owned()), ..session(id, "u2", at(i64::from(byte))) };
+        tx.insert_session(&session, token(byte)).await.unwrap();
     }
     let preview = Preview { roles: set(&["reader"]), attributes: attributes(), ..Preview::default() };
     tx.set_session_preview("s1", Some(&preview)).await.unwrap();
@@ -287,15 +293,8 @@ async fn sessions_expire(fixture: &Fixture) {
     add_user(&db, "u1", "Ada", &[]).await.unwrap();
     let mut tx = db.begin_write().await.unwrap();
     for (id, created, seen) in [("old", 10, 90), ("idle", 50, 60), ("kept", 50, 90), ("edge", 30, 70)] {
-        let session = NewSession {
-            id,
-            token: TokenDigest([u8::try_from(created + seen).unwrap() ^ id.as_bytes()[0]; 32]),
-            user_id: "u1",
-            created_at: at(created),
-            client_ip: None,
-            user_agent: None,
-        };
-        tx.insert_session(&session).await.unwrap();
+        let token = TokenDigest([u8::try_from(created + seen).unwrap() ^ id.as_bytes()[0]; 32]);
+        tx.insert_session(&session(id, "u1", at(created)), token).await.unwrap();
         tx.touch_session(id, at(seen)).await.unwrap();
     }
     assert_eq!(tx.delete_expired_sessions(None, None).await.unwrap(), 0);
@@ -313,15 +312,8 @@ async fn the_longest_idle_sessions_are_removed(fixture: &Fixture) {
     let sessions =
         [("u1", "old", 10, 90), ("u1", "idle", 50, 60), ("u1", "new", 80, 80), ("u2", "other", 1, 1)];
     for (user_id, id, created, seen) in sessions {
-        let session = NewSession {
-            id,
-            token: TokenDigest([u8::try_from(created).unwrap(); 32]),
-            user_id,
-            created_at: at(created),
-            client_ip: None,
-            user_agent: None,
-        };
-        tx.insert_session(&session).await.unwrap();
+        let token = TokenDigest([u8::try_from(created).unwrap(); 32]);
+        tx.insert_session(&session(id, user_id, at(created)), token).await.unwrap();
         tx.touch_session(id, at(seen)).await.unwrap();
     }
     assert!(tx.delete_idlest_sessions("u1", 3).await.unwrap().is_empty());

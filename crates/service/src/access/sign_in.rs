@@ -4,7 +4,7 @@ use std::fmt;
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use tracewarden_appdb::{NewSession, PasswordHash, Session, User};
+use tracewarden_appdb::{PasswordHash, Session, User};
 
 use crate::Secret;
 use crate::access::account::Account;
@@ -187,9 +187,6 @@ impl Account {
     ) -> Result<SessionOutcome, ServiceError> {
         let SessionCreation { attempt, context, info } = creation;
         let token = tokens::session_token(self.core.entropy.as_ref())?;
-        let id = tokens::id("ses", self.core.entropy.as_ref())?;
-        let client_ip = info.client_ip.map(|address| address.to_canonical().to_string());
-        let user_agent = info.user_agent.as_deref().map(sanitize);
         let mut tx = self.begin_sign_in_write().await?;
         let now = self.core.now();
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
@@ -198,15 +195,16 @@ impl Account {
             current => return Ok(SessionOutcome::UserChanged(current)),
         };
         let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
-        tx.insert_session(&NewSession {
-            id: &id,
-            token: tokens::digest(token.expose_secret()),
-            user_id: &user.id,
+        let session = Session {
+            id: tokens::id("ses", self.core.entropy.as_ref())?,
+            user_id: user.id.clone(),
             created_at: now,
-            client_ip: client_ip.as_deref(),
-            user_agent: user_agent.as_deref(),
-        })
-        .await?;
+            last_seen_at: now,
+            client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
+            user_agent: info.user_agent.as_deref().map(sanitize),
+            preview: None,
+        };
+        tx.insert_session(&session, tokens::digest(token.expose_secret())).await?;
         if let Some(hash) = &renewed {
             tx.set_user_password(&user.id, hash, user.must_change_password).await?;
         }
@@ -214,23 +212,16 @@ impl Account {
         sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
         let renewed = renewed.is_some();
         let detail = match ended.is_empty() {
-            true => json!({ "session": id, "password_hash_renewed": renewed }),
-            false => json!({ "session": id, "password_hash_renewed": renewed, "ended_sessions": ended }),
+            true => json!({ "session": session.id, "password_hash_renewed": renewed }),
+            false => {
+                json!({ "session": session.id, "password_hash_renewed": renewed, "ended_sessions": ended })
+            }
         };
         let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;
         tx.commit().await?;
 
         user.last_login_at = Some(now);
-        let session = Session {
-            id,
-            user_id: user.id.clone(),
-            created_at: now,
-            last_seen_at: now,
-            client_ip,
-            user_agent,
-            preview: None,
-        };
         let identity =
             Identity { user, verified_credential: VerifiedCredential::Session(session), info: info.clone() };
         Ok(SessionOutcome::Created(Box::new(SignInAnswer { token, me: identity.me() })))
