@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use tracewarden_service::{AppDb, AuditRemoval, ChainFault, DbError, VerifiedAudit};
+use secrecy::ExposeSecret as _;
+use tracewarden_service::{AppDb, AuditRemoval, DbError, VerifiedAudit};
 
 use crate::command_line::NotedHead;
 use crate::configuration::Configuration;
@@ -12,12 +13,6 @@ use crate::serve;
 /// Exit status when the check could not be completed.
 pub const EXIT_NOT_CHECKED: u8 = 2;
 
-/// Result of a check.
-enum Verdict {
-    Intact(VerifiedAudit),
-    Broken(ChainFault),
-}
-
 /// Checks the whole audit log and prints the result.
 ///
 /// # Errors
@@ -25,7 +20,7 @@ enum Verdict {
 pub fn run(configuration: &Configuration, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     serve::runtime()?.block_on(async {
         // The database URL may contain a password, so the error shows only the database's own message.
-        let db = AppDb::open_existing(configuration.database_url.expose()).await?;
+        let db = AppDb::open_existing(configuration.database_url.expose_secret()).await?;
         let result = verify(&db, heads).await;
         db.close().await;
         result
@@ -36,23 +31,19 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     // All reads use one snapshot: the check does not see concurrent writes of the service and does not block them.
     let mut tx = db.begin_read().await?;
     let mut progress = Progress::default();
-    let verdict = match tx.verify_audit(|done, total| progress.show(done, total)).await {
-        Ok(Ok(verified)) => Verdict::Intact(verified),
-        Ok(Err(fault)) => Verdict::Broken(fault),
+    let checked = tx.verify_audit(|done, total| progress.show(done, total)).await;
+    progress.clear();
+    let verified = match checked {
+        Ok(Ok(verified)) => verified,
+        Ok(Err(fault)) => {
+            println!("broken at record {}: {}", fault.sequence, fault.reason);
+            return Ok(ExitCode::FAILURE);
+        }
         Err(DbError::Corrupt(reason)) => {
-            progress.clear();
             println!("broken: the log cannot be read in full: {reason}");
             return Ok(ExitCode::FAILURE);
         }
         Err(error) => return Err(error.into()),
-    };
-    progress.clear();
-    let verified = match verdict {
-        Verdict::Intact(verified) => verified,
-        Verdict::Broken(fault) => {
-            println!("broken at record {}: {}", fault.sequence, fault.reason);
-            return Ok(ExitCode::FAILURE);
-        }
     };
     print(&verified);
     let mut status = ExitCode::SUCCESS;

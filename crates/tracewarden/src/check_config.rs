@@ -39,7 +39,7 @@ async fn check_environment(configuration: &Configuration) -> Vec<Finding> {
     let mut findings: Vec<Finding> = warnings(configuration).into_iter().map(Finding::warning).collect();
     findings.extend(configuration.secret_files.iter().map(|path| check_permissions(path, "holds a secret")));
     listeners::check(configuration, &mut findings).await;
-    let trace_source = application_database::check(configuration, &mut findings).await;
-    trace_store::check(configuration, &trace_source, &mut findings).await;
+    let contents = application_database::check(configuration, &mut findings).await;
+    trace_store::check(configuration, contents.as_ref(), &mut findings).await;
     findings
 }

@@ -30,12 +30,30 @@ pub enum Command {
     /// Run the service.
     Serve(ConfigurationFile),
     /// Read a password and print its Argon2id hash, for `admin_password_hash`.
-    HashPassword(HashPassword),
+    HashPassword {
+        /// The administrator's name, which the password must not contain; default: `admin`.
+        #[arg(long, value_name = "NAME", env = "TRACEWARDEN_ADMIN_USERNAME")]
+        username: Option<String>,
+    },
     /// Check the configuration: validate it, print the settings in effect, and test databases and files against it.
-    CheckConfig(CheckConfig),
+    CheckConfig {
+        /// Configuration file.
+        #[command(flatten)]
+        file: ConfigurationFile,
+        /// Fail on warnings, too.
+        #[arg(long)]
+        strict: bool,
+    },
     /// Print the SQL statements that would make searches on the bound table cheaper; runs none of them.
     #[command(after_help = DDL_EXAMPLES)]
-    Ddl(Ddl),
+    Ddl {
+        /// Configuration file.
+        #[command(flatten)]
+        file: ConfigurationFile,
+        /// Output format.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
     /// The audit log.
     #[command(subcommand)]
     Audit(Audit),
@@ -47,32 +65,20 @@ pub enum Command {
     Model(Model),
 }
 
-/// Options of `hash-password`.
-#[derive(Debug, Args)]
-pub struct HashPassword {
-    /// The administrator's name, which the password must not contain; default: `admin`.
-    #[arg(long, value_name = "NAME", env = "TRACEWARDEN_ADMIN_USERNAME")]
-    pub username: Option<String>,
-}
-
 /// Commands for the audit log.
 #[derive(Debug, Subcommand)]
 pub enum Audit {
     /// Check that nothing but the service has changed, added or removed a record. Exit status: 0 if the log is intact, 1 if
     /// it is not, 2 if the check could not be completed.
-    Verify(AuditVerify),
-}
-
-/// Options of `audit verify`.
-#[derive(Debug, Args)]
-pub struct AuditVerify {
-    /// Configuration file.
-    #[command(flatten)]
-    pub file: ConfigurationFile,
-    /// A head that an earlier check printed and that was kept elsewhere: an attacker who rewrites the whole log cannot
-    /// reproduce it. May be given several times.
-    #[arg(long, value_name = "SEQUENCE:HASH")]
-    pub head: Vec<NotedHead>,
+    Verify {
+        /// Configuration file.
+        #[command(flatten)]
+        file: ConfigurationFile,
+        /// A head that an earlier check printed and that was kept elsewhere: an attacker who rewrites the whole log cannot
+        /// reproduce it. May be given several times.
+        #[arg(long, value_name = "SEQUENCE:HASH")]
+        head: Vec<NotedHead>,
+    },
 }
 
 /// Sequence number and hash of a record, noted earlier.
@@ -105,28 +111,6 @@ Examples:
   tracewarden ddl --config tracewarden.toml | clickhouse-client --user operator --password
 
 All other text is in comments. The service's ClickHouse user cannot run these statements, and must not be able to.";
-
-/// Options of `check-config`.
-#[derive(Debug, Args)]
-pub struct CheckConfig {
-    /// Configuration file.
-    #[command(flatten)]
-    pub file: ConfigurationFile,
-    /// Fail on warnings, too.
-    #[arg(long)]
-    pub strict: bool,
-}
-
-/// Options of `ddl`.
-#[derive(Debug, Args)]
-pub struct Ddl {
-    /// Configuration file.
-    #[command(flatten)]
-    pub file: ConfigurationFile,
-    /// Output format.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-}
 
 /// Path of the configuration file.
 #[derive(Debug, Args)]

@@ -39,16 +39,10 @@ struct LogLimits {
     failure: LogRateLimiter,
 }
 
-/// Permit to accept one connection.
-#[derive(Debug)]
-pub struct ConnectionPermit {
-    _permit: OwnedSemaphorePermit,
-}
-
 /// An open connection; dropping it marks the connection as closed.
 #[derive(Debug)]
 pub struct OpenConnection {
-    _permit: ConnectionPermit,
+    _permit: OwnedSemaphorePermit,
     open: Gauge,
 }
 
@@ -76,23 +70,23 @@ impl Connections {
     }
 
     /// Waits for a permit to accept the next connection.
-    pub async fn permit(&self) -> ConnectionPermit {
+    pub async fn permit(&self) -> OwnedSemaphorePermit {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-            return ConnectionPermit { _permit: permit };
+            return permit;
         }
         self.limit_reached.inc();
         if let Some(times) = self.log_limits.limit_reached.record(Instant::now()) {
             tracing::warn!(times, limit = self.limit, "connection limit reached; new connections are queued");
         }
         match Arc::clone(&self.permits).acquire_owned().await {
-            Ok(permit) => ConnectionPermit { _permit: permit },
+            Ok(permit) => permit,
             // The semaphore is never closed.
             Err(_) => std::future::pending().await,
         }
     }
 
     /// Counts an accepted connection as open.
-    pub fn record_open(&self, permit: ConnectionPermit) -> OpenConnection {
+    pub fn record_open(&self, permit: OwnedSemaphorePermit) -> OpenConnection {
         self.open.inc();
         OpenConnection { _permit: permit, open: self.open.clone() }
     }

@@ -7,12 +7,14 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use secrecy::ExposeSecret as _;
 use tracewarden_model::Binding;
 use tracewarden_rest::DdlAdviceResponse;
 use tracewarden_service::{AppDb, ClickHouse, DdlAdvice, DdlState, DdlSuggestion, Reads};
 
 use crate::command_line::Format;
 use crate::configuration::Configuration;
+use crate::policy::report;
 use crate::{ambient, serve};
 
 /// Prints the suggestions.
@@ -23,18 +25,14 @@ pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> 
     let (binding, advice) = serve::runtime()?.block_on(fetch_advice(configuration))?;
     let text = match format {
         Format::Text => sql(&binding, &advice),
-        Format::Json => {
-            let mut text = serde_json::to_string_pretty(&DdlAdviceResponse::from(advice))?;
-            text.push('\n');
-            text
-        }
+        Format::Json => report::json(&DdlAdviceResponse::from(advice)),
     };
     io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output")
 }
 
 async fn fetch_advice(configuration: &Configuration) -> anyhow::Result<(Binding, DdlAdvice)> {
     // The database URL may contain a password, so the error shows only the database's own message.
-    let db = AppDb::open_existing(configuration.database_url.expose()).await?;
+    let db = AppDb::open_existing(configuration.database_url.expose_secret()).await?;
     let model = async { db.begin_read().await?.access_model().await }.await;
     db.close().await;
     let model = model?;

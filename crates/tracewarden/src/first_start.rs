@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf, absolute};
 use anyhow::Context;
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
+use secrecy::ExposeSecret as _;
 use tracewarden_service::{AppDb, is_generated_password};
 
 use crate::configuration::Configuration;
@@ -111,7 +112,7 @@ impl InitialPassword {
 /// Returns the configured or the default file, as an absolute path.
 fn file(configuration: &Configuration) -> anyhow::Result<PathBuf> {
     let configured = configuration.initial_password_file.clone();
-    let path = configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose()) {
+    let path = configured.unwrap_or_else(|| match AppDb::file(configuration.database_url.expose_secret()) {
         Some(path) => {
             let mut path = path.into_os_string();
             path.push(".initial-password");

@@ -6,6 +6,7 @@ mod fuzzing;
 use fuzzing::{target, texts, within_time_limit};
 
 use crate::command_line::NotedHead;
+use crate::configuration::settings::SETTINGS;
 use crate::configuration::sources::Sources;
 use crate::configuration::{Configuration, values};
 use crate::policy::files;
@@ -122,10 +123,10 @@ fn files() {
         if text.to_ascii_lowercase().contains("_file") {
             return;
         }
-        let mut sources = Sources::default();
+        let mut sources = Sources::new(SETTINGS);
         within_time_limit(|| sources.add_file("t.toml", text));
         // The value of a parsed secret is never shown. The same text may be the value of another setting, too.
-        if let Some(given) = sources.get("clickhouse_password").map(|given| given.text.clone())
+        if let Some(given) = sources.values.get("clickhouse_password").map(|given| given.text.clone())
             && given.contains(SECRET)
             && text.matches(SECRET).count() == 1
         {
@@ -133,7 +134,7 @@ fn files() {
         }
         // Errors on an unparsable file do not quote its values; they may quote names.
         let quoted = text.parse::<toml::Table>().is_err() && text.contains(&format!("= \"{SECRET}\""));
-        let errors = sources.into_errors();
+        let errors = sources.errors;
         assert!(
             !quoted || errors.iter().all(|error| !error.contains(&format!("\"{SECRET}\""))),
             "{errors:?}"

@@ -6,7 +6,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::configuration::LogFormat;
+use crate::configuration::values::LogFormat;
 
 /// The MCP library logs the end of every request, warns of every client that disconnects, and logs every message with its
 /// content at `trace`. It is therefore limited to errors unless the directives name it.

@@ -28,9 +28,9 @@ use anyhow::anyhow;
 use clap::Parser;
 use tracewarden_service::Settings;
 
-use crate::command_line::{Audit, AuditVerify, CheckConfig, Command, CommandLine, Ddl, HashPassword};
+use crate::command_line::{Audit, Command, CommandLine};
 use crate::configuration::Configuration;
-use crate::configuration::sources::default_value;
+use crate::configuration::settings;
 
 fn main() -> ExitCode {
     match run(CommandLine::parse().command) {
@@ -45,16 +45,14 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(file) => serve::run(&load(file.config.as_deref())?),
-        Command::HashPassword(HashPassword { username }) => {
+        Command::HashPassword { username } => {
             // An empty variable counts as not set, as in the configuration.
             let username = username.filter(|name| !name.is_empty());
-            hash_password(username.as_deref().or(default_value("admin_username")))?;
+            hash_password(username.as_deref().or(settings::default("admin_username")))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::CheckConfig(CheckConfig { file, strict }) => {
-            check_config::run(&load(file.config.as_deref())?, strict)
-        }
-        Command::Audit(Audit::Verify(AuditVerify { file, head })) => {
+        Command::CheckConfig { file, strict } => check_config::run(&load(file.config.as_deref())?, strict),
+        Command::Audit(Audit::Verify { file, head }) => {
             let verified = load(file.config.as_deref())
                 .and_then(|configuration| audit_verify::run(&configuration, &head));
             Ok(verified.unwrap_or_else(|error| {
@@ -62,7 +60,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 audit_verify::EXIT_NOT_CHECKED.into()
             }))
         }
-        Command::Ddl(Ddl { file, format }) => {
+        Command::Ddl { file, format } => {
             ddl::run(&load(file.config.as_deref())?, format)?;
             Ok(ExitCode::SUCCESS)
         }

@@ -28,15 +28,13 @@ pub fn run(command: &Model) -> ExitCode {
         Model::History(options) => history::run(options),
         Model::Restore(options) => apply::restore(options),
     };
-    let status = status.unwrap_or_else(|stop| match stop {
-        CommandError::Rejected(error_report) => {
-            policy::print_errors(error_report);
-            EXIT_FAILED
-        }
-        CommandError::Failed(error_report) => {
-            policy::print_errors(error_report);
-            EXIT_ERROR
-        }
+    let status = status.unwrap_or_else(|stop| {
+        let (error_report, status) = match stop {
+            CommandError::Rejected(error_report) => (error_report, EXIT_FAILED),
+            CommandError::Failed(error_report) => (error_report, EXIT_ERROR),
+        };
+        policy::print_errors(error_report);
+        status
     });
     status.into()
 }

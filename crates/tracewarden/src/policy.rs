@@ -35,7 +35,12 @@ fn finish(command: impl FnOnce(&mut String) -> Result<u8, ErrorReport>) -> ExitC
     let status = command(&mut output);
     // Print the results so far, also after an error.
     let written = write(&output);
-    exit_code(status.and_then(|status| written.map(|()| status)))
+    let status = status.and_then(|status| written.map(|()| status));
+    let status = status.unwrap_or_else(|error_report| {
+        print_errors(error_report);
+        EXIT_ERROR
+    });
+    status.into()
 }
 
 /// Writes results to the standard output.
@@ -51,16 +56,6 @@ pub(crate) fn write(text: &str) -> Result<(), ErrorReport> {
         }
         _ => Ok(()),
     }
-}
-
-/// Returns the exit status of a command, after printing its errors to the standard error.
-fn exit_code(status: Result<u8, ErrorReport>) -> ExitCode {
-    status
-        .unwrap_or_else(|error_report| {
-            print_errors(error_report);
-            EXIT_ERROR
-        })
-        .into()
 }
 
 /// Prints to the standard error why a command could not do its work.

@@ -1,7 +1,7 @@
 //! `tracewarden serve`: connects the components and runs them.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceErro
 
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
-use crate::configuration::LogFormat;
+use crate::configuration::values::LogFormat;
 use crate::configuration::warnings::warnings;
 use crate::connections::{self, Connections};
 use crate::first_start::InitialPassword;
@@ -85,7 +85,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let db = tokio::select! {
-        db = application_database::open(configuration.database_url.expose(), clock.as_ref()) => db?,
+        db = application_database::open(configuration.database_url.expose_secret(), clock.as_ref()) => db?,
         () = &mut stop => {
             tracing::info!("stopped");
             return Ok(());
@@ -98,7 +98,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         .map_err(|error| explain("cannot start", &error))?;
     bootstrap(&service, configuration).await?;
 
-    let public_origin = configuration.public_origin.clone().unwrap_or_else(|| format!("http://{address}"));
+    let public_origin = configuration.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
     let http_metrics = tracewarden_rest::Metrics::default();
     let shutdown = ShutdownFlag::default();
     let middleware = Middleware {
@@ -160,12 +160,7 @@ async fn drain(stop: impl Future<Output = ()>, shutdown: ShutdownFlag, delay: Du
 
 /// Announces the address: on the standard output for programs that started the service, in the log for people.
 fn announce(address: SocketAddr, public_origin: &str) {
-    let reachable = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    let url = format!("http://{}", SocketAddr::new(reachable, address.port()));
+    let url = format!("http://{}", server::reachable(address));
     let mut output = std::io::stdout();
     if let Err(error) = writeln!(output, "listening {url}").and_then(|()| output.flush()) {
         // The announcement is optional, so a failed write is only logged.
@@ -177,7 +172,7 @@ fn announce(address: SocketAddr, public_origin: &str) {
 async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::Result<()> {
     let admin = AdminSettings {
         username: configuration.admin_username.clone(),
-        password_hash: configuration.admin_password_hash.as_ref().map(|hash| hash.expose().to_owned()),
+        password_hash: configuration.admin_password_hash.as_ref().map(|hash| hash.expose_secret().to_owned()),
     };
     let mut destination = InitialPassword::destination(configuration)?;
     let done =
@@ -212,11 +207,11 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
 /// Returns the configuration of the ClickHouse client.
 pub fn store_config(configuration: &Configuration) -> ClickHouseConfig {
     ClickHouseConfig {
-        endpoints: configuration.clickhouse_endpoints.clone(),
+        endpoints: configuration.clickhouse_url.clone(),
         user: configuration.clickhouse_user.clone(),
-        password: configuration.clickhouse_password.expose().into(),
+        password: configuration.clickhouse_password.clone(),
         max_execution_time_seconds: u32::try_from(configuration.query_timeout.as_secs()).unwrap_or(u32::MAX),
-        max_memory_bytes: configuration.query_memory_bytes,
+        max_memory_bytes: configuration.query_memory,
         max_threads: configuration.query_threads,
         answer_timeout_seconds: u32::try_from(configuration.answer_timeout.as_secs()).unwrap_or(u32::MAX),
         max_trace_duration_nanos: configuration.max_trace_duration.map(nanos),

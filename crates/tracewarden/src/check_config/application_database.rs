@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rustix::fs::Access;
+use secrecy::ExposeSecret as _;
 use tracewarden_model::Binding;
 use tracewarden_service::{AppDb, DbError, DbInspection, SchemaState};
 
@@ -11,43 +12,27 @@ use super::finding::{Finding, GUIDE};
 use crate::configuration::Configuration;
 use crate::first_start::InitialPassword;
 
-/// The trace source, as far as the application database shows it.
-#[derive(Debug)]
-pub(super) enum TraceSource {
-    Bound(Box<Binding>),
-    Unbound,
-    /// The database could not be read.
-    Unknown,
-}
-
-impl TraceSource {
-    pub(super) fn binding(&self) -> Option<&Binding> {
-        match self {
-            Self::Bound(binding) => Some(binding),
-            Self::Unbound | Self::Unknown => None,
-        }
-    }
-}
-
 /// Contents of the application database that other checks need.
-struct Contents {
-    trace_source: TraceSource,
+pub(super) struct Contents {
+    /// The trace source, if one is bound.
+    pub(super) binding: Option<Binding>,
     /// Whether the next start creates the first administrator.
     without_users: bool,
 }
 
 impl Contents {
-    const NONE: Self = Self { trace_source: TraceSource::Unbound, without_users: true };
-    const UNKNOWN: Self = Self { trace_source: TraceSource::Unknown, without_users: false };
+    /// Contents of a database that does not exist yet.
+    const NONE: Self = Self { binding: None, without_users: true };
 }
 
-/// Adds the findings on the application database.
-pub(super) async fn check(configuration: &Configuration, findings: &mut Vec<Finding>) -> TraceSource {
+/// Adds the findings on the application database. Returns `None` if it could not be read.
+pub(super) async fn check(configuration: &Configuration, findings: &mut Vec<Finding>) -> Option<Contents> {
     let contents = contents(configuration, findings).await;
-    if contents.without_users && configuration.admin_password_hash.is_none() {
+    let creates_administrator = contents.as_ref().is_some_and(|contents| contents.without_users);
+    if creates_administrator && configuration.admin_password_hash.is_none() {
         findings.push(check_initial_password(configuration));
     }
-    contents.trace_source
+    contents
 }
 
 /// Checks that the first administrator's password can be written to a file. `check-config` itself usually runs on a
@@ -62,12 +47,12 @@ fn check_initial_password(configuration: &Configuration) -> Finding {
     }
 }
 
-async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) -> Contents {
-    let url = configuration.database_url.expose();
+async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) -> Option<Contents> {
+    let url = configuration.database_url.expose_secret();
     if let Some(path) = AppDb::file(url) {
         if !path.exists() {
             findings.push(missing_file(&path));
-            return Contents::NONE;
+            return Some(Contents::NONE);
         }
         findings.push(check_permissions(&path, "is the application database"));
         if rustix::fs::access(&path, Access::WRITE_OK).is_err() {
@@ -80,34 +65,27 @@ async fn contents(configuration: &Configuration, findings: &mut Vec<Finding>) ->
     }
     let inspection = match AppDb::inspect(url).await {
         Ok(inspection) => inspection,
-        // The server may be up again when the service starts.
-        Err(error @ DbError::Unavailable(_)) => {
-            findings.push(Finding::error(format!("{error}; start the server, or correct `database_url`")));
-            return Contents::UNKNOWN;
-        }
         Err(error) => {
-            findings.push(Finding::error(format!("{error}; correct `database_url`")));
-            return Contents::UNKNOWN;
+            // The server may be up again when the service starts.
+            let is_down = matches!(error, DbError::Unavailable(_));
+            let start = if is_down { "start the server, or " } else { "" };
+            findings.push(Finding::error(format!("{error}; {start}correct `database_url`")));
+            return None;
         }
     };
     findings.extend(describe(&inspection));
     match inspection.schema {
-        SchemaState::Current => {}
-        SchemaState::Absent => return Contents::NONE,
-        SchemaState::Outdated(_) | SchemaState::Incompatible(_) | SchemaState::PermissionDenied => {
-            return Contents::UNKNOWN;
-        }
-    }
-    if !inspection.missing_privileges.is_empty() {
-        return Contents::UNKNOWN;
+        SchemaState::Current if inspection.missing_privileges.is_empty() => {}
+        SchemaState::Absent => return Some(Contents::NONE),
+        _ => return None,
     }
     match read(url).await {
-        Ok(contents) => contents,
+        Ok(contents) => Some(contents),
         Err(error) => {
             findings.push(Finding::error(format!(
                 "application database: the trace source cannot be read: {error}"
             )));
-            Contents::UNKNOWN
+            None
         }
     }
 }
@@ -182,9 +160,7 @@ async fn read(url: &str) -> Result<Contents, DbError> {
     let without_users = tx.users("", 1).await?.is_empty();
     drop(tx);
     db.close().await;
-    let trace_source =
-        model.binding.map_or(TraceSource::Unbound, |binding| TraceSource::Bound(Box::new(binding)));
-    Ok(Contents { trace_source, without_users })
+    Ok(Contents { binding: model.binding, without_users })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::finding::Finding;
 use crate::configuration::Configuration;
+use crate::server::reachable;
 
 /// Time-out for an answer of the process that already listens on an address.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -50,13 +51,8 @@ async fn check_listener(setting: &str, address: SocketAddr, path: &str, marker: 
     })
 }
 
-async fn is_this_service(mut address: SocketAddr, path: &str, marker: &str) -> bool {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-        });
-    }
+async fn is_this_service(address: SocketAddr, path: &str, marker: &str) -> bool {
+    let address = reachable(address);
     let probe = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -1,6 +1,7 @@
 //! Checks ClickHouse and the service's user in it.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, EndpointInspection, Grant, PrivilegeKind, UserInspection,
@@ -8,7 +9,7 @@ use tracewarden_clickhouse::{
 use tracewarden_model::Binding;
 use url::Url;
 
-use super::application_database::TraceSource;
+use super::application_database::Contents;
 use super::finding::{Finding, GUIDE};
 use crate::configuration::{Configuration, values};
 use crate::{ambient, serve};
@@ -37,10 +38,10 @@ const MAX_LISTED: usize = 8;
 /// Adds the findings on every endpoint.
 pub(super) async fn check(
     configuration: &Configuration,
-    trace_source: &TraceSource,
+    contents: Option<&Contents>,
     findings: &mut Vec<Finding>,
 ) {
-    let binding = trace_source.binding();
+    let binding = contents.and_then(|contents| contents.binding.as_ref());
     let entropy = std::sync::Arc::new(ambient::SystemEntropy);
     let store = match ClickHouse::new(serve::store_config(configuration), entropy) {
         Ok(store) => store,
@@ -57,11 +58,11 @@ pub(super) async fn check(
         }
         findings.extend(endpoint_check.unencrypted());
     }
-    match trace_source {
-        TraceSource::Bound(_) => {}
-        TraceSource::Unbound => findings
+    match contents {
+        Some(_) if binding.is_some() => {}
+        Some(_) => findings
             .push(Finding::ok("ClickHouse: no trace source is bound yet, so its tables were not checked")),
-        TraceSource::Unknown => findings.push(Finding::warning(
+        None => findings.push(Finding::warning(
             "ClickHouse: the bound trace source is not known without the application database, so its tables \
              were not checked",
         )),
@@ -75,155 +76,134 @@ struct EndpointCheck<'a> {
 }
 
 impl EndpointCheck<'_> {
-    fn endpoint_message(&self, text: impl std::fmt::Display) -> String {
-        format!("ClickHouse {}: {text}", self.endpoint.endpoint)
+    fn ok(&self, text: impl Display) -> Finding {
+        Finding::ok(format!("ClickHouse {}: {text}", self.endpoint.endpoint))
+    }
+
+    fn warning(&self, text: impl Display) -> Finding {
+        Finding::warning(format!("ClickHouse {}: {text}", self.endpoint.endpoint))
+    }
+
+    fn error(&self, text: impl Display) -> Finding {
+        Finding::error(format!("ClickHouse {}: {text}", self.endpoint.endpoint))
     }
 
     fn unencrypted(&self) -> Option<Finding> {
         let url = Url::parse(&self.endpoint.endpoint).ok()?;
         (url.scheme() == "http" && !values::is_loopback(&url)).then(|| {
-            Finding::warning(self.endpoint_message(
-                "spans and the password travel unencrypted: use `https` in `clickhouse_url`",
-            ))
+            self.warning("spans and the password travel unencrypted: use `https` in `clickhouse_url`")
         })
     }
 
     fn user_error(&self, error: &ClickHouseError) -> Finding {
         let name = &self.configuration.clickhouse_user;
         match error {
-            ClickHouseError::Unavailable { .. } | ClickHouseError::Timeout(_) => {
-                Finding::warning(self.endpoint_message(format_args!(
-                    "does not answer, so the user was not checked: {}",
-                    truncated(error)
-                )))
-            }
+            ClickHouseError::Unavailable { .. } | ClickHouseError::Timeout(_) => self
+                .warning(format_args!("does not answer, so the user was not checked: {}", truncated(error))),
             ClickHouseError::Exception { code: Some(code), .. } if AUTHENTICATION_ERRORS.contains(code) => {
-                Finding::error(self.endpoint_message(format_args!(
+                self.error(format_args!(
                     "rejects the sign-in of `{name}`: correct `clickhouse_user` and `clickhouse_password`, \
                      or create the user ({GUIDE})"
-                )))
+                ))
             }
-            ClickHouseError::Exception { code: Some(READONLY), .. } => {
-                Finding::error(self.settings_rejected())
-            }
-            ClickHouseError::Exception { code: Some(SETTING_CONSTRAINT_VIOLATION), .. } => {
-                Finding::error(self.setting_rejected(error))
-            }
-            _ => Finding::error(self.endpoint_message(truncated(error))),
+            _ => self.settings_error(error),
         }
     }
 
-    fn settings_rejected(&self) -> String {
-        self.endpoint_message(format_args!(
-            "the profile of `{}` rejects the settings that the service sends with each statement, as \
-             `readonly = 1` does: set `readonly = 2`, or remove `readonly` and grant only `SELECT` ({GUIDE})",
-            self.configuration.clickhouse_user
-        ))
-    }
-
-    fn setting_rejected(&self, error: &ClickHouseError) -> String {
-        self.endpoint_message(format_args!(
-            "the profile of `{}` has a constraint that rejects a setting that the service sends with each \
-             statement: raise it, or lower `query_timeout`, `answer_timeout` or `query_memory`: {}",
-            self.configuration.clickhouse_user,
-            truncated(error)
-        ))
+    /// Describes an error of a statement with the settings that the service sends with each statement.
+    fn settings_error(&self, error: &ClickHouseError) -> Finding {
+        let name = &self.configuration.clickhouse_user;
+        let code = if let ClickHouseError::Exception { code, .. } = error { *code } else { None };
+        match code {
+            Some(READONLY) => self.error(format_args!(
+                "the profile of `{name}` rejects the settings that the service sends with each statement, as \
+                 `readonly = 1` does: set `readonly = 2`, or remove `readonly` and grant only `SELECT` ({GUIDE})"
+            )),
+            Some(SETTING_CONSTRAINT_VIOLATION) => self.error(format_args!(
+                "the profile of `{name}` has a constraint that rejects a setting that the service sends with each \
+                 statement: raise it, or lower `query_timeout`, `answer_timeout` or `query_memory`: {}",
+                truncated(error)
+            )),
+            Some(UNKNOWN_SETTING) => self.error(format_args!(
+                "does not know a setting that the service sends with each statement; the server may be too \
+                 old: {}",
+                truncated(error)
+            )),
+            _ => self.error(truncated(error)),
+        }
     }
 
     fn user(&self, user: &UserInspection, binding: Option<&Binding>, findings: &mut Vec<Finding>) {
         let name = &self.configuration.clickhouse_user;
-        findings.push(Finding::ok(
-            self.endpoint_message(format_args!("version {}, accepts `{name}`", user.version)),
-        ));
+        findings.push(self.ok(format_args!("version {}, accepts `{name}`", user.version)));
         findings.push(match &user.settings {
-            Ok(()) => Finding::ok(
-                self.endpoint_message("accepts the settings that the service sends with each statement"),
-            ),
-            Err(ClickHouseError::Exception { code: Some(READONLY), .. }) => {
-                Finding::error(self.settings_rejected())
-            }
-            Err(error @ ClickHouseError::Exception { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }) => {
-                Finding::error(self.setting_rejected(error))
-            }
-            Err(error @ ClickHouseError::Exception { code: Some(UNKNOWN_SETTING), .. }) => {
-                Finding::error(self.endpoint_message(format_args!(
-                    "does not know a setting that the service sends with each statement; the server may be \
-                     too old: {}",
-                    truncated(error)
-                )))
-            }
-            Err(error) => Finding::error(self.endpoint_message(truncated(error))),
+            Ok(()) => self.ok("accepts the settings that the service sends with each statement"),
+            Err(error) => self.settings_error(error),
         });
         if let (
             Ok(()),
             Err(error @ ClickHouseError::Exception { code: Some(SETTING_CONSTRAINT_VIOLATION), .. }),
         ) = (&user.settings, &user.comparison_timeout)
         {
-            findings.push(Finding::warning(self.endpoint_message(format_args!(
+            findings.push(self.warning(format_args!(
                 "key columns cannot be adopted: the profile of `{name}` rejects the time limit of a \
                  comparison, which is ten times `query_timeout`; raise the `MAX` of `max_execution_time` to \
                  that ({GUIDE}): {}",
                 truncated(error)
-            ))));
+            )));
         }
         // If the server rejects the settings, every statement fails, and that finding has been reported already.
         let all_settings_rejected =
             matches!(user.settings, Err(ClickHouseError::Exception { code: Some(_), .. }));
         match &user.server_support {
             Ok(()) => {}
-            Err(ClickHouseError::Unusable(message)) => {
-                findings.push(Finding::error(self.endpoint_message(message)))
-            }
+            Err(ClickHouseError::Unusable(message)) => findings.push(self.error(message)),
             Err(_) if all_settings_rejected => {}
-            Err(error) => findings.push(Finding::error(self.endpoint_message(format_args!(
+            Err(error) => findings.push(self.error(format_args!(
                 "the servers of the bound table's cluster cannot be queried: {}",
                 truncated(error)
-            )))),
+            ))),
         }
         if let Err(error) = user.catalogue.as_ref()
             && !all_settings_rejected
         {
-            findings.push(Finding::error(self.endpoint_message(format_args!(
+            findings.push(self.error(format_args!(
                 "`{name}` cannot read `system.tables` and `system.columns`: grant `SELECT` on them ({GUIDE}): {}",
                 truncated(error)
-            ))));
+            )));
         }
         if !user.compatibility.is_empty() {
-            findings.push(Finding::warning(self.endpoint_message(format_args!(
+            findings.push(self.warning(format_args!(
                 "for `{name}`, `compatibility` is {}: answers depend on current defaults, and the service \
                  sends only some of these settings itself; set it to '' in the profile, or remove it from \
                  the default profile ({GUIDE})",
                 user.compatibility
-            ))));
+            )));
         }
         for (table, error) in user.unreadable.iter().filter(|_| !all_settings_rejected) {
-            findings.push(Finding::error(self.endpoint_message(format_args!(
+            findings.push(self.error(format_args!(
                 "`{name}` cannot read the bound table `{table}`: grant `SELECT` on it ({GUIDE}): {}",
                 truncated(error)
-            ))));
+            )));
         }
         match &user.grants {
             Ok(grants) => self.grants(user, grants, binding, findings),
-            Err(error) => findings.push(Finding::warning(self.endpoint_message(format_args!(
-                "does not show the grants of `{name}`: {}",
-                truncated(error)
-            )))),
+            Err(error) => findings.push(
+                self.warning(format_args!("does not show the grants of `{name}`: {}", truncated(error))),
+            ),
         }
         for limit in &user.limits {
             findings.push(match &limit.maximum {
                 Some(maximum) => {
-                    Finding::ok(self.endpoint_message(format_args!(
-                        "`{}` is limited to {maximum} for `{name}`",
-                        limit.name
-                    )))
+                    self.ok(format_args!("`{}` is limited to {maximum} for `{name}`", limit.name))
                 }
-                None => Finding::warning(self.endpoint_message(format_args!(
+                None => self.warning(format_args!(
                     "only the service limits `{}` (it sends {}): a client with the password of `{name}` can \
                      use the whole server; set a value in the profile, and a constraint with a `MIN` above \
                      0, because 0 means no limit ({GUIDE})",
                     limit.name,
                     self.store.sent_setting(&limit.name).unwrap_or_default()
-                ))),
+                )),
             });
         }
     }
@@ -239,14 +219,14 @@ impl EndpointCheck<'_> {
         let all = |kind| list(grants.iter().flat_map(|grant| grant.privileges_of(kind)));
         let is_readonly = matches!(user.readonly.as_str(), "1" | "2");
         findings.push(match (all(PrivilegeKind::Change), is_readonly) {
-            (None, _) => Finding::ok(self.endpoint_message(format_args!("`{name}` can change nothing"))),
-            (Some(list), true) => Finding::warning(self.endpoint_message(format_args!(
+            (None, _) => self.ok(format_args!("`{name}` can change nothing")),
+            (Some(list), true) => self.warning(format_args!(
                 "only `readonly` in the profile of `{name}` prevents the use of its other grants: {list}; \
                  revoke these ({GUIDE})"
-            ))),
-            (Some(list), false) => Finding::warning(self.endpoint_message(format_args!(
+            )),
+            (Some(list), false) => self.warning(format_args!(
                 "`{name}` may do more than read: {list}; use a user with `SELECT` alone ({GUIDE})"
-            ))),
+            )),
         });
         // Without the privilege to create temporary tables, the user can reach only the servers of configured clusters.
         let is_cluster_access = |grant: &Grant, name: &str| {
@@ -257,16 +237,16 @@ impl EndpointCheck<'_> {
             grant.privileges_of(PrivilegeKind::External).filter(move |name| !is_cluster_access(grant, name))
         });
         if let Some(list) = list(external_access) {
-            findings.push(Finding::warning(self.endpoint_message(format_args!(
+            findings.push(self.warning(format_args!(
                 "`{name}` can reach files and other systems: {list}; revoke these ({GUIDE})"
-            ))));
+            )));
         }
         if user.sees_statements {
-            findings.push(Finding::warning(self.endpoint_message(format_args!(
+            findings.push(self.warning(format_args!(
                 "`{name}` sees the queries of other users, with the values in them (`system.processes`, \
                  `system.query_log`): the server grants this to all users unless \
                  `select_from_system_db_requires_grant` is on; turn it on, or revoke the grant ({GUIDE})"
-            ))));
+            )));
         }
         let reads =
             || grants.iter().filter(|grant| grant.privileges_of(PrivilegeKind::Read).next().is_some());
@@ -282,13 +262,13 @@ impl EndpointCheck<'_> {
         };
         let excess = list(reads().filter(|grant| !expected(grant)).map(|grant| grant.object.as_str()));
         findings.push(match excess {
-            None => Finding::ok(self.endpoint_message(format_args!(
+            None => self.ok(format_args!(
                 "`{name}` reads {}",
                 list(reads().map(|grant| grant.object.as_str())).unwrap_or_else(|| "nothing".to_owned())
-            ))),
-            Some(list) => Finding::warning(self.endpoint_message(format_args!(
+            )),
+            Some(list) => self.warning(format_args!(
                 "`{name}` reads more than the trace source: {list}; grant `SELECT` on its tables alone ({GUIDE})"
-            ))),
+            )),
         });
     }
 }

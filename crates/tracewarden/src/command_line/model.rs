@@ -87,19 +87,27 @@ pub struct ModelExport {
     pub format: Option<FileFormat>,
 }
 
-/// Options of `model plan`.
+/// Options of the commands that make a plan.
 #[derive(Debug, Args)]
-pub struct ModelPlan {
+pub struct PlanRequest {
     /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
-    /// File with the access model; `-` is the standard input.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
     /// Maximum time, at most 60, for which the service may read traces to find out which users would see more or fewer of
     /// them; 0 skips this.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
     pub seconds: u8,
+}
+
+/// Options of `model plan`.
+#[derive(Debug, Args)]
+pub struct ModelPlan {
+    /// Connection to the service, and time for the plan.
+    #[command(flatten)]
+    pub request: PlanRequest,
+    /// File with the access model; `-` is the standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
     /// Exit with status 3 if there are changes.
     #[arg(long)]
     pub detailed_exitcode: bool,
@@ -111,16 +119,12 @@ pub struct ModelPlan {
 /// Options of `model apply`.
 #[derive(Debug, Args)]
 pub struct ModelApply {
-    /// Connection to the service.
+    /// Connection to the service, and time for the plan.
     #[command(flatten)]
-    pub connection: Connection,
+    pub request: PlanRequest,
     /// File with the access model; `-` is the standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Maximum time, at most 60, for which the service may read traces to find out which users would see more or fewer of
-    /// them; 0 skips this.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
-    pub seconds: u8,
     /// Do not ask for confirmation.
     #[arg(long, short)]
     pub yes: bool,
@@ -146,16 +150,12 @@ pub struct ModelHistory {
 /// Options of `model restore`.
 #[derive(Debug, Args)]
 pub struct ModelRestore {
-    /// Connection to the service.
+    /// Connection to the service, and time for the plan.
     #[command(flatten)]
-    pub connection: Connection,
+    pub request: PlanRequest,
     /// Version of the access model to restore.
     #[arg(value_name = "VERSION")]
     pub version: u64,
-    /// Maximum time, at most 60, for which the service may read traces to find out which users would see more or fewer of
-    /// them; 0 skips this.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=60))]
-    pub seconds: u8,
     /// Do not ask for confirmation.
     #[arg(long, short)]
     pub yes: bool,

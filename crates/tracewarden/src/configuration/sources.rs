@@ -6,50 +6,100 @@ use std::path::{Path, PathBuf};
 
 use tracewarden_model::nearest::nearest;
 
-use super::settings::{FOREIGN_PREFIX, FOREIGN_VARIABLES, PREFIX, SETTINGS, Setting, find};
+/// Prefix of the names of Tracewarden's environment variables.
+const PREFIX: &str = "TRACEWARDEN_";
+
+/// Variables with this prefix that belong to the local ClickHouse, the development commands and the command line.
+const FOREIGN_VARIABLES: &[&str] = &[
+    "TRACEWARDEN_LIBCHDB",
+    "TRACEWARDEN_PYTHON",
+    "TRACEWARDEN_CONFIG",
+    "TRACEWARDEN_URL",
+    "TRACEWARDEN_API_KEY",
+    "TRACEWARDEN_API_KEY_FILE",
+    "TRACEWARDEN_CA_FILE",
+];
+
+/// Prefix of variables that belong to the local ClickHouse.
+const FOREIGN_PREFIX: &str = "TRACEWARDEN_LOCALSTORE_";
+
+/// A setting. Its file key is `name`; its environment variable is `TRACEWARDEN_` and the name in capitals.
+#[derive(Debug)]
+pub struct Setting {
+    /// Key in the configuration file.
+    pub name: &'static str,
+    /// Whether the value is never shown, and can also be given as the path of a file that holds it, under the name with
+    /// `_file`.
+    pub secret: bool,
+    /// Default value, in the notation of the configuration file.
+    pub default: Option<&'static str>,
+    /// Description for the documentation.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the documentation is written by a test"))]
+    pub help: &'static str,
+}
+
+/// Returns the environment variable of a file key.
+pub fn variable(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_ascii_uppercase())
+}
 
 /// A setting that was given, before it is parsed.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct SettingValue {
     /// Its text.
     pub text: String,
     /// Variable or file key that it came from, for messages.
-    pub origin: String,
+    origin: String,
 }
 
 /// All settings that were given.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sources {
-    values: BTreeMap<&'static str, SettingValue>,
-    secret_files: Vec<PathBuf>,
-    errors: Vec<String>,
+    settings: &'static [Setting],
+    pub(crate) values: BTreeMap<&'static str, SettingValue>,
+    /// The files that secrets came from: those named for a secret, and the configuration file if it contains a secret
+    /// itself.
+    pub(super) secret_files: Vec<PathBuf>,
+    /// All errors so far.
+    pub(crate) errors: Vec<String>,
 }
 
 impl Sources {
+    /// No sources yet, for these settings.
+    pub fn new(settings: &'static [Setting]) -> Self {
+        Self { settings, values: BTreeMap::new(), secret_files: Vec::new(), errors: Vec::new() }
+    }
+
     /// Reads the file, if there is one, and the environment.
-    pub fn read(file: Option<&Path>, environment: impl IntoIterator<Item = (String, String)>) -> Self {
-        let mut sources = Self::default();
+    pub fn read(&mut self, file: Option<&Path>, environment: impl IntoIterator<Item = (String, String)>) {
         if let Some(path) = file {
             match std::fs::read_to_string(path) {
-                Ok(text) => sources.add_file(&path.display().to_string(), &text),
-                Err(error) => {
-                    sources.errors.push(format!("the configuration file {}: {error}", path.display()))
-                }
+                Ok(text) => self.add_file(&path.display().to_string(), &text),
+                Err(error) => self.errors.push(format!("the configuration file {}: {error}", path.display())),
             }
         }
-        sources.add_environment(environment);
-        sources
+        self.add_environment(environment);
     }
 
-    /// Returns the given text of a setting.
-    pub fn get(&self, name: &str) -> Option<&SettingValue> {
-        self.values.get(name)
+    /// Returns the value of a setting with a default; `None` after an error.
+    pub fn value<T>(
+        &mut self,
+        name: &'static str,
+        default: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let given = self.values.get(name).map(|given| (given.text.as_str(), given.origin.as_str()));
+        let (text, origin) = given.unwrap_or((default, name));
+        parse(text).map_err(|message| self.errors.push(format!("{origin}: {message}"))).ok()
     }
 
-    /// Returns the files that secrets came from: those named for a secret, and the configuration file if it contains a
-    /// secret itself.
-    pub fn secret_files(&self) -> &[PathBuf] {
-        &self.secret_files
+    /// Returns the value of a setting without a default, `Some(None)` if it was not given, or `None` after an error.
+    pub fn optional<T>(
+        &mut self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Option<T>> {
+        if self.values.contains_key(name) { self.value(name, "", parse).map(Some) } else { Some(None) }
     }
 
     /// Returns one line per setting with its effective value and source, in the order of the documentation. Values of
@@ -68,12 +118,7 @@ impl Sources {
                 (None, None) => format!("{name}: not set"),
             }
         };
-        SETTINGS.iter().map(line).collect()
-    }
-
-    /// Returns all errors so far.
-    pub fn into_errors(self) -> Vec<String> {
-        self.errors
+        self.settings.iter().map(line).collect()
     }
 
     pub(crate) fn add_file(&mut self, path: &str, text: &str) {
@@ -89,18 +134,19 @@ impl Sources {
             }
         };
         let mut found = Vec::new();
-        if table.keys().any(|key| find(key).is_some_and(|setting| setting.secret)) {
+        if self.settings.iter().any(|setting| setting.secret && table.contains_key(setting.name)) {
             self.secret_files.push(PathBuf::from(path));
         }
         for (key, value) in table {
+            let origin = format!("`{key}` in {path}");
             match plain_text(&value) {
-                Some(text) => found.push((key.clone(), text, format!("`{key}` in {path}"))),
-                None => self.errors.push(format!(
-                    "`{key}` in {path}: must be a string, a number, a boolean or a list of strings"
-                )),
+                Some(text) => found.push((key, text, origin)),
+                None => self
+                    .errors
+                    .push(format!("{origin}: must be a string, a number, a boolean or a list of strings")),
             }
         }
-        self.add(found, |setting| setting.name.to_owned(), "setting");
+        self.add(found, str::to_owned, "setting");
     }
 
     fn add_environment(&mut self, environment: impl IntoIterator<Item = (String, String)>) {
@@ -113,38 +159,36 @@ impl Sources {
                 && !value.is_empty()
         });
         let found = ours.map(|(name, value)| (name.clone(), value, format!("`{name}`"))).collect();
-        self.add(found, Setting::variable, "environment variable");
+        self.add(found, variable, "environment variable");
     }
 
-    /// Adds the settings of one source. They override those of earlier sources.
-    fn add(
-        &mut self,
-        found: Vec<(String, String, String)>,
-        key_name: impl Fn(&Setting) -> String,
-        what: &str,
-    ) {
-        let mut origins: BTreeMap<&'static str, String> = BTreeMap::new();
+    /// Adds the settings of one source, each with its key, text and origin. They override those of earlier sources.
+    /// `spelling` returns the key of a name in this source.
+    fn add(&mut self, found: Vec<(String, String, String)>, spelling: fn(&str) -> String, what: &str) {
+        // Each key with its setting, and whether it names a file with the value.
+        let plain = self.settings.iter().map(|setting| (spelling(setting.name), setting, false));
+        let secrets = self.settings.iter().filter(|setting| setting.secret);
+        let by_file = secrets.map(|setting| (spelling(&format!("{}_file", setting.name)), setting, true));
+        let known: Vec<(String, &Setting, bool)> = plain.chain(by_file).collect();
+        let mut origins: BTreeMap<&str, String> = BTreeMap::new();
         for (key, text, origin) in found {
-            let lower = key.to_ascii_lowercase();
-            let suffix = if key == lower { "_file" } else { "_FILE" };
-            let exact = SETTINGS.iter().find(|setting| key_name(setting) == key);
-            let by_file = key
-                .strip_suffix(suffix)
-                .and_then(|stem| SETTINGS.iter().find(|setting| setting.secret && key_name(setting) == stem));
-            let (setting, text) = match (exact, by_file) {
-                (Some(setting), _) => (setting, Ok(text)),
-                (None, Some(setting)) => {
-                    self.secret_files.push(PathBuf::from(&text));
-                    (setting, read_secret(&text))
-                }
-                (None, None) => {
-                    self.unknown(&key, &origin, &key_name, what);
-                    continue;
-                }
+            let Some((_, setting, in_file)) = known.iter().find(|(name, ..)| *name == key) else {
+                let hint = match nearest(&key, known.iter().map(|(name, ..)| name.as_str())).first() {
+                    Some(name) => format!("; did you mean `{name}`?"),
+                    None => String::new(),
+                };
+                self.errors.push(format!("{origin}: no such {what}{hint}"));
+                continue;
             };
             if let Some(other) = origins.insert(setting.name, origin.clone()) {
                 self.errors.push(format!("{other} and {origin} both give `{}`; keep one", setting.name));
             }
+            let text = if *in_file {
+                self.secret_files.push(PathBuf::from(&text));
+                read_secret(&text)
+            } else {
+                Ok(text)
+            };
             match text {
                 Ok(text) => {
                     self.values.insert(setting.name, SettingValue { text, origin });
@@ -152,24 +196,6 @@ impl Sources {
                 Err(error) => self.errors.push(format!("{origin}: {error}")),
             }
         }
-    }
-
-    fn unknown(&mut self, key: &str, origin: &str, key_name: impl Fn(&Setting) -> String, what: &str) {
-        let known: Vec<String> = SETTINGS
-            .iter()
-            .flat_map(|setting| {
-                let name = key_name(setting);
-                let suffix = if name.starts_with(PREFIX) { "_FILE" } else { "_file" };
-                let by_file = setting.secret.then(|| format!("{name}{suffix}"));
-                [Some(name), by_file]
-            })
-            .flatten()
-            .collect();
-        let hint = match nearest(key, known.iter().map(String::as_str)).first() {
-            Some(name) => format!("; did you mean `{name}`?"),
-            None => String::new(),
-        };
-        self.errors.push(format!("{origin}: no such {what}{hint}"));
     }
 }
 
@@ -210,9 +236,4 @@ fn read_secret(path: &str) -> Result<String, String> {
 
 fn display_text(text: &str) -> &str {
     if text.is_empty() { "empty" } else { text }
-}
-
-/// Returns the setting's default, if it has one.
-pub fn default_value(name: &str) -> Option<&'static str> {
-    find(name).and_then(|setting| setting.default)
 }

@@ -1,6 +1,9 @@
 //! Valid, invalid, unknown and secret settings.
 
 use std::io::Write;
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
 
 use super::*;
 
@@ -37,7 +40,7 @@ fn the_environment_wins_over_the_file() {
     let configuration = load(file, &[("TRACEWARDEN_LISTEN", "127.0.0.1:2"), ("HOME", "/x")]).unwrap();
     assert_eq!(configuration.listen.port(), 2);
     assert_eq!(configuration.max_values, 7);
-    assert_eq!(configuration.clickhouse_endpoints, ["http://a:1", "http://b:2"]);
+    assert_eq!(configuration.clickhouse_url, ["http://a:1", "http://b:2"]);
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn secrets_come_from_files_and_stay_out_of_messages() {
     writeln!(file, "hunter2").unwrap();
     let path = file.path().to_str().unwrap();
     let configuration = load("", &[("TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE", path)]).unwrap();
-    assert_eq!(configuration.clickhouse_password.expose(), "hunter2");
+    assert_eq!(configuration.clickhouse_password.expose_secret(), "hunter2");
     assert!(!format!("{configuration:?}").contains("hunter2"));
     let both =
         [("TRACEWARDEN_CLICKHOUSE_PASSWORD_FILE", path), ("TRACEWARDEN_CLICKHOUSE_PASSWORD", "hunter2")];

@@ -1,107 +1,101 @@
-//! Values of settings: durations, sizes, addresses, URLs.
+//! Values of settings: durations, sizes, addresses, URLs. Errors are messages for people.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use secrecy::SecretString;
+use tracewarden_service::{AdminSettings, AppDb};
 use url::{Host, Url};
 
+/// Format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Accepts any text.
+pub fn any<T: for<'a> From<&'a str>>(text: &str) -> Result<T, String> {
+    Ok(text.into())
+}
+
+/// Parses a number with one of these units, `30s` for example, and multiplies it by the value of its unit.
+fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let number = |unit: &str| text.strip_suffix(unit)?.parse::<u64>().ok();
+    units.iter().find_map(|(unit, factor)| Some(number(unit)?.saturating_mul(*factor)))
+}
+
 /// Parses a duration such as `30s`; `unlimited` is `None`.
-///
-/// # Errors
-/// A message for people.
 pub fn duration(text: &str) -> Result<Option<Duration>, String> {
-    let wrong = || format!("`{text}` is not a duration such as `30s`, `5m`, `12h`, `90d` or `unlimited`");
     if text == "unlimited" {
         return Ok(None);
     }
-    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let unit = text.strip_prefix(digits).ok_or_else(wrong)?;
-    let seconds_per_unit: u64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    // No setting needs more than a century, and a century in nanoseconds fits an `i64`.
-    match number.checked_mul(seconds_per_unit) {
+    match quantity(text, &[("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)]) {
+        None => Err(format!("`{text}` is not a duration such as `30s`, `5m`, `12h`, `90d` or `unlimited`")),
         Some(0) => Err(format!("`{text}`: must be longer than zero")),
+        // No setting needs more than a century, and a century in nanoseconds fits an `i64`.
         Some(seconds) if seconds <= 100 * 366 * 86_400 => Ok(Some(Duration::from_secs(seconds))),
-        _ => Err(format!("`{text}`: use `unlimited` for more than a hundred years")),
+        Some(_) => Err(format!("`{text}`: use `unlimited` for more than a hundred years")),
     }
 }
 
 /// Parses a duration other than `unlimited`.
-///
-/// # Errors
-/// A message for people.
 pub fn limited_duration(text: &str) -> Result<Duration, String> {
     duration(text)?.ok_or_else(|| "must be a duration such as `30s`, not `unlimited`".to_owned())
 }
 
 /// Parses a duration that may be zero.
-///
-/// # Errors
-/// A message for people.
 pub fn delay(text: &str) -> Result<Duration, String> {
     if text == "0s" { Ok(Duration::ZERO) } else { limited_duration(text) }
 }
 
 /// Parses an address with a port.
-///
-/// # Errors
-/// A message for people.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("`{text}` is not an address with a port, such as `127.0.0.1:8080`"))
 }
 
 /// Parses a number of bytes such as `4GiB`.
-///
-/// # Errors
-/// A message for people.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size such as `512MiB` or `4GiB`");
-    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let factor: u64 = match text.strip_prefix(digits).ok_or_else(wrong)? {
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(factor).filter(|size| *size > 0 && *size <= 1 << 60).ok_or_else(wrong)
+    quantity(text, &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)])
+        .filter(|size| *size > 0 && *size <= 1 << 60)
+        .ok_or_else(|| format!("`{text}` is not a size such as `512MiB` or `4GiB`"))
 }
 
 /// Parses a whole number within bounds.
-///
-/// # Errors
-/// A message for people.
-pub fn count(text: &str, min: usize, max: usize) -> Result<usize, String> {
+pub fn number<T: FromStr + PartialOrd + Display>(text: &str, min: T, max: T) -> Result<T, String> {
     match text.parse() {
-        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        Ok(number) if (&min..=&max).contains(&&number) => Ok(number),
         _ => Err(format!("`{text}` is not a whole number from {min} to {max}")),
     }
 }
 
-/// Parses `true` or `false`.
-///
-/// # Errors
-/// A message for people.
-pub fn boolean(text: &str) -> Result<bool, String> {
+/// Parses a value, or a word for none.
+pub fn unless<T>(
+    word: &str,
+    text: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    if text == word {
+        return Ok(None);
+    }
+    parse(text).map(Some).map_err(|error| format!("{error}, or `{word}`"))
+}
+
+/// Parses one of two words.
+pub fn either<T>(text: &str, [one, other]: [(&str, T); 2]) -> Result<T, String> {
     match text {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(format!("`{text}` is neither `true` nor `false`")),
+        _ if text == one.0 => Ok(one.1),
+        _ if text == other.0 => Ok(other.1),
+        _ => Err(format!("`{text}` is neither `{}` nor `{}`", one.0, other.0)),
     }
 }
 
 /// Parses networks separated by commas; a single address is a network of one.
-///
-/// # Errors
-/// A message for people.
 pub fn networks(text: &str) -> Result<Vec<IpNet>, String> {
     items(text)
         .map(|item| {
@@ -113,9 +107,6 @@ pub fn networks(text: &str) -> Result<Vec<IpNet>, String> {
 }
 
 /// Parses host names separated by commas, each with or without a port.
-///
-/// # Errors
-/// A message for people.
 pub fn hosts(text: &str) -> Result<Vec<String>, String> {
     let host = |item: &str| {
         let named =
@@ -130,9 +121,7 @@ pub fn hosts(text: &str) -> Result<Vec<String>, String> {
 }
 
 /// Parses ClickHouse URLs separated by commas.
-///
-/// # Errors
-/// A message for people. It does not repeat the URL, which may contain a password.
+/// Errors do not repeat them, because they may contain a password.
 pub fn endpoints(text: &str) -> Result<Vec<String>, String> {
     let endpoints: Vec<String> = items(text)
         .map(|item| {
@@ -158,9 +147,7 @@ pub fn endpoints(text: &str) -> Result<Vec<String>, String> {
 }
 
 /// Parses the public URL into its origin: scheme, host and port without a trailing slash.
-///
-/// # Errors
-/// A message for people. It does not repeat the URL, which may contain a password.
+/// Errors do not repeat them, because they may contain a password.
 pub fn origin(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
@@ -191,6 +178,40 @@ pub fn is_loopback(url: &Url) -> bool {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
+    }
+}
+
+/// Checks the URL with the library that connects, so that every accepted URL can be used to connect. Its messages do not
+/// show the URL, which may contain a password.
+pub fn database_url(text: &str) -> Result<SecretString, String> {
+    AppDb::check_url(text).map(|()| text.into()).map_err(|error| error.to_string())
+}
+
+/// Checks the name of the first administrator.
+pub fn admin_username(text: &str) -> Result<String, String> {
+    AdminSettings::check_username(text).map(|()| text.to_owned())
+}
+
+/// Checks the password hash of the first administrator.
+pub fn password_hash(text: &str) -> Result<SecretString, String> {
+    AdminSettings::check_password_hash(text)
+        .map(|()| text.into())
+        .map_err(|reason| format!("must be a hash from `tracewarden hash-password`: {reason}"))
+}
+
+/// Checks log directives.
+pub fn log_directives(text: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    // The library would take a bare word for the name of a target: a misspelt level would silence the log.
+    let unknown = text.split(',').map(str::trim).find(|directive| {
+        !directive.contains('=') && !LEVELS.iter().any(|level| directive.eq_ignore_ascii_case(level))
+    });
+    if let Some(word) = unknown {
+        return Err(format!("`{word}` is neither a level ({}) nor `part=level`", LEVELS.join(", ")));
+    }
+    match text.parse::<tracing_subscriber::filter::Targets>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("`{text}`: {error}")),
     }
 }
 

@@ -10,8 +10,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Returns the warnings.
 pub fn warnings(configuration: &Configuration) -> Vec<String> {
     let mut warnings = Vec::new();
-    let over_https =
-        configuration.public_origin.as_deref().is_some_and(|origin| origin.starts_with("https:"));
+    let over_https = configuration.public_url.as_deref().is_some_and(|origin| origin.starts_with("https:"));
     if over_https && configuration.trusted_proxies.is_empty() {
         warnings.push(
             "`public_url` is `https`, so a proxy in front of the service must terminate TLS, but \

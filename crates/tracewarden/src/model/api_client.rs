@@ -51,7 +51,7 @@ pub(super) struct Body {
 /// A successful response.
 pub(super) struct Answer {
     etag: Option<HeaderValue>,
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// An unsuccessful response, with problem details.
@@ -240,11 +240,6 @@ impl ApiClient {
 }
 
 impl Answer {
-    /// Returns the body.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-
     /// Returns the version of the access model in the `ETag`, if there is one.
     pub(super) fn version(&self) -> Option<u64> {
         self.etag.as_ref()?.to_str().ok()?.strip_prefix('"')?.strip_suffix('"')?.parse().ok()

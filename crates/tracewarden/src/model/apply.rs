@@ -20,7 +20,7 @@ const MAX_ANSWER_BYTES: u64 = 1024;
 pub(super) fn run(options: &ModelApply) -> Result<u8, CommandError> {
     require_terminal(options.yes)?;
     let file = ModelFile::read(&options.file)?;
-    let api_client = ApiClient::new(&options.connection)?;
+    let api_client = ApiClient::new(&options.request.connection)?;
     let change = Proposal {
         file: &file,
         require_tests: true,
@@ -28,19 +28,19 @@ pub(super) fn run(options: &ModelApply) -> Result<u8, CommandError> {
         path: "/schema/import",
         body: Some(&file.body),
     };
-    change.execute(&api_client, options.seconds, options.yes)
+    change.execute(&api_client, options.request.seconds, options.yes)
 }
 
 /// Restores the access model of an earlier version.
 pub(super) fn restore(options: &ModelRestore) -> Result<u8, CommandError> {
     require_terminal(options.yes)?;
-    let api_client = ApiClient::new(&options.connection)?;
+    let api_client = ApiClient::new(&options.request.connection)?;
     let found: ChangeDetails = change(&api_client, options.version)?;
     let file = ModelFile::from_version(options.version, &found.file);
     let path = format!("/schema/history/{}/restore", options.version);
     let change =
         Proposal { file: &file, require_tests: false, method: Method::POST, path: &path, body: None };
-    change.execute(&api_client, options.seconds, options.yes)
+    change.execute(&api_client, options.request.seconds, options.yes)
 }
 
 /// Fetches a change of the history.

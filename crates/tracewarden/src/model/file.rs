@@ -31,8 +31,7 @@ impl ModelFile {
     pub(super) fn read(path: &Path) -> Result<Self, CommandError> {
         let text = text(path)?;
         let named = NamedDocument::from_text(display_name(path), &text).map_err(CommandError::Rejected)?;
-        let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let content_type = if is_json { "application/json" } else { "application/yaml" };
+        let content_type = if is_json(path) { "application/json" } else { "application/yaml" };
         let body = Body { content_type, bytes: text.into_bytes() };
         Ok(Self { name: named.name.clone(), content: named.document.value(), document: Some(named), body })
     }
@@ -124,6 +123,11 @@ impl ModelFile {
             None => Origin::standalone(format!("{}, {name}", self.name)),
         }
     }
+}
+
+/// Whether a file's name ends with `.json`.
+pub(super) fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }
 
 /// Converts a diagnostic of the service to one of this program; `None` if its code is unknown.

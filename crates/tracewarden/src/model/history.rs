@@ -30,7 +30,7 @@ pub(super) fn run(options: &ModelHistory) -> Result<u8, CommandError> {
 
 fn show_change(api_client: &ApiClient, number: u64, format: Format) -> Result<String, CommandError> {
     if format == Format::Json {
-        return Ok(pretty(&apply::change::<Json>(api_client, number)?));
+        return Ok(report::json(&apply::change::<Json>(api_client, number)?));
     }
     let found: ChangeDetails = apply::change(api_client, number)?;
     let paint = Paint::for_stdout();
@@ -63,7 +63,7 @@ fn list_changes(api_client: &ApiClient, limit: u32, format: Format) -> Result<St
     let more = !cursor.is_empty();
     let answer = json!({ "changes": changes });
     if format == Format::Json {
-        return Ok(pretty(&answer));
+        return Ok(report::json(&answer));
     }
     let History { changes } = api_client.decode(answer)?;
     let mut text = entries(&changes, Paint::for_stdout());
@@ -96,10 +96,4 @@ fn entry(text: &mut String, change: &Change, summary: bool, paint: Paint) {
     for line in lines.iter().filter(|_| summary) {
         let _ = writeln!(text, "        {}", sanitize(line));
     }
-}
-
-fn pretty(value: &impl serde::Serialize) -> String {
-    let mut text = String::new();
-    report::json(value, &mut text);
-    text
 }

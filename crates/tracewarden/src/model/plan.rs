@@ -19,15 +19,11 @@ const EXIT_CHANGES: u8 = 3;
 pub(super) fn run(options: &ModelPlan) -> Result<u8, CommandError> {
     // Read the file first: an unreadable file is reported without a service.
     let file = ModelFile::read(&options.file)?;
-    let api_client = ApiClient::new(&options.connection)?;
-    let answer: Value = request_plan(&api_client, &file, options.seconds)?;
+    let api_client = ApiClient::new(&options.request.connection)?;
+    let answer: Value = request_plan(&api_client, &file, options.request.seconds)?;
     let plan: Plan = api_client.decode(answer.clone())?;
     let text = match options.format {
-        Format::Json => {
-            let mut text = String::new();
-            report::json(&answer, &mut text);
-            text
-        }
+        Format::Json => report::json(&answer),
         Format::Text => show::plan(&plan, &file, &api_client.base, Paint::for_stdout()),
     };
     policy::write(&text)?;

@@ -64,8 +64,7 @@ fn show_tests(text: &mut String, tests: &Tests, paint: Paint) {
             let _ = writeln!(text, "         {}", sanitize(line));
         }
     }
-    let passed = usize::try_from(*passed).unwrap_or(usize::MAX);
-    let _ = writeln!(text, "  {} passed, {} failed", pluralize(passed, "test"), failed.len());
+    let _ = writeln!(text, "  {} passed, {} failed", pluralize(*passed, "test"), failed.len());
 }
 
 fn show_role_removals(text: &mut String, members: &[RoleRemoval], paint: Paint) {
@@ -77,7 +76,7 @@ fn show_role_removals(text: &mut String, members: &[RoleRemoval], paint: Paint) 
         let shown: Vec<String> = usernames.iter().take(MAX_SHOWN_USERS).map(|name| sanitize(name)).collect();
         let left = users.saturating_sub(shown.len() as u64);
         let more = if left > 0 && !shown.is_empty() { format!(" and {left} more") } else { String::new() };
-        let users = pluralize(usize::try_from(*users).unwrap_or(usize::MAX), "user");
+        let users = pluralize(*users, "user");
         let names = if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) };
         let _ = writeln!(text, "  {} {}  {users}{names}", paint.removed("-"), sanitize(role));
     }

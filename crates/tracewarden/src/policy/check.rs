@@ -74,7 +74,7 @@ fn report(found: Vec<PolicyReport>, options: &PolicyCheck, user: &Caller, output
         Format::Json if found.is_empty() => {}
         Format::Json => {
             let lines: Vec<JsonResult> = found.into_iter().map(|found| line(found, user)).collect();
-            super::report::json(&lines, output);
+            output.push_str(&super::report::json(&lines));
         }
     }
     status

@@ -8,8 +8,8 @@ use tracewarden_rest::policies::EvaluateResult;
 
 use super::columns::print_misspelt_columns;
 use super::error::{EXIT_FAILED, ErrorReport, Line};
-use super::files::{self, is_standard_input};
-use super::report::{self, OutcomeCounts};
+use super::files;
+use super::report;
 use crate::command_line::{Format, PolicyEvaluate};
 
 /// Evaluates a policy on spans.
@@ -18,9 +18,7 @@ use crate::command_line::{Format, PolicyEvaluate};
 /// When a file cannot be read, or contains spans that cannot be rows of the table.
 pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, ErrorReport> {
     let files = [Some(&options.model), Some(&options.user), Some(&options.spans), options.file.as_ref()];
-    if files.into_iter().flatten().filter(|path| is_standard_input(path)).count() > 1 {
-        return Err(ErrorReport::from_message("only one file can be read from the standard input"));
-    }
+    files::require_single_standard_input(files.into_iter().flatten())?;
     let model = files::model(&options.model)?;
     let user = files::user(&options.user)?;
     let (origin, text) = match (&options.expression, &options.file) {
@@ -52,13 +50,13 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, E
         Err(diagnostics) => return refuse(diagnostics, output),
     };
     match options.format {
-        Format::Json => report::json(&EvaluateResult::from(verdicts), output),
+        Format::Json => output.push_str(&report::json(&EvaluateResult::from(verdicts))),
         Format::Text => {
             for (index, verdict) in verdicts.iter().enumerate() {
                 let title = format!("on span {}", index + 1);
                 let _ = writeln!(output, "{}\n", verdict.render(&title, &text, Some(&origin)));
             }
-            let _ = writeln!(output, "{}", OutcomeCounts::tally(&verdicts));
+            let _ = writeln!(output, "{}", report::outcome_counts(&verdicts));
         }
     }
     Ok(0)

@@ -71,7 +71,7 @@ pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, Error
         results.files.push(FileResult { file: suite.name.clone(), tests });
     }
     match options.format {
-        Format::Json => report::json(&results, output),
+        Format::Json => output.push_str(&report::json(&results)),
         Format::Text => show(&results, output),
     }
     Ok(if results.failed > 0 { EXIT_FAILED } else { 0 })
@@ -135,5 +135,6 @@ fn show(results: &Results, output: &mut String) {
             }
         }
     }
-    let _ = writeln!(output, "{} passed, {} failed", pluralize(results.passed, "test"), results.failed);
+    let _ =
+        writeln!(output, "{} passed, {} failed", pluralize(results.passed as u64, "test"), results.failed);
 }

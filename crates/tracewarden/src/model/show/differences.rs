@@ -51,25 +51,19 @@ fn show(text: &mut String, found: &Difference, paint: Paint, deadline: Instant) 
     let Difference { kind, name, change, before, after } = found;
     let name = sanitize(name);
     let (before, after) = (lines(before, kind), lines(after, kind));
+    let mut whole = |sign: &str, painted: fn(Paint, String) -> String, lines: Vec<String>| {
+        if kind == "field" {
+            let _ = writeln!(text, "  {}", painted(paint, format!("{sign} {name}  {}", lines.join(", "))));
+            return;
+        }
+        let _ = writeln!(text, "  {}", painted(paint, format!("{sign} {name}")));
+        for line in lines {
+            let _ = writeln!(text, "      {}", painted(paint, format!("{sign} {line}")));
+        }
+    };
     match change.as_str() {
-        "added" if kind == "field" => {
-            let _ = writeln!(text, "  {}", paint.added(format!("+ {name}  {}", after.join(", "))));
-        }
-        "removed" if kind == "field" => {
-            let _ = writeln!(text, "  {}", paint.removed(format!("- {name}  {}", before.join(", "))));
-        }
-        "added" => {
-            let _ = writeln!(text, "  {}", paint.added(format!("+ {name}")));
-            for line in &after {
-                let _ = writeln!(text, "      {}", paint.added(format!("+ {line}")));
-            }
-        }
-        "removed" => {
-            let _ = writeln!(text, "  {}", paint.removed(format!("- {name}")));
-            for line in &before {
-                let _ = writeln!(text, "      {}", paint.removed(format!("- {line}")));
-            }
-        }
+        "added" => whole("+", Paint::added, after),
+        "removed" => whole("-", Paint::removed, before),
         change => {
             let suffix =
                 if change == "changed" { String::new() } else { format!("  ({})", sanitize(change)) };

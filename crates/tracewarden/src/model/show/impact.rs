@@ -39,11 +39,10 @@ pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
         ids(text, &paint.removed("-"), lost_ids);
     }
     if affected.len() > MAX_SHOWN_USERS {
-        let more = pluralize(affected.len() - MAX_SHOWN_USERS, "more user");
+        let more = pluralize((affected.len() - MAX_SHOWN_USERS) as u64, "more user");
         let _ = writeln!(text, "  {more}: --format json shows them all");
     }
-    let compared = usize::try_from(*members_compared).unwrap_or(usize::MAX).max(users.len());
-    let same = same.len() + compared.saturating_sub(users.len());
+    let same = same.len() as u64 + members_compared.saturating_sub(users.len() as u64);
     match (affected.is_empty(), same) {
         (true, 0) => {
             let _ = writeln!(text, "  none");
