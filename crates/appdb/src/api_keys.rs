@@ -4,7 +4,7 @@ use tracewarden_model::Timestamp;
 
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{ApiKey, NewApiKey};
+use crate::records::{ApiKey, TokenDigest};
 use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::values;
@@ -39,12 +39,21 @@ impl ReadTx {
 
 impl WriteTx {
     /// Creates a key.
-    pub async fn insert_api_key(&mut self, key: &NewApiKey<'_>) -> Result<(), DbError> {
+    pub async fn insert_api_key(&mut self, key: &ApiKey, token: TokenDigest) -> Result<(), DbError> {
         let statement = "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at, expires_at, last_used_at, \
-             policy, tools) VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8, $9)";
-        let NewApiKey { id, token, hint, name, user_id, created_at, expires_at, policy, tools } = *key;
-        let tools = tools.map(documents::write_tools).transpose()?;
-        let values = values![id, token, hint, name, user_id, created_at, expires_at, policy, tools];
+             policy, tools) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        let values = values![
+            &key.id,
+            token,
+            &key.hint,
+            &key.name,
+            &key.user_id,
+            key.created_at,
+            key.expires_at,
+            key.last_used_at,
+            key.policy.as_ref(),
+            key.tools.as_deref().map(documents::write_tools).transpose()?,
+        ];
         self.connection.execute(statement, values).await.map(drop)
     }
 

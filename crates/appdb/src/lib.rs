@@ -54,7 +54,7 @@ pub use history::{Change, ModelState, NewChange};
 pub use history_pages::WrittenRoles;
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
-    ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, NewApiKey, NewUser, PasswordHash, Policy, Preview,
-    Role, Session, Throttle, TokenDigest, User, fold_username,
+    ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, PasswordHash, Policy, Preview, Role, Session,
+    Throttle, TokenDigest, User, fold_username,
 };
 pub use transactions::{ReadTx, WriteTx};

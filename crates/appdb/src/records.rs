@@ -80,25 +80,6 @@ pub struct AttributeKinds {
     pub with_role: BTreeSet<AttributeKind>,
 }
 
-/// Data of a new user.
-#[derive(Debug, Clone)]
-pub struct NewUser<'a> {
-    /// Opaque id.
-    pub id: &'a str,
-    /// Name.
-    pub username: &'a str,
-    /// The password's PHC string.
-    pub password_hash: &'a PasswordHash,
-    /// Whether the user must change the password first.
-    pub must_change_password: bool,
-    /// Current time.
-    pub created_at: Timestamp,
-    /// Attributes.
-    pub attributes: &'a BTreeMap<String, AttributeValue>,
-    /// Existing roles.
-    pub roles: &'a BTreeSet<String>,
-}
-
 /// One policy of a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -178,29 +159,6 @@ pub struct ApiKey {
     pub policy: Option<String>,
     /// Names of the only tools that the key may use, if it is scoped.
     pub tools: Option<Vec<String>>,
-}
-
-/// Data of a new API key.
-#[derive(Debug, Clone)]
-pub struct NewApiKey<'a> {
-    /// Opaque id.
-    pub id: &'a str,
-    /// Digest of the token.
-    pub token: TokenDigest,
-    /// First characters of the token.
-    pub hint: &'a str,
-    /// Name.
-    pub name: &'a str,
-    /// Owner.
-    pub user_id: &'a str,
-    /// Current time.
-    pub created_at: Timestamp,
-    /// Expiry time.
-    pub expires_at: Option<Timestamp>,
-    /// CEL expression that a trace must satisfy besides the owner's policies.
-    pub policy: Option<&'a str>,
-    /// Names of the only tools that the key may use.
-    pub tools: Option<&'a [String]>,
 }
 
 /// Counter of failed sign-ins for one bucket (an address, or an account at an address).

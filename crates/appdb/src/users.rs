@@ -7,7 +7,7 @@ use tracewarden_model::{AttributeValue, Timestamp};
 
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{AttributeKinds, KnownAttributes, NewUser, PasswordHash, User, fold_username};
+use crate::records::{AttributeKinds, KnownAttributes, PasswordHash, User, fold_username};
 use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::{Value, signed, values};
@@ -166,16 +166,22 @@ impl WriteTx {
     ///
     /// # Errors
     /// [`DbError::Conflict`] when the name is taken.
-    pub async fn insert_user(&mut self, user: &NewUser<'_>) -> Result<(), DbError> {
+    pub async fn insert_user(&mut self, user: &User) -> Result<(), DbError> {
         let statement = "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, \
-             created_at, last_login_at, attributes) VALUES ($1, $2, $3, $4, $5, 0, $6, NULL, $7)";
-        let NewUser { id, username, password_hash, must_change_password, created_at, attributes, roles } =
-            *user;
-        let (folded, attributes) = (fold_username(username), documents::write_attributes(attributes)?);
-        let values =
-            values![id, username, folded, password_hash, must_change_password, created_at, attributes];
+             created_at, last_login_at, attributes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let values = values![
+            &user.id,
+            &user.username,
+            fold_username(&user.username),
+            &user.password_hash,
+            user.must_change_password,
+            user.disabled,
+            user.created_at,
+            user.last_login_at,
+            documents::write_attributes(&user.attributes)?,
+        ];
         self.connection.execute(statement, values).await?;
-        self.set_user_roles(id, roles).await
+        self.set_user_roles(&user.id, &user.roles).await
     }
 
     /// Replaces a user's roles with existing roles.

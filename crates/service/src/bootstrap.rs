@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tracewarden_appdb::{ADMIN_ROLE, NewUser, PasswordHash};
+use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, User};
 
 use crate::Secret;
 use crate::core::{AuditContext, Event, FieldError, Outcome, ServiceError, check_phc, tokens, validate};
@@ -120,31 +120,33 @@ impl Service {
             return Ok(None);
         }
         let now = self.core().now();
-        tx.insert_user(&NewUser {
-            id: &id,
-            username: &admin.username,
-            password_hash: &hash,
+        let user = User {
+            id,
+            username: admin.username.clone(),
+            password_hash: hash,
             must_change_password: password.is_some(),
+            disabled: false,
             created_at: now,
-            attributes: &BTreeMap::new(),
-            roles: &BTreeSet::from([ADMIN_ROLE.to_owned()]),
-        })
-        .await?;
+            last_login_at: None,
+            attributes: BTreeMap::new(),
+            roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
+        };
+        tx.insert_user(&user).await?;
         if password.is_none() {
-            tx.remember_password_hash(&digest(&hash.0), now).await?;
+            tx.remember_password_hash(&digest(&user.password_hash.0), now).await?;
         }
         let event = Event {
             action: "admin.create",
             outcome: Outcome::Success,
             target: Some(&admin.username),
-            detail: json!({ "id": id, "password": if password.is_some() { "generated" } else { "configured" } }),
+            detail: json!({ "id": user.id, "password": if password.is_some() { "generated" } else { "configured" } }),
         };
         AuditContext::service().append(&mut tx, now, None, &event).await?;
         if let Some(password) = &password {
             let not_kept = |why| ServiceError::refused("/initial_password", "invalid_value", why);
             keep(password).map_err(not_kept)?;
         }
-        self.core().passwords.register_cost(&hash)?;
+        self.core().passwords.register_cost(&user.password_hash)?;
         tx.commit().await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }

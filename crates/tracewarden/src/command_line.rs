@@ -37,7 +37,6 @@ pub enum Command {
     },
     /// Check the configuration: validate it, print the settings in effect, and test databases and files against it.
     CheckConfig {
-        /// Configuration file.
         #[command(flatten)]
         file: ConfigurationFile,
         /// Fail on warnings, too.
@@ -47,7 +46,6 @@ pub enum Command {
     /// Print the SQL statements that would make searches on the bound table cheaper; runs none of them.
     #[command(after_help = DDL_EXAMPLES)]
     Ddl {
-        /// Configuration file.
         #[command(flatten)]
         file: ConfigurationFile,
         /// Output format.
@@ -71,7 +69,6 @@ pub enum Audit {
     /// Check that nothing but the service has changed, added or removed a record. Exit status: 0 if the log is intact, 1 if
     /// it is not, 2 if the check could not be completed.
     Verify {
-        /// Configuration file.
         #[command(flatten)]
         file: ConfigurationFile,
         /// A head that an earlier check printed and that was kept elsewhere: an attacker who rewrites the whole log cannot

@@ -30,13 +30,8 @@ pub struct Connections {
     open: Gauge,
     limit_reached: Counter,
     failures: Counter,
-    log_limits: Arc<LogLimits>,
-}
-
-#[derive(Debug, Default)]
-struct LogLimits {
-    limit_reached: LogRateLimiter,
-    failure: LogRateLimiter,
+    limit_log: Arc<LogRateLimiter>,
+    failure_log: Arc<LogRateLimiter>,
 }
 
 /// An open connection; dropping it marks the connection as closed.
@@ -50,8 +45,8 @@ impl Connections {
     /// Creates a limit of `limit` open connections.
     pub fn new(limit: usize) -> Self {
         let permits = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
-        let (open, limit_reached, failures) = Default::default();
-        Self { limit, permits, open, limit_reached, failures, log_limits: Arc::default() }
+        let (open, limit_reached, failures, limit_log, failure_log) = Default::default();
+        Self { limit, permits, open, limit_reached, failures, limit_log, failure_log }
     }
 
     /// Registers the metrics.
@@ -75,7 +70,7 @@ impl Connections {
             return permit;
         }
         self.limit_reached.inc();
-        if let Some(times) = self.log_limits.limit_reached.record(Instant::now()) {
+        if let Some(times) = self.limit_log.record(Instant::now()) {
             tracing::warn!(times, limit = self.limit, "connection limit reached; new connections are queued");
         }
         match Arc::clone(&self.permits).acquire_owned().await {
@@ -94,7 +89,7 @@ impl Connections {
     /// Counts and logs a failure to accept.
     pub fn record_accept_failure(&self, error: &std::io::Error) {
         self.failures.inc();
-        if let Some(times) = self.log_limits.failure.record(Instant::now()) {
+        if let Some(times) = self.failure_log.record(Instant::now()) {
             tracing::error!(%error, times, "cannot accept connections");
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
-use tracewarden_appdb::{AppDb, DbError, NewAuditRecord, NewUser, PasswordHash};
+use tracewarden_appdb::{AppDb, DbError, NewAuditRecord, PasswordHash, User};
 use tracewarden_model::{AttributeValue, Timestamp};
 use tracewarden_testkit::postgres;
 
@@ -120,14 +120,16 @@ pub fn record<'a>(
 
 pub async fn add_user(db: &AppDb, id: &str, name: &str, roles: &[&str]) -> Result<(), DbError> {
     let mut tx = db.begin_write().await?;
-    tx.insert_user(&NewUser {
-        id,
-        username: name,
-        password_hash: &PasswordHash("$argon2id$x".to_owned()),
+    tx.insert_user(&User {
+        id: id.to_owned(),
+        username: name.to_owned(),
+        password_hash: PasswordHash("$argon2id$x".to_owned()),
         must_change_password: true,
+        disabled: false,
         created_at: at(10),
-        attributes: &attributes(),
-        roles: &set(roles),
+        last_login_at: None,
+        attributes: attributes(),
+        roles: set(roles),
     })
     .await?;
     tx.commit().await

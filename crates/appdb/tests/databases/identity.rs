@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tracewarden_appdb::{
-    ADMIN_ROLE, AttributeKinds, DbError, KnownAttributes, NewApiKey, PasswordHash, Policy, Preview, Session,
-    Throttle, TokenDigest, fold_username,
+    ADMIN_ROLE, ApiKey, AttributeKinds, DbError, KnownAttributes, PasswordHash, Policy, Preview, Session,
+    Throttle, TokenDigest, User, fold_username,
 };
 use tracewarden_model::{AttributeValue, Timestamp};
 
@@ -192,19 +192,19 @@ async fn credentials(fixture: &Fixture) {
     tx.touch_session("s1", at(50)).await.unwrap();
     tx.touch_session("s1", at(40)).await.unwrap();
     let tools = ["query\"".to_owned(), "get".to_owned()];
-    let key = NewApiKey {
-        id: "k1",
-        token: token(9),
-        hint: "twk_abc",
-        name: "ci",
-        user_id: "u2",
+    let key = ApiKey {
+        id: "k1".to_owned(),
+        hint: "twk_abc".to_owned(),
+        name: "ci".to_owned(),
+        user_id: "u2".to_owned(),
         created_at: at(1),
         expires_at: Some(at(100)),
-        policy: Some("service == 'a'"),
-        tools: Some(&tools),
+        last_used_at: None,
+        policy: Some("service == 'a'".to_owned()),
+        tools: Some(tools.to_vec()),
     };
 
-    tx.insert_api_key(&key).await.unwrap();
+    tx.insert_api_key(&key, token(9)).await.unwrap();
     tx.touch_api_key("k1", at(60)).await.unwrap();
     tx.commit().await.unwrap();
 
@@ -362,17 +362,7 @@ async fn a_failed_statement_ends_its_transaction(fixture: &Fixture) {
     let mut tx = db.begin_write().await.unwrap();
     tx.put_role("half", &[], at(1)).await.unwrap();
     let user = tx.user_by_id("u1").await.unwrap().unwrap();
-    let twice = tx
-        .insert_user(&tracewarden_appdb::NewUser {
-            id: "u2",
-            username: "ADA",
-            password_hash: &user.password_hash,
-            must_change_password: false,
-            created_at: at(1),
-            attributes: &user.attributes,
-            roles: &user.roles,
-        })
-        .await;
+    let twice = tx.insert_user(&User { id: "u2".to_owned(), username: "ADA".to_owned(), ..user }).await;
     assert!(matches!(twice, Err(DbError::Conflict(_))), "{twice:?}");
     assert!(tx.commit().await.is_err(), "the request was not executed in full");
     assert_eq!(db.begin_read().await.unwrap().role("half").await.unwrap(), None);

@@ -120,10 +120,11 @@ impl Account {
         let token = tokens::api_key(self.core.entropy.as_ref())?;
         // Times are stored in microseconds; this answer and later lists must show the same time.
         let stored = |at: Timestamp| Timestamp::from_micros(at.as_micros());
-        let key = ApiKeyInfo {
+        let key = ApiKey {
             id: tokens::id("key", self.core.entropy.as_ref())?,
+            hint: tokens::hint(token.expose_secret()),
             name: new.name,
-            token_hint: tokens::hint(token.expose_secret()),
+            user_id: principal.user_id().to_owned(),
             created_at: stored(now),
             expires_at: new.expires_at.map(stored),
             last_used_at: None,
@@ -135,18 +136,7 @@ impl Account {
             let detail = format!("you have {KEYS_PER_USER_MAX} keys already; revoke one first");
             return Err(ServiceError::Conflict { detail, errors: Vec::new() });
         }
-        tx.insert_api_key(&tracewarden_appdb::NewApiKey {
-            id: &key.id,
-            token: tokens::digest(token.expose_secret()),
-            hint: &key.token_hint,
-            name: &key.name,
-            user_id: principal.user_id(),
-            created_at: key.created_at,
-            expires_at: key.expires_at,
-            policy: key.policy.as_deref(),
-            tools: key.tools.as_deref(),
-        })
-        .await?;
+        tx.insert_api_key(&key, tokens::digest(token.expose_secret())).await?;
         let detail = json!({
             "name": key.name,
             "expires_at": key.expires_at.map(|expiry| expiry.to_string()),
@@ -157,7 +147,7 @@ impl Account {
             .record(&mut tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail)
             .await?;
         tx.commit().await?;
-        Ok(CreatedApiKey { key, token })
+        Ok(CreatedApiKey { key: key.into(), token })
     }
 
     /// Checks a key's policy like a role's, but without the fields that its owner may not know of. Runs outside the

@@ -182,7 +182,6 @@ impl Users {
         }
         let initial_password = tokens::password(self.core.entropy.as_ref())?;
         let hash = self.core.passwords.hash(initial_password.clone()).await?;
-        let id = tokens::id("usr", self.core.entropy.as_ref())?;
 
         let mut tx = self.core.begin_change(admin).await?;
         let mut errors = Vec::new();
@@ -195,27 +194,28 @@ impl Users {
         if tx.user_by_name(&new.username).await?.is_some() {
             return Err(taken());
         }
-        let row = tracewarden_appdb::NewUser {
-            id: &id,
-            username: &new.username,
-            password_hash: &hash,
+        let user = User {
+            id: tokens::id("usr", self.core.entropy.as_ref())?,
+            username: new.username,
+            password_hash: hash,
             must_change_password: true,
+            disabled: new.disabled,
             created_at: self.core.now(),
-            attributes: &new.attributes,
-            roles: &new.roles,
+            last_login_at: None,
+            attributes: new.attributes,
+            roles: new.roles,
         };
-        tx.insert_user(&row).await.map_err(|error| match error {
+        tx.insert_user(&user).await.map_err(|error| match error {
             DbError::Conflict(_) => taken(),
             other => other.into(),
         })?;
-        let attributes = audit_detail::attributes(&new.attributes);
-        let mut detail = json!({ "id": id, "roles": new.roles, "attributes": attributes });
-        if new.disabled {
-            tx.set_user_disabled(&id, true).await?;
+        let attributes = audit_detail::attributes(&user.attributes);
+        let mut detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
+        if user.disabled {
             insert(&mut detail, "disabled", json!(true));
         }
-        self.core.record(&mut tx, admin, "user.create", Some(&new.username), detail).await?;
-        let user = find_user(&mut tx, &new.username).await?;
+        self.core.record(&mut tx, admin, "user.create", Some(&user.username), detail).await?;
+        let user = find_user(&mut tx, &user.username).await?;
         tx.commit().await?;
         Ok(CreatedUser { user: user.into(), initial_password })
     }

@@ -76,7 +76,6 @@ pub enum FileFormat {
 /// Options of `model export`.
 #[derive(Debug, Args)]
 pub struct ModelExport {
-    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
     /// File to write; an existing file is replaced.
@@ -90,7 +89,6 @@ pub struct ModelExport {
 /// Options of the commands that make a plan.
 #[derive(Debug, Args)]
 pub struct PlanRequest {
-    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
     /// Maximum time, at most 60, for which the service may read traces to find out which users would see more or fewer of
@@ -102,7 +100,6 @@ pub struct PlanRequest {
 /// Options of `model plan`.
 #[derive(Debug, Args)]
 pub struct ModelPlan {
-    /// Connection to the service, and time for the plan.
     #[command(flatten)]
     pub request: PlanRequest,
     /// File with the access model; `-` is the standard input.
@@ -119,7 +116,6 @@ pub struct ModelPlan {
 /// Options of `model apply`.
 #[derive(Debug, Args)]
 pub struct ModelApply {
-    /// Connection to the service, and time for the plan.
     #[command(flatten)]
     pub request: PlanRequest,
     /// File with the access model; `-` is the standard input.
@@ -133,7 +129,6 @@ pub struct ModelApply {
 /// Options of `model history`.
 #[derive(Debug, Args)]
 pub struct ModelHistory {
-    /// Connection to the service.
     #[command(flatten)]
     pub connection: Connection,
     /// Version of the access model: show only the change that made it.
@@ -150,7 +145,6 @@ pub struct ModelHistory {
 /// Options of `model restore`.
 #[derive(Debug, Args)]
 pub struct ModelRestore {
-    /// Connection to the service, and time for the plan.
     #[command(flatten)]
     pub request: PlanRequest,
     /// Version of the access model to restore.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tracewarden_appdb::{ADMIN_ROLE, AppDb, NewAuditRecord, NewUser, PasswordHash};
+use tracewarden_appdb::{ADMIN_ROLE, AppDb, NewAuditRecord, PasswordHash, User};
 use tracewarden_model::Timestamp;
 use tracewarden_testkit::wait::until;
 use tracewarden_testkit::write_errors::{Kind, WriteErrors};
@@ -43,14 +43,16 @@ const ANCHOR_TABLE: &str = "audit_anchor";
 async fn fill(url: &str) {
     let db = AppDb::open(url, LONG_AGO).await.unwrap();
     let mut tx = db.begin_write().await.unwrap();
-    tx.insert_user(&NewUser {
-        id: "u1",
-        username: "ada",
-        password_hash: &PasswordHash(admin_password_hash().to_owned()),
+    tx.insert_user(&User {
+        id: "u1".to_owned(),
+        username: "ada".to_owned(),
+        password_hash: PasswordHash(admin_password_hash().to_owned()),
         must_change_password: false,
+        disabled: false,
         created_at: LONG_AGO,
-        attributes: &BTreeMap::new(),
-        roles: &BTreeSet::from([ADMIN_ROLE.to_owned()]),
+        last_login_at: None,
+        attributes: BTreeMap::new(),
+        roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
     })
     .await
     .unwrap();
