@@ -18,7 +18,7 @@ use crate::predicate::Predicate;
 use crate::predicate::work::Budget;
 
 /// A stored policy as it applies to one caller.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AppliedPolicy {
     /// Predicate that a span must satisfy.
     pub predicate: Predicate,

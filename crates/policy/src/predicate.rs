@@ -29,7 +29,7 @@ pub use operators::{Quantifier, Relation, TextFunction};
 use work::{charge, charge_each};
 
 /// A test that is true or false on every span.
-#[derive(Debug, Clone, PartialEq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Atom {
     /// The map contains the key and its value is not NULL, or the column is not NULL.
     Present(Arc<MarkedField>),
@@ -122,7 +122,7 @@ fn sorted(values: &[String]) -> Vec<&str> {
 }
 
 /// A two-valued predicate over one span.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Predicate {
     /// Always true.
     True,
@@ -163,8 +163,10 @@ impl PartialEq for Leaf {
     }
 }
 
+impl Eq for Leaf {}
+
 /// The parts of a conjunction, disjunction or negation. A negation has exactly one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Junction {
     parts: Vec<Predicate>,
     size: u64,
