@@ -161,7 +161,7 @@ impl From<ServiceError> for Failure {
             retry: error.retry(),
             causes,
             advice: advice(error.code(), error.retry(), error.retry_after_seconds()),
-            for_administrators: error.for_administrators().map(str::to_owned),
+            for_administrators: error.for_administrators(),
             unrecorded: None,
         }
     }
@@ -204,6 +204,8 @@ fn advice(code: &str, retry: Retry, retry_after_seconds: Option<u64>) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use tracewarden_service::ClickHouseError;
+
     use super::*;
 
     #[test]
@@ -217,32 +219,25 @@ mod tests {
 
     #[test]
     fn administrators_get_causes_and_all_callers_retry_advice() {
-        let log_cause = || std::io::Error::other("a statement");
-        let failed_so = |cause: &str, is_permanent| {
-            let cause = Some(cause.to_owned());
-            Failure::from(ServiceError::ClickHouse { log_cause: log_cause().into(), cause, is_permanent })
-        };
-        let failed = |cause: &str| failed_so(cause, false);
-        let lasting = failed_so("a column is gone", true).text();
+        let failed = |error: ClickHouseError| Failure::from(ServiceError::from(error));
+        let lasting = failed(ClickHouseError::TableChanged("a column is gone".to_owned())).text();
         assert!(
             lasting.ends_with("until then.\nretry: never") && !lasting.contains("Try again"),
             "{lasting}"
         );
-        let cause = "ClickHouse 25.8.2.1 answered with code 60 (UNKNOWN_TABLE)";
+        let cause = "ClickHouse 25.8.2.1 answered with code 1001 (STD_EXCEPTION)";
+        let message = "Code: 1001. DB::Exception: a statement (STD_EXCEPTION) (version 25.8.2.1)".to_owned();
+        let exception = ClickHouseError::Exception { code: Some(1001), message };
         let rest = "\nTry again in some seconds.\nretry: safe";
-        let text = failed(cause).text();
+        let text = failed(exception.clone()).text();
         assert_eq!(text, format!("error trace_store_error: ClickHouse failed{rest}"));
-        let text = failed(cause).with_administrator_detail().text();
+        let text = failed(exception).with_administrator_detail().text();
         assert_eq!(text, format!("error trace_store_error: ClickHouse failed: {cause}{rest}"));
         for (retry_after_seconds, expected) in
             [(59, "Try again in 59 seconds."), (1, "Try again in a second.")]
         {
-            let error = ServiceError::ClickHouseUnavailable {
-                log_cause: log_cause().into(),
-                cause: None,
-                retry_after_seconds,
-            };
-            let text = Failure::from(error).with_administrator_detail().text();
+            let message = "a statement".to_owned();
+            let text = failed(ClickHouseError::Unavailable { message, retry_after_seconds }).text();
             assert!(text.contains(&format!("temporarily unavailable\n{expected}\n")), "{text}");
         }
     }

@@ -3,7 +3,7 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{CollateralAnswer, CollateralRequest, Policy, SharedValue};
+use tracewarden_service::{CollateralAnswer, Policy, PolicyPreviewRequest, SharedValue};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -46,7 +46,7 @@ pub(crate) struct WireCollateralRequest {
     seconds: Option<Limit>,
 }
 
-impl From<WireCollateralRequest> for CollateralRequest {
+impl From<WireCollateralRequest> for PolicyPreviewRequest {
     fn from(request: WireCollateralRequest) -> Self {
         let WireCollateralRequest { role, policies, by, from, to, seconds } = request;
         let policies = policies.map(|policies| policies.into_iter().map(Policy::from).collect());

@@ -36,7 +36,7 @@ impl Problem {
         problem
             .retry_after(error.retry_after_seconds())
             .retry(error.retry())
-            .for_administrators(error.for_administrators())
+            .for_administrators(error.for_administrators().as_deref())
             .reported_by_service()
     }
 }

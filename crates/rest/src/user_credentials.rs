@@ -34,7 +34,7 @@ pub(crate) async fn end_sessions(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    app.service.users().end_user_sessions(&caller.require_admin()?, &username).await?;
+    app.service.users().end_user_sessions(&caller.require_admin()?, &username, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn end_session(
     caller: Caller,
     Path((username, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    app.service.users().end_user_session(&caller.require_admin()?, &username, &id).await?;
+    app.service.users().end_user_sessions(&caller.require_admin()?, &username, Some(&id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn revoke_api_keys(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    app.service.users().revoke_user_api_keys(&caller.require_admin()?, &username).await?;
+    app.service.users().revoke_user_api_keys(&caller.require_admin()?, &username, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -91,6 +91,6 @@ pub(crate) async fn revoke_api_key(
     caller: Caller,
     Path((username, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    app.service.users().revoke_user_api_key(&caller.require_admin()?, &username, &id).await?;
+    app.service.users().revoke_user_api_keys(&caller.require_admin()?, &username, Some(&id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,24 +1,32 @@
 //! Users, roles, API keys, sessions, sign-in and previews: who may see what.
 
-mod account;
 mod api_keys;
 mod change_password;
 pub(crate) mod preview;
 mod roles;
 mod sessions;
 mod sign_in;
-mod sign_in_limits;
 pub(crate) mod sign_in_throttle;
 mod user_credentials;
 mod users;
 
-pub use account::Account;
 pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
 pub use preview::PreviewRequest;
 pub(crate) use roles::{
-    CheckedPolicies, case_conflict, check_case_conflict, check_role_input, compile_policies, policies_detail,
+    CheckedPolicies, case_conflict, check_case_conflict, check_deletion, check_role_input, compile_policies,
+    policies_detail,
 };
 pub use roles::{PolicyCheck, PutRoleAnswer, RoleDetail, Roles};
 pub use sessions::SessionInfo;
 pub use sign_in::{PasswordCredentials, SignInAnswer};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage, Users};
+
+use std::sync::Arc;
+
+use crate::core::Core;
+
+/// The caller's own sessions, keys, password and preview.
+#[derive(Clone)]
+pub struct Account {
+    pub(crate) core: Arc<Core>,
+}

@@ -4,24 +4,29 @@ mod change;
 mod collateral_access;
 mod counted_traces;
 mod estimate;
-mod failure;
-mod hash;
 mod impact;
-mod request;
+mod role_change;
 mod subjects;
 mod viewers;
 
 use std::sync::Arc;
 
-use crate::core::Core;
+use tokio::time::{Duration, Instant, timeout_at};
+use tracewarden_clickhouse::ClickHouseError;
+
+use crate::core::{Core, Permit, ServiceError};
 
 pub(crate) use change::ModelSide;
-pub use collateral_access::{CollateralAnswer, CollateralRequest};
+pub use collateral_access::CollateralAnswer;
 pub use counted_traces::CountedTraces;
 pub(crate) use impact::ImpactInput;
-pub use impact::{ImpactAnswer, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact};
-pub(crate) use request::timeout;
+pub use impact::{ImpactAnswer, PolicyPreview, SearchCosts, TraceChange, UserImpact};
+pub use role_change::PolicyPreviewRequest;
 pub use viewers::{GrantingPolicy, PolicyFailure, Viewer, Viewers};
+
+/// Default and maximum duration of a preview in seconds.
+const DEFAULT_SECONDS: i64 = 10;
+const MAX_SECONDS: i64 = 60;
 
 /// What changes of roles and policies do.
 #[derive(Clone)]
@@ -30,7 +35,20 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
+    /// Waits for a permit to count, which limits the load on ClickHouse, however many administrators request a preview.
+    pub(super) async fn preview_permit(&self, deadline: Instant) -> Result<Permit, ClickHouseError> {
+        let permit = timeout_at(deadline, self.core.permits.previews.wait()).await;
+        permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))
+    }
+}
+
+pub(crate) fn timeout(seconds: Option<i64>) -> Result<Duration, ServiceError> {
+    let seconds = seconds.unwrap_or(DEFAULT_SECONDS);
+    match u64::try_from(seconds) {
+        Ok(whole) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs(whole)),
+        _ => {
+            let detail = format!("from 1 to {MAX_SECONDS} seconds");
+            Err(ServiceError::invalid("/seconds", detail))
+        }
     }
 }

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, User};
 
 use crate::Secret;
-use crate::core::{AuditContext, Event, FieldError, Outcome, ServiceError, check_phc, tokens, validate};
+use crate::core::{FieldError, ServiceError, check_phc, tokens, validate};
 use crate::service::Service;
 
 /// Configuration of the administrator.
@@ -85,7 +85,7 @@ impl Service {
         validate::username(&admin.username, &mut errors);
         if let Some(Err(reason)) = admin.password_hash.as_deref().map(check_phc) {
             let detail = format!("the configured password hash cannot be used: {reason}");
-            errors.push(FieldError::new("/password_hash", "invalid_value", detail));
+            errors.push(FieldError::invalid("/password_hash", detail));
         }
         validate::no_errors(errors)?;
         let empty = self.core().db.begin_read().await?.users("", 1).await?.is_empty();
@@ -135,19 +135,14 @@ impl Service {
         if password.is_none() {
             tx.remember_password_hash(&digest(&user.password_hash.0), now).await?;
         }
-        let event = Event {
-            action: "admin.create",
-            outcome: Outcome::Success,
-            target: Some(&admin.username),
-            detail: json!({ "id": user.id, "password": if password.is_some() { "generated" } else { "configured" } }),
-        };
-        AuditContext::service().append(&mut tx, now, None, &event).await?;
         if let Some(password) = &password {
-            let not_kept = |why| ServiceError::refused("/initial_password", "invalid_value", why);
+            let not_kept = |why| ServiceError::invalid("/initial_password", why);
             keep(password).map_err(not_kept)?;
         }
         self.core().passwords.register_cost(&user.password_hash)?;
-        tx.commit().await?;
+        let kind = if password.is_some() { "generated" } else { "configured" };
+        let detail = json!({ "id": user.id, "password": kind });
+        self.core().commit_own_change(tx, "admin.create", Some(&admin.username), detail).await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }
 
@@ -165,22 +160,15 @@ impl Service {
                 "a password hash is configured for `{username}`, who is not an administrator; \
                  configure the name of one"
             );
-            return Err(ServiceError::refused("/username", "invalid_value", detail));
+            return Err(ServiceError::invalid("/username", detail));
         };
-        let now = self.core().now();
         let hash = PasswordHash(hash.to_owned());
         self.core().passwords.register_cost(&hash)?;
-        tx.remember_password_hash(&digest, now).await?;
+        tx.remember_password_hash(&digest, self.core().now()).await?;
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
-        let event = Event {
-            action: "admin.replace_hash",
-            outcome: Outcome::Success,
-            target: Some(&user.username),
-            detail: json!({ "sessions_ended": ended }),
-        };
-        AuditContext::service().append(&mut tx, now, None, &event).await?;
-        tx.commit().await?;
+        let detail = json!({ "sessions_ended": ended });
+        self.core().commit_own_change(tx, "admin.replace_hash", Some(&user.username), detail).await?;
         Ok(Bootstrap::HashReplaced { username: user.username })
     }
 }

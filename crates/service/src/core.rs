@@ -8,8 +8,10 @@ mod audit_event;
 mod audit_log;
 mod authentication;
 mod authority;
+mod clickhouse_errors;
 mod cursor;
 mod error;
+mod field_error;
 mod metrics;
 mod model_change;
 mod open_audit_record;
@@ -20,7 +22,6 @@ mod precondition;
 mod principal;
 mod query_context;
 pub(crate) mod query_input;
-mod query_limit;
 mod rejected_calls;
 mod retry;
 mod settings;
@@ -36,7 +37,7 @@ pub(crate) mod validate;
 
 pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
 pub(crate) use audit::AuditContext;
-pub(crate) use audit_detail::{bounded_member, difference};
+pub(crate) use audit_detail::{bounded_member, difference, with_members};
 pub(crate) use audit_event::Event;
 pub use audit_event::Outcome;
 pub use audit_log::{AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
@@ -45,8 +46,10 @@ pub(crate) use authority::{Authority, refresh_preview};
 pub(crate) use cursor::{Cursor, CursorKey, Fingerprint};
 #[cfg(test)]
 pub(crate) use cursor::{decode, encode};
-pub(crate) use error::unknown;
-pub use error::{Cause, FieldError, ServiceError, bounded};
+pub use error::{Cause, QueryLimit, ServiceError};
+pub(crate) use error::{CursorFault, NotReady};
+pub(crate) use field_error::unknown;
+pub use field_error::{FieldError, bounded};
 pub(crate) use metrics::PolicyCacheCollector;
 pub(crate) use model_change::{change_detail, check_version, no_change_detail, resolve};
 pub(crate) use open_audit_record::{OpenAuditRecord, PreparedRead};
@@ -59,9 +62,7 @@ pub(crate) use policy_errors::{policy_name, reason_text};
 pub use precondition::IfMatch;
 pub(crate) use principal::VerifiedCredential;
 pub use principal::{Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, Transport};
-pub(crate) use query_context::QueryContext;
 pub(crate) use query_input::conditions_detail;
-pub use query_limit::QueryLimit;
 pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
 pub use settings::{Limits, PasswordCost, Settings};
@@ -72,9 +73,9 @@ pub use tokens::is_generated_password;
 pub use tool_call::{RecordedCall, ToolCall};
 pub use tools::Tool;
 pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, TRACES_VALUES};
-pub(crate) use user_batches::{UserBatches, attribute_bytes, take_batch};
+pub(crate) use user_batches::{UserBatches, take_batch};
 pub(crate) use username_key::UsernameKey;
-pub(crate) use validate::find_user;
+pub(crate) use validate::{attribute_bytes, find_user};
 
 use std::sync::Arc;
 
@@ -110,9 +111,6 @@ const KEY_BYTES: usize = 32;
 
 impl Core {
     /// Creates the keys that replicas share if they do not exist yet.
-    ///
-    /// # Errors
-    /// When a setting is invalid or the application database fails.
     pub(crate) async fn new(
         db: AppDb,
         clickhouse: ClickHouse,

@@ -6,6 +6,8 @@
 //!   password change may do, [`Principal`] for those of any user, [`Administrator`] for the rest. Only [`Core::identify`],
 //!   [`Core::authenticate`] and [`Principal::require_admin`] create these values.
 //! - No authority is cached between requests: each request reads the credential, user, roles and access model.
+//! - Every use case can fail with the errors of authentication, of the application database and of ClickHouse. The documentation
+//!   of a use case lists its other errors.
 //! - A change and its audit record are one transaction. The record of a read of traces is durable before the first byte is
 //!   sent.
 
@@ -41,10 +43,10 @@ pub use tracewarden_appdb::{
     SchemaState, VerifiedAudit,
 };
 pub use tracewarden_clickhouse::{
-    ClickHouse, Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES, ExistingAddition,
-    MAX_SPANS_PER_ID, PhysicalField, ProgressCallback, Reads, SampledColumn, SampledKey, SearchProgress,
-    SharedValue, SpanChunk, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit,
-    Summary, TableSummary, ValueCount,
+    ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES,
+    ExistingAddition, MAX_SPANS_PER_ID, PhysicalField, ProgressCallback, Reads, SampledColumn, SampledKey,
+    SearchProgress, SharedValue, SpanChunk, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers,
+    StatsOrder, StatsUnit, Summary, TableSummary, ValueCount,
 };
 pub use tracewarden_policy::{
     Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
@@ -60,9 +62,8 @@ pub use access::{
     UserInfo, UserPage, Users,
 };
 pub use analysis::{
-    Analysis, CollateralAnswer, CollateralRequest, CountedTraces, GrantingPolicy, ImpactAnswer,
-    PolicyFailure, PolicyPreview, PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact, Viewer,
-    Viewers,
+    Analysis, CollateralAnswer, CountedTraces, GrantingPolicy, ImpactAnswer, PolicyFailure, PolicyPreview,
+    PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact, Viewer, Viewers,
 };
 pub use core::{
     Administrator, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind, Cause, Credential,

@@ -12,7 +12,7 @@ use tracewarden_appdb::AUDIT_PRUNE;
 use tracewarden_model::Timestamp;
 
 use crate::access::sign_in_throttle;
-use crate::core::{AuditContext, Core, Event, Outcome, ServiceError};
+use crate::core::{Core, ServiceError};
 
 /// Number of records removed in one transaction; other writers wait for it.
 const PRUNE_BATCH_RECORDS: u32 = 5_000;
@@ -30,10 +30,6 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Runs the maintenance at once and then periodically, until `stop` completes. Failures are logged and retried in the
     /// next run.
     pub async fn maintain(&self, stop: impl Future<Output = ()>) {
@@ -52,35 +48,19 @@ impl Maintenance {
     }
 
     async fn run_maintenance(&self) {
-        let failed = |what: &'static str, error: ServiceError| match error {
-            // Not caused by an unavailable database, so an operator must investigate it.
-            error @ ServiceError::Internal { .. } => {
-                tracing::error!(code = error.code(), log_cause = error.log_cause(), "{what}");
-            }
-            error => tracing::warn!(code = error.code(), log_cause = error.log_cause(), "{what}"),
-        };
-        let report = |what: &'static str,
-                      failure_message: &'static str,
-                      result: Result<u64, ServiceError>| match result {
-            Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "{what}"),
-            Err(error) => failed(failure_message, error),
-        };
-        let (success_message, failure_message) = (REMOVED, "old audit records were not removed");
-        report(success_message, failure_message, self.prune_audit_once().await);
-        let (success_message, failure_message) =
-            ("expired sessions removed", "expired sessions were not removed");
-        report(success_message, failure_message, self.delete_expired_sessions_once().await);
-        let (success_message, failure_message) =
-            ("outdated sign-in counters removed", "outdated sign-in counters were not removed");
-        report(success_message, failure_message, self.delete_stale_throttles_once().await.map(|()| 0));
+        let pruned = self.prune_audit_once().await;
+        report(pruned, REMOVED, "old audit records were not removed");
+        let deleted = self.delete_expired_sessions_once().await;
+        report(deleted, "expired sessions removed", "expired sessions were not removed");
+        let deleted = self.delete_stale_throttles_once().await.map(|()| 0);
+        report(deleted, "outdated sign-in counters removed", "outdated sign-in counters were not removed");
         match self.number_changes_once().await {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
                 "an older version of the program changed the access model without recording it in the \
                  history: the change has been added to the history"
             ),
-            Err(error) => failed("could not compare the access model with its history", error),
+            Err(error) => log_failure("could not compare the access model with its history", &error),
         }
     }
 
@@ -89,11 +69,10 @@ impl Maintenance {
     fn next_delay(&self) -> Duration {
         let retention = self.core.settings.audit_retention_nanos.map(|nanos| nanos.unsigned_abs() / 24);
         let cycle = retention.map_or(MAX_INTERVAL, Duration::from_nanos).clamp(MIN_INTERVAL, MAX_INTERVAL);
-        let mut byte = [0_u8; 1];
+        let mut early = [0_u8; 1];
         // Without randomness replicas run at the same time, which does no harm.
-        let early =
-            self.core.entropy.as_ref().fill(&mut byte).map_or(0, |()| byte.into_iter().map(u32::from).sum());
-        cycle.saturating_sub(cycle.saturating_mul(early) / 1_024)
+        self.core.entropy.fill(&mut early).unwrap_or_default();
+        cycle.saturating_sub(cycle.saturating_mul(u8::from_be_bytes(early).into()) / 1_024)
     }
 
     /// Removes the audit records that are older than the retention, oldest first; returns their number. Each transaction that
@@ -125,26 +104,17 @@ impl Maintenance {
     async fn prune_audit_transaction(&self, before: Timestamp) -> Result<Option<u64>, ServiceError> {
         let mut tx = self.core.db.begin_write().await?;
         let Some(pruned) = tx.prune_audit(before, PRUNE_BATCH_RECORDS).await? else { return Ok(None) };
-        let event = Event {
-            action: AUDIT_PRUNE,
-            outcome: Outcome::Success,
-            target: None,
-            detail: json!({
-                "through": pruned.through,
-                "hash": pruned.hash,
-                "removed": pruned.removed,
-                "before": before.to_string(),
-            }),
-        };
-        AuditContext::service().append(&mut tx, self.core.now(), None, &event).await?;
-        tx.commit().await?;
+        let detail = json!({
+            "through": pruned.through,
+            "hash": pruned.hash,
+            "removed": pruned.removed,
+            "before": before.to_string(),
+        });
+        self.core.commit_own_change(tx, AUDIT_PRUNE, None, detail).await?;
         Ok(Some(pruned.removed))
     }
 
     /// Deletes expired sessions; returns their number. They granted no access any more, so that no audit record is needed.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn delete_expired_sessions_once(&self) -> Result<u64, ServiceError> {
         let settings = &self.core.settings;
         let before = |limit: Option<i64>| limit.map(|nanos| self.core.now().saturating_sub(nanos));
@@ -161,20 +131,31 @@ impl Maintenance {
     /// Adds changes of the access model that a replica of an earlier version made without a number to the history; returns
     /// whether there were any. Such a replica may write as long as replicas are being replaced, even after newer ones have
     /// started.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn number_changes_once(&self) -> Result<bool, ServiceError> {
         Ok(self.core.db.record_missed_changes(self.core.now()).await?)
     }
 
     /// Deletes the sign-in counters that no longer limit any client.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn delete_stale_throttles_once(&self) -> Result<(), ServiceError> {
         let mut tx = self.core.db.begin_write().await?;
         tx.delete_stale_throttles(sign_in_throttle::stale_before(self.core.now())).await?;
         Ok(tx.commit().await?)
+    }
+}
+
+fn report(result: Result<u64, ServiceError>, success_message: &str, failure_message: &str) {
+    match result {
+        Ok(0) => {}
+        Ok(removed) => tracing::info!(removed, "{success_message}"),
+        Err(error) => log_failure(failure_message, &error),
+    }
+}
+
+fn log_failure(what: &str, error: &ServiceError) {
+    let (code, log_cause) = (error.code(), error.log_cause());
+    match error {
+        // Not caused by an unavailable database, so an operator must investigate it.
+        ServiceError::Internal { .. } => tracing::error!(code, log_cause, "{what}"),
+        _ => tracing::warn!(code, log_cause, "{what}"),
     }
 }

@@ -2,7 +2,6 @@
 //! the same checks as the requests that change a part, and takes effect as a whole or not at all.
 
 mod changes;
-mod export;
 mod file;
 mod history;
 mod import;
@@ -15,8 +14,7 @@ use std::sync::Arc;
 use crate::core::Core;
 
 pub use changes::{ChangeKind, ModelChange, ModelPart, PartKind};
-pub use export::ExportedModel;
-pub use file::{FileField, ModelFile};
+pub use file::{ExportedModel, FileField, ModelFile};
 pub use history::{HistoryEntry, HistoryPage, ModelAt};
 pub use import::ImportedModel;
 pub use plan::{LostRole, ModelPlan};
@@ -27,10 +25,4 @@ pub use tests::{FailedTest, RunTests, TestRun};
 #[derive(Clone)]
 pub struct ModelFiles {
     pub(crate) core: Arc<Core>,
-}
-
-impl ModelFiles {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
 }

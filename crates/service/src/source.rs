@@ -2,11 +2,10 @@
 
 mod adoption;
 mod binding;
-mod ddl;
 mod discovery;
 mod fields;
 
-pub(crate) use adoption::without_column;
+pub(crate) use adoption::{adopted, is_other_table, without_column};
 pub use binding::BoundModel;
 pub use discovery::{ColumnDetail, MemberDetail, Source, TableDetail};
 pub use fields::FieldMark;

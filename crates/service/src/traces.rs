@@ -25,7 +25,7 @@ use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
 
 use crate::core::{
     Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal,
-    QueryContext, ServiceError, TRACES_GET, TRACES_QUERY, conditions_detail, query_input,
+    ServiceError, TRACES_GET, TRACES_QUERY, conditions_detail, query_input,
 };
 use crate::traces::span_stream::with_audit_record;
 
@@ -121,11 +121,8 @@ fn not_found_delay(took: Duration) -> Duration {
 }
 
 /// Completes the record of a trace that was not found, then waits. `started` is the start of the search.
-pub(crate) async fn trace_not_found(
-    mut open_audit_record: OpenAuditRecord,
-    started: Instant,
-) -> ServiceError {
-    if let Err(failure) = open_audit_record.complete(Outcome::NotFound, None).await {
+pub(crate) async fn trace_not_found(mut record: OpenAuditRecord, started: Instant) -> ServiceError {
+    if let Err(failure) = record.complete(Outcome::NotFound, None).await {
         return failure;
     }
     sleep_until(started + not_found_delay(started.elapsed())).await;
@@ -139,10 +136,6 @@ pub struct Traces {
 }
 
 impl Traces {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Returns a page of the traces that the caller may see.
     ///
     /// # Errors
@@ -167,9 +160,8 @@ impl Traces {
     ) -> Result<PendingQuery, ServiceError> {
         let prepare = || self.prepare(principal, &request).boxed();
         // The record exists from here on: durable before anything is searched or shown.
-        let (access, plan, open_audit_record) =
-            self.core.begin_read(principal, TRACES_QUERY, None, prepare).await?;
-        Ok(PendingQuery { traces: self.clone(), access, plan, open_audit_record })
+        let (access, plan, record) = self.core.begin_read(principal, TRACES_QUERY, None, prepare).await?;
+        Ok(PendingQuery { core: Arc::clone(&self.core), access, plan, record })
     }
 
     /// Returns one trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
@@ -178,16 +170,12 @@ impl Traces {
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
     /// [`Self::query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
-        let AuthorizedTrace { access, selection, open_audit_record, query_context } =
+        let AuthorizedTrace { access, selection, mut record } =
             self.find_trace(principal, TRACES_GET, trace_id, None).await?;
-        match access.store.read(&access.binding, &selection, None).await {
-            Ok(spans) => {
-                let omitted_columns = Some(selection.omitted_columns(&access.binding));
-                let schema = SchemaEcho { omitted_columns, ..access.echo() };
-                Ok(TraceAnswer { schema, spans: with_audit_record(spans, open_audit_record, query_context) })
-            }
-            Err(error) => Err(open_audit_record.fail(query_context.error(error)).await),
-        }
+        let spans = record.check(access.store.read(&access.binding, &selection, None).await).await?;
+        let omitted_columns = Some(selection.omitted_columns(&access.binding));
+        let schema = SchemaEcho { omitted_columns, ..access.echo() };
+        Ok(TraceAnswer { schema, spans: with_audit_record(spans, record) })
     }
 
     /// Finds one trace that the caller may read and records it as `action`, but does not read it. The requested columns are
@@ -205,27 +193,21 @@ impl Traces {
         let started = Instant::now();
         let prepare = || {
             let prepared = self.core.access(principal).and_then(|access| async move {
-                if let Some(columns) = columns {
-                    let checked = access.store.check_columns(&access.binding, columns).await;
-                    checked.map_err(|error| query_input::point_to_column(error, columns))?;
-                }
+                access.check_columns(columns).await?;
                 let detail = access.decision_inputs.clone();
                 Ok(PreparedRead { access, plan: (), detail })
             });
             prepared.boxed()
         };
-        let (access, (), mut open_audit_record) =
+        let (access, (), mut record) =
             self.core.begin_read(principal, action, Some(trace_id), prepare).await?;
-        let query_context = self.core.query_context(&access, None, &[]);
-        let selection = match access.find(trace_id).await {
-            Ok(Some(selection)) => selection,
-            Ok(None) => return Err(trace_not_found(open_audit_record, started).await),
-            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
+        let Some(selection) = record.check(access.find(trace_id).await).await? else {
+            return Err(trace_not_found(record, started).await);
         };
         if let Some(found) = selection.trace_ids().next() {
-            open_audit_record.set_found_trace(found);
+            record.set_found_trace(found);
         }
-        Ok(AuthorizedTrace { access, selection, open_audit_record, query_context })
+        Ok(AuthorizedTrace { access, selection, record })
     }
 
     /// Makes all checks, before anything is searched.
@@ -240,32 +222,24 @@ impl Traces {
         let Authority { principal, model, .. } = access.authority.as_ref();
         let filter = query_input::filter(&request.conditions, model, principal.is_admin(), &limits)?;
         let fingerprint = Fingerprint::new(&request.conditions, &access.binding, principal);
-        let after = match &request.cursor {
-            None => None,
-            Some(text) => {
-                let cursor = self.core.cursors.open(text)?;
-                cursor.check(&fingerprint)?;
-                Some(cursor)
-            }
-        };
+        let after = request.cursor.as_ref().map(|text| self.core.cursors.open(text)).transpose()?;
+        if let Some(cursor) = &after {
+            cursor.check(&fingerprint)?;
+        }
         let window = match &after {
             None => query_input::first_window(request.from, request.to, self.core.now())?,
             Some(cursor) => query_input::later_window(request.from, request.to, cursor.window)?,
         };
-        if let Some(columns) = &request.columns {
-            let checked = access.store.check_columns(&access.binding, columns).await;
-            checked.map_err(|error| query_input::point_to_column(error, columns))?;
-        }
-        let mut detail = access.decision_inputs.clone();
-        if let serde_json::Value::Object(members) = &mut detail {
-            members.insert("filter".to_owned(), conditions_detail(&request.conditions));
-            members.insert("from".to_owned(), json!(window.from().to_string()));
-            members.insert("to".to_owned(), json!(window.to().to_string()));
-            members.insert("limit".to_owned(), json!(limit));
-            members.insert("view".to_owned(), json!(format!("{:?}", request.view).to_lowercase()));
-            members.insert("columns".to_owned(), json!(request.columns));
-            members.insert("first_page".to_owned(), json!(after.is_none()));
-        }
+        access.check_columns(request.columns.as_deref()).await?;
+        let detail = access.detail([
+            ("filter", conditions_detail(&request.conditions)),
+            ("from", json!(window.from().to_string())),
+            ("to", json!(window.to().to_string())),
+            ("limit", json!(limit)),
+            ("view", json!(format!("{:?}", request.view).to_lowercase())),
+            ("columns", json!(request.columns)),
+            ("first_page", json!(after.is_none())),
+        ]);
         let (columns, view) = (request.columns.clone(), request.view);
         let plan = Plan { filter, fingerprint, window, limit, after, columns, view };
         Ok(PreparedRead { access, plan, detail })
@@ -274,18 +248,17 @@ impl Traces {
 
 /// Query that is permitted and recorded, but not run yet. If it is dropped, the record says `aborted`.
 pub struct PendingQuery {
-    traces: Traces,
+    core: Arc<Core>,
     access: Access,
     plan: Plan,
-    open_audit_record: OpenAuditRecord,
+    record: OpenAuditRecord,
 }
 
 impl PendingQuery {
     /// Returns the source of the answer's schema while the search runs.
     pub fn schema(&self) -> SchemaSource {
-        let Access { store, .. } = &self.access;
         SchemaSource {
-            store: store.clone(),
+            store: self.access.store.clone(),
             schema: self.access.echo(),
             window: self.plan.window,
             whole_spans: self.plan.shows_whole_spans(),
@@ -314,8 +287,8 @@ impl PendingQuery {
         self,
         progress: Option<ProgressCallback>,
     ) -> Result<(QueryAnswer, PageCursors), ServiceError> {
-        let Self { traces: reader, access, plan, mut open_audit_record } = self;
-        let query_context = reader.core.query_context(&access, Some(plan.window), &plan.filter.conditions);
+        let Self { core, access, plan, mut record } = self;
+        record.set_query(&access, plan.window, &plan.filter.conditions);
         let request = SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -325,26 +298,46 @@ impl PendingQuery {
             after: plan.after.as_ref().map(|cursor| cursor.position.clone()),
             progress,
         };
-        let selection = match access.store.select(request).await {
-            Ok(selection) => selection,
-            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
-        };
-        open_audit_record.traces = selection.len() as u64;
-        let page_cursors = match PageCursors::new(&reader, &selection, &plan) {
-            Ok(page_cursors) => page_cursors,
-            Err(error) => return Err(open_audit_record.fail(error).await),
-        };
-        let traces = open_audit_record.traces;
-        let whole = plan.shows_whole_spans();
+        let selection = record.check(access.store.select(request).await).await?;
+        record.returned.traces = selection.len() as u64;
+        let page_cursors = record.check(PageCursors::new(core, &selection, &plan)).await?;
         let schema = SchemaEcho {
-            omitted_columns: whole.then(|| selection.omitted_columns(&access.binding)),
+            omitted_columns: plan.shows_whole_spans().then(|| selection.omitted_columns(&access.binding)),
             searched_around: selection.searched_around(),
             ..access.echo()
         };
-        let body = reader.body(&access, &plan, selection, open_audit_record).await?;
+        let traces = record.returned.traces;
+        let body = body(&access, &plan, selection, record).await?;
         let next_cursor = page_cursors.next_cursor.clone();
         Ok((QueryAnswer { schema, next_cursor, traces, body }, page_cursors))
     }
+}
+
+async fn body(
+    access: &Access,
+    plan: &Plan,
+    selection: Selection,
+    mut record: OpenAuditRecord,
+) -> Result<AnswerBody, ServiceError> {
+    let Access { store, binding, .. } = access;
+    let body = match plan.view {
+        View::Spans if selection.is_empty() => {
+            return Ok(AnswerBody::Spans(with_audit_record(stream::empty(), record)));
+        }
+        View::Spans => {
+            let spans = store.read(binding, &selection, plan.columns.as_deref()).await;
+            return Ok(AnswerBody::Spans(with_audit_record(record.check(spans).await?, record)));
+        }
+        View::Summary if selection.is_empty() => AnswerBody::Summaries(Vec::new()),
+        View::Summary => {
+            let summaries = store.summarise(binding, &selection, &plan.filter).await;
+            AnswerBody::Summaries(record.check(summaries).await?)
+        }
+        View::Ids => AnswerBody::Ids(selection.trace_ids().map(str::to_owned).collect()),
+    };
+    // These answers are sent in one piece, so the completing record can also precede the first byte.
+    record.complete(Outcome::Success, None).await?;
+    Ok(body)
 }
 
 /// Schema of an answer that begins before its search has ended.
@@ -367,7 +360,7 @@ impl SchemaSource {
 
 /// Positions at which a page can be cut.
 pub struct PageCursors {
-    traces: Traces,
+    core: Arc<Core>,
     fingerprint: Fingerprint,
     window: Window,
     /// Positions of the page's traces.
@@ -376,11 +369,10 @@ pub struct PageCursors {
 }
 
 impl PageCursors {
-    fn new(traces: &Traces, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
+    fn new(core: Arc<Core>, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
         let positions = (0..selection.len()).map_while(|index| selection.position(index).cloned()).collect();
         let (fingerprint, window) = (plan.fingerprint, plan.window);
-        let mut page_cursors =
-            Self { traces: traces.clone(), fingerprint, window, positions, next_cursor: None };
+        let mut page_cursors = Self { core, fingerprint, window, positions, next_cursor: None };
         page_cursors.next_cursor =
             selection.next().map(|position| page_cursors.seal(position)).transpose()?;
         Ok(page_cursors)
@@ -401,51 +393,9 @@ impl PageCursors {
     }
 
     fn seal(&self, position: &Position) -> Result<String, ServiceError> {
-        let Self { traces, fingerprint, window, .. } = self;
+        let Self { core, fingerprint, window, .. } = self;
         let cursor = Cursor { fingerprint: *fingerprint, window: *window, position: position.clone() };
-        traces.core.cursors.seal(&cursor, traces.core.entropy.as_ref())
-    }
-}
-
-impl Traces {
-    async fn body(
-        &self,
-        access: &Access,
-        plan: &Plan,
-        selection: Selection,
-        mut open_audit_record: OpenAuditRecord,
-    ) -> Result<AnswerBody, ServiceError> {
-        let query_context = self.core.query_context(access, Some(plan.window), &plan.filter.conditions);
-        let body = match plan.view {
-            View::Spans if selection.is_empty() => {
-                return Ok(AnswerBody::Spans(with_audit_record(
-                    stream::empty(),
-                    open_audit_record,
-                    query_context,
-                )));
-            }
-            View::Spans => {
-                let columns = plan.columns.as_deref();
-                return match access.store.read(&access.binding, &selection, columns).await {
-                    Ok(spans) => {
-                        Ok(AnswerBody::Spans(with_audit_record(spans, open_audit_record, query_context)))
-                    }
-                    Err(error) => Err(open_audit_record.fail(query_context.error(error)).await),
-                };
-            }
-            View::Summary if selection.is_empty() => AnswerBody::Summaries(Vec::new()),
-            View::Summary => {
-                let summaries = access.store.summarise(&access.binding, &selection, &plan.filter).await;
-                match summaries {
-                    Ok(summaries) => AnswerBody::Summaries(summaries),
-                    Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
-                }
-            }
-            View::Ids => AnswerBody::Ids(selection.trace_ids().map(str::to_owned).collect()),
-        };
-        // These answers are sent in one piece, so the completing record can also precede the first byte.
-        open_audit_record.complete(Outcome::Success, None).await?;
-        Ok(body)
+        core.cursors.seal(&cursor, core.entropy.as_ref())
     }
 }
 
@@ -453,8 +403,7 @@ impl Traces {
 pub(crate) struct AuthorizedTrace {
     pub(crate) access: Access,
     pub(crate) selection: Selection,
-    pub(crate) open_audit_record: OpenAuditRecord,
-    pub(crate) query_context: QueryContext,
+    pub(crate) record: OpenAuditRecord,
 }
 
 struct Plan {

@@ -25,8 +25,8 @@ async fn every_change_leaves_one_record() {
     service.account().revoke_my_api_key(&admin, &key).await.unwrap();
     let request = PreviewRequest::User("ada".to_owned());
     service.account().set_preview(&administrator, request).await.unwrap();
-    service.users().end_user_sessions(&administrator, "ada").await.unwrap();
-    service.users().revoke_user_api_keys(&administrator, "ada").await.unwrap();
+    service.users().end_user_sessions(&administrator, "ada", None).await.unwrap();
+    service.users().revoke_user_api_keys(&administrator, "ada", None).await.unwrap();
     service.users().rotate_password(&administrator, "ada").await.unwrap();
     service.source().table(&administrator, "otel", "otel_traces").await.unwrap();
     service.users().delete_user(&administrator, "ada", None).await.unwrap();

@@ -74,9 +74,9 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
                 service.users().update_user(&over, &name, disabled, None).await.map(drop)
             }
             "delete" => service.users().delete_user(&over, &name, None).await,
-            "end" => service.users().end_user_sessions(&over, &name).await,
+            "end" => service.users().end_user_sessions(&over, &name, None).await,
             "rotate" => service.users().rotate_password(&over, &name).await.map(drop),
-            _ => service.users().revoke_user_api_keys(&over, &name).await,
+            _ => service.users().revoke_user_api_keys(&over, &name, None).await,
         }
         .unwrap();
         let before = fixture.audit(&boss).await.len();
@@ -91,8 +91,8 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
             code(service.users().create_user(&administrator, new).await),
             code(service.users().update_user(&administrator, "victim", attributes, None).await),
             code(service.users().rotate_password(&administrator, "victim").await),
-            code(service.users().end_user_sessions(&administrator, "victim").await),
-            code(service.users().revoke_user_api_keys(&administrator, "victim").await),
+            code(service.users().end_user_sessions(&administrator, "victim", None).await),
+            code(service.users().revoke_user_api_keys(&administrator, "victim", None).await),
             code(service.users().delete_user(&administrator, "victim", None).await),
             code(service.source().put_fields(&administrator, fields, version()).await),
             code(service.source().put_binding(&administrator, otel_binding(), version()).await),
@@ -147,7 +147,8 @@ async fn a_demoted_administrator_gets_no_counts(database: DatabaseKind) {
         by: by.clone(),
         ..PolicyPreviewRequest::default()
     };
-    let collateral_access = CollateralRequest { role: "pay".to_owned(), by, ..CollateralRequest::default() };
+    let collateral_access =
+        PolicyPreviewRequest { role: "pay".to_owned(), by, ..PolicyPreviewRequest::default() };
     let mut file = ModelFile::from(service.model_files().export_model(&over).await.unwrap().state);
     file.roles.retain(|(name, _)| name != "pay");
     let answers = [
@@ -186,7 +187,7 @@ async fn a_revoked_caller_cannot_change_their_account(database: DatabaseKind) {
     let token = fixture.api_key(&kept).await;
     let by_key = fixture.principal(&token).await;
     let key = service.account().my_api_keys(&kept).await.unwrap()[0].id.clone();
-    service.users().end_user_session(&administrator, "ada", ada.credential_id()).await.unwrap();
+    service.users().end_user_sessions(&administrator, "ada", Some(ada.credential_id())).await.unwrap();
 
     let new = NewApiKey { name: "late".to_owned(), expires_at: None, policy: None, tools: None };
     assert_eq!(code(service.account().create_api_key(&ada, new).await), "unauthenticated");
@@ -237,10 +238,10 @@ impl ReadFixture {
         let administrator = self.admin.require_admin().unwrap();
         match caller.auth() {
             AuthKind::Session => {
-                self.fixture.service.users().end_user_sessions(&administrator, "ada").await.unwrap()
+                self.fixture.service.users().end_user_sessions(&administrator, "ada", None).await.unwrap()
             }
             AuthKind::ApiKey => {
-                self.fixture.service.users().revoke_user_api_keys(&administrator, "ada").await.unwrap()
+                self.fixture.service.users().revoke_user_api_keys(&administrator, "ada", None).await.unwrap()
             }
         }
     }

@@ -128,10 +128,8 @@ async fn old_records_are_removed_once_by_all_replicas(database: DatabaseKind) {
     let (fixture, admin, settings) = fixture_with_old_records(database).await;
     let old = fixture.audit(&admin).await.len() as u64 - 1;
     let other = fixture.replica(settings).await;
-    let (one, two) = tokio::join!(
-        fixture.service.maintenance().prune_audit_once(),
-        other.maintenance().prune_audit_once()
-    );
+    let (one, other) = (fixture.service.maintenance(), other.maintenance());
+    let (one, two) = tokio::join!(one.prune_audit_once(), other.prune_audit_once());
     assert_eq!(one.unwrap() + two.unwrap(), old);
     // `audit` verifies the chain too.
     let records = fixture.audit(&admin).await;
@@ -184,11 +182,12 @@ async fn expired_sessions_are_deleted(database: DatabaseKind) {
         fixture.principal(&busy).await;
     }
     assert_eq!(
-        code(fixture.service.users().end_user_sessions(&administrator, "ada").await),
+        code(fixture.service.users().end_user_sessions(&administrator, "ada", None).await),
         "unauthenticated"
     );
     let busy = fixture.principal(&busy).await;
-    let sessions = || fixture.service.users().user_sessions(&administrator, "ada");
+    let users = fixture.service.users();
+    let sessions = || users.user_sessions(&administrator, "ada");
     assert_eq!(sessions().await.unwrap().len(), 1, "dead, and still there");
     assert_eq!(fixture.service.maintenance().delete_expired_sessions_once().await.unwrap(), 2);
     assert_eq!(sessions().await.unwrap(), []);
@@ -286,7 +285,8 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
     let invalid = |pointer: &str| vec![(pointer.to_owned(), "invalid_value")];
 
     let good = policy("ServiceName == \"pay\"");
-    let put = |policy| service.roles().put_role(&administrator, "pay", vec![policy], None);
+    let roles = service.roles();
+    let put = |policy| roles.put_role(&administrator, "pay", vec![policy], None);
     let title = Policy { title: NUL.to_owned(), ..good.clone() };
     assert_eq!(pointers(put(title).await), invalid("/policies/0/title"));
     let description = Policy { description: Some(NUL.to_owned()), ..good.clone() };
@@ -332,8 +332,8 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
         assert_eq!(code(service.core().authenticate(&token, info()).await), "unauthenticated");
     }
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
-    let preview =
-        |name: &str| service.account().set_preview(&administrator, PreviewRequest::User(name.to_owned()));
+    let account = service.account();
+    let preview = |name: &str| account.set_preview(&administrator, PreviewRequest::User(name.to_owned()));
     let answers = [
         code(service.users().user(&administrator, NUL).await),
         code(service.users().update_user(&administrator, NUL, change, None).await),
@@ -341,11 +341,11 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
         code(service.users().delete_user(&administrator, NUL, None).await),
         code(service.users().user_access(&administrator, NUL).await),
         code(service.users().user_sessions(&administrator, NUL).await),
-        code(service.users().end_user_sessions(&administrator, NUL).await),
-        code(service.users().end_user_session(&administrator, "ada", NUL).await),
+        code(service.users().end_user_sessions(&administrator, NUL, None).await),
+        code(service.users().end_user_sessions(&administrator, "ada", Some(NUL)).await),
         code(service.users().user_api_keys(&administrator, NUL).await),
-        code(service.users().revoke_user_api_key(&administrator, "ada", NUL).await),
-        code(service.users().revoke_user_api_keys(&administrator, NUL).await),
+        code(service.users().revoke_user_api_keys(&administrator, "ada", Some(NUL)).await),
+        code(service.users().revoke_user_api_keys(&administrator, NUL, None).await),
         code(service.account().end_my_session(&admin, NUL).await),
         code(service.account().revoke_my_api_key(&admin, NUL).await),
         code(service.roles().role(&administrator, NUL).await),
@@ -459,9 +459,10 @@ async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
     assert_eq!(record["binding"]["before"]["display"][0], serde_json::Value::Null);
     assert_eq!(record["binding"]["after"]["display"][0], "ServiceName", "{record}");
 
+    let roles = service.roles();
     let put = |text: &str| {
         let policies = vec![policy(&format!("ServiceName == \"{text}\""))];
-        service.roles().put_role(&administrator, "pay", policies, None)
+        roles.put_role(&administrator, "pay", policies, None)
     };
     put("one").await.unwrap();
     assert_eq!(detail().await["policies"]["before"], serde_json::Value::Null);

@@ -141,12 +141,12 @@ async fn a_change_applies_to_the_next_request() {
     );
     fixture.principal(&key).await;
 
-    fixture.service.users().revoke_user_api_keys(&administrator, "ada").await.unwrap();
+    fixture.service.users().revoke_user_api_keys(&administrator, "ada", None).await.unwrap();
     assert_eq!(code(fixture.service.core().authenticate(&key, info()).await), "unauthenticated");
     let session = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();
     let sessions = fixture.service.users().user_sessions(&administrator, "ada").await.unwrap();
     assert_eq!((sessions.len(), sessions[0].current), (1, false));
-    fixture.service.users().end_user_session(&administrator, "ada", &sessions[0].id).await.unwrap();
+    fixture.service.users().end_user_sessions(&administrator, "ada", Some(&sessions[0].id)).await.unwrap();
     assert_eq!(code(fixture.service.core().authenticate(&session, info()).await), "unauthenticated");
 
     let session = fixture.sign_in("ada", USER_PASSWORD).await.unwrap();

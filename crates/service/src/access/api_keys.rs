@@ -4,14 +4,15 @@
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use tracewarden_appdb::ApiKey;
-use tracewarden_model::{Caller, Timestamp, nearest::nearest};
+use tracewarden_appdb::{ApiKey, WriteTx};
+use tracewarden_model::{Timestamp, nearest::nearest};
 use tracewarden_policy::Diagnostic;
 
 use crate::Secret;
-use crate::access::account::Account;
+use crate::access::Account;
 use crate::core::{
-    FieldError, Principal, ServiceError, SessionOnly, Tool, key_constraint, tokens, unknown, validate,
+    FieldError, Principal, ServiceError, SessionOnly, Tool, key_constraint, stored_caller, tokens, unknown,
+    validate,
 };
 
 /// A key to create.
@@ -89,65 +90,58 @@ impl Account {
         principal: &Principal,
         new: NewApiKey,
     ) -> Result<CreatedApiKey, ServiceError> {
-        let result = self.create_api_key_inner(principal, new).await;
-        self.core.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result).await
-    }
-
-    async fn create_api_key_inner(
-        &self,
-        principal: &Principal,
-        new: NewApiKey,
-    ) -> Result<CreatedApiKey, ServiceError> {
-        principal.require_session()?;
-        let now = self.core.now();
-        let mut errors = Vec::new();
-        validate::title(&new.name, "/name", 100, &mut errors);
-        if new.expires_at.is_some_and(|expiry| expiry <= now) {
-            errors.push(FieldError::new("/expires_at", "invalid_value", "the time is in the past"));
-        }
-        // Later times saturate here: the stored expiry would differ from the requested one.
-        if new.expires_at == Some(Timestamp::MAX) {
-            let detail = "the time is after the year 2262; leave it out for a key that does not expire";
-            errors.push(FieldError::new("/expires_at", "invalid_value", detail));
-        }
-        check_tools(new.tools.as_deref(), &mut errors);
-        if let Some(policy) = &new.policy {
-            // The policy compiler limits the length.
-            validate::text(policy, "/policy", usize::MAX, &mut errors);
-            self.check_key_policy(principal, policy, &mut errors).await?;
-        }
-        validate::no_errors(errors)?;
-        let token = tokens::api_key(self.core.entropy.as_ref())?;
-        // Times are stored in microseconds; this answer and later lists must show the same time.
-        let stored = |at: Timestamp| Timestamp::from_micros(at.as_micros());
-        let key = ApiKey {
-            id: tokens::id("key", self.core.entropy.as_ref())?,
-            hint: tokens::hint(token.expose_secret()),
-            name: new.name,
-            user_id: principal.user_id().to_owned(),
-            created_at: stored(now),
-            expires_at: new.expires_at.map(stored),
-            last_used_at: None,
-            policy: new.policy,
-            tools: new.tools,
+        let result = async {
+            principal.require_session()?;
+            let now = self.core.now();
+            let mut errors = Vec::new();
+            validate::title(&new.name, "/name", 100, &mut errors);
+            if new.expires_at.is_some_and(|expiry| expiry <= now) {
+                errors.push(FieldError::invalid("/expires_at", "the time is in the past"));
+            }
+            // Later times saturate here: the stored expiry would differ from the requested one.
+            if new.expires_at == Some(Timestamp::MAX) {
+                let detail = "the time is after the year 2262; leave it out for a key that does not expire";
+                errors.push(FieldError::invalid("/expires_at", detail));
+            }
+            check_tools(new.tools.as_deref(), &mut errors);
+            if let Some(policy) = &new.policy {
+                // The policy compiler limits the length.
+                validate::text(policy, "/policy", usize::MAX, &mut errors);
+                self.check_key_policy(principal, policy, &mut errors).await?;
+            }
+            validate::no_errors(errors)?;
+            let token = tokens::api_key(self.core.entropy.as_ref())?;
+            // Times are stored in microseconds; this answer and later lists must show the same time.
+            let stored = |at: Timestamp| Timestamp::from_micros(at.as_micros());
+            let key = ApiKey {
+                id: tokens::id("key", self.core.entropy.as_ref())?,
+                hint: tokens::hint(token.expose_secret()),
+                name: new.name,
+                user_id: principal.user_id().to_owned(),
+                created_at: stored(now),
+                expires_at: new.expires_at.map(stored),
+                last_used_at: None,
+                policy: new.policy,
+                tools: new.tools,
+            };
+            let mut tx = self.core.begin_change(principal).await?;
+            if tx.api_keys_of_user(principal.user_id()).await?.len() >= KEYS_PER_USER_MAX {
+                let detail = format!("you have {KEYS_PER_USER_MAX} keys already; revoke one first");
+                return Err(ServiceError::conflict(detail));
+            }
+            tx.insert_api_key(&key, tokens::digest(token.expose_secret())).await?;
+            let detail = json!({
+                "name": key.name,
+                "expires_at": key.expires_at.map(|expiry| expiry.to_string()),
+                "policy": key.policy,
+                "tools": key.tools,
+            });
+            self.core
+                .commit_change(tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail)
+                .await?;
+            Ok(CreatedApiKey { key: key.into(), token })
         };
-        let mut tx = self.core.begin_change(principal).await?;
-        if tx.api_keys_of_user(principal.user_id()).await?.len() >= KEYS_PER_USER_MAX {
-            let detail = format!("you have {KEYS_PER_USER_MAX} keys already; revoke one first");
-            return Err(ServiceError::Conflict { detail, errors: Vec::new() });
-        }
-        tx.insert_api_key(&key, tokens::digest(token.expose_secret())).await?;
-        let detail = json!({
-            "name": key.name,
-            "expires_at": key.expires_at.map(|expiry| expiry.to_string()),
-            "policy": key.policy,
-            "tools": key.tools,
-        });
-        self.core
-            .record(&mut tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail)
-            .await?;
-        tx.commit().await?;
-        Ok(CreatedApiKey { key: key.into(), token })
+        self.core.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result.await).await
     }
 
     /// Checks a key's policy like a role's, but without the fields that its owner may not know of. Runs outside the
@@ -167,9 +161,7 @@ impl Account {
             // Held until the work ends, also if the client disconnects.
             let _permit = permit;
             let checked = key_constraint(&owner, &expression).check(&model)?;
-            let user = owner.0.user;
-            let caller = Caller { username: user.username, roles: user.roles, attributes: user.attributes };
-            Ok(checked.predicate(&caller).is_some())
+            Ok(checked.predicate(&stored_caller(&owner.user)).is_some())
         };
         let checked = self.core.permits.key_policy_checks.run(work).await?;
         match checked {
@@ -185,9 +177,6 @@ impl Account {
     }
 
     /// Returns the caller's keys, newest first, including expired ones.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKeyInfo>, ServiceError> {
         let keys = self.core.db.begin_read().await?.api_keys_of_user(principal.user_id()).await?;
         Ok(keys.into_iter().map(ApiKeyInfo::from).collect())
@@ -198,18 +187,19 @@ impl Account {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let result = self.revoke_my_api_key_inner(principal, id).await;
-        self.core.audit_denial(principal, "api_key.revoke", Some(id), result).await
+        let result = async {
+            let mut tx = self.core.begin_change(principal).await?;
+            revoke_key(&mut tx, principal.user_id(), id).await?;
+            self.core.commit_change(tx, principal, "api_key.revoke", Some(id), json!({})).await
+        };
+        self.core.audit_denial(principal, "api_key.revoke", Some(id), result.await).await
     }
+}
 
-    async fn revoke_my_api_key_inner(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let mut tx = self.core.begin_change(principal).await?;
-        if !tx.delete_api_key(principal.user_id(), validate::lookup_name(id, "API key")?).await? {
-            return Err(ServiceError::NotFound { what: "API key" });
-        }
-        self.core.record(&mut tx, principal, "api_key.revoke", Some(id), json!({})).await?;
-        Ok(tx.commit().await?)
-    }
+pub(crate) async fn revoke_key(tx: &mut WriteTx, user_id: &str, id: &str) -> Result<(), ServiceError> {
+    let what = "API key";
+    let found = tx.delete_api_key(user_id, validate::lookup_name(id, what)?).await?;
+    if found { Ok(()) } else { Err(ServiceError::NotFound { what }) }
 }
 
 /// Checks that the tools exist and are listed once each.
@@ -218,16 +208,16 @@ fn check_tools(tools: Option<&[String]>, errors: &mut Vec<FieldError>) {
     let known = Tool::ALL.map(Tool::name);
     if tools.is_empty() {
         let detail = "name at least one tool, or leave `tools` out";
-        return errors.push(FieldError::new("/tools", "invalid_value", detail));
+        return errors.push(FieldError::invalid("/tools", detail));
     }
     for (at, name) in tools.iter().enumerate().take(TOOLS_CHECKED_MAX) {
         let pointer = format!("/tools/{at}");
         if Tool::parse(name).is_none() {
             let suggestions = nearest(name, known);
             let detail = format!("{}; there are {}", unknown("tool", name, &suggestions), known.join(", "));
-            errors.push(FieldError::new(pointer, "invalid_value", detail));
+            errors.push(FieldError::invalid(pointer, detail));
         } else if tools.iter().take(at).any(|before| before == name) {
-            errors.push(FieldError::new(pointer, "invalid_value", format!("`{name}` is listed twice")));
+            errors.push(FieldError::invalid(pointer, format!("`{name}` is listed twice")));
         }
     }
 }

@@ -4,10 +4,8 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use crate::Secret;
-use crate::access::account::Account;
-use crate::access::sign_in_limits::TOO_MANY_SIGN_INS;
-use crate::access::sign_in_throttle;
-use crate::access::sign_in_throttle::{Block, SignInAttempt};
+use crate::access::Account;
+use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS};
 use crate::core::{Identity, ServiceError, SessionOnly, check_strength, normal_form, run_to_completion};
 
 const ACTION: &str = SessionOnly::ChangePassword.action();
@@ -83,7 +81,6 @@ impl Account {
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, Some(&session.id)).await?;
         sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
-        self.core.record(&mut tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await?;
-        Ok(tx.commit().await?)
+        self.core.commit_change(tx, identity, ACTION, None, json!({ "sessions_ended": ended })).await
     }
 }

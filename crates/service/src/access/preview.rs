@@ -8,7 +8,7 @@ use serde_json::json;
 use tracewarden_appdb::{Preview, Session, User};
 use tracewarden_model::AttributeValue;
 
-use crate::access::account::Account;
+use crate::access::Account;
 use crate::core::{
     Administrator, Me, ServiceError, SessionOnly, audit_detail, find_user, refresh_preview, validate,
 };
@@ -38,41 +38,39 @@ impl Account {
         admin: &Administrator<'_>,
         request: PreviewRequest,
     ) -> Result<Me, ServiceError> {
-        let result = self.set_preview_inner(admin, request).await;
-        self.core.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result).await
-    }
-
-    async fn set_preview_inner(
-        &self,
-        admin: &Administrator<'_>,
-        request: PreviewRequest,
-    ) -> Result<Me, ServiceError> {
-        let session = admin.require_session()?;
-        let mut tx = self.core.begin_change(admin).await?;
-        let preview = match request {
-            PreviewRequest::RolesAndAttributes { roles, attributes } => {
-                let attributes = attributes.unwrap_or_default();
-                let mut errors = Vec::new();
-                let roles = validate::roles(&mut tx, roles, &mut errors).await?;
-                validate::attributes(&attributes, &mut errors);
-                validate::no_errors(errors)?;
-                Preview { roles, attributes, ..Preview::default() }
-            }
-            PreviewRequest::User(name) => {
-                let User { id, username, .. } = find_user(&mut tx, &name).await?;
-                Preview { username: Some(username), user_id: Some(id), ..Preview::default() }
-            }
+        let result = async {
+            let session = admin.require_session()?;
+            let mut tx = self.core.begin_change(admin).await?;
+            let preview = match request {
+                PreviewRequest::RolesAndAttributes { roles, attributes } => {
+                    let attributes = attributes.unwrap_or_default();
+                    let mut errors = Vec::new();
+                    let roles = validate::roles(&mut tx, roles, &mut errors).await?;
+                    validate::attributes(&attributes, &mut errors);
+                    validate::no_errors(errors)?;
+                    Preview { roles, attributes, ..Preview::default() }
+                }
+                PreviewRequest::User(name) => {
+                    let User { id, username, .. } = find_user(&mut tx, &name).await?;
+                    Preview { username: Some(username), user_id: Some(id), ..Preview::default() }
+                }
+            };
+            tx.set_session_preview(&session.id, Some(&preview)).await?;
+            let session = Session { preview: Some(preview), ..session.clone() };
+            let preview = refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
+            let detail = json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
+            self.core
+                .commit_change(
+                    tx,
+                    admin,
+                    SessionOnly::BeginPreview.action(),
+                    preview.username.as_deref(),
+                    detail,
+                )
+                .await?;
+            Ok(Me { preview: Some(preview), ..admin.me() })
         };
-        tx.set_session_preview(&session.id, Some(&preview)).await?;
-        let session = Session { preview: Some(preview), ..session.clone() };
-        let preview = refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
-        let detail =
-            json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
-        self.core
-            .record(&mut tx, admin, SessionOnly::BeginPreview.action(), preview.username.as_deref(), detail)
-            .await?;
-        tx.commit().await?;
-        Ok(Me { preview: Some(preview), ..admin.me() })
+        self.core.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result.await).await
     }
 
     /// Ends the preview of the caller's session, if there is one.
@@ -80,18 +78,15 @@ impl Account {
     /// # Errors
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
-        let result = self.clear_preview_inner(admin).await;
-        self.core.audit_denial(admin, SessionOnly::EndPreview.action(), None, result).await
-    }
-
-    async fn clear_preview_inner(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
-        let session = admin.require_session()?;
-        if session.preview.is_some() {
-            let mut tx = self.core.begin_change(admin).await?;
-            tx.set_session_preview(&session.id, None).await?;
-            self.core.record(&mut tx, admin, SessionOnly::EndPreview.action(), None, json!({})).await?;
-            tx.commit().await?;
-        }
-        Ok(())
+        let result = async {
+            let session = admin.require_session()?;
+            if session.preview.is_some() {
+                let mut tx = self.core.begin_change(admin).await?;
+                tx.set_session_preview(&session.id, None).await?;
+                self.core.commit_change(tx, admin, SessionOnly::EndPreview.action(), None, json!({})).await?;
+            }
+            Ok(())
+        };
+        self.core.audit_denial(admin, SessionOnly::EndPreview.action(), None, result.await).await
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_clickhouse::display_sql;
-use tracewarden_model::{AccessModel, Caller};
+use tracewarden_model::AccessModel;
 use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
 
 use crate::core::{
-    Administrator, Core, FieldError, IfMatch, ServiceError, blocking, no_change_detail, validate,
+    Administrator, Core, FieldError, IfMatch, ServiceError, blocking, no_change_detail, stored_caller,
+    validate, with_members,
 };
-use crate::policies::{AdviceRequest, CHECK_TIMEOUT, Policies, ROLE_TIMEOUT};
+use crate::policies::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
 
 const POLICIES_MAX: usize = 100;
 const TITLE_MAX_CHARS: usize = 200;
@@ -59,10 +60,6 @@ pub struct Roles {
 }
 
 impl Roles {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Creates or replaces a role; takes effect with each holder's next request. Identical policies make no change.
     ///
     /// # Errors
@@ -75,11 +72,55 @@ impl Roles {
         policies: Vec<Policy>,
         if_match: Option<IfMatch>,
     ) -> Result<PutRoleAnswer, ServiceError> {
-        let result = self.put_role_inner(admin, name, policies, if_match).await;
+        let result = async {
+            check_role_input(name, &policies)?;
+            let (mut tx, checks) = self.begin_with_checked_policies(admin, policies).await?;
+            let stored = tx.role(name).await?;
+            IfMatch::check_any(if_match, stored.as_ref().map(|role| role.revision))?;
+            if stored.is_none()
+                && let Some(other) = tx.role_spellings(&[name]).await?.pop_first()
+            {
+                return Err(case_conflict(name, &other));
+            }
+            let CheckedPolicies { policies, model, checked } = checks;
+            let (checked, warnings) = checked?;
+            let advice_request = |model| AdviceRequest {
+                role: Some(name.to_owned()),
+                policies: checked,
+                model,
+                recent_traces: true,
+                timeout: ROLE_TIMEOUT,
+            };
+            if let Some(role) = stored.as_ref().filter(|role| role.policies == policies) {
+                let detail = no_change_detail(tx.change_number().await?);
+                let detail = with_members(detail, [("revision", role.revision.into())]);
+                self.core.commit_change(tx, admin, "role.put", Some(name), detail).await?;
+                return Ok((
+                    PutRoleAnswer { role: role.clone(), created: false, warnings },
+                    advice_request(model),
+                ));
+            }
+            let revision = tx.put_role(name, &policies, self.core.now()).await?;
+            let change = self.core.new_change(admin, "role.put", Some(name), model.version);
+            let version = tx.record_change(&change, &[(name, Some(&policies))], None).await?;
+            let detail = json!({
+                "version": version,
+                "revision": { "before": stored.as_ref().map(|role| role.revision), "after": revision },
+                "created": stored.is_none(),
+                "policies": {
+                    "before": stored.as_ref().map(|role| policies_detail(&role.policies)),
+                    "after": policies_detail(&policies),
+                },
+            });
+            let role =
+                tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role no longer exists"))?;
+            self.core.commit_change(tx, admin, "role.put", Some(name), detail).await?;
+            Ok((PutRoleAnswer { role, created: stored.is_none(), warnings }, advice_request(model)))
+        };
         let (mut stored, advice_request) =
-            self.core.audit_denial(admin, "role.put", Some(name), result).await?;
+            self.core.audit_denial(admin, "role.put", Some(name), result.await).await?;
         // The change is in effect from here on, with or without advice.
-        let advice = Policies::new(&self.core).advice(admin, advice_request).await;
+        let advice = self.core.policy_advice(admin, advice_request).await;
         for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
             merge_warnings(warnings, more);
         }
@@ -107,67 +148,7 @@ impl Roles {
         Ok((tx, checks))
     }
 
-    async fn put_role_inner(
-        &self,
-        admin: &Administrator<'_>,
-        name: &str,
-        policies: Vec<Policy>,
-        if_match: Option<IfMatch>,
-    ) -> Result<(PutRoleAnswer, AdviceRequest), ServiceError> {
-        check_role_input(name, &policies)?;
-        let (mut tx, checks) = self.begin_with_checked_policies(admin, policies).await?;
-        let stored = tx.role(name).await?;
-        if let Some(if_match) = if_match {
-            if_match.check(stored.as_ref().map(|role| role.revision))?;
-        }
-        if stored.is_none()
-            && let Some(other) = tx.role_spellings(&[name]).await?.pop_first()
-        {
-            return Err(case_conflict(name, &other));
-        }
-        let CheckedPolicies { policies, model, checked } = checks;
-        let (checked, warnings) = checked?;
-        let advice_request = |model| AdviceRequest {
-            role: Some(name.to_owned()),
-            policies: checked,
-            model,
-            recent_traces: true,
-            timeout: ROLE_TIMEOUT,
-        };
-        if let Some(role) = stored.as_ref().filter(|role| role.policies == policies) {
-            let mut detail = no_change_detail(tx.change_number().await?);
-            if let Value::Object(members) = &mut detail {
-                members.insert("revision".to_owned(), role.revision.into());
-            }
-            self.core.record(&mut tx, admin, "role.put", Some(name), detail).await?;
-            tx.commit().await?;
-            return Ok((
-                PutRoleAnswer { role: role.clone(), created: false, warnings },
-                advice_request(model),
-            ));
-        }
-        let revision = tx.put_role(name, &policies, self.core.now()).await?;
-        let change = self.core.new_change(admin, "role.put", Some(name), model.version);
-        let version = tx.record_change(&change, &[(name, Some(&policies))], None).await?;
-        let detail = json!({
-            "version": version,
-            "revision": { "before": stored.as_ref().map(|role| role.revision), "after": revision },
-            "created": stored.is_none(),
-            "policies": {
-                "before": stored.as_ref().map(|role| policies_detail(&role.policies)),
-                "after": policies_detail(&policies),
-            },
-        });
-        self.core.record(&mut tx, admin, "role.put", Some(name), detail).await?;
-        let role = tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role no longer exists"))?;
-        tx.commit().await?;
-        Ok((PutRoleAnswer { role, created: stored.is_none(), warnings }, advice_request(model)))
-    }
-
     /// Returns all roles by name.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn list(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>, ServiceError> {
         Ok(self.core.db.begin_read().await?.roles().await?)
     }
@@ -195,39 +176,25 @@ impl Roles {
         name: &str,
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
-        let result = self.delete_role_inner(admin, name, if_match).await;
-        self.core.audit_denial(admin, "role.delete", Some(name), result).await
-    }
-
-    async fn delete_role_inner(
-        &self,
-        admin: &Administrator<'_>,
-        name: &str,
-        if_match: Option<IfMatch>,
-    ) -> Result<(), ServiceError> {
-        if name == ADMIN_ROLE {
-            let detail = "the role `admin` is built in and cannot be deleted".to_owned();
-            return Err(ServiceError::Conflict { detail, errors: Vec::new() });
-        }
-        let name = validate::lookup_name(name, "role")?;
-        let mut tx = self.core.begin_change(admin).await?;
-        let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
-        if let Some(if_match) = if_match {
-            if_match.check(Some(role.revision))?;
-        }
-        let members = tx.role_members(name).await?;
-        tx.delete_role(name).await?;
-        let model_version = tx.access_model().await?.version;
-        let change = self.core.new_change(admin, "role.delete", Some(name), model_version);
-        let version = tx.record_change(&change, &[(name, None)], None).await?;
-        let detail = json!({
-            "version": version,
-            "revision": role.revision,
-            "members": members,
-            "policies": policies_detail(&role.policies),
-        });
-        self.core.record(&mut tx, admin, "role.delete", Some(name), detail).await?;
-        Ok(tx.commit().await?)
+        let result = async {
+            check_deletion(name)?;
+            let mut tx = self.core.begin_change(admin).await?;
+            let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
+            IfMatch::check_any(if_match, Some(role.revision))?;
+            let members = tx.role_members(name).await?;
+            tx.delete_role(name).await?;
+            let model_version = tx.access_model().await?.version;
+            let change = self.core.new_change(admin, "role.delete", Some(name), model_version);
+            let version = tx.record_change(&change, &[(name, None)], None).await?;
+            let detail = json!({
+                "version": version,
+                "revision": role.revision,
+                "members": members,
+                "policies": policies_detail(&role.policies),
+            });
+            self.core.commit_change(tx, admin, "role.delete", Some(name), detail).await
+        };
+        self.core.audit_denial(admin, "role.delete", Some(name), result.await).await
     }
 
     /// Checks a policy without storing it. An invalid policy is a result here, not an error. With `recent_traces`, samples
@@ -244,11 +211,7 @@ impl Roles {
     ) -> Result<PolicyCheck, ServiceError> {
         let model = self.core.db.access_model().await?;
         let text = expression.to_owned();
-        let caller = Caller {
-            username: admin.username().to_owned(),
-            roles: admin.user.roles.clone(),
-            attributes: admin.user.attributes.clone(),
-        };
+        let caller = stored_caller(&admin.user);
         let analysed = self.core.permits.analysis.run(move || match policy::check(&text, &model) {
             Ok(checked) => {
                 let check = PolicyCheck {
@@ -263,15 +226,19 @@ impl Roles {
         });
         let (mut check, checked, model) = analysed.await?;
         let Some(checked) = checked else { return Ok(check) };
-        let recent_traces = recent_traces && Policies::new(&self.core).may_sample_traces();
+        let recent_traces = recent_traces && self.core.settings.discovery_samples;
         if recent_traces {
-            let result = Policies::new(&self.core).record_policy_check(admin, expression).await;
-            self.core.audit_denial(admin, "policy.check", None, result).await?;
+            let result = async {
+                let tx = self.core.begin_change(admin).await?;
+                let detail = json!({ "expression": expression });
+                self.core.commit_change(tx, admin, "policy.check", None, detail).await
+            };
+            self.core.audit_denial(admin, "policy.check", None, result.await).await?;
         }
         let policies = vec![checked];
         let advice_request =
             AdviceRequest { role: None, policies, model, recent_traces, timeout: CHECK_TIMEOUT };
-        let advice = Policies::new(&self.core).advice(admin, advice_request).await;
+        let advice = self.core.policy_advice(admin, advice_request).await;
         check.recent_traces = advice.recent_traces;
         merge_warnings(&mut check.warnings, advice.warnings.into_iter().flatten());
         Ok(check)
@@ -284,18 +251,27 @@ fn merge_warnings(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item =
     warnings.sort_by_key(|warning| (warning.line, warning.column));
 }
 
+/// Checks that a role of this name may exist and may be deleted.
+pub(crate) fn check_deletion(name: &str) -> Result<(), ServiceError> {
+    if name == ADMIN_ROLE {
+        let detail = "the role `admin` is built in and cannot be deleted";
+        return Err(ServiceError::conflict(detail));
+    }
+    validate::lookup_name(name, "role").map(drop)
+}
+
 pub(crate) fn check_role_input(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
     let mut errors = Vec::new();
     if !validate::is_role_name(name) {
         let detail = "a role name has 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit";
-        errors.push(FieldError::new("", "invalid_value", detail));
+        errors.push(FieldError::invalid("", detail));
     }
     if policies.is_empty() && name != ADMIN_ROLE {
-        errors.push(FieldError::new("/policies", "invalid_value", "a role has at least one policy"));
+        errors.push(FieldError::invalid("/policies", "a role has at least one policy"));
     }
     if policies.len() > POLICIES_MAX {
         let detail = format!("a role has at most {POLICIES_MAX} policies");
-        errors.push(FieldError::new("/policies", "invalid_value", detail));
+        errors.push(FieldError::invalid("/policies", detail));
     }
     for (index, policy) in policies.iter().enumerate() {
         validate::title(&policy.title, &format!("/policies/{index}/title"), TITLE_MAX_CHARS, &mut errors);
@@ -361,12 +337,11 @@ pub(crate) fn compile_policies(
     for (index, stored) in policies.iter().enumerate() {
         match policy::check(&stored.expression, model) {
             Ok(policy) => checked.push(policy),
-            Err(diagnostics) => errors.extend(diagnostics.into_iter().map(|diagnostic| FieldError {
-                pointer: format!("/policies/{index}/expression"),
-                code: "policy_invalid",
-                detail: diagnostic.message.clone(),
-                diagnostic: Some(diagnostic),
-            })),
+            Err(diagnostics) => {
+                let pointer = format!("/policies/{index}/expression");
+                errors
+                    .extend(diagnostics.into_iter().map(|found| FieldError::policy(pointer.as_str(), found)));
+            }
         }
     }
     if !errors.is_empty() {

@@ -1,10 +1,10 @@
 //! A user's sessions: listing and ending them.
 
 use serde_json::json;
-use tracewarden_appdb::Session;
+use tracewarden_appdb::{Session, WriteTx};
 use tracewarden_model::Timestamp;
 
-use crate::access::account::Account;
+use crate::access::Account;
 use crate::core::{Identity, Principal, ServiceError, VerifiedCredential, validate};
 
 /// Session, as its user or an administrator sees it.
@@ -41,9 +41,6 @@ impl SessionInfo {
 
 impl Account {
     /// Returns the caller's sessions, newest first.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn my_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, ServiceError> {
         let sessions = self.core.db.begin_read().await?.sessions_of_user(principal.user_id()).await?;
         Ok(sessions.into_iter().map(|session| SessionInfo::new(session, principal)).collect())
@@ -54,16 +51,17 @@ impl Account {
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let result = self.end_my_session_inner(principal, id).await;
-        self.core.audit_denial(principal, "session.end", Some(id), result).await
+        let result = async {
+            let mut tx = self.core.begin_change(principal).await?;
+            end_session(&mut tx, principal.user_id(), id).await?;
+            self.core.commit_change(tx, principal, "session.end", Some(id), json!({})).await
+        };
+        self.core.audit_denial(principal, "session.end", Some(id), result.await).await
     }
+}
 
-    async fn end_my_session_inner(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
-        let mut tx = self.core.begin_change(principal).await?;
-        if !tx.delete_session(principal.user_id(), validate::lookup_name(id, "session")?).await? {
-            return Err(ServiceError::NotFound { what: "session" });
-        }
-        self.core.record(&mut tx, principal, "session.end", Some(id), json!({})).await?;
-        Ok(tx.commit().await?)
-    }
+pub(crate) async fn end_session(tx: &mut WriteTx, user_id: &str, id: &str) -> Result<(), ServiceError> {
+    let what = "session";
+    let found = tx.delete_session(user_id, validate::lookup_name(id, what)?).await?;
+    if found { Ok(()) } else { Err(ServiceError::NotFound { what }) }
 }

@@ -7,13 +7,11 @@ use serde_json::json;
 use tracewarden_appdb::{PasswordHash, Session, User};
 
 use crate::Secret;
-use crate::access::account::Account;
-use crate::access::sign_in_limits::TOO_MANY_SIGN_INS;
-use crate::access::sign_in_throttle;
-use crate::access::sign_in_throttle::{Block, SignInAttempt};
+use crate::access::Account;
+use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS};
 use crate::core::{
     AuditContext, Event, Identity, Me, Outcome, RequestInfo, ServiceError, SessionOnly, VerifiedCredential,
-    run_to_completion, sanitize, tokens, validate,
+    run_to_completion, sanitize, tokens, validate, with_members,
 };
 
 /// Credentials as entered by the user.
@@ -47,11 +45,8 @@ struct SessionCreation {
     info: RequestInfo,
 }
 
-enum SessionOutcome {
-    Created(Box<SignInAnswer>),
-    /// Not signed in: the user was deleted or has changed; the current user has another password hash or is disabled.
-    UserChanged(Option<User>),
-}
+/// The user was deleted or has changed: the current user has another password hash or is disabled.
+struct UserChanged(Option<User>);
 
 /// Maximum number of sessions of one user. Far more than the browsers of any user need, and few enough to be listed: a client
 /// that signs in without ever signing out, such as a script, must not grow the database without bound.
@@ -134,12 +129,12 @@ impl Account {
                     let password = credentials.password.clone();
                     let renewed = self.core.passwords.renew(password, &found.password_hash, verified).await?;
                     match self.open_session(&found, renewed, &creation).await? {
-                        SessionOutcome::Created(answer) => return Ok(*answer),
-                        SessionOutcome::UserChanged(Some(current)) if verification < VERIFICATIONS_MAX => {
+                        Ok(answer) => return Ok(answer),
+                        Err(UserChanged(Some(current))) if verification < VERIFICATIONS_MAX => {
                             user = Some(current);
                             continue;
                         }
-                        SessionOutcome::UserChanged(_) => "changed_meanwhile",
+                        Err(UserChanged(_)) => "changed_meanwhile",
                     }
                 }
                 _ if verification > 1 => "changed_meanwhile",
@@ -155,9 +150,6 @@ impl Account {
 
     /// Determines the costs of all stored hashes, so that not even the first sign-in reveals which users have a hash of
     /// another cost.
-    ///
-    /// # Errors
-    /// A failure of the application database.
     pub(crate) async fn register_password_costs(&self) -> Result<(), ServiceError> {
         const PAGE: u32 = 10_000;
         let mut after = String::new();
@@ -184,7 +176,7 @@ impl Account {
         verified: &User,
         renewed: Option<PasswordHash>,
         creation: &SessionCreation,
-    ) -> Result<SessionOutcome, ServiceError> {
+    ) -> Result<Result<SignInAnswer, UserChanged>, ServiceError> {
         let SessionCreation { attempt, context, info } = creation;
         let token = tokens::session_token(self.core.entropy.as_ref())?;
         let mut tx = self.begin_sign_in_write().await?;
@@ -192,7 +184,7 @@ impl Account {
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
-            current => return Ok(SessionOutcome::UserChanged(current)),
+            current => return Ok(Err(UserChanged(current))),
         };
         let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
         let session = Session {
@@ -211,12 +203,11 @@ impl Account {
         tx.set_user_last_login(&user.id, now).await?;
         sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
         let renewed = renewed.is_some();
-        let detail = match ended.is_empty() {
-            true => json!({ "session": session.id, "password_hash_renewed": renewed }),
-            false => {
-                json!({ "session": session.id, "password_hash_renewed": renewed, "ended_sessions": ended })
-            }
-        };
+        let ended = Some(ended).filter(|ended| !ended.is_empty());
+        let detail = with_members(
+            json!({ "session": session.id, "password_hash_renewed": renewed }),
+            ended.map(|ended| ("ended_sessions", json!(ended))),
+        );
         let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;
         tx.commit().await?;
@@ -224,7 +215,7 @@ impl Account {
         user.last_login_at = Some(now);
         let identity =
             Identity { user, verified_credential: VerifiedCredential::Session(session), info: info.clone() };
-        Ok(SessionOutcome::Created(Box::new(SignInAnswer { token, me: identity.me() })))
+        Ok(Ok(SignInAnswer { token, me: identity.me() }))
     }
 
     /// Ends the caller's session.
@@ -232,16 +223,13 @@ impl Account {
     /// # Errors
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
     pub async fn sign_out(&self, identity: &Identity) -> Result<(), ServiceError> {
-        let result = self.sign_out_inner(identity).await;
-        self.core.audit_denial(identity, SessionOnly::SignOut.action(), None, result).await
-    }
-
-    async fn sign_out_inner(&self, identity: &Identity) -> Result<(), ServiceError> {
-        let session = identity.require_session()?;
-        let mut tx = self.core.begin_change(identity).await?;
-        tx.delete_session(identity.user_id(), &session.id).await?;
-        self.core.record(&mut tx, identity, SessionOnly::SignOut.action(), None, json!({})).await?;
-        Ok(tx.commit().await?)
+        let result = async {
+            let session = identity.require_session()?;
+            let mut tx = self.core.begin_change(identity).await?;
+            tx.delete_session(identity.user_id(), &session.id).await?;
+            self.core.commit_change(tx, identity, SessionOnly::SignOut.action(), None, json!({})).await
+        };
+        self.core.audit_denial(identity, SessionOnly::SignOut.action(), None, result.await).await
     }
 
     /// Returns the caller's own data.

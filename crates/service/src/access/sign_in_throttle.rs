@@ -4,13 +4,23 @@
 //! account alone: with one, an anonymous client could lock out any user by failing in the user's name.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde_json::json;
 use tracewarden_appdb::{ReadTx, Throttle, WriteTx, fold_username};
 use tracewarden_model::Timestamp;
 
-use crate::access::account::Account;
+use crate::access::Account;
 use crate::core::{AuditContext, Event, Outcome, ServiceError, UsernameKey};
+
+/// Maximum wait of a sign-in for those before it; a longer wait means that the database does not work.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Name of the queue in which sign-ins wait to write; not a user id.
+const WRITE_QUEUE: &str = "log-ins";
+
+/// Refusal of a sign-in when no permit is free. It does not wait: the number of waiting clients would be unbounded.
+pub(crate) const TOO_MANY_SIGN_INS: ServiceError =
+    ServiceError::Overloaded { what: "too many sign-ins are in progress" };
 
 const SECOND_NANOS: i64 = 1_000_000_000;
 
@@ -120,6 +130,16 @@ fn address(client_ip: Option<IpAddr>) -> String {
 }
 
 impl Account {
+    /// Begins a write transaction for a client that is not signed in yet. All sign-ins share one place in the queue of the
+    /// application database's writers, which every read of traces needs for two audit records: a user who reads traces waits
+    /// for one sign-in at most.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unavailable`], also if the wait is too long.
+    pub(crate) async fn begin_sign_in_write(&self) -> Result<WriteTx, ServiceError> {
+        Ok(self.core.db.begin_queued_write(WRITE_QUEUE, TIMEOUT).await?)
+    }
+
     /// Counts an attempt as failed before the password is checked, so that concurrent attempts cannot exceed the limit; a
     /// successful attempt is subtracted again.
     ///

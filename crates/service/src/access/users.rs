@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, DbError, Role, User, WriteTx, fold_username};
 use tracewarden_model::{AttributeValue, Timestamp};
 
+use crate::Secret;
 use crate::core::{
-    Administrator, Core, FieldError, IfMatch, ServiceError, audit_detail, find_user, query_input, tokens,
-    validate,
+    Administrator, Core, CursorFault, FieldError, IfMatch, ServiceError, audit_detail, find_user,
+    query_input, tokens, validate, with_members,
 };
 use crate::policies::{PolicyInputs, access_summary};
-use crate::{Policies, Secret};
 
 /// A user to create.
 #[derive(Debug, Clone, Default)]
@@ -135,12 +135,6 @@ async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<(), Service
     if tx.enabled_users(Some(ADMIN_ROLE)).await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 
-/// Ends the previews of a user who loses the role `admin`: if the role is granted again later, an old preview must not
-/// return.
-async fn end_previews(tx: &mut WriteTx, user_id: &str) -> Result<(), ServiceError> {
-    Ok(tx.clear_previews_of_user(user_id).await?)
-}
-
 /// Users and their credentials, for administrators.
 #[derive(Clone)]
 pub struct Users {
@@ -148,10 +142,6 @@ pub struct Users {
 }
 
 impl Users {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Creates a user with a generated password that must be changed at the first sign-in.
     ///
     /// # Errors
@@ -160,64 +150,57 @@ impl Users {
     pub async fn create_user(
         &self,
         admin: &Administrator<'_>,
-        new: NewUser,
-    ) -> Result<CreatedUser, ServiceError> {
-        let username = new.username.clone();
-        let result = self.create_user_inner(admin, new).await;
-        self.core.audit_denial(admin, "user.create", Some(&username), result).await
-    }
-
-    async fn create_user_inner(
-        &self,
-        admin: &Administrator<'_>,
         mut new: NewUser,
     ) -> Result<CreatedUser, ServiceError> {
-        let mut errors = Vec::new();
-        validate::username(&new.username, &mut errors);
-        validate::attributes(&new.attributes, &mut errors);
-        validate::no_errors(errors)?;
-        if validate::includes_admin(&new.roles) {
-            // A leaked key must not create administrators who remain after its revocation.
-            admin.require_session()?;
-        }
-        let initial_password = tokens::password(self.core.entropy.as_ref())?;
-        let hash = self.core.passwords.hash(initial_password.clone()).await?;
+        let username = new.username.clone();
+        let result = async {
+            let mut errors = Vec::new();
+            validate::username(&new.username, &mut errors);
+            validate::attributes(&new.attributes, &mut errors);
+            validate::no_errors(errors)?;
+            if validate::includes_admin(&new.roles) {
+                // A leaked key must not create administrators who remain after its revocation.
+                admin.require_session()?;
+            }
+            let initial_password = tokens::password(self.core.entropy.as_ref())?;
+            let hash = self.core.passwords.hash(initial_password.clone()).await?;
 
-        let mut tx = self.core.begin_change(admin).await?;
-        let mut errors = Vec::new();
-        new.roles = validate::roles(&mut tx, new.roles, &mut errors).await?;
-        validate::no_errors(errors)?;
-        let taken = || ServiceError::Conflict {
-            detail: "the user name is taken".to_owned(),
-            errors: vec![FieldError::new("/username", "conflict", "the user name is taken")],
+            let mut tx = self.core.begin_change(admin).await?;
+            let mut errors = Vec::new();
+            new.roles = validate::roles(&mut tx, new.roles, &mut errors).await?;
+            validate::no_errors(errors)?;
+            let taken = || ServiceError::Conflict {
+                detail: "the user name is taken".to_owned(),
+                errors: vec![FieldError::new("/username", "conflict", "the user name is taken")],
+            };
+            if tx.user_by_name(&new.username).await?.is_some() {
+                return Err(taken());
+            }
+            let user = User {
+                id: tokens::id("usr", self.core.entropy.as_ref())?,
+                username: new.username,
+                password_hash: hash,
+                must_change_password: true,
+                disabled: new.disabled,
+                created_at: self.core.now(),
+                last_login_at: None,
+                attributes: new.attributes,
+                roles: new.roles,
+            };
+            tx.insert_user(&user).await.map_err(|error| match error {
+                DbError::Conflict(_) => taken(),
+                other => other.into(),
+            })?;
+            let attributes = audit_detail::attributes(&user.attributes);
+            let mut detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
+            if user.disabled {
+                detail = with_members(detail, [("disabled", json!(true))]);
+            }
+            let user = find_user(&mut tx, &user.username).await?;
+            self.core.commit_change(tx, admin, "user.create", Some(&user.username), detail).await?;
+            Ok(CreatedUser { user: user.into(), initial_password })
         };
-        if tx.user_by_name(&new.username).await?.is_some() {
-            return Err(taken());
-        }
-        let user = User {
-            id: tokens::id("usr", self.core.entropy.as_ref())?,
-            username: new.username,
-            password_hash: hash,
-            must_change_password: true,
-            disabled: new.disabled,
-            created_at: self.core.now(),
-            last_login_at: None,
-            attributes: new.attributes,
-            roles: new.roles,
-        };
-        tx.insert_user(&user).await.map_err(|error| match error {
-            DbError::Conflict(_) => taken(),
-            other => other.into(),
-        })?;
-        let attributes = audit_detail::attributes(&user.attributes);
-        let mut detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
-        if user.disabled {
-            insert(&mut detail, "disabled", json!(true));
-        }
-        self.core.record(&mut tx, admin, "user.create", Some(&user.username), detail).await?;
-        let user = find_user(&mut tx, &user.username).await?;
-        tx.commit().await?;
-        Ok(CreatedUser { user: user.into(), initial_password })
+        self.core.audit_denial(admin, "user.create", Some(&username), result.await).await
     }
 
     /// Returns a page of users by name.
@@ -230,13 +213,12 @@ impl Users {
         cursor: Option<&str>,
         limit: Option<i64>,
     ) -> Result<UserPage, ServiceError> {
-        let invalid = ServiceError::InvalidCursor { log_cause: "not a cursor of users" };
+        let name = |cursor| String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok();
         let after = match cursor {
             None => String::new(),
-            Some(cursor) => match URL_SAFE_NO_PAD.decode(cursor).map(String::from_utf8) {
-                Ok(Ok(after)) if validate::is_storable(&after) => after,
-                _ => return Err(invalid),
-            },
+            Some(cursor) => name(cursor)
+                .filter(|after| validate::is_storable(after))
+                .ok_or(CursorFault::OtherList("users"))?,
         };
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
         let mut users = self.core.db.begin_read().await?.users(&after, limit.saturating_add(1)).await?;
@@ -269,76 +251,68 @@ impl Users {
         &self,
         admin: &Administrator<'_>,
         username: &str,
-        change: UserChange,
-        if_match: Option<IfMatch>,
-    ) -> Result<UserInfo, ServiceError> {
-        let result = self.update_user_inner(admin, username, change, if_match).await;
-        self.core.audit_denial(admin, "user.update", Some(username), result).await
-    }
-
-    async fn update_user_inner(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
         mut change: UserChange,
         if_match: Option<IfMatch>,
     ) -> Result<UserInfo, ServiceError> {
-        let mut tx = self.core.begin_change(admin).await?;
-        let user = find_user(&mut tx, username).await?;
-        if let Some(if_match) = if_match {
-            if_match.check(Some(tag(&user)))?;
-        }
-        let mut errors = Vec::new();
-        change.require_same_user(&user, &mut errors);
-        if let Some(roles) = change.roles.take() {
-            change.roles = Some(validate::roles(&mut tx, roles, &mut errors).await?);
-        }
-        if let Some(attributes) = &change.attributes {
-            validate::attributes(attributes, &mut errors);
-        }
-        validate::no_errors(errors)?;
-
-        let administers = |roles: &BTreeSet<String>, disabled: bool| !disabled && roles.contains(ADMIN_ROLE);
-        let before = administers(&user.roles, user.disabled);
-        let after = administers(
-            change.roles.as_ref().unwrap_or(&user.roles),
-            change.disabled.unwrap_or(user.disabled),
-        );
-        let grants = change.roles.as_ref().is_some_and(|roles| roles.contains(ADMIN_ROLE))
-            && !user.roles.contains(ADMIN_ROLE);
-        if grants || (after && !before) {
-            admin.require_session()?;
-        }
-
-        let mut detail = json!({});
-        if let Some(roles) = &change.roles {
-            tx.set_user_roles(&user.id, roles).await?;
-            if !roles.contains(ADMIN_ROLE) {
-                end_previews(&mut tx, &user.id).await?;
+        let result = async {
+            let mut tx = self.core.begin_change(admin).await?;
+            let user = find_user(&mut tx, username).await?;
+            IfMatch::check_any(if_match, Some(tag(&user)))?;
+            let mut errors = Vec::new();
+            change.require_same_user(&user, &mut errors);
+            if let Some(roles) = change.roles.take() {
+                change.roles = Some(validate::roles(&mut tx, roles, &mut errors).await?);
             }
-            insert(&mut detail, "roles", json!({ "before": user.roles, "after": roles }));
-        }
-        if let Some(attributes) = &change.attributes {
-            tx.set_user_attributes(&user.id, attributes).await?;
-            let (before, after) =
-                (audit_detail::attributes(&user.attributes), audit_detail::attributes(attributes));
-            insert(&mut detail, "attributes", audit_detail::difference(&before, &after));
-        }
-        if let Some(disabled) = change.disabled {
-            tx.set_user_disabled(&user.id, disabled).await?;
-            insert(&mut detail, "disabled", json!({ "before": user.disabled, "after": disabled }));
-            if disabled {
-                let ended = tx.delete_sessions_of_user(&user.id, None).await?;
-                insert(&mut detail, "sessions_ended", json!(ended));
+            if let Some(attributes) = &change.attributes {
+                validate::attributes(attributes, &mut errors);
             }
-        }
-        if before && !after {
-            require_remaining_administrator(&mut tx).await?;
-        }
-        self.core.record(&mut tx, admin, "user.update", Some(&user.username), detail).await?;
-        let user = find_user(&mut tx, username).await?;
-        tx.commit().await?;
-        Ok(user.into())
+            validate::no_errors(errors)?;
+
+            let administers =
+                |roles: &BTreeSet<String>, disabled: bool| !disabled && roles.contains(ADMIN_ROLE);
+            let before = administers(&user.roles, user.disabled);
+            let after = administers(
+                change.roles.as_ref().unwrap_or(&user.roles),
+                change.disabled.unwrap_or(user.disabled),
+            );
+            let grants = change.roles.as_ref().is_some_and(|roles| roles.contains(ADMIN_ROLE))
+                && !user.roles.contains(ADMIN_ROLE);
+            if grants || (after && !before) {
+                admin.require_session()?;
+            }
+
+            let mut changed = Vec::new();
+            if let Some(roles) = &change.roles {
+                tx.set_user_roles(&user.id, roles).await?;
+                if !roles.contains(ADMIN_ROLE) {
+                    // If the role is granted again later, an old preview must not return.
+                    tx.clear_previews_of_user(&user.id).await?;
+                }
+                changed.push(("roles", json!({ "before": user.roles, "after": roles })));
+            }
+            if let Some(attributes) = &change.attributes {
+                tx.set_user_attributes(&user.id, attributes).await?;
+                let (before, after) =
+                    (audit_detail::attributes(&user.attributes), audit_detail::attributes(attributes));
+                changed.push(("attributes", audit_detail::difference(&before, &after)));
+            }
+            if let Some(disabled) = change.disabled {
+                tx.set_user_disabled(&user.id, disabled).await?;
+                changed.push(("disabled", json!({ "before": user.disabled, "after": disabled })));
+                if disabled {
+                    let ended = tx.delete_sessions_of_user(&user.id, None).await?;
+                    changed.push(("sessions_ended", json!(ended)));
+                }
+            }
+            if before && !after {
+                require_remaining_administrator(&mut tx).await?;
+            }
+            let detail = with_members(json!({}), changed);
+            let updated = find_user(&mut tx, username).await?;
+            self.core.commit_change(tx, admin, "user.update", Some(&user.username), detail).await?;
+            Ok(updated.into())
+        };
+        self.core.audit_denial(admin, "user.update", Some(username), result.await).await
     }
 
     /// Gives a user a new generated password that must be changed at the next sign-in, and ends all their sessions.
@@ -351,28 +325,21 @@ impl Users {
         admin: &Administrator<'_>,
         username: &str,
     ) -> Result<Secret, ServiceError> {
-        let result = self.rotate_password_inner(admin, username).await;
-        self.core.audit_denial(admin, "user.rotate_password", Some(username), result).await
-    }
-
-    async fn rotate_password_inner(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
-    ) -> Result<Secret, ServiceError> {
-        let password = tokens::password(self.core.entropy.as_ref())?;
-        let hash = self.core.passwords.hash(password.clone()).await?;
-        let mut tx = self.core.begin_change(admin).await?;
-        let user = find_user(&mut tx, username).await?;
-        if user.roles.contains(ADMIN_ROLE) {
-            admin.require_session()?;
-        }
-        tx.set_user_password(&user.id, &hash, true).await?;
-        let ended = tx.delete_sessions_of_user(&user.id, None).await?;
-        let detail = json!({ "sessions_ended": ended });
-        self.core.record(&mut tx, admin, "user.rotate_password", Some(&user.username), detail).await?;
-        tx.commit().await?;
-        Ok(password)
+        let result = async {
+            let password = tokens::password(self.core.entropy.as_ref())?;
+            let hash = self.core.passwords.hash(password.clone()).await?;
+            let mut tx = self.core.begin_change(admin).await?;
+            let user = find_user(&mut tx, username).await?;
+            if user.roles.contains(ADMIN_ROLE) {
+                admin.require_session()?;
+            }
+            tx.set_user_password(&user.id, &hash, true).await?;
+            let ended = tx.delete_sessions_of_user(&user.id, None).await?;
+            let detail = json!({ "sessions_ended": ended });
+            self.core.commit_change(tx, admin, "user.rotate_password", Some(&user.username), detail).await?;
+            Ok(password)
+        };
+        self.core.audit_denial(admin, "user.rotate_password", Some(username), result.await).await
     }
 
     /// Deletes a user with their sessions and keys.
@@ -386,29 +353,19 @@ impl Users {
         username: &str,
         if_match: Option<IfMatch>,
     ) -> Result<(), ServiceError> {
-        let result = self.delete_user_inner(admin, username, if_match).await;
-        self.core.audit_denial(admin, "user.delete", Some(username), result).await
-    }
-
-    async fn delete_user_inner(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
-        if_match: Option<IfMatch>,
-    ) -> Result<(), ServiceError> {
-        let mut tx = self.core.begin_change(admin).await?;
-        let user = find_user(&mut tx, username).await?;
-        if let Some(if_match) = if_match {
-            if_match.check(Some(tag(&user)))?;
-        }
-        tx.delete_user(&user.id).await?;
-        if !user.disabled && user.roles.contains(ADMIN_ROLE) {
-            require_remaining_administrator(&mut tx).await?;
-        }
-        let attributes = audit_detail::attributes(&user.attributes);
-        let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
-        self.core.record(&mut tx, admin, "user.delete", Some(&user.username), detail).await?;
-        Ok(tx.commit().await?)
+        let result = async {
+            let mut tx = self.core.begin_change(admin).await?;
+            let user = find_user(&mut tx, username).await?;
+            IfMatch::check_any(if_match, Some(tag(&user)))?;
+            tx.delete_user(&user.id).await?;
+            if !user.disabled && user.roles.contains(ADMIN_ROLE) {
+                require_remaining_administrator(&mut tx).await?;
+            }
+            let attributes = audit_detail::attributes(&user.attributes);
+            let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
+            self.core.commit_change(tx, admin, "user.delete", Some(&user.username), detail).await
+        };
+        self.core.audit_denial(admin, "user.delete", Some(username), result.await).await
     }
 
     /// Returns the inputs of a user's access, as they apply now.
@@ -425,8 +382,7 @@ impl Users {
         let roles = tx.roles_of_user(&user.id).await?;
         let model = tx.access_model().await?;
         drop(tx);
-        let applied =
-            Policies::new(&self.core).compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
+        let applied = self.core.compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
         let (in_words, summary) = (applied.in_words(), access_summary(&applied));
         Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, in_words, summary })
     }
@@ -440,18 +396,12 @@ impl UserChange {
         if !self.username.as_ref().is_none_or(same_name) {
             let detail =
                 format!("a user's name cannot be changed: it is `{}`; leave `username` out", user.username);
-            errors.push(FieldError::new("/username", "invalid_value", detail));
+            errors.push(FieldError::invalid("/username", detail));
         }
         if self.id.as_ref().is_some_and(|id| *id != user.id) {
             let detail =
                 format!("`{}` has another id; read the user again, or leave `id` out", user.username);
-            errors.push(FieldError::new("/id", "invalid_value", detail));
+            errors.push(FieldError::invalid("/id", detail));
         }
-    }
-}
-
-fn insert(detail: &mut Value, name: &str, value: Value) {
-    if let Value::Object(members) = detail {
-        members.insert(name.to_owned(), value);
     }
 }

@@ -36,6 +36,6 @@ impl Change<'_> {
         let policies = |side: &ModelSide| -> usize {
             user.roles.iter().filter_map(|role| side.roles.get(role)).map(Vec::len).sum()
         };
-        attribute_bytes(user).saturating_mul(policies(self.before) + policies(self.after))
+        attribute_bytes(&user.attributes).saturating_mul(policies(self.before) + policies(self.after))
     }
 }

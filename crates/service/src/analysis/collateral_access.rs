@@ -6,51 +6,27 @@
 //! Like the preview of a change, this counts data that the caller may not read; see `impact.rs` for what the answer may
 //! contain.
 
-mod group_by;
-mod groups;
+pub(super) mod group_by;
+pub(super) mod groups;
 
 use futures::FutureExt as _;
-use serde_json::json;
 use tokio::time::{Instant, timeout_at};
-use tracewarden_appdb::Policy;
 use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, ImpactRequest, SharedValue};
-use tracewarden_model::{Timestamp, Window};
+use tracewarden_model::Window;
 
-use crate::access::{CheckedPolicies, check_case_conflict, check_role_input, policies_detail};
-use crate::analysis::Analysis;
-use crate::analysis::change::{Change, ModelSide};
+use crate::access::check_role_input;
+use crate::analysis::change::Change;
+use crate::analysis::collateral_access::group_by::CollateralGroupBy;
+use crate::analysis::collateral_access::groups::MemberGroups;
 use crate::analysis::counted_traces::CountedTraces;
 use crate::analysis::estimate::{add_costs, estimate};
-use crate::analysis::failure::Failure;
-use crate::analysis::request::{timeout, with_decision_inputs};
+use crate::analysis::role_change::PolicyPreviewRequest;
 use crate::analysis::subjects::Subjects;
-use crate::core::{
-    Access, Administrator, FieldError, Outcome, PreparedRead, ServiceError, query_input, validate,
-};
-pub(crate) use group_by::{CollateralGroupBy, parse_group_by};
-pub(crate) use groups::MemberGroups;
+use crate::analysis::{Analysis, timeout};
+use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError, validate};
 
-/// Action in the audit log.
 const POLICY_COLLATERAL_ACCESS: &str = "policy.collateral_access";
-/// Maximum number of values in an answer.
 pub(crate) const MAX_COLLATERAL_VALUES: u32 = 100;
-
-/// Request for collateral access.
-#[derive(Debug, Clone, Default)]
-pub struct CollateralRequest {
-    /// Name of the role.
-    pub role: String,
-    /// Policies of the role; the stored ones when absent.
-    pub policies: Option<Vec<Policy>>,
-    /// A marked field or a display column; the column of service names when absent.
-    pub by: Option<String>,
-    /// Start of the window; 24 hours before `to` when absent.
-    pub from: Option<Timestamp>,
-    /// End of the window, exclusive; now when absent.
-    pub to: Option<Timestamp>,
-    /// Maximum duration in seconds.
-    pub seconds: Option<i64>,
-}
 
 /// Accessible values, and those that are accessible only because traces are shown whole. If the policies require different
 /// things of each member, the answer is for the members with the most collateral access. For a sample, counts of traces are
@@ -90,13 +66,6 @@ pub struct CollateralAnswer {
     pub notes: Vec<String>,
 }
 
-struct Plan {
-    before: ModelSide,
-    after: ModelSide,
-    window: Window,
-    by: CollateralGroupBy,
-}
-
 impl Analysis {
     /// Counts the collateral access of a role's members.
     ///
@@ -105,7 +74,7 @@ impl Analysis {
     pub async fn collateral_access(
         &self,
         admin: &Administrator<'_>,
-        request: CollateralRequest,
+        request: PolicyPreviewRequest,
     ) -> Result<CollateralAnswer, ServiceError> {
         let role = request.role.as_str();
         let checked = match &request.policies {
@@ -114,86 +83,50 @@ impl Analysis {
         };
         let checked = checked.and_then(|()| timeout(request.seconds));
         let timeout = self.core.audit_denial(admin, POLICY_COLLATERAL_ACCESS, Some(role), checked).await?;
-        let prepare = || self.prepare_collateral_access(admin, &request).boxed();
-        let (access, plan, mut open_audit_record) =
-            self.core.begin_read(admin, POLICY_COLLATERAL_ACCESS, Some(role), prepare).await?;
-        let Plan { before, after, window, by } = plan;
-        let query_context = self.core.query_context(&access, Some(window), &[]);
-        let change = Change { before: &before, after: &after, role: Some(role), window };
-        let deadline = Instant::now() + timeout;
-        let counted = async {
-            let mut subjects = self.subjects(&change, deadline).await?;
-            let mut notes = Vec::new();
-            subjects.append_notes(&mut notes);
-            loop {
-                match self.count_collateral_access(&access, window, &subjects, &by, deadline).await {
-                    // Users whose access depends on a changed field can read nothing; count again without their access.
-                    Err(Failure::Store(ClickHouseError::FieldsChanged(changed)))
-                        if subjects.remove_access(&changed) => {}
-                    collateral_answer => {
-                        let mut answer = collateral_answer?;
-                        subjects.append_changed_notes(&mut notes);
-                        notes.append(&mut answer.notes);
-                        return Ok::<_, Failure>(CollateralAnswer { notes, ..answer });
-                    }
-                }
-            }
+        let prepare = || {
+            let prepared = async {
+                let prepared = self.prepare_role_change(admin, &request, false).await?;
+                let PreparedRead { access, plan, detail } = prepared;
+                let no_column = "no service column is bound; set `by` to the field to count by";
+                let by = plan.by.clone();
+                let by = by.ok_or_else(|| ServiceError::invalid("/by", no_column))?;
+                Ok(PreparedRead { access, plan: (plan, by), detail })
+            };
+            prepared.boxed()
         };
-        match counted.await {
-            Ok(answer) => {
-                open_audit_record.complete(Outcome::Success, None).await?;
-                Ok(answer)
-            }
-            Err(failure) => {
-                Err(open_audit_record.fail(failure.into_error_for_chosen_timeout(&query_context)).await)
-            }
-        }
+        let (access, (plan, by), mut record) =
+            self.core.begin_read(admin, POLICY_COLLATERAL_ACCESS, Some(role), prepare).await?;
+        record.set_query_with_timeout(&access, plan.window);
+        let answer = self.count_members(&access, &plan.change(role), &by, Instant::now() + timeout).await;
+        let answer = record.check(answer).await?;
+        record.complete(Outcome::Success, None).await?;
+        Ok(answer)
     }
 
-    async fn prepare_collateral_access(
+    async fn count_members(
         &self,
-        admin: &Administrator<'_>,
-        request: &CollateralRequest,
-    ) -> Result<PreparedRead<Plan>, ServiceError> {
-        let window = query_input::first_window(request.from, request.to, self.core.now())?;
-        let mut tx = self.core.db.begin_read().await?;
-        let authority = self.core.admin_authority(&mut tx, admin).await?;
-        let stored = tx.role(&request.role).await?;
-        let roles = tx.roles().await?;
-        drop(tx);
-        let access = self.core.access_even_if_broken(authority).await?;
-        let model = access.authority.model.clone();
-        let policies = match (&request.policies, stored) {
-            (Some(policies), _) => {
-                let (policies, model) = (policies.clone(), model.clone());
-                let checks =
-                    self.core.permits.analysis.run(move || CheckedPolicies::new(policies, model)).await?;
-                checks.checked?;
-                checks.policies
+        access: &Access,
+        change: &Change<'_>,
+        by: &CollateralGroupBy,
+        deadline: Instant,
+    ) -> Result<CollateralAnswer, ServiceError> {
+        let mut subjects = self.subjects(change, deadline).await?;
+        let mut notes = Vec::new();
+        subjects.append_notes(&mut notes);
+        loop {
+            match self.count_collateral_access(access, change.window, &subjects, by, deadline).await {
+                // Users whose access depends on a changed field can read nothing; count again without their access.
+                Err(ServiceError::SchemaChanged {
+                    source: ClickHouseError::FieldsChanged(changed), ..
+                }) if subjects.remove_access(&changed) => {}
+                collateral_answer => {
+                    let mut answer = collateral_answer?;
+                    subjects.append_changed_notes(&mut notes);
+                    notes.append(&mut answer.notes);
+                    return Ok(CollateralAnswer { notes, ..answer });
+                }
             }
-            (None, Some(role)) => role.policies,
-            (None, None) => return Err(ServiceError::NotFound { what: "role" }),
-        };
-        let by = match &request.by {
-            Some(by) => parse_group_by(by, &model, &access.binding)?,
-            None => CollateralGroupBy::default_for(&access.binding).ok_or_else(|| {
-                let detail = "no service column is bound; set `by` to the field to count by";
-                ServiceError::Refused(vec![FieldError::new("/by", "invalid_value", detail)])
-            })?,
-        };
-        let detail = json!({
-            "from": window.from().to_string(),
-            "to": window.to().to_string(),
-            "policies": policies_detail(&policies),
-            "by": by.name(),
-        });
-        let detail = with_decision_inputs(&access, &detail);
-        let roles = roles.into_iter().map(|role| (role.name, role.policies)).collect();
-        let before = ModelSide { roles, model };
-        let mut after = before.clone();
-        check_case_conflict(&request.role, before.roles.keys())?;
-        after.roles.insert(request.role.clone(), policies);
-        Ok(PreparedRead { access, plan: Plan { before, after, window, by }, detail })
+        }
     }
 
     /// Counts the collateral access by the role's policies after a change; the caller has recorded the request.
@@ -204,10 +137,8 @@ impl Analysis {
         subjects: &Subjects,
         by: &CollateralGroupBy,
         deadline: Instant,
-    ) -> Result<CollateralAnswer, Failure> {
-        let permit = timeout_at(deadline, self.core.permits.previews.wait()).await;
-        let _permit =
-            permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
+    ) -> Result<CollateralAnswer, ServiceError> {
+        let _permit = self.preview_permit(deadline).await?;
         let (mut groups, mut fraction, mut cost) = (MemberGroups::of(subjects), 1.0_f64, Cost::default());
         let batches = groups.batches();
         for (at, batch) in batches.iter().enumerate() {
@@ -235,22 +166,18 @@ impl Analysis {
                 Ok(Err(ClickHouseError::Timeout(_) | ClickHouseError::Memory(_))) | Err(_) if at > 0 => break,
                 Ok(Err(error)) => return Err(error.into()),
                 Err(_) => {
-                    return Err(
-                        ClickHouseError::Timeout("timed out before anything was counted".to_owned()).into()
-                    );
+                    let detail = "timed out before anything was counted".to_owned();
+                    return Err(ClickHouseError::Timeout(detail).into());
                 }
             };
             fraction = fraction.min(found.fraction);
             cost = add_costs(cost, found.cost);
             groups.add_results(found.collateral_values, found.fraction);
         }
-        self.collateral_answer(groups, subjects.members(), window, by, fraction, cost).map_err(Failure::from)
+        Ok(self.collateral_answer(groups, subjects.members, window, by, fraction, cost)?)
     }
 
     /// Builds the answer from the counts of groups with this many members in total.
-    ///
-    /// # Errors
-    /// When nothing was counted.
     pub(crate) fn collateral_answer(
         &self,
         mut groups: MemberGroups,
@@ -261,7 +188,7 @@ impl Analysis {
         cost: Cost,
     ) -> Result<CollateralAnswer, ClickHouseError> {
         let nothing = || ClickHouseError::IncompleteResponse("nothing was counted".to_owned());
-        let highest = groups.highest().ok_or_else(nothing)?;
+        let highest = groups.highest.take().ok_or_else(nothing)?;
         let mut notes = Vec::new();
         groups.append_notes(&highest, members, &mut notes);
         let scale = |traces: u64| estimate(traces, highest.fraction);
@@ -270,7 +197,7 @@ impl Analysis {
             matching_traces: scale(value.matching_traces),
             ..value
         });
-        let answer = CollateralAnswer {
+        Ok(CollateralAnswer {
             by: by.name(),
             window,
             counted_traces: self.counted_traces(),
@@ -286,7 +213,6 @@ impl Analysis {
             hidden_values: highest.collateral.hidden_values,
             cost,
             notes,
-        };
-        Ok(answer)
+        })
     }
 }

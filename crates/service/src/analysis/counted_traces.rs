@@ -1,7 +1,6 @@
 //! The set of traces that an administrator may count.
 
 use crate::analysis::Analysis;
-use crate::policies::Policies;
 
 /// The set of traces that was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +24,6 @@ impl CountedTraces {
 impl Analysis {
     /// Returns the set of traces that administrators may count.
     pub(crate) fn counted_traces(&self) -> CountedTraces {
-        if Policies::new(&self.core).may_sample_traces() {
-            CountedTraces::All
-        } else {
-            CountedTraces::Readable
-        }
+        if self.core.settings.discovery_samples { CountedTraces::All } else { CountedTraces::Readable }
     }
 }

@@ -11,24 +11,25 @@ mod comparison_batches;
 mod preview;
 
 use futures::FutureExt as _;
-use serde_json::Value;
+use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, Difference, Impact, ImpactRequest};
 use tracewarden_model::{AccessModel, Binding, Display, Window};
 
 use crate::analysis::Analysis;
 use crate::analysis::change::{Change, ModelSide};
-use crate::analysis::collateral_access::{CollateralGroupBy, MAX_COLLATERAL_VALUES, MemberGroups};
+use crate::analysis::collateral_access::MAX_COLLATERAL_VALUES;
+use crate::analysis::collateral_access::group_by::CollateralGroupBy;
+use crate::analysis::collateral_access::groups::MemberGroups;
 use crate::analysis::counted_traces::CountedTraces;
 use crate::analysis::estimate::{add_costs, estimate, sample_note};
-use crate::analysis::failure::Failure;
-use crate::analysis::request::with_decision_inputs;
 use crate::analysis::subjects::Subjects;
 use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError};
+
 use comparison_batches::{Batch, batches};
 
 pub use answer::{ImpactAnswer, TraceChange, UserImpact};
-pub use preview::{PolicyPreview, PolicyPreviewRequest, SearchCosts};
+pub use preview::{PolicyPreview, SearchCosts};
 
 /// Maximum number of trace ids in each list.
 const SAMPLES: u32 = 10;
@@ -42,24 +43,20 @@ const INTERMEDIATE_TIME_SHARE: f64 = 0.7;
 /// Maximum number of users that are listed.
 const USERS_LISTED: usize = 200;
 
-/// The change to evaluate, and the content of its audit record.
+/// A change of the access model to evaluate.
 pub(crate) struct ImpactInput<'a> {
-    /// Action in the audit log.
-    pub(crate) action: &'static str,
-    pub(crate) target: Option<&'a str>,
-    /// Details of the record in addition to those of every read.
-    pub(crate) detail: Value,
+    /// Descriptions of its parts, for the audit record.
+    pub(crate) changes: Vec<&'a str>,
     pub(crate) before: &'a ModelSide,
     pub(crate) after: &'a ModelSide,
-    /// The role to evaluate, with its holders; otherwise every user whose access the change may affect.
-    pub(crate) role: Option<&'a str>,
     pub(crate) window: Window,
     /// Time-out for the whole evaluation.
     pub(crate) timeout: Duration,
 }
 
 impl Analysis {
-    /// Computes the impact of a change. Recorded before ClickHouse is queried.
+    /// Computes the impact of a change of the access model on every user whose access it may affect. Recorded before
+    /// ClickHouse is queried.
     ///
     /// # Errors
     /// Those of [`Traces::query`](crate::Traces::query); a broken policy of the administrator's own only hides ids from them.
@@ -68,42 +65,30 @@ impl Analysis {
         admin: &Administrator<'_>,
         input: ImpactInput<'_>,
     ) -> Result<ImpactAnswer, ServiceError> {
-        let ImpactInput { action, target, detail, before, after, role, window, timeout } = input;
-        let detail = &detail;
+        let ImpactInput { changes, before, after, window, timeout } = input;
+        let changes = &changes;
         let prepare = || {
             let prepared = async move {
-                let access = self.counting_access(admin).await?;
-                let detail = with_decision_inputs(&access, detail);
+                let mut tx = self.core.db.begin_read().await?;
+                let authority = self.core.admin_authority(&mut tx, admin).await?;
+                drop(tx);
+                let access = self.core.access_even_if_broken(authority).await?;
+                let detail = access.detail([("changes", json!(changes))]);
                 Ok(PreparedRead { access, plan: (), detail })
             };
             prepared.boxed()
         };
-        let (access, (), mut open_audit_record) =
-            self.core.begin_read(admin, action, target, prepare).await?;
-        let context = self.core.query_context(&access, Some(window), &[]);
-        let change = Change { before, after, role, window };
+        let (access, (), mut record) = self.core.begin_read(admin, "model.plan", None, prepare).await?;
+        record.set_query_with_timeout(&access, window);
+        let change = Change { before, after, role: None, window };
         let deadline = Instant::now() + timeout;
         let compared = async {
             let mut subjects = self.subjects(&change, deadline).await?;
             self.impact_within(&access, &change, &mut subjects, deadline, None).await
         };
-        match compared.await {
-            Ok(impact) => {
-                open_audit_record.complete(Outcome::Success, None).await?;
-                Ok(impact)
-            }
-            Err(failure) => {
-                Err(open_audit_record.fail(failure.into_error_for_chosen_timeout(&context)).await)
-            }
-        }
-    }
-
-    /// Returns the administrator's own access: only ids and values from traces within it are returned.
-    pub(crate) async fn counting_access(&self, admin: &Administrator<'_>) -> Result<Access, ServiceError> {
-        let mut tx = self.core.db.begin_read().await?;
-        let authority = self.core.admin_authority(&mut tx, admin).await?;
-        drop(tx);
-        self.core.access_even_if_broken(authority).await
+        let impact = record.check(compared.await).await?;
+        record.complete(Outcome::Success, None).await?;
+        Ok(impact)
     }
 
     /// Runs the comparison; the caller has recorded the request.
@@ -114,7 +99,7 @@ impl Analysis {
         subjects: &mut Subjects,
         deadline: Instant,
         mut collateral_count: Option<&mut CollateralCount<'_>>,
-    ) -> Result<ImpactAnswer, Failure> {
+    ) -> Result<ImpactAnswer, ServiceError> {
         let mut answer = ImpactAnswer {
             window: change.window,
             counted_traces: self.counted_traces(),
@@ -136,10 +121,7 @@ impl Analysis {
         subjects.append_notes(&mut answer.notes);
         let mut collateral_error = None;
         let comparison = async {
-            // Limits the load on ClickHouse, however many administrators request a preview.
-            let permit = timeout_at(deadline, self.core.permits.previews.wait()).await;
-            let _permit =
-                permit.map_err(|_| ClickHouseError::Timeout("other previews were running".to_owned()))?;
+            let _permit = self.preview_permit(deadline).await?;
             loop {
                 let collateral_count_now = collateral_count.as_deref_mut();
                 match self
@@ -210,7 +192,7 @@ impl Analysis {
                 collateral_count.as_deref_mut().filter(|_| is_one).and_then(|collateral_count| {
                     let groups = MemberGroups::of(subjects);
                     let predicate_sets =
-                        groups.to_predicate_sets(|predicate| batch.predicate_index(predicate))?;
+                        groups.to_predicate_sets(|predicate| batch.predicates.get_index_of(predicate))?;
                     Some((collateral_count, groups, predicate_sets))
                 });
             let collateral = combined.as_ref().map(|(collateral_count, _, predicate_sets)| CollateralQuery {
@@ -222,10 +204,12 @@ impl Analysis {
                 combined.as_ref().map_or(deadline, |(collateral_count, ..)| collateral_count.deadline);
             let left = deadline.saturating_duration_since(Instant::now());
             let is_last = at.saturating_add(1) == batch_count;
+            let predicates: Vec<_> = batch.predicates.iter().cloned().collect();
+            let comparisons: Vec<_> = batch.comparisons.iter().cloned().collect();
             let request = ImpactRequest {
                 binding: &access.binding,
-                predicates: &batch.predicates,
-                comparisons: &batch.comparisons,
+                predicates: &predicates,
+                comparisons: &comparisons,
                 collateral,
                 window: change.window,
                 readable: &access.scope,
@@ -270,9 +254,8 @@ impl Analysis {
                 }
                 Ok(Err(error)) => return Err(error),
                 Err(_) => {
-                    return Err(ClickHouseError::Timeout(
-                        "timed out before anything was compared".to_owned(),
-                    ));
+                    let detail = "timed out before anything was compared".to_owned();
+                    return Err(ClickHouseError::Timeout(detail));
                 }
             };
             if impact.fraction < answer.fraction {

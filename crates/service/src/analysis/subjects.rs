@@ -1,8 +1,9 @@
 //! Users whom a change may affect, and their policies on both sides of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use indexmap::IndexSet;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_clickhouse::ChangedField;
 use tracewarden_model::{Caller, MarkedField};
@@ -10,9 +11,7 @@ use tracewarden_policy::{AppliedPolicies, BrokenPolicy, CompiledPolicies, Predic
 
 use crate::analysis::Analysis;
 use crate::analysis::change::{Change, ModelSide};
-use crate::analysis::failure::Failure;
-use crate::analysis::hash::hash;
-use crate::core::{UserBatches, policy_name, reason_text, stored_caller, take_batch};
+use crate::core::{ServiceError, UserBatches, policy_name, reason_text, stored_caller, take_batch};
 
 /// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;
@@ -37,34 +36,34 @@ pub(crate) struct Subject {
     pub(crate) after: Access,
 }
 
-/// A user's access on one side of a change: a trace is accessible if any span satisfies any of these predicates.
+/// A user's access on one side of a change.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Access {
-    pub(super) all: Vec<Predicate>,
-    /// Predicates of the evaluated role in isolation.
-    pub(super) role_predicates: Vec<Predicate>,
-    pub(super) referenced_fields: Vec<Arc<MarkedField>>,
-    role_referenced_fields: Vec<Arc<MarkedField>>,
+    /// By all of the user's roles.
+    pub(super) whole: Grant,
+    /// By the evaluated role in isolation.
+    pub(super) role: Grant,
     /// Reason why the user can read nothing.
     refused: Option<BrokenPolicy>,
-    /// Whether a field on which the access depends has changed.
-    changed: bool,
-    role_changed: bool,
 }
 
-impl Access {
-    pub(super) fn granting_predicates(&self) -> &[Predicate] {
-        if self.changed { &[] } else { &self.all }
+/// What policies grant: a trace is accessible if any span satisfies any of these predicates.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Grant {
+    pub(super) predicates: Vec<Predicate>,
+    pub(super) referenced_fields: Vec<Arc<MarkedField>>,
+    /// Whether a field on which the access depends has changed; then nothing is accessible.
+    changed: bool,
+}
+
+impl Grant {
+    fn new(applied: &AppliedPolicies) -> Self {
+        let predicates = applied.granting_predicates().into_iter().cloned().collect();
+        Self { predicates, referenced_fields: applied.referenced_fields.clone(), changed: false }
     }
 
-    pub(crate) fn role_predicates(&self) -> &[Predicate] {
-        if self.role_changed { &[] } else { &self.role_predicates }
-    }
-
-    /// Returns the fields of all predicates that are still evaluated.
-    fn fields(&self) -> impl Iterator<Item = &Arc<MarkedField>> {
-        let all = self.referenced_fields.iter().filter(|_| !self.changed);
-        all.chain(self.role_referenced_fields.iter().filter(|_| !self.role_changed))
+    pub(super) fn predicates(&self) -> &[Predicate] {
+        if self.changed { &[] } else { &self.predicates }
     }
 }
 
@@ -74,7 +73,7 @@ pub(crate) struct Subjects {
     /// Number of users, compared or not.
     pub(super) members: u64,
     /// Users who can be compared; a synthetic user who has the role alone, if no user has it.
-    pub(crate) compared: Vec<Subject>,
+    pub(super) compared: Vec<Subject>,
     /// Whether no user has the role, and `compared` contains the synthetic user.
     pub(super) is_synthetic: bool,
     pub(crate) referenced_fields: Vec<Arc<MarkedField>>,
@@ -85,16 +84,6 @@ impl Subjects {
     /// Returns the number of users who can be compared.
     pub(super) fn compared(&self) -> u64 {
         if self.is_synthetic { 0 } else { self.compared.len() as u64 }
-    }
-
-    /// Returns the number of users, compared or not.
-    pub(crate) fn members(&self) -> u64 {
-        self.members
-    }
-
-    /// Whether no user has the role, and only the synthetic user is compared.
-    pub(crate) fn is_synthetic(&self) -> bool {
-        self.is_synthetic
     }
 
     pub(crate) fn append_notes(&mut self, notes: &mut Vec<String>) {
@@ -117,7 +106,7 @@ impl Subjects {
     }
 
     pub(crate) fn append_changed_notes(&self, notes: &mut Vec<String>) {
-        let changed = |access: &Access| access.changed || access.role_changed;
+        let changed = |access: &Access| access.whole.changed || access.role.changed;
         if self.compared.iter().any(|subject| changed(&subject.before) || changed(&subject.after)) {
             let note =
                 "some users can read no trace, because the type of a field in their policies has changed";
@@ -129,17 +118,11 @@ impl Subjects {
     pub(crate) fn remove_access(&mut self, changed: &[ChangedField]) -> bool {
         let is_changed = |field: &Arc<MarkedField>| changed.iter().any(|changed| changed.field == **field);
         let mut found = false;
-        for subject in &mut self.compared {
-            for access in [&mut subject.before, &mut subject.after] {
-                let Access { referenced_fields, role_referenced_fields, changed, role_changed, .. } = access;
-                for (referenced_fields, changed) in
-                    [(referenced_fields, changed), (role_referenced_fields, role_changed)]
-                {
-                    if !*changed && referenced_fields.iter().any(is_changed) {
-                        *changed = true;
-                        found = true;
-                    }
-                }
+        let sides = self.compared.iter_mut().flat_map(|subject| [&mut subject.before, &mut subject.after]);
+        for grant in sides.flat_map(|access| [&mut access.whole, &mut access.role]) {
+            if !grant.changed && grant.referenced_fields.iter().any(is_changed) {
+                grant.changed = true;
+                found = true;
             }
         }
         self.referenced_fields = referenced_fields(&self.compared);
@@ -150,22 +133,20 @@ impl Subjects {
 /// Distinct predicates of all users, to hold equal ones once.
 #[derive(Default)]
 struct PredicateInterner {
-    known: HashMap<u64, Vec<Predicate>>,
+    known: HashSet<Predicate>,
     /// Total size in predicate nodes as written.
     size: u64,
 }
 
 impl PredicateInterner {
     fn intern(&mut self, mut subject: Subject) -> Subject {
-        for Access { all, role_predicates, .. } in [&mut subject.before, &mut subject.after] {
-            for predicate in all.iter_mut().chain(role_predicates) {
-                let alike = self.known.entry(hash(predicate)).or_default();
-                match alike.iter().find(|known| **known == *predicate) {
-                    Some(known) => *predicate = known.clone(),
-                    None => {
-                        self.size = self.size.saturating_add(predicate.size());
-                        alike.push(predicate.clone());
-                    }
+        for Access { whole, role, .. } in [&mut subject.before, &mut subject.after] {
+            for predicate in whole.predicates.iter_mut().chain(&mut role.predicates) {
+                if let Some(known) = self.known.get(predicate) {
+                    *predicate = known.clone();
+                } else {
+                    self.size = self.size.saturating_add(predicate.size());
+                    self.known.insert(predicate.clone());
                 }
             }
         }
@@ -173,20 +154,21 @@ impl PredicateInterner {
     }
 }
 
+/// Returns the fields of all predicates that are still evaluated.
 fn referenced_fields(subjects: &[Subject]) -> Vec<Arc<MarkedField>> {
     let sides = subjects.iter().flat_map(|subject| [&subject.before, &subject.after]);
-    let mut fields: Vec<Arc<MarkedField>> = Vec::new();
-    for field in sides.flat_map(Access::fields) {
-        if !fields.contains(field) {
-            fields.push(Arc::clone(field));
-        }
-    }
-    fields
+    let grants = sides.flat_map(|access| [&access.whole, &access.role]).filter(|grant| !grant.changed);
+    let fields: IndexSet<&Arc<MarkedField>> = grants.flat_map(|grant| &grant.referenced_fields).collect();
+    fields.into_iter().cloned().collect()
 }
 
 impl Analysis {
     /// Reads the users whom a change may affect, and compiles their policies within a share of the time until `deadline`.
-    pub(crate) async fn subjects(&self, change: &Change<'_>, deadline: Instant) -> Result<Subjects, Failure> {
+    pub(crate) async fn subjects(
+        &self,
+        change: &Change<'_>,
+        deadline: Instant,
+    ) -> Result<Subjects, ServiceError> {
         let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILE_TIME_SHARE);
         let deadline = Instant::now() + share;
         let mut subjects = Subjects::default();
@@ -234,7 +216,7 @@ impl Analysis {
             // For a change of the model, the number of further affected users is not known.
             Some(reason) if change.role.is_none() => subjects.notes.push(format!("{reason} further users")),
             Some(reason) => subjects.notes.push(format!("{reason} {more} more users")),
-            None if user_batches.has_more() => {
+            None if user_batches.has_more => {
                 subjects.notes.push(format!("only the first {USERS_MAX} users are evaluated"));
             }
             None => {}
@@ -260,7 +242,7 @@ impl Analysis {
         &self,
         change: &Change<'_>,
         callers: Vec<Caller>,
-    ) -> Result<Vec<Subject>, Failure> {
+    ) -> Result<Vec<Subject>, ServiceError> {
         let compiled = Arc::clone(&self.core.compiled);
         let (before, after) = (change.before.clone(), change.after.clone());
         let role = change.role.map(str::to_owned);
@@ -272,7 +254,7 @@ impl Analysis {
             };
             callers.into_iter().map(subject).collect()
         };
-        Ok(self.core.permits.analysis.run(work).await?)
+        self.core.permits.analysis.run(work).await
     }
 }
 
@@ -293,22 +275,9 @@ fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &Compil
         })
         .collect();
     let applied = apply(policies.iter().copied(), None, &caller, &side.model, compiled);
-    let all = applied.granting_predicates().into_iter().cloned().collect();
     // Evaluated as the user's only role: rejected if one of its policies cannot be applied, whatever the other roles'
     // policies are.
-    let own: Vec<RolePolicy<'_>> =
-        policies.iter().copied().filter(|policy| Some(policy.role) == role).collect();
+    let own = policies.into_iter().filter(|policy| Some(policy.role) == role);
     let alone = apply(own, None, &caller, &side.model, compiled);
-    let role_predicates = alone.granting_predicates().into_iter().cloned().collect();
-    let role_referenced_fields = alone.referenced_fields;
-    let AppliedPolicies { refused, referenced_fields, .. } = applied;
-    Access {
-        all,
-        role_predicates,
-        referenced_fields,
-        role_referenced_fields,
-        refused,
-        changed: false,
-        role_changed: false,
-    }
+    Access { whole: Grant::new(&applied), role: Grant::new(&alone), refused: applied.refused }
 }

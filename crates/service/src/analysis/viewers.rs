@@ -1,25 +1,23 @@
 //! Users who can see one trace, and the policies that grant it. For administrators; the answer reveals nothing of the trace's
 //! content.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::{Role, User};
-use tracewarden_clickhouse::ClickHouseError;
+use tracewarden_clickhouse::{ChangedField, ClickHouseError, MatchingSpans};
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
 
 use crate::ExplainVerdict;
 use crate::analysis::Analysis;
-use crate::analysis::failure::Failure;
 use crate::core::{
     Access, Administrator, Outcome, PreparedRead, ServiceError, TRACES_EXPLAIN, UserBatches, attribute_bytes,
     take_batch,
 };
-use crate::policies::{Policies, PolicyInputs, PolicyMatches, UserPolicies, match_policies};
+use crate::policies::{PolicyInputs, PolicyMatches, UserPolicies, match_policies};
 use crate::traces::trace_not_found;
 
 /// Maximum number of users who are evaluated.
@@ -111,34 +109,25 @@ impl Analysis {
                 let (seen, _) = tx.audit_head().await?;
                 drop(tx);
                 let access = self.core.access_even_if_broken(authority).await?;
-                let mut detail = access.decision_inputs.clone();
-                if let Value::Object(members) = &mut detail {
-                    members.insert("explained".to_owned(), json!({ "viewers": total_users }));
-                }
+                let detail = access.detail([("explained", json!({ "viewers": total_users }))]);
                 Ok(PreparedRead { access, plan: Plan { total_users, roles, seen }, detail })
             };
             prepared.boxed()
         };
-        let (access, plan, mut open_audit_record) =
+        let (access, plan, mut record) =
             self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
-        let query_context = self.core.query_context(&access, None, &[]);
-        let found = match access.find(trace_id).await {
-            Ok(None) if !Policies::new(&self.core).may_sample_traces() => Ok(None),
-            Ok(selection) => {
-                let found = selection.as_ref().and_then(|selection| selection.trace_ids().next());
-                self.evaluate_users(&access, found.unwrap_or(trace_id), plan, found.is_some()).await
-            }
-            Err(error) => Err(error.into()),
+        let selection = record.check(access.find(trace_id).await).await?;
+        let found = selection.as_ref().and_then(|selection| selection.trace_ids().next());
+        let viewers = if found.is_some() || self.core.settings.discovery_samples {
+            let trace_id = found.unwrap_or(trace_id);
+            record.check(self.evaluate_users(&access, trace_id, plan, found.is_some()).await).await?
+        } else {
+            None
         };
-        match found {
-            Ok(Some(viewers)) => {
-                open_audit_record.set_found_trace(&viewers.trace_id);
-                open_audit_record.complete(Outcome::Success, None).await?;
-                Ok(viewers)
-            }
-            Ok(None) => Err(trace_not_found(open_audit_record, started).await),
-            Err(failure) => Err(open_audit_record.fail(failure.into_error(&query_context)).await),
-        }
+        let Some(viewers) = viewers else { return Err(trace_not_found(record, started).await) };
+        record.set_found_trace(&viewers.trace_id);
+        record.complete(Outcome::Success, None).await?;
+        Ok(viewers)
     }
 
     /// Evaluates some users at a time, until the time is over. `None` if there is no such trace.
@@ -148,7 +137,7 @@ impl Analysis {
         trace_id: &str,
         plan: Plan,
         details: bool,
-    ) -> Result<Option<Viewers>, Failure> {
+    ) -> Result<Option<Viewers>, ServiceError> {
         let deadline = Instant::now() + TIMEOUT;
         let Plan { total_users, roles, seen: record } = plan;
         let roles = Arc::new(roles);
@@ -167,7 +156,7 @@ impl Analysis {
         let mut cached = PolicyCache::default();
         // The existence of the trace is checked even if there are no users.
         let mut first = true;
-        while first || Instant::now() < deadline {
+        'all: while first || Instant::now() < deadline {
             let batch = user_batches.next(&self.core.db).await?;
             if batch.is_none() && !first {
                 break;
@@ -176,22 +165,20 @@ impl Analysis {
             while first || !left.is_empty() {
                 let policies = |role: &String| roles.get(role).map_or(0, |role| role.policies.len());
                 let some = take_batch(&mut left, BATCH_USERS, |user| {
-                    attribute_bytes(user).saturating_mul(user.roles.iter().map(policies).sum())
+                    attribute_bytes(&user.attributes).saturating_mul(user.roles.iter().map(policies).sum())
                 });
                 match self.evaluate_batch(access, some, &roles, &mut cached, &mut seen, deadline).await? {
                     BatchOutcome::Evaluated => {}
                     BatchOutcome::TraceNotFound => return Ok(None),
-                    BatchOutcome::TimedOut if first => return Err(timeout_error()),
-                    BatchOutcome::TimedOut => return self.complete_viewers(seen, record).await,
+                    BatchOutcome::TimedOut if first => {
+                        let detail = "timed out before any user was evaluated".to_owned();
+                        return Err(ClickHouseError::Timeout(detail).into());
+                    }
+                    BatchOutcome::TimedOut => break 'all,
                 }
                 first = false;
             }
         }
-        self.complete_viewers(seen, record).await
-    }
-
-    /// Returns the answer, with whether its inputs changed during the evaluation.
-    async fn complete_viewers(&self, mut seen: Viewers, record: u64) -> Result<Option<Viewers>, Failure> {
         seen.changed_meanwhile = self.core.db.begin_read().await?.access_changed_since(record).await?;
         Ok(Some(seen))
     }
@@ -205,8 +192,8 @@ impl Analysis {
         cached: &mut PolicyCache,
         seen: &mut Viewers,
         deadline: Instant,
-    ) -> Result<BatchOutcome, Failure> {
-        let first = seen.users == 0 && cached.by_hash.is_empty();
+    ) -> Result<BatchOutcome, ServiceError> {
+        let first = seen.users == 0 && cached.results.is_empty();
         let (roles, model, compiled) =
             (Arc::clone(roles), access.authority.model.clone(), Arc::clone(&self.core.compiled));
         let work = move || {
@@ -253,48 +240,26 @@ enum BatchOutcome {
 /// Cached results of policies: most users share most of them.
 #[derive(Default)]
 struct PolicyCache {
-    by_hash: HashMap<u64, Vec<(AppliedPolicy, Option<tracewarden_clickhouse::MatchingSpans>)>>,
-    changed: Vec<tracewarden_clickhouse::ChangedField>,
+    results: HashMap<AppliedPolicy, Option<MatchingSpans>>,
+    changed: Vec<ChangedField>,
     /// Size of the cached policies, in predicate nodes as written.
     size: u64,
 }
 
-fn timeout_error() -> Failure {
-    ClickHouseError::Timeout("timed out before any user was evaluated".to_owned()).into()
-}
-
-fn hash(policy: &AppliedPolicy) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    policy.predicate.hash(&mut hasher);
-    hasher.finish()
-}
-
 impl PolicyCache {
-    fn get(&self, policy: &AppliedPolicy) -> Option<&Option<tracewarden_clickhouse::MatchingSpans>> {
-        let cached = self.by_hash.get(&hash(policy))?;
-        cached.iter().find(|(cached, _)| cached == policy).map(|(_, found)| found)
-    }
-
     /// Returns the distinct policies that have no cached result.
     fn missing(&self, applied: &[UserPolicies]) -> Vec<AppliedPolicy> {
-        let mut missing: HashMap<u64, Vec<&AppliedPolicy>> = HashMap::new();
-        for policy in applied.iter().flat_map(UserPolicies::all).filter_map(|policy| policy.as_ref().ok()) {
-            if self.get(policy).is_some() {
-                continue;
-            }
-            let same = missing.entry(hash(policy)).or_default();
-            if !same.contains(&policy) {
-                same.push(policy);
-            }
-        }
-        missing.into_values().flatten().cloned().collect()
+        let policies = applied.iter().flat_map(UserPolicies::all).filter_map(|policy| policy.as_ref().ok());
+        let missing: HashSet<&AppliedPolicy> =
+            policies.filter(|policy| !self.results.contains_key(*policy)).collect();
+        missing.into_iter().cloned().collect()
     }
 
     fn insert(&mut self, uncached: Vec<AppliedPolicy>, found: PolicyMatches) {
         self.changed.extend(found.changed);
         for (policy, found) in uncached.into_iter().zip(found.results) {
             self.size = self.size.saturating_add(policy.predicate.size());
-            self.by_hash.entry(hash(&policy)).or_default().push((policy, found));
+            self.results.insert(policy, found);
         }
     }
 
@@ -302,7 +267,7 @@ impl PolicyCache {
     /// user with the same policies.
     fn clear_if_large(&mut self) {
         if self.size > CACHE_MAX_SIZE {
-            self.by_hash.clear();
+            self.results.clear();
             self.size = 0;
         }
     }
@@ -310,7 +275,7 @@ impl PolicyCache {
     /// Decides about one user as a read does.
     fn add_user(&self, applied: &UserPolicies, seen: &mut Viewers) {
         let results: Vec<_> =
-            applied.all().map(|policy| self.get(policy.as_ref().ok()?).cloned().flatten()).collect();
+            applied.all().map(|policy| self.results.get(policy.as_ref().ok()?).cloned().flatten()).collect();
         let (trace_id, changed) = (seen.trace_id.clone(), self.changed.clone());
         let found = PolicyMatches { trace_id, spans: seen.spans, results, changed };
         let decision = applied.decide(&found);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracewarden_appdb::{Role, User};
-use tracewarden_clickhouse::ClickHouse;
+use tracewarden_clickhouse::{ClickHouse, ClickHouseError};
 use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, KeyConstraint, RolePolicy};
 
@@ -27,6 +27,29 @@ pub(crate) struct Access {
     pub(crate) decision_inputs: Value,
 }
 
+impl Access {
+    /// Detail of an audit record: the inputs of the decision, and these members about the request.
+    pub(crate) fn detail<'a>(&self, request: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+        audit_detail::with_members(self.decision_inputs.clone(), request)
+    }
+
+    /// Checks that the table has the requested columns; an error points to the unknown one.
+    pub(crate) async fn check_columns(&self, columns: Option<&[String]>) -> Result<(), ServiceError> {
+        let Some(columns) = columns else { return Ok(()) };
+        let checked = self.store.check_columns(&self.binding, columns).await;
+        checked.map_err(|error| {
+            let position = match &error {
+                ClickHouseError::UnknownColumn { name, .. } => {
+                    columns.iter().position(|column| column == name)
+                }
+                _ => None,
+            };
+            let position = position.map(|position| format!("/{position}")).unwrap_or_default();
+            ServiceError::from(error).map_pointers(|pointer| pointer.push_str(&position))
+        })
+    }
+}
+
 impl Core {
     /// Compiles the caller's policies.
     ///
@@ -39,37 +62,29 @@ impl Core {
         let mut tx = self.db.begin_read().await?;
         let authority = self.authority(&mut tx, principal).await?;
         drop(tx);
-        self.access_for(authority).await
-    }
-
-    /// Compiles the policies of an authority that was read before.
-    pub(crate) async fn access_for(&self, authority: Authority) -> Result<Access, ServiceError> {
-        let authority = Arc::new(authority);
-        let shared = Arc::clone(&authority);
-        self.compile_access(authority, move |compiled| authorise(&shared, &shared.roles, compiled)).await
+        self.compile_access(authority, false).await
     }
 
     /// Compiles the policies of an administrator who inspects other users' access. A broken policy of their own hides all
     /// traces from them, but must not prevent them from finding the fault.
     pub(crate) async fn access_even_if_broken(&self, authority: Authority) -> Result<Access, ServiceError> {
-        let authority = Arc::new(authority);
-        let shared = Arc::clone(&authority);
-        let scope = move |compiled: &CompiledPolicies| match authorise(&shared, &shared.roles, compiled) {
-            Err(ServiceError::PolicyBroken { .. }) => authorise(&shared, &[], compiled),
-            decided => decided,
-        };
-        self.compile_access(authority, scope).await
+        self.compile_access(authority, true).await
     }
 
     async fn compile_access(
         &self,
-        authority: Arc<Authority>,
-        decide: impl FnOnce(&CompiledPolicies) -> Result<AccessScope, ServiceError> + Send + 'static,
+        authority: Authority,
+        even_if_broken: bool,
     ) -> Result<Access, ServiceError> {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let decision_inputs = decision_inputs(&authority);
-        let compiled = Arc::clone(&self.compiled);
-        let scope = self.permits.compilation.run(move || decide(&compiled)).await??;
+        let authority = Arc::new(authority);
+        let (shared, compiled) = (Arc::clone(&authority), Arc::clone(&self.compiled));
+        let decide = move || match authorise(&shared, &shared.roles, &compiled) {
+            Err(ServiceError::PolicyBroken { .. }) if even_if_broken => authorise(&shared, &[], &compiled),
+            decided => decided,
+        };
+        let scope = self.permits.compilation.run(decide).await??;
         let store = self.clickhouse.session();
         Ok(Access { authority, binding, scope, store, decision_inputs })
     }
@@ -124,20 +139,17 @@ pub(crate) fn key_constraint<'a>(owner: &Identity, expression: &'a str) -> KeyCo
 fn decision_inputs(Authority { principal, roles, version, .. }: &Authority) -> Value {
     let revisions: BTreeMap<&str, u64> =
         roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
-    let mut decision_inputs = json!({ "version": version, "roles": revisions });
-    if let (Some(preview), Value::Object(members)) = (principal.preview(), &mut decision_inputs) {
-        let attributes = audit_detail::attributes(&preview.attributes);
-        let preview = json!({
+    let preview = principal.preview().map(|preview| {
+        json!({
             "roles": preview.roles,
-            "attributes": attributes,
+            "attributes": audit_detail::attributes(&preview.attributes),
             "username": preview.username,
             "user_id": preview.user_id,
-        });
-        members.insert("preview".to_owned(), preview);
-    }
-    if let (Some(expression), Value::Object(members)) = (principal.key_policy(), &mut decision_inputs) {
-        // Recorded in full: the key may be revoked before the record is read.
-        members.insert("key_policy".to_owned(), expression.into());
-    }
-    decision_inputs
+        })
+    });
+    // Recorded in full: the key may be revoked before the record is read.
+    let key_policy = principal.key_policy().map(Value::from);
+    let optional = [("preview", preview), ("key_policy", key_policy)];
+    let optional = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    audit_detail::with_members(json!({ "version": version, "roles": revisions }), optional)
 }

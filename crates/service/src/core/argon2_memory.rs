@@ -16,15 +16,12 @@ pub(crate) struct Argon2Memory(Vec<Block>);
 impl Argon2Memory {
     /// Returns as much memory as the parameters require. It may contain data of earlier hashes: each hash writes before it
     /// reads.
-    ///
-    /// # Errors
-    /// When the memory cannot be allocated.
     pub(crate) fn blocks(&mut self, params: &Params) -> Result<&mut [Block], ServiceError> {
         let count = params.block_count();
         if self.0.len() < count {
             // Freed first, because its content need not be copied.
             self.0 = Vec::new();
-            self.0.try_reserve_exact(count).map_err(|error| ServiceError::internal(error.to_string()))?;
+            self.0.try_reserve_exact(count).map_err(ServiceError::internal)?;
             self.0.resize(count, Block::new());
         }
         self.0.get_mut(..count).ok_or_else(|| ServiceError::internal("the memory of a hash is too small"))

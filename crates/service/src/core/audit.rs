@@ -18,7 +18,7 @@ use crate::core::text::sanitize;
 use crate::core::tool_call::RecordedCall;
 
 /// Caller and origin, for all records of one request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct AuditContext {
     pub(crate) actor_id: Option<String>,
     pub(crate) actor_name: Option<String>,
@@ -57,29 +57,18 @@ impl AuditContext {
     /// Creates the context of a request whose caller is not known, or not yet.
     pub(crate) fn anonymous(info: &RequestInfo) -> Self {
         Self {
-            actor_id: None,
-            actor_name: None,
-            credential_id: None,
             via: "session",
             request_id: sanitize(&info.request_id),
             client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
             user_agent: info.user_agent.as_deref().map(sanitize),
             tool_call: info.tool_call.clone(),
+            ..Self::default()
         }
     }
 
-    /// Creates the context of the service's own actions at start-up.
-    pub(crate) fn service() -> Self {
-        Self {
-            actor_id: None,
-            actor_name: None,
-            credential_id: None,
-            via: "service",
-            request_id: String::new(),
-            client_ip: None,
-            user_agent: None,
-            tool_call: None,
-        }
+    /// Creates the context of the service's own actions.
+    fn service() -> Self {
+        Self { via: "service", ..Self::default() }
     }
 
     pub(crate) async fn append(
@@ -89,47 +78,67 @@ impl AuditContext {
         completes: Option<u64>,
         event: &Event<'_>,
     ) -> Result<u64, ServiceError> {
-        let invalid_json = |error: serde_json::Error| ServiceError::internal(format!("a record: {error}"));
+        let invalid_json = |error: serde_json::Error| ServiceError::failed("a record", error);
         // Only in the first record of an action; the record that completes it refers to the first.
         let call = self.tool_call.as_ref().filter(|_| completes.is_none());
         let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(invalid_json)?;
         let recorded = RecordDetail { detail: &bounded(event.detail.clone()), mcp };
         let detail = serde_json::to_string(&recorded).map_err(invalid_json)?;
         let target = event.target.map(sanitize);
-        let sequence = tx
-            .append_audit(&NewAuditRecord {
-                completes,
-                at,
-                actor_id: self.actor_id.as_deref(),
-                actor_name: self.actor_name.as_deref(),
-                credential_id: self.credential_id.as_deref(),
-                via: self.via,
-                action: event.action,
-                outcome: event.outcome.as_str(),
-                request_id: &self.request_id,
-                client_ip: self.client_ip.as_deref(),
-                user_agent: self.user_agent.as_deref(),
-                target: target.as_deref(),
-                detail: &detail,
-            })
-            .await?;
-        Ok(sequence)
+        let record = NewAuditRecord {
+            completes,
+            at,
+            actor_id: self.actor_id.as_deref(),
+            actor_name: self.actor_name.as_deref(),
+            credential_id: self.credential_id.as_deref(),
+            via: self.via,
+            action: event.action,
+            outcome: event.outcome.as_str(),
+            request_id: &self.request_id,
+            client_ip: self.client_ip.as_deref(),
+            user_agent: self.user_agent.as_deref(),
+            target: target.as_deref(),
+            detail: &detail,
+        };
+        Ok(tx.append_audit(&record).await?)
     }
 }
 
 impl Core {
-    /// Records a change within the transaction that makes it.
-    pub(crate) async fn record(
+    /// Commits a change with its audit record.
+    pub(crate) async fn commit_change(
         &self,
-        tx: &mut WriteTx,
+        tx: WriteTx,
         identity: &Identity,
         action: &'static str,
         target: Option<&str>,
         detail: Value,
     ) -> Result<(), ServiceError> {
+        self.commit(tx, &AuditContext::new(identity), action, target, detail).await
+    }
+
+    /// Commits a change that the service makes on its own, with its audit record.
+    pub(crate) async fn commit_own_change(
+        &self,
+        tx: WriteTx,
+        action: &'static str,
+        target: Option<&str>,
+        detail: Value,
+    ) -> Result<(), ServiceError> {
+        self.commit(tx, &AuditContext::service(), action, target, detail).await
+    }
+
+    async fn commit(
+        &self,
+        mut tx: WriteTx,
+        context: &AuditContext,
+        action: &'static str,
+        target: Option<&str>,
+        detail: Value,
+    ) -> Result<(), ServiceError> {
         let event = Event { action, outcome: Outcome::Success, target, detail };
-        AuditContext::new(identity).append(tx, self.now(), None, &event).await?;
-        Ok(())
+        context.append(&mut tx, self.now(), None, &event).await?;
+        Ok(tx.commit().await?)
     }
 
     /// Records one event in its own transaction, queued behind the caller's earlier ones.

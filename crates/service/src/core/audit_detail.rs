@@ -21,6 +21,17 @@ pub(crate) fn bounded(mut detail: Value) -> Value {
     detail
 }
 
+/// Returns the detail with these members in addition.
+pub(crate) fn with_members<'a>(
+    mut detail: Value,
+    members: impl IntoIterator<Item = (&'a str, Value)>,
+) -> Value {
+    if let Value::Object(all) = &mut detail {
+        all.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+    detail
+}
+
 /// Returns one member of a detail, within bounds.
 pub(crate) fn bounded_member(value: Value) -> Value {
     let text = value.to_string();

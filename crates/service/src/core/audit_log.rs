@@ -87,10 +87,6 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Returns a page of the audit log.
     ///
     /// # Errors
@@ -101,7 +97,7 @@ impl AuditLog {
         _admin: &Administrator<'_>,
         query: AuditQuery,
     ) -> Result<AuditPage, ServiceError> {
-        let before = query_input::sequence_cursor(query.cursor.as_deref(), "not a cursor of the audit log")?;
+        let before = query_input::sequence_cursor(query.cursor.as_deref(), "the audit log")?;
         let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
         if let (Some(from), Some(to)) = (query.from, query.to) {
             query_input::window(from, to)?;
@@ -132,7 +128,7 @@ impl AuditLog {
 fn entry(record: AuditRecord) -> Result<AuditEntry, ServiceError> {
     let read = |text: &str| {
         serde_json::from_str::<AuditDetail>(text)
-            .map_err(|error| ServiceError::internal(format!("audit record {}: {error}", record.sequence)))
+            .map_err(|error| ServiceError::failed(format!("audit record {}", record.sequence), error))
     };
     let mut detail = read(&record.detail)?;
     if let Some(completion) = &record.completion_detail {

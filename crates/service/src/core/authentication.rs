@@ -4,7 +4,7 @@ use secrecy::ExposeSecret as _;
 use tracewarden_appdb::{ApiKey, Session, User};
 use tracewarden_model::Timestamp;
 
-use crate::core::error::ServiceError;
+use crate::core::error::{CredentialFault, ServiceError};
 use crate::core::principal::{Credential, Identity, Principal, RequestInfo, VerifiedCredential};
 use crate::core::{Core, tokens};
 
@@ -54,9 +54,7 @@ impl Core {
             Credential::ApiKey(token) => {
                 let token = token.expose_secret();
                 if !tokens::is_api_key(token) {
-                    return Err(ServiceError::Unauthenticated {
-                        log_cause: "not in the format of an API key",
-                    });
+                    return Err(CredentialFault::KeyFormat.into());
                 }
                 let (key, user) = self.db.api_key_by_token(tokens::digest(token)).await?.unzip();
                 let key = live_key(key, now)?;
@@ -98,7 +96,7 @@ impl Core {
         stored: Option<Session>,
         now: Timestamp,
     ) -> Result<Session, ServiceError> {
-        let session = stored.ok_or(ServiceError::Unauthenticated { log_cause: "no such session" })?;
+        let session = stored.ok_or(CredentialFault::NoSession)?;
         let settings = &self.settings;
         let ended = |since: Timestamp, limit: Option<i64>| {
             limit.is_some_and(|nanos| since.saturating_add(nanos) <= now)
@@ -106,7 +104,7 @@ impl Core {
         if ended(session.created_at, settings.session_absolute_nanos)
             || ended(session.last_seen_at, settings.session_idle_nanos)
         {
-            return Err(ServiceError::Unauthenticated { log_cause: "the session has expired" });
+            return Err(CredentialFault::SessionExpired.into());
         }
         Ok(session)
     }
@@ -142,9 +140,9 @@ impl Core {
 
 /// Returns the stored key, unless it is absent or has expired.
 pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey, ServiceError> {
-    let key = stored.ok_or(ServiceError::Unauthenticated { log_cause: "no such key" })?;
+    let key = stored.ok_or(CredentialFault::NoKey)?;
     if key.expires_at.is_some_and(|expiry| expiry <= now) {
-        return Err(ServiceError::Unauthenticated { log_cause: "the key has expired" });
+        return Err(CredentialFault::KeyExpired.into());
     }
     Ok(key)
 }
@@ -153,7 +151,7 @@ pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey,
 pub(crate) fn enabled(user: Option<User>) -> Result<User, ServiceError> {
     match user {
         Some(user) if !user.disabled => Ok(user),
-        Some(_) => Err(ServiceError::Unauthenticated { log_cause: "the user is disabled" }),
-        None => Err(ServiceError::Unauthenticated { log_cause: "the user has been deleted" }),
+        Some(_) => Err(CredentialFault::UserDisabled.into()),
+        None => Err(CredentialFault::UserDeleted.into()),
     }
 }

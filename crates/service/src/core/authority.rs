@@ -112,9 +112,6 @@ impl Core {
     }
 
     /// Reads the inputs of the principal's access to traces, in the snapshot of the transaction.
-    ///
-    /// # Errors
-    /// As for [`Self::begin_change`].
     pub(crate) async fn authority(
         &self,
         tx: &mut ReadTx,
@@ -148,9 +145,6 @@ impl Core {
     }
 
     /// Reads the same caller again, as stored now.
-    ///
-    /// # Errors
-    /// As for authentication, or a failure of the application database.
     pub(crate) async fn reread(
         &self,
         tx: &mut ReadTx,

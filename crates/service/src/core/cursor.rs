@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_clickhouse::Position;
 use tracewarden_model::{Binding, Entropy, RawCondition, Scalar, Timestamp, Window};
 
-use crate::core::error::ServiceError;
+use crate::core::error::{CursorFault, ServiceError};
 use crate::core::principal::Principal;
 
 /// Common properties of the pages of one query, as digests.
@@ -61,18 +61,14 @@ impl CursorKey {
 
     /// Decrypts a text that [`CursorKey::seal`] returned.
     pub(crate) fn open(&self, text: &str) -> Result<Cursor, ServiceError> {
-        let invalid = |log_cause| ServiceError::InvalidCursor { log_cause };
         if text.len() > TEXT_MAX_BYTES {
-            return Err(invalid("too long"));
+            return Err(CursorFault::TooLong.into());
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid("not base64url"))?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(invalid("too short"))?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(CursorFault::from)?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(CursorFault::TooShort)?;
         let payload = Payload { msg: sealed, aad: ASSOCIATED_DATA };
-        let plain = self
-            .0
-            .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| invalid("not encrypted with the key of this service"))?;
-        decode(&plain).ok_or(invalid("of another version"))
+        let plain = self.0.decrypt(&XNonce::from(*nonce), payload).map_err(|_| CursorFault::OtherKey)?;
+        Ok(decode(&plain).ok_or(CursorFault::OtherVersion)?)
     }
 }
 
@@ -107,9 +103,7 @@ impl Cursor {
             return Err(ServiceError::CursorFilterMismatch);
         }
         if self.fingerprint != *query {
-            return Err(ServiceError::InvalidCursor {
-                log_cause: "made for another caller, preview, key policy or binding",
-            });
+            return Err(CursorFault::OtherQuery.into());
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,46 +19,25 @@ use crate::core::principal::Credential;
 /// Histogram buckets in seconds, from an empty page to the largest one.
 const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReadLabels {
-    action: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ActionLabels {
-    action: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabels {
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CredentialLabels {
-    credential: &'static str,
-}
+/// Names and values of labels.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 /// Metrics of the service. Cheap to clone; clones share their counters.
 #[derive(Debug, Clone)]
-pub(crate) struct Metrics(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    reads: Family<ReadLabels, Counter>,
-    seconds: Family<ActionLabels, Histogram, fn() -> Histogram>,
+pub(crate) struct Metrics {
+    reads: Family<Labels<2>, Counter>,
+    seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
     running: Gauge,
     over_limit: Counter,
     traces: Counter,
     spans: Counter,
-    sign_ins: Family<OutcomeLabels, Counter>,
-    unauthenticated: Family<CredentialLabels, Counter>,
+    sign_ins: Family<Labels<1>, Counter>,
+    unauthenticated: Family<Labels<1>, Counter>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let inner = Inner {
+        let metrics = Self {
             reads: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             running: Gauge::default(),
@@ -70,19 +49,18 @@ impl Default for Metrics {
         };
         // Counters start as zero instead of being absent, so that an alert on a rate notices the first event.
         for outcome in ["success", "invalid", "throttled", "over_limit", "failed"] {
-            drop(inner.sign_ins.get_or_create(&OutcomeLabels { outcome }));
+            drop(metrics.sign_ins.get_or_create(&[("outcome", outcome)]));
         }
         for credential in ["session", "api_key"] {
-            drop(inner.unauthenticated.get_or_create(&CredentialLabels { credential }));
+            drop(metrics.unauthenticated.get_or_create(&[("credential", credential)]));
         }
-        Self(Arc::new(inner))
+        metrics
     }
 }
 
 impl Metrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Inner { reads, seconds, running, over_limit, traces, spans, sign_ins, unauthenticated } =
-            self.0.as_ref();
+        let Self { reads, seconds, running, over_limit, traces, spans, sign_ins, unauthenticated } = self;
         registry.register(
             "tracewarden_trace_reads",
             "Completed reads of traces, by action and outcome",
@@ -110,7 +88,7 @@ impl Metrics {
     }
 
     pub(crate) fn start_read(&self, action: &'static str) -> ReadMeasurement {
-        self.0.running.inc();
+        self.running.inc();
         ReadMeasurement {
             metrics: self.clone(),
             action,
@@ -122,7 +100,7 @@ impl Metrics {
     }
 
     pub(crate) fn count_over_limit(&self) {
-        self.0.over_limit.inc();
+        self.over_limit.inc();
     }
 
     pub(crate) fn sign_in<T>(&self, result: &Result<T, ServiceError>) {
@@ -133,7 +111,7 @@ impl Metrics {
             Err(ServiceError::Overloaded { .. }) => "over_limit",
             Err(_) => "failed",
         };
-        self.0.sign_ins.get_or_create(&OutcomeLabels { outcome }).inc();
+        self.sign_ins.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     pub(crate) fn unauthenticated(&self, credential: &Credential) {
@@ -141,7 +119,7 @@ impl Metrics {
             Credential::Session(_) => "session",
             Credential::ApiKey(_) => "api_key",
         };
-        self.0.unauthenticated.get_or_create(&CredentialLabels { credential }).inc();
+        self.unauthenticated.get_or_create(&[("credential", credential)]).inc();
     }
 }
 
@@ -179,30 +157,20 @@ pub(crate) struct ReadMeasurement {
     metrics: Metrics,
     action: &'static str,
     since: Instant,
-    outcome: Outcome,
-    traces: u64,
-    spans: u64,
-}
-
-impl ReadMeasurement {
-    /// Sets the number of traces and spans returned so far.
-    pub(crate) fn set_returned(&mut self, traces: u64, spans: u64) {
-        (self.traces, self.spans) = (traces, spans);
-    }
-
-    /// Sets the outcome.
-    pub(crate) fn set_outcome(&mut self, outcome: Outcome) {
-        self.outcome = outcome;
-    }
+    pub(crate) outcome: Outcome,
+    /// Number of traces returned so far.
+    pub(crate) traces: u64,
+    /// Number of spans returned so far.
+    pub(crate) spans: u64,
 }
 
 impl Drop for ReadMeasurement {
     fn drop(&mut self) {
-        let Inner { reads, seconds, running, traces, spans, .. } = self.metrics.0.as_ref();
-        let action = self.action;
+        let Metrics { reads, seconds, running, traces, spans, .. } = &self.metrics;
+        let action = ("action", self.action);
         running.dec();
-        seconds.get_or_create(&ActionLabels { action }).observe(self.since.elapsed().as_secs_f64());
-        reads.get_or_create(&ReadLabels { action, outcome: self.outcome.as_str() }).inc();
+        seconds.get_or_create(&[action]).observe(self.since.elapsed().as_secs_f64());
+        reads.get_or_create(&[action, ("outcome", self.outcome.as_str())]).inc();
         traces.inc_by(self.traces);
         spans.inc_by(self.spans);
     }

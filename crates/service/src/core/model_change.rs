@@ -9,8 +9,9 @@ use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource,
 use tracewarden_policy as policy;
 
 use crate::core::Core;
-use crate::core::audit_detail::difference;
-use crate::core::error::{FieldError, ServiceError, unknown};
+use crate::core::audit_detail::{difference, with_members};
+use crate::core::error::ServiceError;
+use crate::core::field_error::{FieldError, unknown};
 use crate::core::precondition::IfMatch;
 use crate::core::principal::Administrator;
 use crate::core::tasks::blocking;
@@ -74,6 +75,20 @@ impl Core {
         Ok((tx, broken))
     }
 
+    /// Stores a model; its version must be new.
+    pub(crate) async fn insert_model(
+        &self,
+        tx: &mut WriteTx,
+        admin: &Administrator<'_>,
+        model: &AccessModel,
+    ) -> Result<(), ServiceError> {
+        let by = (admin.user_id(), admin.username());
+        tx.insert_access_model(model, self.now(), by).await.map_err(|error| match error {
+            DbError::Conflict(_) => ServiceError::PreconditionFailed,
+            other => other.into(),
+        })
+    }
+
     /// Stores `next` in place of `current`, with its audit record. An identical model makes no change.
     ///
     /// # Errors
@@ -100,8 +115,7 @@ impl Core {
             if stored.model != *current {
                 return Err(ServiceError::PreconditionFailed);
             }
-            self.record(&mut tx, admin, action, None, no_change_detail(stored.version)).await?;
-            tx.commit().await?;
+            self.commit_change(tx, admin, action, None, no_change_detail(stored.version)).await?;
             return Ok(stored);
         }
         next.version = current.version.saturating_add(1);
@@ -112,15 +126,10 @@ impl Core {
             return Err(ServiceError::Conflict { detail, errors: broken });
         }
         check_if_match(&tx.current_model().await?)?;
-        let by = (admin.user_id(), admin.username());
-        tx.insert_access_model(&next, self.now(), by).await.map_err(|error| match error {
-            DbError::Conflict(_) => ServiceError::PreconditionFailed,
-            other => other.into(),
-        })?;
+        self.insert_model(&mut tx, admin, &next).await?;
         let change = self.new_change(admin, action, None, next.version);
         let version = tx.record_change(&change, &[], None).await?;
-        self.record(&mut tx, admin, action, None, change_detail(version, current, &next)).await?;
-        tx.commit().await?;
+        self.commit_change(tx, admin, action, None, change_detail(version, current, &next)).await?;
         Ok(CurrentModel { version, model: next })
     }
 }
@@ -148,25 +157,18 @@ fn broken_policies(roles: &[Role], current: &AccessModel, next: &AccessModel) ->
 /// Detail of the audit record: the new version of the access model, both bindings if they differ, and each field that was
 /// added, removed or changed.
 pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessModel) -> Value {
-    let mut detail = json!({ "version": version });
-    if let Value::Object(members) = &mut detail {
-        if current.binding != next.binding {
-            let (before, after) = (&current.binding, &next.binding);
-            let binding = json!({
-                "before": before.as_ref().map(binding_detail),
-                "after": after.as_ref().map(binding_detail),
-            });
-            members.insert("binding".to_owned(), binding);
-        }
-        let marked = |model: &AccessModel| -> BTreeMap<String, Value> {
-            model.fields.iter().map(|field| (field.field.to_string(), field_detail(field))).collect()
-        };
-        let (before, after) = (marked(current), marked(next));
-        if before != after {
-            members.insert("fields".to_owned(), difference(&before, &after));
-        }
+    let mut changed = Vec::new();
+    if current.binding != next.binding {
+        let [before, after] = [current, next].map(|model| model.binding.as_ref().map(binding_detail));
+        changed.push(("binding", json!({ "before": before, "after": after })));
     }
-    detail
+    let [before, after] = [current, next].map(|model| -> BTreeMap<String, Value> {
+        model.fields.iter().map(|field| (field.field.to_string(), field_detail(field))).collect()
+    });
+    if before != after {
+        changed.push(("fields", difference(&before, &after)));
+    }
+    with_members(json!({ "version": version }), changed)
 }
 
 fn binding_detail(binding: &Binding) -> Value {
@@ -182,12 +184,9 @@ fn binding_detail(binding: &Binding) -> Value {
 }
 
 fn field_detail(field: &MarkedField) -> Value {
-    let mut detail =
+    let detail =
         json!({ "type": field.logical.as_str(), "filterable": field.filterable, "policy": field.policy });
-    if let (Value::Object(members), Some(column)) = (&mut detail, &field.column) {
-        members.insert("column".to_owned(), column.as_str().into());
-    }
-    detail
+    with_members(detail, field.column.as_deref().map(|column| ("column", column.into())))
 }
 
 /// Reason why a field cannot be marked: the invalid member, a code and a message.

@@ -2,40 +2,47 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use futures::{FutureExt as _, TryFutureExt as _};
+use serde_json::{Value, json};
+use tracewarden_model::{Condition, Window};
 
 use crate::core::Core;
 use crate::core::access::Access;
 use crate::core::audit::AuditContext;
+use crate::core::audit_detail::with_members;
 use crate::core::audit_event::{Event, Outcome};
 use crate::core::authority::Authority;
 use crate::core::error::ServiceError;
 use crate::core::metrics::ReadMeasurement;
 use crate::core::permits::Permit;
 use crate::core::principal::{Administrator, Principal};
+use crate::core::query_context::QueryContext;
 use crate::core::tasks::run_to_completion;
 
 /// An open audit record. It is completed once: by [`OpenAuditRecord::complete`], or as aborted when it is dropped because the client
 /// disconnected. A crash leaves the outcome `unknown`, never `success`.
 pub(crate) struct OpenAuditRecord {
-    core: Arc<Core>,
-    context: AuditContext,
-    action: &'static str,
-    sequence: u64,
-    /// Target as requested.
-    target: Option<String>,
+    first: Arc<FirstRecord>,
     /// Id of the trace that was found, if its notation differs from the requested one.
     found_trace: Option<String>,
     completed: bool,
-    measurement: ReadMeasurement,
-    /// Number of traces so far.
-    pub(crate) traces: u64,
-    /// Number of spans so far.
-    pub(crate) spans: u64,
+    /// For the texts of errors; `None` if the action is not a read of traces.
+    query: Option<QueryContext>,
+    /// What was returned so far.
+    pub(crate) returned: ReadMeasurement,
     /// The answer counts as one of the user's queries until its record is completed.
     _permit: Arc<Permit>,
+}
+
+/// The record that was written when the action began.
+struct FirstRecord {
+    core: Arc<Core>,
+    context: AuditContext,
+    action: &'static str,
+    /// Target as requested.
+    target: Option<String>,
+    sequence: u64,
 }
 
 /// A permitted read of traces: the caller's access, the plan, and the detail of the record.
@@ -45,12 +52,8 @@ pub(crate) struct PreparedRead<P> {
     pub(crate) detail: Value,
 }
 
-/// A decision, its inputs, and the detail of the record.
-struct DecisionInputs<T> {
-    authority: Arc<Authority>,
-    detail: Value,
-    payload: T,
-}
+/// Inputs of a decision, the detail of the record, and the result of the preparation.
+type Prepared<T> = (Arc<Authority>, Value, T);
 
 /// Maximum number of preparations of a read if the inputs of its decision change each time before its record is written. A
 /// preparation takes milliseconds; administrators do not make changes that fast that often.
@@ -65,31 +68,22 @@ impl Core {
     ///
     /// # Errors
     /// [`ServiceError::TooManyQueries`], those of `prepare` and of authentication; denied and failed calls are recorded.
-    pub(crate) async fn begin_read<'a, P>(
+    pub(crate) async fn begin_read<'a, P: Send + 'a>(
         self: &Arc<Self>,
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
         prepare: impl Fn() -> BoxFuture<'a, Result<PreparedRead<P>, ServiceError>> + Send + Sync,
-    ) -> Result<(Access, P, OpenAuditRecord), ServiceError>
-    where
-        P: Send + 'a,
-    {
+    ) -> Result<(Access, P, OpenAuditRecord), ServiceError> {
         let prepare = || {
-            let prepared = prepare();
-            let decision_inputs = async move {
-                let PreparedRead { access, plan, detail } = prepared.await?;
-                Ok(DecisionInputs {
-                    authority: Arc::clone(&access.authority),
-                    detail,
-                    payload: (access, plan),
-                })
-            };
-            decision_inputs.boxed()
+            let prepared = prepare().map_ok(|PreparedRead { access, plan, detail }| {
+                (Arc::clone(&access.authority), detail, (access, plan))
+            });
+            prepared.boxed()
         };
-        let ((access, plan), open_audit_record) =
-            self.open_record(principal, action, target, prepare).await?;
-        Ok((access, plan, open_audit_record))
+        let ((access, plan), mut record) = self.open_record(principal, action, target, prepare).await?;
+        record.query = Some(QueryContext::new(&access, None, &[]));
+        Ok((access, plan, record))
     }
 
     /// Begins another action that shows span data to administrators without a policy. Its record is like that of a read, and
@@ -107,15 +101,13 @@ impl Core {
     ) -> Result<OpenAuditRecord, ServiceError> {
         let prepare = || {
             let detail = detail.clone();
-            let decision_inputs = async move {
+            let prepared = async move {
                 let mut tx = self.db.begin_read().await?;
-                let authority = Arc::new(self.admin_authority(&mut tx, admin).await?);
-                Ok(DecisionInputs { authority, detail, payload: () })
+                Ok((Arc::new(self.admin_authority(&mut tx, admin).await?), detail, ()))
             };
-            decision_inputs.boxed()
+            prepared.boxed()
         };
-        let ((), open_audit_record) = self.open_record(admin, action, target, prepare).await?;
-        Ok(open_audit_record)
+        Ok(self.open_record(admin, action, target, prepare).await?.1)
     }
 
     async fn open_record<'a, T>(
@@ -123,7 +115,7 @@ impl Core {
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        prepare: impl Fn() -> BoxFuture<'a, Result<DecisionInputs<T>, ServiceError>> + Send + Sync,
+        prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<T>, ServiceError>> + Send + Sync,
     ) -> Result<(T, OpenAuditRecord), ServiceError> {
         // Counted by user, so that additional sessions or keys do not raise the limit.
         let permit = self.permits.queries.try_acquire(principal.user_id()).ok_or_else(|| {
@@ -133,27 +125,22 @@ impl Core {
         let permit = Arc::new(self.audit_denial(principal, action, target, permit).await?);
         for _ in 0..MAX_PREPARATIONS {
             let prepared = self.audit_denial(principal, action, target, prepare().await).await?;
-            let DecisionInputs { authority, detail, payload } = prepared;
-            let begin = InitialRecord {
-                core: Arc::clone(self),
-                authority,
-                permit: Arc::clone(&permit),
-                action,
-                target: target.map(str::to_owned),
-                detail,
-            };
+            let (authority, detail, prepared) = prepared;
+            let (core, permit, target_text) =
+                (Arc::clone(self), Arc::clone(&permit), target.map(str::to_owned));
+            let begin = FirstRecord::write(core, authority, permit, action, target_text, detail);
             // Returns a `OpenAuditRecord` even if the client disconnects between the commit and this point: its drop then completes
             // the record.
-            match run_to_completion(begin.write()).await {
-                Ok(Some(open_audit_record)) => return Ok((payload, open_audit_record)),
+            match run_to_completion(begin).await {
+                Ok(Some(record)) => return Ok((prepared, record)),
                 Ok(None) => {}
-                // No other record can be written either.
-                Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Internal { .. })) => {
-                    return Err(error);
-                }
-                // The record may exist. It then stays `unknown`: its sequence number is not known, so nothing can complete
-                // it.
-                Err(error @ ServiceError::OutcomeUnknown { .. }) => return Err(error),
+                // After the first two, no other record can be written either. After the third, the record may exist; it then
+                // stays `unknown`: its sequence number is not known, so nothing can complete it.
+                Err(
+                    error @ (ServiceError::Unavailable { .. }
+                    | ServiceError::Internal { .. }
+                    | ServiceError::OutcomeUnknown { .. }),
+                ) => return Err(error),
                 Err(refusal) => return self.audit_denial(principal, action, target, Err(refusal)).await,
             }
         }
@@ -162,19 +149,16 @@ impl Core {
     }
 }
 
-struct InitialRecord {
-    core: Arc<Core>,
-    authority: Arc<Authority>,
-    permit: Arc<Permit>,
-    action: &'static str,
-    target: Option<String>,
-    detail: Value,
-}
-
-impl InitialRecord {
+impl FirstRecord {
     /// Writes the first record; `None` if the decision must be made again.
-    async fn write(self) -> Result<Option<OpenAuditRecord>, ServiceError> {
-        let Self { core, authority, permit, action, target, detail } = self;
+    async fn write(
+        core: Arc<Core>,
+        authority: Arc<Authority>,
+        permit: Arc<Permit>,
+        action: &'static str,
+        target: Option<String>,
+        detail: Value,
+    ) -> Result<Option<OpenAuditRecord>, ServiceError> {
         let context = AuditContext::new(&authority.principal);
         let event = Event { action, outcome: Outcome::Unknown, target: target.as_deref(), detail };
         let mut tx = core.db.begin_write().await?;
@@ -184,25 +168,37 @@ impl InitialRecord {
         }
         let sequence = context.append(&mut tx, core.now(), None, &event).await?;
         tx.commit().await?;
-        let (traces, spans, completed) = (0, 0, false);
-        let measurement = core.metrics.start_read(action);
         Ok(Some(OpenAuditRecord {
-            core,
-            context,
-            action,
-            sequence,
-            target,
             found_trace: None,
-            completed,
-            measurement,
-            traces,
-            spans,
+            completed: false,
+            query: None,
+            returned: core.metrics.start_read(action),
+            first: Arc::new(Self { core, context, action, target, sequence }),
             _permit: permit,
         }))
+    }
+
+    async fn complete(&self, outcome: Outcome, detail: Value) -> Result<(), ServiceError> {
+        let event = Event { action: self.action, outcome, target: None, detail };
+        let mut tx = self.core.db.begin_write().await?;
+        self.context.append(&mut tx, self.core.now(), Some(self.sequence), &event).await?;
+        Ok(tx.commit().await?)
     }
 }
 
 impl OpenAuditRecord {
+    /// Sets the window and the conditions of the query, for the texts of errors.
+    pub(crate) fn set_query(&mut self, access: &Access, window: Window, conditions: &[Condition]) {
+        self.query = Some(QueryContext::new(access, Some(window), conditions));
+    }
+
+    /// Does the same for a query without conditions, whose time-out the caller has chosen.
+    pub(crate) fn set_query_with_timeout(&mut self, access: &Access, window: Window) {
+        let mut query = QueryContext::new(access, Some(window), &[]);
+        query.has_chosen_timeout = true;
+        self.query = Some(query);
+    }
+
     /// Writes the second record.
     ///
     /// # Errors
@@ -212,36 +208,52 @@ impl OpenAuditRecord {
         outcome: Outcome,
         code: Option<&str>,
     ) -> Result<(), ServiceError> {
-        let detail = self.detail(code);
-        write(&self.core, &self.context, self.action, self.sequence, outcome, detail).await?;
+        self.first.complete(outcome, self.detail(code)).await?;
         self.completed = true;
-        self.measurement.set_returned(self.traces, self.spans);
-        self.measurement.set_outcome(outcome);
+        self.returned.outcome = outcome;
         Ok(())
     }
 
-    /// Completes the record as failed and returns the error, also if the record cannot be written.
-    pub(crate) async fn fail(mut self, error: ServiceError) -> ServiceError {
+    /// Returns the result of a step; completes the record as failed if the step failed.
+    pub(crate) async fn check<T, E: Into<ServiceError>>(
+        &mut self,
+        result: Result<T, E>,
+    ) -> Result<T, ServiceError> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.fail(error).await),
+        }
+    }
+
+    /// Completes the record as failed and returns the error for the caller, also if the record cannot be written.
+    pub(crate) async fn fail(&mut self, error: impl Into<ServiceError>) -> ServiceError {
+        let error = self.error(error);
         if let Err(failure) = self.complete(Outcome::Failed, Some(error.code())).await {
             tracing::warn!(log_cause = failure.log_cause(), "the end of a request was not recorded");
         }
         error
     }
 
+    /// Completes an error for the caller.
+    pub(crate) fn error(&self, error: impl Into<ServiceError>) -> ServiceError {
+        let error = error.into();
+        match &self.query {
+            Some(query) => query.complete(error),
+            None => error,
+        }
+    }
+
     /// Notes the one trace that was found by any notation of the requested id.
     pub(crate) fn set_found_trace(&mut self, trace_id: &str) {
-        self.traces = 1;
+        self.returned.traces = 1;
         self.found_trace =
-            Some(trace_id.to_owned()).filter(|found_trace| self.target.as_ref() != Some(found_trace));
+            Some(trace_id.to_owned()).filter(|found_trace| self.first.target.as_ref() != Some(found_trace));
     }
 
     fn detail(&self, code: Option<&str>) -> Value {
-        let mut detail = Map::new();
-        detail.insert("traces".to_owned(), json!(self.traces));
-        detail.insert("spans".to_owned(), json!(self.spans));
+        let detail = json!({ "traces": self.returned.traces, "spans": self.returned.spans });
         let more = [("trace_id", self.found_trace.as_deref()), ("code", code)];
-        detail.extend(more.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?)))));
-        Value::Object(detail)
+        with_members(detail, more.into_iter().filter_map(|(name, text)| Some((name, json!(text?)))))
     }
 }
 
@@ -250,31 +262,13 @@ impl Drop for OpenAuditRecord {
         if self.completed {
             return;
         }
-        self.measurement.set_returned(self.traces, self.spans);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (core, context, action, sequence) =
-            (Arc::clone(&self.core), self.context.clone(), self.action, self.sequence);
-        let detail = self.detail(None);
+        let (first, detail) = (Arc::clone(&self.first), self.detail(None));
         runtime.spawn(async move {
             // If the completion in progress succeeded, the database rejects this one as a duplicate.
-            let written = write(&core, &context, action, sequence, Outcome::Aborted, detail).await;
-            if let Err(failure) = written {
+            if let Err(failure) = first.complete(Outcome::Aborted, detail).await {
                 tracing::debug!(log_cause = failure.log_cause(), "an aborted request was not recorded");
             }
         });
     }
-}
-
-async fn write(
-    core: &Core,
-    context: &AuditContext,
-    action: &'static str,
-    sequence: u64,
-    outcome: Outcome,
-    detail: Value,
-) -> Result<(), ServiceError> {
-    let event = Event { action, outcome, target: None, detail };
-    let mut tx = core.db.begin_write().await?;
-    context.append(&mut tx, core.now(), Some(sequence), &event).await?;
-    Ok(tx.commit().await?)
 }

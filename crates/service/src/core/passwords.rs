@@ -12,7 +12,7 @@ use tracewarden_model::Entropy;
 
 use crate::Secret;
 use crate::core::argon2_memory::{Argon2Memory, Argon2MemoryPool};
-use crate::core::error::ServiceError;
+use crate::core::error::{Cause, ServiceError};
 use crate::core::settings::{PasswordCost, Settings};
 
 const SALT_BYTES: usize = 16;
@@ -58,7 +58,8 @@ impl Passwords {
         if known(&self.decoys.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(());
         }
-        let decoy = decoy(cost, self.entropy.as_ref())?;
+        let decoy = decoy(cost, self.entropy.as_ref());
+        let decoy = decoy.map_err(|error| ServiceError::failed("password hash", error))?;
         let mut decoys = self.decoys.write().unwrap_or_else(PoisonError::into_inner);
         if !known(&decoys) {
             decoys.push((cost, decoy));
@@ -105,11 +106,15 @@ impl Passwords {
             let typed = password.expose_secret();
             let normal = normal_form(typed);
             let raw = (normal.expose_secret() != typed).then_some(typed);
+            let mut verify = |password: &str, hash: &PasswordHash| {
+                let verified = verify(password, hash, memory);
+                verified.map_err(|error| ServiceError::failed("stored password hash", error))
+            };
             let mut matches = [false; 2];
             for (hash, is_stored) in &hashes {
-                matches[0] |= verify(normal.expose_secret(), hash, memory)? && *is_stored;
+                matches[0] |= verify(normal.expose_secret(), hash)? && *is_stored;
                 if let Some(raw) = raw {
-                    matches[1] |= verify(raw, hash, memory)? && *is_stored;
+                    matches[1] |= verify(raw, hash)? && *is_stored;
                 }
             }
             Ok(match matches {
@@ -130,10 +135,7 @@ impl Passwords {
         verified: PasswordMatch,
     ) -> Result<Option<PasswordHash>, ServiceError> {
         let cost = phc_cost(&stored.0).map_err(ServiceError::internal)?;
-        let PasswordCost { memory_kib, iterations, parallelism } = self.cost;
-        let meets_cost =
-            cost.memory_kib >= memory_kib && cost.iterations >= iterations && cost.parallelism >= parallelism;
-        if meets_cost && verified == PasswordMatch::NormalForm {
+        if cost.is_at_least(&self.cost) && verified == PasswordMatch::NormalForm {
             return Ok(None);
         }
         self.hash(password).await.map(Some)
@@ -173,69 +175,65 @@ fn hash(
         return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
     }
     let password = normal_form(password);
-    let params = parameters(cost)?;
     let mut salt = [0_u8; SALT_BYTES];
     entropy.fill(&mut salt)?;
-    let mut output = [0_u8; Params::DEFAULT_OUTPUT_LEN];
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone())
-        .hash_password_into_with_memory(
+    let mut hash = || -> Result<PasswordHash, Cause> {
+        let params = parameters(cost)?;
+        let mut output = [0_u8; Params::DEFAULT_OUTPUT_LEN];
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone()).hash_password_into_with_memory(
             password.expose_secret().as_bytes(),
             &salt,
             &mut output,
             memory.blocks(&params)?,
-        )
-        .map_err(|error| hash_error(&error))?;
-    format_phc(&params, &salt, &output)
+        )?;
+        format_phc(&params, &salt, &output)
+    };
+    hash().map_err(|error| ServiceError::failed("password hash", error))
 }
 
-/// Formats an Argon2id hash as a PHC string.
-fn format_phc(params: &Params, salt: &[u8], output: &[u8]) -> Result<PasswordHash, ServiceError> {
+fn format_phc(params: &Params, salt: &[u8], output: &[u8]) -> Result<PasswordHash, Cause> {
     let phc = Phc {
         algorithm: Algorithm::Argon2id.ident(),
         version: Some(Version::V0x13.into()),
-        params: ParamsString::try_from(params).map_err(|error| hash_error(&error))?,
-        salt: Some(Salt::new(salt).map_err(|error| hash_error(&error))?),
-        hash: Some(Output::new(output).map_err(|error| hash_error(&error))?),
+        params: ParamsString::try_from(params)?,
+        salt: Some(Salt::new(salt)?),
+        hash: Some(Output::new(output)?),
     };
     Ok(PasswordHash(phc.to_string()))
 }
 
-fn hash_error(error: &dyn std::fmt::Display) -> ServiceError {
-    ServiceError::internal(format!("password hash: {error}"))
-}
-
 /// Returns a random value in the form of a hash of this cost; no hash is computed for it.
-fn decoy(cost: PasswordCost, entropy: &dyn Entropy) -> Result<PasswordHash, ServiceError> {
+fn decoy(cost: PasswordCost, entropy: &dyn Entropy) -> Result<PasswordHash, Cause> {
     let (mut salt, mut output) = ([0_u8; SALT_BYTES], [0_u8; Params::DEFAULT_OUTPUT_LEN]);
     entropy.fill(&mut salt)?;
     entropy.fill(&mut output)?;
     format_phc(&parameters(cost)?, &salt, &output)
 }
 
-fn parameters(cost: PasswordCost) -> Result<Params, ServiceError> {
-    Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None).map_err(|error| hash_error(&error))
+fn parameters(cost: PasswordCost) -> Result<Params, argon2::Error> {
+    Params::new(cost.memory_kib, cost.iterations, cost.parallelism, None)
 }
 
 /// Verifies a password against one hash. An unreadable hash is an error, so that the log shows it; it never matches.
-fn verify(password: &str, stored: &PasswordHash, memory: &mut Argon2Memory) -> Result<bool, ServiceError> {
-    let fail =
-        |error: &dyn std::fmt::Display| ServiceError::internal(format!("stored password hash: {error}"));
-    phc_cost(&stored.0).map_err(|error| fail(&error))?;
-    let phc = Phc::new(&stored.0).map_err(|error| fail(&error))?;
+fn verify(password: &str, stored: &PasswordHash, memory: &mut Argon2Memory) -> Result<bool, Cause> {
+    phc_cost(&stored.0)?;
+    let phc = Phc::new(&stored.0)?;
     let (Some(salt), Some(expected)) = (phc.salt, phc.hash) else {
-        return Err(fail(&"the salt or the hash is missing"));
+        return Err("the salt or the hash is missing".into());
     };
-    let algorithm = Algorithm::try_from(phc.algorithm.as_str()).map_err(|error| fail(&error))?;
-    let version = phc.version.map(Version::try_from).transpose().map_err(|error| fail(&error))?;
-    let params = Params::try_from(&phc).map_err(|error| fail(&error))?;
+    let algorithm = Algorithm::try_from(phc.algorithm.as_str())?;
+    let version = phc.version.map(Version::try_from).transpose()?;
+    let params = Params::try_from(&phc)?;
     let mut output = [0_u8; Output::MAX_LENGTH];
-    let output =
-        output.get_mut(..expected.len()).ok_or_else(|| fail(&"it is longer than any supported hash"))?;
-    Argon2::new(algorithm, version.unwrap_or_default(), params.clone())
-        .hash_password_into_with_memory(password.as_bytes(), &salt, output, memory.blocks(&params)?)
-        .map_err(|error| fail(&error))?;
+    let output = output.get_mut(..expected.len()).ok_or("it is longer than any supported hash")?;
+    Argon2::new(algorithm, version.unwrap_or_default(), params.clone()).hash_password_into_with_memory(
+        password.as_bytes(),
+        &salt,
+        output,
+        memory.blocks(&params)?,
+    )?;
     // This comparison takes constant time.
-    Ok(expected == Output::new(output).map_err(|error| fail(&error))?)
+    Ok(expected == Output::new(output)?)
 }
 
 /// Checks that a configured text is an Argon2id hash of at least the minimum cost.
@@ -247,7 +245,6 @@ pub(crate) fn check_phc(text: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the cost of an Argon2id hash.
 pub(crate) fn phc_cost(text: &str) -> Result<PasswordCost, String> {
     let phc = Phc::new(text).map_err(|error| format!("not a PHC string: {error}"))?;
     if Algorithm::try_from(phc.algorithm.as_str()) != Ok(Algorithm::Argon2id) {
@@ -262,10 +259,11 @@ pub(crate) fn phc_cost(text: &str) -> Result<PasswordCost, String> {
         iterations: params.t_cost(),
         parallelism: params.p_cost(),
     };
-    let within_max_cost = cost.memory_kib <= MAX_COST.memory_kib
-        && cost.iterations <= MAX_COST.iterations
-        && cost.parallelism <= MAX_COST.parallelism;
-    if within_max_cost { Ok(cost) } else { Err("more expensive than 1 GiB, 100 passes, 64 lanes".to_owned()) }
+    if MAX_COST.is_at_least(&cost) {
+        Ok(cost)
+    } else {
+        Err("more expensive than 1 GiB, 100 passes, 64 lanes".to_owned())
+    }
 }
 
 /// Checks a password and returns its hash for the configuration, a PHC string. Blocks its thread: not for async threads.

@@ -21,17 +21,8 @@ const SHARE: usize = 2;
 /// Maximum number of records of denied or failed calls of one user that wait to be written. Records wait even after the
 /// client has disconnected, so the connection limit does not bound them.
 const AUDIT_RECORDS_PER_USER: usize = 100;
-/// Each check of a new key's policy may take a second.
-const KEY_POLICY_CHECKS: usize = 1;
-const MODEL_CHECKS: usize = 2;
-const ANALYSES: usize = 2;
-const PREVIEWS: usize = 2;
-const SAMPLES: usize = 2;
-const SCANS: usize = 2;
-
 /// The limits of a replica, by kind of work.
 pub(crate) struct Permits {
-    /// Queries of traces, by user.
     pub(crate) queries: Limiter,
     /// Calls that hold many whole spans, by user.
     pub(crate) whole_traces: Limiter,
@@ -44,7 +35,7 @@ pub(crate) struct Permits {
     /// Compilation of policies, which every read of traces needs: as many as there are processors, but at least two, so that
     /// one large policy does not block all others.
     pub(crate) compilation: Limiter,
-    /// Checks of policies that any signed-in user can request. Separate from the work that readers wait for.
+    /// Checks of policies that any signed-in user can request; each may take a second. Separate from the work that readers wait for.
     pub(crate) key_policy_checks: Limiter,
     /// Checks of policies before they, or the model, are stored.
     pub(crate) model_checks: Limiter,
@@ -71,12 +62,12 @@ impl Permits {
             last_use_writes: Limiter::by_key(Some(1)),
             audit_records: Limiter::by_key(Some(AUDIT_RECORDS_PER_USER)),
             compilation: Limiter::total(processors.max(2)),
-            key_policy_checks: Limiter::total(KEY_POLICY_CHECKS),
-            model_checks: Limiter::total(MODEL_CHECKS),
-            analysis: Limiter::total(ANALYSES),
-            previews: Limiter::total(PREVIEWS),
-            samples: Limiter::total(SAMPLES),
-            scans: Limiter::total(SCANS),
+            key_policy_checks: Limiter::total(1),
+            model_checks: Limiter::total(2),
+            analysis: Limiter::total(2),
+            previews: Limiter::total(2),
+            samples: Limiter::total(2),
+            scans: Limiter::total(2),
         }
     }
 }
@@ -128,7 +119,6 @@ impl Limiter {
         Self { total, max_per_key, running: Arc::default() }
     }
 
-    /// Returns a permit, unless a limit is reached.
     pub(crate) fn try_acquire(&self, key: &str) -> Option<Permit> {
         let by_key = self.key_permit(key)?;
         let total = match &self.total {
@@ -156,9 +146,6 @@ impl Limiter {
 
     /// Runs work off the threads that serve requests once there is a permit. A caller that is cancelled before the work starts
     /// leaves the queue.
-    ///
-    /// # Errors
-    /// An internal error if the work panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

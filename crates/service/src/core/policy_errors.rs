@@ -4,7 +4,17 @@ use tracewarden_policy::{BrokenPolicy, BrokenReason, PolicySource};
 
 use crate::core::error::ServiceError;
 
-/// Names the policy, for administrators.
+/// A policy that cannot be applied, with the messages of the compiler.
+#[derive(Debug, thiserror::Error)]
+#[error("{} {}: {}", policy_name(&.0.source), reason_text(.0.reason), messages(.0))]
+struct PolicyFault(BrokenPolicy);
+
+fn messages(broken: &BrokenPolicy) -> String {
+    let messages: Vec<&str> =
+        broken.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+    messages.join("; ")
+}
+
 pub(crate) fn policy_name(source: &PolicySource) -> String {
     match source {
         PolicySource::Role { role, title } => format!("the policy `{title}` of the role `{role}`"),
@@ -26,7 +36,6 @@ pub(crate) fn reason_text(reason: BrokenReason) -> &'static str {
     }
 }
 
-/// Remedy.
 fn remedy(reason: BrokenReason) -> &'static str {
     match reason {
         BrokenReason::UnknownName => "make the field usable in policies again, or change the policy",
@@ -44,13 +53,11 @@ fn remedy(reason: BrokenReason) -> &'static str {
 /// Returns the error of a request that is rejected because of a policy. Only administrators see which policy it is and what
 /// is wrong with it.
 pub(crate) fn broken_policy_error(broken: BrokenPolicy, is_admin: bool) -> ServiceError {
-    let BrokenPolicy { source, reason, diagnostics } = broken;
-    let messages: Vec<String> = diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect();
-    let log_cause = format!("{} {}: {}", policy_name(&source), reason_text(reason), messages.join("; "));
-    let is_key_policy = source == PolicySource::KeyConstraint;
+    let (reason, is_key_policy) = (broken.reason, broken.source == PolicySource::KeyConstraint);
+    let fault = PolicyFault(broken);
     let detail = match (reason, is_key_policy, is_admin) {
-        (BrokenReason::Unavailable, ..) => return ServiceError::Unavailable { log_cause: log_cause.into() },
-        (reason, _, true) => format!("{log_cause}; {}", remedy(reason)),
+        (BrokenReason::Unavailable, ..) => return ServiceError::unavailable(fault),
+        (reason, _, true) => format!("{fault}; {}", remedy(reason)),
         (reason, true, false) => {
             format!("the policy of the API key {}; create another key", reason_text(reason))
         }
@@ -70,7 +77,7 @@ pub(crate) fn broken_policy_error(broken: BrokenPolicy, is_admin: bool) -> Servi
             )
         }
     };
-    ServiceError::PolicyBroken { detail, log_cause: log_cause.into() }
+    ServiceError::PolicyBroken { detail, source: fault.into() }
 }
 
 #[cfg(test)]

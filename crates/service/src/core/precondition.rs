@@ -20,10 +20,12 @@ pub enum IfMatch {
 }
 
 impl IfMatch {
+    /// Checks the precondition, if there is one.
+    pub(crate) fn check_any(if_match: Option<Self>, current: Option<u64>) -> Result<(), ServiceError> {
+        if_match.map_or(Ok(()), |if_match| if_match.check(current))
+    }
+
     /// Checks the precondition; `current` is the version of the resource, if it exists.
-    ///
-    /// # Errors
-    /// [`ServiceError::PreconditionFailed`].
     pub(crate) fn check(self, current: Option<u64>) -> Result<(), ServiceError> {
         match (self, current) {
             (Self::Existing, Some(_)) => Ok(()),

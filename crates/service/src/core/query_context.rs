@@ -3,88 +3,86 @@
 use tracewarden_clickhouse::ClickHouseError;
 use tracewarden_model::{Condition, Window};
 
-use crate::core::Core;
 use crate::core::access::Access;
-use crate::core::error::ServiceError;
-use crate::core::query_limit::QueryLimit;
+use crate::core::clickhouse_errors::changed_fields;
+use crate::core::error::{QueryLimit, ServiceError};
 
 /// Properties of a query on which the advice depends.
 #[derive(Debug, Clone)]
 pub(crate) struct QueryContext {
-    /// Time window; `None` if the query has none.
     window: Option<Window>,
     /// Whether the caller is an administrator, which determines the details in messages.
     is_administrator: bool,
     /// The DDL suggestion for the table that would help most. For administrators only: it may name a field whose existence is
     /// hidden from others.
     suggestion: Option<String>,
+    /// Whether the caller has chosen the time-out, with `seconds`.
+    pub(crate) has_chosen_timeout: bool,
 }
 
-impl Core {
+impl QueryContext {
     /// Collects the properties for advice on a read with these conditions.
-    pub(crate) fn query_context(
-        &self,
-        access: &Access,
-        window: Option<Window>,
-        conditions: &[Condition],
-    ) -> QueryContext {
+    pub(crate) fn new(access: &Access, window: Option<Window>, conditions: &[Condition]) -> Self {
         let is_administrator = access.authority.principal.is_admin();
         let suggestion = if is_administrator {
             let conditions = conditions.iter().map(|condition| &condition.field.field);
             let policies = access.scope.referenced_fields().iter().map(|marked| &marked.field);
-            self.clickhouse.helpful_suggestion(&access.binding, conditions.chain(policies))
+            access.store.helpful_suggestion(&access.binding, conditions.chain(policies))
         } else {
             None
         };
-        QueryContext { window, is_administrator, suggestion }
+        Self { window, is_administrator, suggestion, has_chosen_timeout: false }
     }
-}
 
-impl QueryContext {
-    /// Converts a ClickHouse error for the caller. ClickHouse's message goes to the log only, because it quotes statements.
-    pub(crate) fn error(&self, error: ClickHouseError) -> ServiceError {
-        match ServiceError::from_store(error, self.is_administrator) {
-            ServiceError::OverLimit { limit, log_cause, .. } => {
-                ServiceError::OverLimit { limit, detail: self.advice(limit), log_cause }
+    /// Completes an error of ClickHouse for the caller. ClickHouse's message goes to the log only, because it quotes statements.
+    pub(crate) fn complete(&self, error: ServiceError) -> ServiceError {
+        match error {
+            ServiceError::OverLimit { limit, source, .. } => {
+                ServiceError::OverLimit { limit, detail: self.advice(limit), source }
+            }
+            ServiceError::SchemaChanged { source: ClickHouseError::FieldsChanged(changed), .. } => {
+                ServiceError::SchemaChanged {
+                    errors: changed_fields(&changed, self.is_administrator),
+                    source: ClickHouseError::FieldsChanged(changed),
+                }
             }
             other => other,
         }
     }
 
     fn advice(&self, limit: QueryLimit) -> String {
-        let mut text = limit.message().to_owned();
-        match self.window {
-            Some(window) => text.push_str(&format!(
-                ": narrow the window ({} from {} to {} were requested), or add a condition that few traces \
-                 match",
+        if self.has_chosen_timeout && limit == QueryLimit::Time {
+            return "timed out before even a sample was counted: allow more `seconds`, at most 60, or narrow the \
+                    window"
+                .to_owned();
+        }
+        let narrow = match self.window {
+            Some(window) => format!(
+                "narrow the window ({} from {} to {} were requested), or add a condition that few traces match",
                 format_duration(window),
                 window.from(),
                 window.to()
-            )),
-            None => text.push_str(": a search in a narrow window costs less"),
-        }
-        text.push_str(match limit {
-            QueryLimit::Time => "; the limit is the setting `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`)",
+            ),
+            None => "a search in a narrow window costs less".to_owned(),
+        };
+        let setting = match limit {
+            QueryLimit::Time => "the limit is the setting `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`)",
             QueryLimit::Memory => {
-                "; the limit is the setting `query_memory` (`TRACEWARDEN_QUERY_MEMORY`), or a limit of \
+                "the limit is the setting `query_memory` (`TRACEWARDEN_QUERY_MEMORY`), or a limit of \
                  ClickHouse itself"
             }
-            QueryLimit::Size => "; the limit is set in ClickHouse for the service's user",
-        });
-        match (self.is_administrator, &self.suggestion) {
+            QueryLimit::Size => "the limit is set in ClickHouse for the service's user",
+        };
+        let remedy = match (self.is_administrator, &self.suggestion) {
             (true, Some(id)) => {
-                text.push_str(&format!(
-                    "; the suggestion `{id}` of `GET /schema/ddl` would make this cheaper"
-                ));
+                format!("the suggestion `{id}` of `GET /schema/ddl` would make this cheaper")
             }
-            (true, None) => text.push_str("; see `GET /schema/ddl` for what makes queries read less"),
+            (true, None) => "see `GET /schema/ddl` for what makes queries read less".to_owned(),
             (false, _) => {
-                text.push_str(
-                    "; an administrator can raise it, or make queries read less (`GET /schema/ddl`)",
-                );
+                "an administrator can raise it, or make queries read less (`GET /schema/ddl`)".to_owned()
             }
-        }
-        text
+        };
+        format!("{}: {narrow}; {setting}; {remedy}", limit.message())
     }
 }
 
@@ -92,18 +90,16 @@ impl QueryContext {
 fn format_duration(window: Window) -> String {
     let seconds = window.to().as_nanos().saturating_sub(window.from().as_nanos()) / 1_000_000_000;
     let units: [(i64, &str); 4] = [(86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds")];
-    let unit = units.into_iter().find(|(unit, _)| seconds >= unit.saturating_mul(2));
-    unit.map_or_else(
-        || "less than 2 seconds".to_owned(),
-        |(unit, name)| {
+    match units.into_iter().find(|(unit, _)| seconds >= unit.saturating_mul(2)) {
+        None => "less than 2 seconds".to_owned(),
+        Some((unit, name)) if seconds.saturating_mul(10) / unit % 10 == 0 => {
+            format!("{} {name}", seconds / unit)
+        }
+        Some((unit, name)) => {
             let tenths = seconds.saturating_mul(10) / unit;
-            if tenths % 10 == 0 {
-                format!("{} {name}", tenths / 10)
-            } else {
-                format!("{}.{} {name}", tenths / 10, tenths % 10)
-            }
-        },
-    )
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -150,9 +146,13 @@ mod tests {
         for (failure, code, setting) in failures {
             for is_administrator in [true, false] {
                 let suggestion = is_administrator.then(|| "skip_index_x".to_owned());
-                let query_context =
-                    QueryContext { window: Some(window(86_400)), is_administrator, suggestion };
-                let error = query_context.error(failure.clone());
+                let query_context = QueryContext {
+                    window: Some(window(86_400)),
+                    is_administrator,
+                    suggestion,
+                    has_chosen_timeout: false,
+                };
+                let error = query_context.complete(failure.clone().into());
                 let detail = error.detail();
                 assert_eq!(error.code(), code);
                 assert!(
@@ -168,7 +168,12 @@ mod tests {
             }
         }
         let refused = ClickHouseError::Exception { code: Some(60), message: "SELECT secret".to_owned() };
-        let query_context = QueryContext { window: None, is_administrator: false, suggestion: None };
-        assert_eq!(query_context.error(refused).detail(), "ClickHouse failed");
+        let query_context = QueryContext {
+            window: None,
+            is_administrator: false,
+            suggestion: None,
+            has_chosen_timeout: false,
+        };
+        assert_eq!(query_context.complete(refused.into()).detail(), "ClickHouse failed");
     }
 }

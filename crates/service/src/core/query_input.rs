@@ -1,33 +1,30 @@
 //! Parsing of query parameters; errors point to the invalid member.
 
 use serde_json::{Value, json};
-use tracewarden_clickhouse::ClickHouseError;
 use tracewarden_model::{
     AccessModel, ConditionError, ConditionErrorKind, Decimal, FieldRef, Filter, RawCondition, Scalar,
     Timestamp, Window,
 };
 
-use crate::core::error::{FieldError, ServiceError, unknown};
+use crate::core::audit_detail::with_members;
+use crate::core::error::{CursorFault, ServiceError};
+use crate::core::field_error::{FieldError, unknown};
 use crate::core::settings::Limits;
 
 /// Parses the number in a cursor, before which the page begins. A number that the database cannot represent is invalid.
-pub(crate) fn sequence_cursor(
-    cursor: Option<&str>,
-    log_cause: &'static str,
-) -> Result<Option<u64>, ServiceError> {
+pub(crate) fn sequence_cursor(cursor: Option<&str>, list: &'static str) -> Result<Option<u64>, ServiceError> {
     let number = |cursor: &str| cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
-    cursor.map(|cursor| number(cursor).ok_or(ServiceError::InvalidCursor { log_cause })).transpose()
+    cursor.map(|cursor| number(cursor).ok_or(CursorFault::OtherList(list).into())).transpose()
 }
 
 /// Returns the length of a page: the requested one, capped at the maximum.
 pub(crate) fn limit(requested: Option<i64>, default: u32, max: u32) -> Result<u32, ServiceError> {
     match requested {
         None => Ok(default.min(max)),
-        Some(requested) if requested < 1 => Err(ServiceError::InvalidRequest(vec![FieldError::new(
-            "/limit",
-            "invalid_request",
-            "`limit` must be at least 1",
-        )])),
+        Some(requested) if requested < 1 => {
+            let detail = "`limit` must be at least 1";
+            Err(ServiceError::InvalidRequest(vec![FieldError::new("/limit", "invalid_request", detail)]))
+        }
         Some(requested) => Ok(u32::try_from(requested).unwrap_or(u32::MAX).min(max)),
     }
 }
@@ -54,7 +51,7 @@ pub(crate) fn later_window(
     fixed: Window,
 ) -> Result<Window, ServiceError> {
     if from.is_some_and(|from| from != fixed.from()) || to.is_some_and(|to| to != fixed.to()) {
-        return Err(ServiceError::InvalidCursor { log_cause: "made for another window" });
+        return Err(CursorFault::OtherWindow.into());
     }
     Ok(fixed)
 }
@@ -125,23 +122,6 @@ fn misnamed(requested: &FieldRef, intended_fields: &[FieldRef]) -> String {
     format!("{named}; write {}", forms.join(", or "))
 }
 
-/// Converts the error, with a pointer to the unknown column.
-pub(crate) fn point_to_column(error: ClickHouseError, columns: &[String]) -> ServiceError {
-    let position = match &error {
-        ClickHouseError::UnknownColumn { name, .. } => columns.iter().position(|column| column == name),
-        _ => None,
-    };
-    match (ServiceError::from(error), position) {
-        (ServiceError::Refused(mut errors), Some(position)) => {
-            for error in &mut errors {
-                error.pointer = format!("/columns/{position}");
-            }
-            ServiceError::Refused(errors)
-        }
-        (error, _) => error,
-    }
-}
-
 /// Formats a decimal as a JSON number if that represents every digit, otherwise as text.
 fn number(value: &Decimal) -> Value {
     let digits = value.to_string();
@@ -158,16 +138,13 @@ pub(crate) fn conditions_detail(conditions: &[RawCondition]) -> Value {
         Scalar::Number(value) => number(value),
     };
     let condition = |condition: &RawCondition| {
-        let mut detail = json!({ "field": condition.field.to_string(), "op": condition.op });
-        if let Value::Object(members) = &mut detail {
-            if let Some(value) = &condition.value {
-                members.insert("value".to_owned(), scalar(value));
-            }
-            if let Some(values) = &condition.values {
-                members.insert("values".to_owned(), values.iter().map(scalar).collect());
-            }
-        }
-        detail
+        let value = condition.value.as_ref().map(scalar);
+        let values = condition.values.as_ref().map(|values| values.iter().map(scalar).collect());
+        let operands = [("value", value), ("values", values)];
+        with_members(
+            json!({ "field": condition.field.to_string(), "op": condition.op }),
+            operands.into_iter().filter_map(|(name, operand)| Some((name, operand?))),
+        )
     };
     conditions.iter().map(condition).collect()
 }

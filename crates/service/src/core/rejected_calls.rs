@@ -27,7 +27,6 @@ pub enum SessionOnly {
 }
 
 impl SessionOnly {
-    /// Action in the audit log.
     pub(crate) const fn action(self) -> &'static str {
         match self {
             Self::SignOut => "logout",
@@ -68,9 +67,6 @@ impl RejectedCall<'_> {
 impl Core {
     /// Records a call of a tool that no use case records, because it reads no traces. The call must not be answered if this
     /// fails.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn record_tool_call(
         self: &Arc<Self>,
         principal: &Principal,

@@ -34,11 +34,16 @@ impl PasswordCost {
     /// Minimum cost that is accepted: 19 MiB, two passes, one lane, as OWASP recommends.
     pub const MINIMUM: Self = Self { memory_kib: 19 * 1024, iterations: 2, parallelism: 1 };
 
-    /// Whether this cost is at least [`PasswordCost::MINIMUM`] in memory and in passes.
+    /// Whether no part of this cost is lower than that of the other.
+    pub(crate) fn is_at_least(&self, other: &Self) -> bool {
+        self.memory_kib >= other.memory_kib
+            && self.iterations >= other.iterations
+            && self.parallelism >= other.parallelism
+    }
+
+    /// Whether this cost is at least [`PasswordCost::MINIMUM`].
     pub fn meets_minimum(&self) -> bool {
-        self.memory_kib >= Self::MINIMUM.memory_kib
-            && self.iterations >= Self::MINIMUM.iterations
-            && self.parallelism >= Self::MINIMUM.parallelism
+        self.is_at_least(&Self::MINIMUM)
     }
 }
 

@@ -25,7 +25,6 @@ pub(crate) fn id(kind: &str, entropy: &dyn Entropy) -> Result<String, EntropyErr
     Ok(format!("{kind}_{}", random_text(BASE62, 22, entropy)?))
 }
 
-/// Creates a session token.
 pub(crate) fn session_token(entropy: &dyn Entropy) -> Result<Secret, EntropyError> {
     Ok(random_text(BASE62, SECRET_CHARS, entropy)?.into())
 }
@@ -103,14 +102,7 @@ fn random_text(alphabet: &[u8], length: usize, entropy: &dyn Entropy) -> Result<
 
 /// Computes the CRC-32 (IEEE) in six characters of base62.
 fn checksum(bytes: &[u8]) -> String {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
-        }
-    }
-    let mut rest = !crc;
+    let mut rest = crc32fast::hash(bytes);
     let mut letters = [b'0'; KEY_CHECKSUM_CHARS];
     for letter in letters.iter_mut().rev() {
         *letter = BASE62.get((rest % 62) as usize).copied().unwrap_or(b'0');

@@ -1,8 +1,8 @@
 //! Tool calls as audit records contain them.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::core::audit_detail::bounded;
+use crate::core::audit_detail::{bounded, with_members};
 use crate::core::text::sanitize;
 
 /// Tool call.
@@ -25,11 +25,8 @@ impl RecordedCall {
     /// Sanitises the name of the client and of the tool, which are text from the client.
     pub(crate) fn new(call: &ToolCall) -> Self {
         let client = call.client.as_deref().map(sanitize);
-        let mut detail = bounded(json!({ "arguments": call.arguments }));
-        if let Value::Object(members) = &mut detail {
-            members.insert("tool".to_owned(), json!(sanitize(&call.tool)));
-            members.insert("client".to_owned(), json!(client));
-        }
-        Self(detail.to_string())
+        let detail = bounded(json!({ "arguments": call.arguments }));
+        let call = [("tool", json!(sanitize(&call.tool))), ("client", json!(client))];
+        Self(with_members(detail, call).to_string())
     }
 }

@@ -1,25 +1,15 @@
 //! Tools: the service's functions for reading traces, under the names that agents use. An API key may be limited to some of
 //! them, for every interface: the transport maps each call to a tool.
 
-/// Action of a search for traces in the audit log.
+// Actions in the audit log.
 pub(crate) const TRACES_QUERY: &str = "traces.query";
-
-/// Action of fetching one trace in the audit log.
 pub(crate) const TRACES_GET: &str = "traces.get";
-
-/// Action of listing values of a field in the audit log.
 pub(crate) const TRACES_VALUES: &str = "traces.values";
-
-/// Action of trace statistics in the audit log.
 pub(crate) const TRACES_STATS: &str = "traces.stats";
-
-/// Action of explaining access to a trace in the audit log.
 pub(crate) const TRACES_EXPLAIN: &str = "traces.explain";
-
-/// Action of listing the filter fields in the audit log; recorded only for agents.
+/// Listing of the filter fields; recorded only for agents.
 const FILTER_SCHEMA: &str = "filter.schema";
-
-/// Action of a call of an unknown tool, or of one that could not be parsed, in the audit log.
+/// Call of an unknown tool, or one that could not be parsed.
 const UNKNOWN_TOOL: &str = "tools.call";
 
 /// A tool for agents.

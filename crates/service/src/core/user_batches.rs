@@ -6,11 +6,9 @@
 //! answer says so.
 
 use tracewarden_appdb::{AppDb, User, fold_username};
-use tracewarden_model::AttributeValue;
 
 use crate::core::error::ServiceError;
 
-/// Maximum number of users in a batch.
 const BATCH_USERS: u32 = 500;
 /// Approximate number of characters of attributes in a batch; exceeded by at most those of one user.
 const BATCH_CHARACTERS: u32 = 8 * 1024 * 1024;
@@ -24,7 +22,7 @@ pub(crate) struct UserBatches<'a> {
     /// Number of users that are still to be evaluated.
     left: usize,
     /// Whether there are enabled users beyond those.
-    has_more: bool,
+    pub(crate) has_more: bool,
     ended: bool,
 }
 
@@ -35,9 +33,6 @@ impl<'a> UserBatches<'a> {
     }
 
     /// Returns the next enabled users; `None` after the last. A batch can be empty.
-    ///
-    /// # Errors
-    /// A failure of the application database.
     pub(crate) async fn next(&mut self, db: &AppDb) -> Result<Option<Vec<User>>, ServiceError> {
         if self.ended {
             return Ok(None);
@@ -58,11 +53,6 @@ impl<'a> UserBatches<'a> {
         self.left = self.left.saturating_sub(batch.len());
         Ok(Some(batch))
     }
-
-    /// Whether enabled users were left out.
-    pub(crate) fn has_more(&self) -> bool {
-        self.has_more
-    }
 }
 
 /// Removes the first users from the list: at most `max_users`, and of a bounded total weight in bytes, but at least one.
@@ -79,14 +69,4 @@ pub(crate) fn take_batch(
     let count = users.iter().take(max_users).take_while(fits).count().max(1).min(users.len());
     let rest = users.split_off(count);
     std::mem::replace(users, rest)
-}
-
-/// Returns the size in bytes of the values of all attributes.
-pub(crate) fn attribute_bytes(user: &User) -> usize {
-    let bytes = |value: &AttributeValue| match value {
-        AttributeValue::Bool(_) => 0,
-        AttributeValue::String(text) => text.len(),
-        AttributeValue::Strings(texts) => texts.iter().map(String::len).fold(0, usize::saturating_add),
-    };
-    user.attributes.values().map(bytes).fold(0, usize::saturating_add)
 }

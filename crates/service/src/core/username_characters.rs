@@ -9,7 +9,6 @@ use icu_properties::{CodePointMapDataBorrowed, CodePointSetData};
 /// BLANK, NULL or OBJECT REPLACEMENT.
 const BLANK_CHARACTERS: [char; 5] = ['\u{2800}', '\u{FFFC}', '\u{13441}', '\u{13442}', '\u{1D159}'];
 
-/// Returns the fault of a name, if any.
 pub(crate) fn username_fault(name: &str) -> Option<String> {
     let categories = CodePointMapDataBorrowed::<GeneralCategory>::new();
     let mut before = ' ';

@@ -17,7 +17,6 @@ impl UsernameKey {
             .map_err(|_| ServiceError::internal("the stored key of names has the wrong length"))
     }
 
-    /// Digest of a name, as stored with the attempts.
     pub(crate) fn digest(&self, name: &str) -> String {
         let mut mac = self.0.clone();
         mac.update(name.as_bytes());

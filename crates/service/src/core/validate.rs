@@ -6,7 +6,8 @@ use tracewarden_appdb::{ADMIN_ROLE, ReadTx, User};
 use tracewarden_model::AttributeValue;
 use tracewarden_model::nearest::nearest;
 
-use crate::core::error::{FieldError, ServiceError, unknown};
+use crate::core::error::ServiceError;
+use crate::core::field_error::{FieldError, unknown};
 use crate::core::text::is_invisible_or_bidi_control;
 use crate::core::username_characters;
 
@@ -19,7 +20,6 @@ const ATTRIBUTE_LIST_MAX: usize = 1_000;
 const USERNAME_MAX_CHARS: usize = 128;
 const ROLE_NAME_MAX_BYTES: usize = 64;
 
-/// Returns all errors at once, if any.
 pub(crate) fn no_errors(errors: Vec<FieldError>) -> Result<(), ServiceError> {
     if errors.is_empty() { Ok(()) } else { Err(ServiceError::Refused(errors)) }
 }
@@ -44,7 +44,7 @@ pub(crate) fn text(text: &str, pointer: &str, chars_max: usize, errors: &mut Vec
     } else {
         return;
     };
-    errors.push(FieldError::new(pointer, "invalid_value", problem));
+    errors.push(FieldError::invalid(pointer, problem));
 }
 
 /// Checks a short line of text for display.
@@ -58,29 +58,26 @@ pub(crate) fn title(text: &str, pointer: &str, chars_max: usize, errors: &mut Ve
     } else {
         return;
     };
-    errors.push(FieldError::new(pointer, "invalid_value", problem));
+    errors.push(FieldError::invalid(pointer, problem));
 }
 
 /// Checks a user's name: it must be readable, typeable, distinguishable from other names, and usable in a path.
 pub(crate) fn username(name: &str, errors: &mut Vec<FieldError>) {
     let before = errors.len();
     title(name, "/username", USERNAME_MAX_CHARS, errors);
+    if errors.len() > before {
+        return;
+    }
     let has_outer_space = name.starts_with(char::is_whitespace) || name.ends_with(char::is_whitespace);
     // Many clients and proxies remove a lone `.` or `..` from paths, and a slash separates segments.
-    if errors.len() == before
-        && (has_outer_space || name == "." || name == ".." || name.contains(['/', '\\']))
-    {
-        let detail = "must not begin or end with a space, contain a slash, or be `.` or `..`";
-        errors.push(FieldError::new("/username", "invalid_value", detail));
-    }
-    if errors.len() == before
-        && let Some(fault) = username_characters::username_fault(name)
-    {
-        errors.push(FieldError::new("/username", "invalid_value", fault));
-    }
+    let fault = if has_outer_space || name == "." || name == ".." || name.contains(['/', '\\']) {
+        Some("must not begin or end with a space, contain a slash, or be `.` or `..`".to_owned())
+    } else {
+        username_characters::username_fault(name)
+    };
+    errors.extend(fault.map(|fault| FieldError::invalid("/username", fault)));
 }
 
-/// Whether text may be a role's name.
 pub(crate) fn is_role_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric();
     name.len() <= ROLE_NAME_MAX_BYTES
@@ -88,20 +85,24 @@ pub(crate) fn is_role_name(name: &str) -> bool {
         && name.bytes().all(|byte| plain(byte) || b"._-".contains(&byte))
 }
 
-/// Checks the limits on attributes.
-pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: &mut Vec<FieldError>) {
-    let size = |value: &AttributeValue| match value {
+/// Returns the size in bytes of the values of all attributes.
+pub(crate) fn attribute_bytes(attributes: &BTreeMap<String, AttributeValue>) -> usize {
+    let bytes = |value: &AttributeValue| match value {
         AttributeValue::Bool(_) => 0,
         AttributeValue::String(text) => text.len(),
         AttributeValue::Strings(texts) => texts.iter().map(String::len).fold(0, usize::saturating_add),
     };
-    if attributes.values().map(size).fold(0, usize::saturating_add) > ATTRIBUTES_MAX_BYTES {
+    attributes.values().map(bytes).fold(0, usize::saturating_add)
+}
+
+pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: &mut Vec<FieldError>) {
+    if attribute_bytes(attributes) > ATTRIBUTES_MAX_BYTES {
         let detail = format!("attributes have at most {ATTRIBUTES_MAX_BYTES} bytes together");
-        errors.push(FieldError::new("/attributes", "invalid_value", detail));
+        errors.push(FieldError::invalid("/attributes", detail));
     }
     if attributes.len() > ATTRIBUTES_MAX {
         let detail = format!("at most {ATTRIBUTES_MAX} attributes");
-        errors.push(FieldError::new("/attributes", "invalid_value", detail));
+        errors.push(FieldError::invalid("/attributes", detail));
     }
     for (name, value) in attributes {
         let pointer = format!("/attributes/{}", pointer_token(name));
@@ -111,7 +112,7 @@ pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>, errors: 
             AttributeValue::String(value) => text(value, &pointer, ATTRIBUTE_VALUE_MAX_CHARS, errors),
             AttributeValue::Strings(values) if values.len() > ATTRIBUTE_LIST_MAX => {
                 let detail = format!("at most {ATTRIBUTE_LIST_MAX} texts in a list");
-                errors.push(FieldError::new(pointer, "invalid_value", detail));
+                errors.push(FieldError::invalid(pointer, detail));
             }
             AttributeValue::Strings(values) => {
                 for (index, value) in values.iter().enumerate() {
@@ -148,7 +149,6 @@ pub(crate) fn includes_admin(roles: &BTreeSet<String>) -> bool {
     roles.iter().any(|role| role.eq_ignore_ascii_case(ADMIN_ROLE))
 }
 
-/// Escapes a name for a JSON Pointer.
 pub(crate) fn pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

@@ -155,40 +155,25 @@ fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelCha
 }
 
 fn fields(before: &[MarkedField], after: &[MarkedField], changes: &mut Vec<ModelChange>) {
-    let keyed = |fields: &'_ [MarkedField]| -> Vec<String> {
+    let names = |fields: &[MarkedField]| -> Vec<String> {
         fields.iter().map(|field| field.field.to_string()).collect()
     };
-    let (before_names, after_names) = (keyed(before), keyed(after));
-    for Difference { key: name, change, before, after } in
-        differences((&before_names, before), (&after_names, after))
-    {
-        let description = format!("field `{name}` {}", change.as_str());
-        changes.push(ModelChange {
-            kind: PartKind::Field,
-            name: name.clone(),
-            change,
-            before: before.map(|side| side.part(ModelPart::Field)),
-            after: after.map(|side| side.part(ModelPart::Field)),
-            description,
-        });
-    }
+    let (before_names, after_names) = (names(before), names(after));
+    let found = differences((&before_names, before), (&after_names, after));
+    changes.extend(found.into_iter().map(|difference| {
+        let (name, subject) = (difference.key.clone(), format!("field `{}`", difference.key));
+        difference.into_change(PartKind::Field, name, &subject, ModelPart::Field)
+    }));
 }
 
 fn policies(role: &str, before: &[Policy], after: &[Policy], changes: &mut Vec<ModelChange>) {
     let (before_titles, after_titles) = (titles_with_ordinals(before), titles_with_ordinals(after));
-    for Difference { key: (title, _), change, before, after } in
-        differences((&before_titles, before), (&after_titles, after))
-    {
-        let description = format!("role `{role}`: policy `{title}` {}", change.as_str());
-        changes.push(ModelChange {
-            kind: PartKind::Policy,
-            name: format!("{role} / {title}"),
-            change,
-            before: before.map(|side| side.part(ModelPart::Policy)),
-            after: after.map(|side| side.part(ModelPart::Policy)),
-            description,
-        });
-    }
+    let found = differences((&before_titles, before), (&after_titles, after));
+    changes.extend(found.into_iter().map(|difference| {
+        let (title, _) = difference.key;
+        let (name, subject) = (format!("{role} / {title}"), format!("role `{role}`: policy `{title}`"));
+        difference.into_change(PartKind::Policy, name, &subject, ModelPart::Policy)
+    }));
 }
 
 /// Returns each title with its ordinal among policies of the same title.
@@ -245,17 +230,31 @@ struct Side<'a, T> {
     value: Option<&'a T>,
 }
 
-impl<T: Clone> Side<'_, T> {
-    fn part(self, part: impl FnOnce(T) -> ModelPart) -> ModelPart {
-        self.value.cloned().map_or(ModelPart::Position(self.position), part)
-    }
-}
-
 struct Difference<'a, K, T> {
     key: &'a K,
     change: ChangeKind,
     before: Option<Side<'a, T>>,
     after: Option<Side<'a, T>>,
+}
+
+impl<K, T: Clone> Difference<'_, K, T> {
+    fn into_change(
+        self,
+        kind: PartKind,
+        name: String,
+        subject: &str,
+        part: fn(T) -> ModelPart,
+    ) -> ModelChange {
+        let part = |side: Side<'_, T>| side.value.cloned().map_or(ModelPart::Position(side.position), part);
+        ModelChange {
+            kind,
+            name,
+            change: self.change,
+            before: self.before.map(part),
+            after: self.after.map(part),
+            description: format!("{subject} {}", self.change.as_str()),
+        }
+    }
 }
 
 /// Compares two sequences whose elements have unique keys: returns first the elements that exist afterwards, in their order,

@@ -1,8 +1,10 @@
-//! Access model in the form of a file.
+//! Access model in the form of a file, and its export.
 
 use tracewarden_appdb::{ModelState, Policy};
 use tracewarden_model::{Binding, ColumnType, FieldSource, MarkedField};
 
+use crate::core::{Administrator, ServiceError};
+use crate::model_file::ModelFiles;
 use crate::source::{FieldMark, is_usable_in_policies};
 
 /// Access model in the form of a file.
@@ -69,5 +71,25 @@ impl FileField {
             && *column == stored.column
             && self.source.is_none_or(|source| source == stored.source)
             && self.column_type.as_ref().is_none_or(|column_type| *column_type == stored.column_type)
+    }
+}
+
+/// Current model and its version.
+#[derive(Debug, Clone)]
+pub struct ExportedModel {
+    /// Version: the number of the last change.
+    pub version: u64,
+    /// State of the model.
+    pub state: ModelState,
+}
+
+impl ModelFiles {
+    /// Returns the whole current access model.
+    pub async fn export_model(&self, _admin: &Administrator<'_>) -> Result<ExportedModel, ServiceError> {
+        let mut tx = self.core.db.begin_read().await?;
+        let version = tx.change_number().await?;
+        let state = tx.model_state(None).await?;
+        let state = state.ok_or_else(|| ServiceError::internal("there is no access model"))?;
+        Ok(ExportedModel { version, state })
     }
 }

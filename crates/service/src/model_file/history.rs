@@ -59,7 +59,7 @@ impl ModelFiles {
         cursor: Option<&str>,
         limit: Option<i64>,
     ) -> Result<HistoryPage, ServiceError> {
-        let before = query_input::sequence_cursor(cursor, "not a cursor of the model's history")?;
+        let before = query_input::sequence_cursor(cursor, "the model's history")?;
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
         let _scan = self.core.permits.scans.wait().await;
         let mut tx = self.core.db.begin_read().await?;

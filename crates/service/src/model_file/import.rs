@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, ModelState, Policy, WriteTx};
+use tracewarden_appdb::{ModelState, Policy, WriteTx};
 
 use super::prepare::{Mode, PreparedImport};
 use super::{ModelChange, ModelFile, PolicyWarning, RunTests};
 use crate::access::policies_detail;
 use crate::core::{
     Administrator, IfMatch, ServiceError, blocking, bounded_member, change_detail, difference,
-    no_change_detail,
+    no_change_detail, with_members,
 };
 use crate::model_file::ModelFiles;
 
@@ -121,17 +121,17 @@ impl ModelFiles {
         {
             return Err(ServiceError::PreconditionFailed);
         }
-        let version = if prepared.changes.is_empty() {
-            self.core.record(&mut tx, admin, action, target, no_change_detail(prepared.version)).await?;
-            prepared.version
+        let (version, detail) = if prepared.changes.is_empty() {
+            (prepared.version, no_change_detail(prepared.version))
         } else {
             self.write(&mut tx, admin, action, target, &prepared, roles_detail).await?
         };
-        tx.commit().await?;
+        self.core.commit_change(tx, admin, action, target, detail).await?;
         let PreparedImport { changes, warnings, notes, .. } = prepared;
         Ok(ImportedModel { version, changes, warnings, notes })
     }
 
+    /// Writes the changes; returns the new version and the detail of the audit record.
     async fn write(
         &self,
         tx: &mut WriteTx,
@@ -140,15 +140,10 @@ impl ModelFiles {
         target: Option<&str>,
         prepared: &PreparedImport,
         roles_detail: Option<Value>,
-    ) -> Result<u64, ServiceError> {
+    ) -> Result<(u64, Value), ServiceError> {
         let PreparedImport { before, after, .. } = prepared;
-        let now = self.core.now();
         if before.model != after.model {
-            let by = (admin.user_id(), admin.username());
-            tx.insert_access_model(&after.model, now, by).await.map_err(|error| match error {
-                DbError::Conflict(_) => ServiceError::PreconditionFailed,
-                other => other.into(),
-            })?;
+            self.core.insert_model(tx, admin, &after.model).await?;
         }
         let removed: Vec<&str> = prepared.removed_roles().collect();
         let written: Vec<(&str, &[Policy])> = prepared.written_roles().collect();
@@ -160,7 +155,7 @@ impl ModelFiles {
             tx.delete_roles(&removed).await?;
         }
         if !written.is_empty() {
-            tx.put_roles(&written, now).await?;
+            tx.put_roles(&written, self.core.now()).await?;
         }
         let roles: Vec<(&str, Option<&[Policy]>)> = removed
             .iter()
@@ -170,20 +165,13 @@ impl ModelFiles {
         let tests = (before.tests != after.tests).then_some(after.tests.as_str());
         let change = self.core.new_change(admin, action, target, after.model.version);
         let version = tx.record_change(&change, &roles, tests).await?;
-        let mut detail = change_detail(version, &before.model, &after.model);
-        if let Value::Object(detail) = &mut detail {
-            if let Some(roles_detail) = roles_detail {
-                detail.insert("roles".to_owned(), roles_detail);
-            }
-            if !members.is_empty() {
-                detail.insert("members".to_owned(), json!(members));
-            }
-            if let Some(document) = tests {
-                detail.insert("tests".to_owned(), json!({ "bytes": document.len() }));
-            }
-        }
-        self.core.record(tx, admin, action, target, detail).await?;
-        Ok(version)
+        let more = [
+            ("roles", roles_detail),
+            ("members", (!members.is_empty()).then(|| json!(members))),
+            ("tests", tests.map(|document| json!({ "bytes": document.len() }))),
+        ];
+        let more = more.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        Ok((version, with_members(change_detail(version, &before.model, &after.model), more)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Plan of an import: its effect, without making any change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use tracewarden_appdb::ModelState;
 
 use super::prepare::{Mode, PolicyWarning, PreparedImport};
@@ -96,16 +96,14 @@ impl ModelFiles {
         let side = |state: &ModelState| ModelSide { roles: state.roles.clone(), model: state.model.clone() };
         let descriptions: Vec<&str> = changes.iter().map(|change| change.description.as_str()).collect();
         let input = ImpactInput {
-            action: "model.plan",
-            target: None,
-            detail: json!({ "changes": descriptions }),
+            changes: descriptions,
             before: &side(before),
             after: &side(after),
-            role: None,
             window: query_input::first_window(None, None, self.core.now())?,
             timeout,
         };
-        match Analysis::new(&self.core).compute_impact(admin, input).await {
+        let analysis = Analysis { core: Arc::clone(&self.core) };
+        match analysis.compute_impact(admin, input).await {
             Ok(impact) => Ok(Some(impact)),
             Err(
                 error @ (ServiceError::ClickHouse { .. }

@@ -1,6 +1,7 @@
 //! Check of a file against the current access model, before it is planned or applied.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tracewarden_appdb::{ADMIN_ROLE, ModelState, Policy};
 use tracewarden_model::{AccessModel, Binding, MarkedField};
@@ -10,7 +11,9 @@ use super::{ExportedModel, FileField, ModelChange, ModelFile, changes};
 use crate::access::{case_conflict, check_role_input, compile_policies};
 use crate::core::{FieldError, ServiceError};
 use crate::model_file::ModelFiles;
-use crate::source::{FieldMark, Source, check_field_count, resolve_marks, without_column};
+use crate::source::{
+    FieldMark, Source, adopted, check_field_count, is_other_table, resolve_marks, without_column,
+};
 
 /// Advice on a policy of a file.
 #[derive(Debug, Clone)]
@@ -90,29 +93,26 @@ impl ModelFiles {
                 return Ok(AccessModel { version, binding: None, fields: Vec::new() });
             }
             let detail = "fields need a bound table: add the `binding`, or leave the fields out";
-            return Err(ServiceError::refused("/binding", "invalid_value", detail));
+            return Err(ServiceError::invalid("/binding", detail));
         };
         let marks: Vec<FieldMark> = fields.into_iter().map(|field| field.mark).collect();
         check_field_count(&marks)?;
+        let source = Source { core: Arc::clone(&self.core) };
         notes.extend(
-            Source::new(&self.core)
+            source
                 .check_binding(&binding)
                 .await
-                .map_err(|error| with_pointer_prefix("/binding", error))?,
+                .map_err(|error| error.map_pointers(|pointer| pointer.insert_str(0, "/binding")))?,
         );
         let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
         let fields = resolve_marks(marks, &columns)?;
-        let other_table = current
-            .binding
-            .as_ref()
-            .is_none_or(|bound| (&bound.database, &bound.table) != (&binding.database, &binding.table));
         let mut known = current.clone();
-        if other_table {
+        if is_other_table(current, &binding) {
             // The comparison was made with the rows of the other table.
             known.fields = known.fields.into_iter().map(without_column).collect();
         }
         match mode {
-            Mode::Apply => Source::new(&self.core).compare_adopted(&binding, &known, &fields).await?,
+            Mode::Apply => source.compare_adopted(&binding, &known, &fields).await?,
             Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
         }
         let next = AccessModel { version, binding: Some(binding), fields };
@@ -139,13 +139,8 @@ impl PreparedImport {
 
 /// Returns a note about columns that will be adopted when the file is applied.
 fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> {
-    let is_unchanged =
-        |field: &&MarkedField| known.field(&field.field).is_some_and(|before| before.column == field.column);
-    let columns: Vec<String> = fields
-        .iter()
-        .filter(|field| !is_unchanged(field))
-        .filter_map(|field| field.column.as_ref().map(|column| format!("`{column}`")))
-        .collect();
+    let columns = adopted(known, fields).filter_map(|(_, field)| field.column.as_ref());
+    let columns: Vec<String> = columns.map(|column| format!("`{column}`")).collect();
     (!columns.is_empty()).then(|| {
         format!(
             "importing the file compares {} with the map over the whole table, which can take long; a plan \
@@ -171,12 +166,14 @@ fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<P
         }
         if !seen.insert(name.as_str()) {
             let detail = format!("the role `{name}` is listed twice");
-            errors.push(FieldError::new(format!("/roles/{at}/name"), "invalid_value", detail));
+            errors.push(FieldError::invalid(format!("/roles/{at}/name"), detail));
         }
         let other = *folded.entry(name.to_ascii_lowercase()).or_insert(name);
         if other != name {
             let found = case_conflict(name, other);
-            conflict.get_or_insert_with(|| with_pointer_prefix(&format!("/roles/{at}"), found));
+            conflict.get_or_insert_with(|| {
+                found.map_pointers(|pointer| pointer.insert_str(0, &format!("/roles/{at}")))
+            });
         }
     }
     let is_admin = seen.contains(ADMIN_ROLE);
@@ -257,19 +254,4 @@ fn already_broken_notes(
         }
     }
     notes
-}
-
-/// Converts an error about a part of a larger document.
-fn with_pointer_prefix(prefix: &str, error: ServiceError) -> ServiceError {
-    let below = |mut errors: Vec<FieldError>| {
-        for error in &mut errors {
-            error.pointer.insert_str(0, prefix);
-        }
-        errors
-    };
-    match error {
-        ServiceError::Refused(errors) => ServiceError::Refused(below(errors)),
-        ServiceError::Conflict { detail, errors } => ServiceError::Conflict { detail, errors: below(errors) },
-        other => other,
-    }
 }

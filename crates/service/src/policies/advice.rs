@@ -12,17 +12,15 @@ mod users;
 
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_appdb::User;
 use tracewarden_clickhouse::{PolicyCoverage, PolicyCoverageRequest};
 use tracewarden_model::AccessModel;
 use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
 
-use crate::core::{Administrator, ServiceError};
+use crate::core::{Administrator, Core, ServiceError};
 use crate::policies::advice::traces::{MAX_HOLDERS, Trial};
 use crate::policies::advice::users::Users;
-use crate::policies::evaluation::Policies;
 
 /// Maximum time that storing a role waits for advice.
 pub(crate) const ROLE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -32,7 +30,6 @@ pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of distinct sets of attributes among users; with more, there is no advice on attributes.
 const MAX_ATTRIBUTE_SETS: u32 = 10_000;
 
-/// Subject of the advice.
 pub(crate) struct AdviceRequest {
     /// Role that contains the policies, if they are stored.
     pub(crate) role: Option<String>,
@@ -40,14 +37,12 @@ pub(crate) struct AdviceRequest {
     pub(crate) model: AccessModel,
     /// Whether recent traces are sampled, if the operator permits it.
     pub(crate) recent_traces: bool,
-    /// Time-out for all of the advice.
     pub(crate) timeout: Duration,
 }
 
 /// Advice on policies.
 #[derive(Debug, Default)]
 pub(crate) struct Advice {
-    /// Warnings for each policy, by index.
     pub(crate) warnings: Vec<Vec<Diagnostic>>,
     /// Number of recent traces in the sample, if one was taken.
     pub(crate) recent_traces: Option<u64>,
@@ -61,48 +56,33 @@ struct AdviceInputs {
     predicates: Vec<Predicate>,
 }
 
-impl Policies {
-    /// Whether the operator permits sampling of recent traces.
-    pub(crate) fn may_sample_traces(&self) -> bool {
-        self.core.settings.discovery_samples
-    }
-
-    /// Records a request for the number of recent traces to which an expression grants access.
-    ///
-    /// # Errors
-    /// As for [`Core::begin_change`](crate::core::Core::begin_change).
-    pub(crate) async fn record_policy_check(
-        &self,
-        admin: &Administrator<'_>,
-        expression: &str,
-    ) -> Result<(), ServiceError> {
-        let mut tx = self.core.begin_change(admin).await?;
-        self.core.record(&mut tx, admin, "policy.check", None, json!({ "expression": expression })).await?;
-        Ok(tx.commit().await?)
-    }
-
+impl Core {
     /// Returns advice on valid policies, for an administrator whose request is in the audit log.
-    pub(crate) async fn advice(&self, _admin: &Administrator<'_>, advice_request: AdviceRequest) -> Advice {
+    pub(crate) async fn policy_advice(
+        &self,
+        _admin: &Administrator<'_>,
+        advice_request: AdviceRequest,
+    ) -> Advice {
         let deadline = Instant::now() + advice_request.timeout;
         let policies = advice_request.policies.len();
         let inputs = timeout_at(deadline, self.load_advice_inputs(advice_request)).await;
-        let AdviceInputs { advice_request, warnings, trials, predicates } = match inputs {
-            Ok(Ok(inputs)) => inputs,
+        let inputs = match inputs {
+            Ok(Ok(inputs)) => Some(inputs),
             Ok(Err(failure)) => {
-                tracing::info!(
-                    code = failure.code(),
-                    log_cause = failure.log_cause(),
-                    "no advice on policies"
-                );
-                return Advice { warnings: vec![Vec::new(); policies], recent_traces: None };
+                let log_cause = failure.log_cause();
+                tracing::info!(code = failure.code(), log_cause, "no advice on policies");
+                None
             }
             Err(_) => {
                 tracing::info!("no advice on policies: it took too long");
-                return Advice { warnings: vec![Vec::new(); policies], recent_traces: None };
+                None
             }
         };
+        let Some(AdviceInputs { advice_request, warnings, trials, predicates }) = inputs else {
+            return Advice { warnings: vec![Vec::new(); policies], recent_traces: None };
+        };
         let mut advice = Advice { warnings, recent_traces: None };
-        if !advice_request.recent_traces || !self.may_sample_traces() {
+        if !advice_request.recent_traces || !self.settings.discovery_samples {
             return advice;
         }
         if let Some(coverage) = self.sample_recent_traces(&advice_request, &predicates, deadline).await {
@@ -111,14 +91,8 @@ impl Policies {
                 if let Some(warnings) = advice.warnings.get_mut(trial.policy)
                     && let Some(policy) = advice_request.policies.get(trial.policy)
                 {
-                    let max_collateral_services = self.core.settings.collateral_access_warning;
-                    warnings.extend(trial.warnings(
-                        policy,
-                        &predicates,
-                        &coverage,
-                        &advice_request.model,
-                        max_collateral_services,
-                    ));
+                    let (model, max) = (&advice_request.model, self.settings.collateral_access_warning);
+                    warnings.extend(trial.warnings(policy, &predicates, &coverage, model, max));
                 }
             }
         }
@@ -128,7 +102,7 @@ impl Policies {
     /// Reads the data about users that the advice needs, and releases the connection.
     async fn load_advice_inputs(&self, advice_request: AdviceRequest) -> Result<AdviceInputs, ServiceError> {
         let any = |test: fn(&CheckedPolicy) -> bool| advice_request.policies.iter().any(test);
-        let mut tx = self.core.db.begin_read().await?;
+        let mut tx = self.db.begin_read().await?;
         let attributes = if any(|policy| !policy.attributes().is_empty()) {
             // No role has an empty name.
             tx.known_attributes(advice_request.role.as_deref().unwrap_or_default(), MAX_ATTRIBUTE_SETS)
@@ -153,7 +127,7 @@ impl Policies {
             let (trials, predicates) = traces::trials(&advice_request.policies, &holders);
             AdviceInputs { advice_request, warnings, trials, predicates }
         };
-        self.core.permits.analysis.run(inputs).await
+        self.permits.analysis.run(inputs).await
     }
 
     /// Counts the traces in a sample of recent ones that the predicates match; returns the best result at the deadline.
@@ -165,12 +139,12 @@ impl Policies {
     ) -> Option<PolicyCoverage> {
         let binding = advice_request.model.binding.as_ref().filter(|_| !predicates.is_empty())?;
         let seconds = u32::try_from(advice_request.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
-        let request = PolicyCoverageRequest { binding, predicates, now: self.core.now(), seconds };
+        let request = PolicyCoverageRequest { binding, predicates, now: self.now(), seconds };
         let mut found = None;
         let sample_recent_traces = async {
             // Limits the load on ClickHouse, however many administrators edit policies.
-            let _permit = self.core.permits.samples.wait().await;
-            self.core.clickhouse.policy_coverage(request, &mut found).await
+            let _permit = self.permits.samples.wait().await;
+            self.clickhouse.policy_coverage(request, &mut found).await
         };
         match timeout_at(deadline, sample_recent_traces).await {
             Ok(Ok(())) => {}

@@ -17,10 +17,6 @@ pub struct Policies {
 }
 
 impl Policies {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Evaluates a policy on spans for a user who need not exist. `spans` parses the spans for the current access model.
     /// Reads no data from ClickHouse.
     ///

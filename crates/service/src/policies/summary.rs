@@ -1,6 +1,6 @@
 //! Formats an explanation, and a user's whole access, as one sentence.
 
-use tracewarden_policy::{PolicySource, Predicate, in_words};
+use tracewarden_policy::{Predicate, in_words};
 
 use crate::core::{policy_name, reason_text};
 use crate::policies::explanation::ExplainVerdict;
@@ -16,14 +16,10 @@ pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, span
         1 => "its one span".to_owned(),
         spans => format!("any of its {spans} spans"),
     };
-    let source = |missing: &str| match &decision.source {
-        Some(PolicySource::Role { role, title }) => format!("the policy `{title}` of the role `{role}`"),
-        Some(PolicySource::KeyConstraint) => "the policy of the API key".to_owned(),
-        None => missing.to_owned(),
-    };
+    let source = || decision.source.as_ref().map_or_else(|| "a policy".to_owned(), policy_name);
     match decision.verdict {
         ExplainVerdict::Granted => {
-            format!("{who} {sees} this trace: {} grants access", source("a policy"))
+            format!("{who} {sees} this trace: {} grants access", source())
         }
         ExplainVerdict::NoPolicy => {
             format!("{who} {not} this trace: none of {possessive} roles has a policy")
@@ -44,7 +40,7 @@ pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, span
         }
         ExplainVerdict::Broken => {
             let reason = decision.reason.unwrap_or("cannot be applied");
-            format!("{who} can read no trace at all: {} {reason}", source("a policy"))
+            format!("{who} can read no trace at all: {} {reason}", source())
         }
     }
 }

@@ -10,8 +10,7 @@ use tracewarden_policy::{
     Predicate, apply, in_words,
 };
 
-use crate::core::{Access, Authority, ServiceError, access, reason_text, role_policies};
-use crate::policies::evaluation::Policies;
+use crate::core::{Access, Authority, Core, ServiceError, access, reason_text, role_policies};
 use crate::policies::explanation::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict};
 
 /// Reason why a policy that compiles cannot be applied.
@@ -21,13 +20,12 @@ const COLUMN_CHANGED: &str =
 /// The user to whom policies apply, and the access model.
 #[derive(Debug, Clone)]
 pub(crate) struct PolicyInputs {
-    /// User as policies see them.
     pub(crate) caller: Caller,
     pub(crate) disabled: bool,
     /// Whether the user must change the password before any other action.
     pub(crate) must_change_password: bool,
     pub(crate) roles: Vec<Role>,
-    /// Text of the key's policy, and whether its author may know of fields that are policy inputs only.
+    /// Text of the key's policy, and whether its owner may know of fields that are policy inputs only.
     pub(crate) key_constraint: Option<(String, bool)>,
     pub(crate) model: AccessModel,
 }
@@ -41,9 +39,7 @@ impl PolicyInputs {
     pub(crate) fn stored_policies(&self) -> impl Iterator<Item = (&Role, &Policy)> {
         self.roles.iter().flat_map(|role| role.policies.iter().map(move |policy| (role, policy)))
     }
-}
 
-impl PolicyInputs {
     /// Returns the caller as their reads are decided: with the roles and attributes of their preview, and the policy of their
     /// API key.
     pub(crate) fn caller(authority: &Authority) -> Self {
@@ -61,7 +57,6 @@ impl PolicyInputs {
         }
     }
 
-    /// Returns a user as stored.
     pub(crate) fn user(user: &User, roles: Vec<Role>, model: AccessModel) -> Self {
         let caller = access::stored_caller(user);
         let User { disabled, must_change_password, .. } = *user;
@@ -76,7 +71,6 @@ pub(crate) struct UserPolicies {
     pub(crate) policies: AppliedPolicies,
 }
 
-/// Decision of a user's policies on a trace.
 pub(crate) struct Decision {
     pub(crate) verdict: ExplainVerdict,
     /// Policy to name: the first that grants access to the trace, or the broken one.
@@ -85,22 +79,13 @@ pub(crate) struct Decision {
     pub(crate) reason: Option<&'static str>,
 }
 
-/// Matching spans of each policy that was evaluated.
 pub(crate) struct PolicyMatches {
-    /// Id of the trace.
     pub(crate) trace_id: String,
-    /// Number of spans in the trace.
     pub(crate) spans: u64,
     /// Result of each policy, in order; `None` for a broken one.
     pub(crate) results: Vec<Option<MatchingSpans>>,
     /// Fields whose definition in the table has changed since they were marked.
     pub(crate) changed: Vec<ChangedField>,
-}
-
-impl PolicyMatches {
-    fn changes(&self, fields: &[Arc<MarkedField>]) -> bool {
-        changes(&self.changed, fields)
-    }
 }
 
 fn changes(changed: &[ChangedField], fields: &[Arc<MarkedField>]) -> bool {
@@ -124,7 +109,6 @@ impl UserPolicies {
         self.policies.policies.iter().chain(&self.policies.key_constraint)
     }
 
-    /// Returns their texts.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &str> {
         let policies = self.inputs.stored_policies().map(|(_, policy)| policy.expression.as_str());
         policies.chain(self.inputs.key_constraint.iter().map(|(expression, _)| expression.as_str()))
@@ -164,10 +148,11 @@ impl UserPolicies {
                 title: policy.title.clone(),
             })
         };
-        if found.changes(&self.policies.referenced_fields) {
+        if changes(&found.changed, &self.policies.referenced_fields) {
             let mut broken = self.policies.policies.iter().zip(sources());
-            let broken =
-                broken.find(|(policy, _)| policy.as_ref().is_ok_and(|policy| found.changes(&policy.fields)));
+            let broken = broken.find(|(policy, _)| {
+                policy.as_ref().is_ok_and(|policy| changes(&found.changed, &policy.fields))
+            });
             let (source, reason) = (broken.map(|(_, source)| source), Some(COLUMN_CHANGED));
             return Decision { verdict: ExplainVerdict::Broken, source, reason };
         }
@@ -280,13 +265,13 @@ pub(crate) fn policy_explanation(
     }
 }
 
-impl Policies {
+impl Core {
     /// Compiles a user's policies, off the threads that serve requests.
     pub(crate) async fn compile_user_policies(
         &self,
         inputs: PolicyInputs,
     ) -> Result<UserPolicies, ServiceError> {
-        let compiled = Arc::clone(&self.core.compiled);
-        self.core.permits.compilation.run(move || UserPolicies::new(inputs, &compiled)).await
+        let compiled = Arc::clone(&self.compiled);
+        self.permits.compilation.run(move || UserPolicies::new(inputs, &compiled)).await
     }
 }

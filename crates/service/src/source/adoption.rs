@@ -19,28 +19,21 @@ impl Source {
         current: &AccessModel,
         fields: &[MarkedField],
     ) -> Result<(), ServiceError> {
-        let is_unchanged = |field: &MarkedField| {
-            current.field(&field.field).is_some_and(|before| before.column == field.column)
-        };
-        let (indices, adopted): (Vec<usize>, Vec<MarkedField>) = fields
-            .iter()
-            .enumerate()
-            .filter(|(_, field)| field.column.is_some() && !is_unchanged(field))
-            .map(|(at, field)| (at, field.clone()))
-            .unzip();
+        let (indices, adopted): (Vec<usize>, Vec<MarkedField>) =
+            adopted(current, fields).map(|(at, field)| (at, field.clone())).unzip();
         if adopted.is_empty() {
             return Ok(());
         }
         let compared =
             self.core.clickhouse.catalogue().compare_key_columns(binding, &adopted).await.map_err(
                 |error| match error.into() {
-                    ServiceError::OverLimit { limit, log_cause, .. } => {
+                    ServiceError::OverLimit { limit, source, .. } => {
                         let detail =
                             "comparing the columns with their maps exceeds the limit, which is ten times \
                              `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
                              ClickHouse has little load, or raise the limit temporarily"
                                 .to_owned();
-                        ServiceError::OverLimit { limit, detail, log_cause }
+                        ServiceError::OverLimit { limit, detail, source }
                     }
                     other => other,
                 },
@@ -89,6 +82,22 @@ fn differs(binding: &Binding, field: &MarkedField, compared: &KeyColumnCompariso
             .push(format!("projection `{name}` cannot be compared: {reason}; adopt the column without it"));
     }
     reasons.join("; ")
+}
+
+/// Returns the fields, with their indices, that adopt a column which `known` does not.
+pub(crate) fn adopted<'a>(
+    known: &AccessModel,
+    fields: &'a [MarkedField],
+) -> impl Iterator<Item = (usize, &'a MarkedField)> {
+    let is_unchanged =
+        |field: &MarkedField| known.field(&field.field).is_some_and(|before| before.column == field.column);
+    fields.iter().enumerate().filter(move |(_, field)| field.column.is_some() && !is_unchanged(field))
+}
+
+/// Whether a binding is of another table than the model's.
+pub(crate) fn is_other_table(current: &AccessModel, binding: &Binding) -> bool {
+    let table = |binding: &Binding| (binding.database.clone(), binding.table.clone());
+    current.binding.as_ref().map(table) != Some(table(binding))
 }
 
 /// Returns the field without its column, for another table in which the column has not been compared.

@@ -5,7 +5,7 @@ use tracewarden_clickhouse::BindingError;
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 
 use crate::core::{Administrator, FieldError, IfMatch, ServiceError, check_version, resolve};
-use crate::source::adoption::without_column;
+use crate::source::adoption::{is_other_table, without_column};
 use crate::source::discovery::{Source, refuse_system_database};
 
 /// Access model after a change of the binding.
@@ -30,56 +30,47 @@ impl Source {
         binding: Binding,
         if_match: Option<IfMatch>,
     ) -> Result<BoundModel, ServiceError> {
-        let result = self.put_binding_inner(admin, binding, if_match).await;
-        self.core.audit_denial(admin, "schema.put_binding", None, result).await
-    }
-
-    async fn put_binding_inner(
-        &self,
-        admin: &Administrator<'_>,
-        binding: Binding,
-        if_match: Option<IfMatch>,
-    ) -> Result<BoundModel, ServiceError> {
-        let current = self.core.db.current_model().await?;
-        if current.model.binding.is_some() || if_match.is_some() {
-            check_version(if_match.clone(), &current)?;
-        }
-        let current = current.model;
-        let mut warnings = self.check_binding(&binding).await?;
-        let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
-        let other_table = current
-            .binding
-            .as_ref()
-            .is_none_or(|bound| (&bound.database, &bound.table) != (&binding.database, &binding.table));
-        let mut errors = Vec::new();
-        let mut fields = Vec::with_capacity(current.fields.len());
-        for marked in &current.fields {
-            match resolve(&marked.field, Some(marked.logical), &columns) {
-                Ok((source, logical, column_type)) => {
-                    let field = MarkedField { source, logical, column_type, ..marked.clone() };
-                    // The comparison was made with the rows of the other table.
-                    if let Some(column) = field.column.as_ref().filter(|_| other_table) {
-                        warnings.push(format!(
-                            "column `{column}` of `{}` is no longer adopted, because this is another table: \
-                             mark the field with the column again",
-                            field.field
-                        ));
+        let result = async {
+            let current = self.core.db.current_model().await?;
+            if current.model.binding.is_some() || if_match.is_some() {
+                check_version(if_match.clone(), &current)?;
+            }
+            let current = current.model;
+            let mut warnings = self.check_binding(&binding).await?;
+            let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
+            let other_table = is_other_table(&current, &binding);
+            let mut errors = Vec::new();
+            let mut fields = Vec::with_capacity(current.fields.len());
+            for marked in &current.fields {
+                match resolve(&marked.field, Some(marked.logical), &columns) {
+                    Ok((source, logical, column_type)) => {
+                        let field = MarkedField { source, logical, column_type, ..marked.clone() };
+                        // The comparison was made with the rows of the other table.
+                        if let Some(column) = field.column.as_ref().filter(|_| other_table) {
+                            warnings.push(format!(
+                                "column `{column}` of `{}` is no longer adopted, because this is another table: \
+                                 mark the field with the column again",
+                                field.field
+                            ));
+                        }
+                        fields.push(if other_table { without_column(field) } else { field });
                     }
-                    fields.push(if other_table { without_column(field) } else { field });
-                }
-                Err((_, code, detail)) => {
-                    let detail = format!("marked field `{}`: {detail}", marked.field);
-                    errors.push(FieldError::new("/table", code, detail));
+                    Err((_, code, detail)) => {
+                        let detail = format!("marked field `{}`: {detail}", marked.field);
+                        errors.push(FieldError::new("/table", code, detail));
+                    }
                 }
             }
-        }
-        if !errors.is_empty() {
-            let detail = "the table lacks fields that are marked; unmark them first, or choose another table";
-            return Err(ServiceError::Conflict { detail: detail.to_owned(), errors });
-        }
-        let next = AccessModel { version: current.version, binding: Some(binding), fields };
-        let current = self.core.put_model(admin, "schema.put_binding", &current, next, if_match).await?;
-        Ok(BoundModel { current, warnings })
+            if !errors.is_empty() {
+                let detail =
+                    "the table lacks fields that are marked; unmark them first, or choose another table";
+                return Err(ServiceError::Conflict { detail: detail.to_owned(), errors });
+            }
+            let next = AccessModel { version: current.version, binding: Some(binding), fields };
+            let current = self.core.put_model(admin, "schema.put_binding", &current, next, if_match).await?;
+            Ok(BoundModel { current, warnings })
+        };
+        self.core.audit_denial(admin, "schema.put_binding", None, result.await).await
     }
 
     /// Checks a table as trace source; returns warnings about what works, but not optimally.
@@ -95,7 +86,7 @@ impl Source {
                     .into_iter()
                     // Members of `display` are named `display.name`.
                     .map(|(member, detail)| {
-                        FieldError::new(format!("/{}", member.replace('.', "/")), "invalid_value", detail)
+                        FieldError::invalid(format!("/{}", member.replace('.', "/")), detail)
                     })
                     .collect(),
             ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
 use tracewarden_clickhouse::{
-    Column, PhysicalField, SampledColumn, TableSummary, key_logical_types, members, physical_field,
+    Column, DdlAdvice, PhysicalField, SampledColumn, TableSummary, key_logical_types, members, physical_field,
 };
 use tracewarden_model::{FieldRef, LogicalType};
 
@@ -48,20 +48,12 @@ pub struct TableDetail {
     pub unsuitable: Option<String>,
 }
 
-/// Content of a table, and whether its rows may be read.
-struct TableDescription {
-    columns: Vec<Column>,
-    details: Vec<ColumnDetail>,
-    unsuitable: Option<String>,
-    samples: bool,
-}
-
 /// Rejects ClickHouse's own tables, which contain all users' statements and the names of users: they can be neither bound nor
 /// discovered.
 pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<(), ServiceError> {
     if ["system", "information_schema"].iter().any(|name| database.eq_ignore_ascii_case(name)) {
         let detail = "ClickHouse's system tables cannot be bound";
-        return Err(ServiceError::refused(pointer, "invalid_value", detail));
+        return Err(ServiceError::invalid(pointer, detail));
     }
     Ok(())
 }
@@ -73,24 +65,30 @@ pub struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
-    }
-
     /// Returns the current access model.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<CurrentModel, ServiceError> {
         Ok(self.core.db.current_model().await?)
     }
 
     /// Returns the tables in ClickHouse.
-    ///
-    /// # Errors
-    /// When ClickHouse fails.
     pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<TableSummary>, ServiceError> {
         Ok(self.core.clickhouse.catalogue().tables().await?)
+    }
+
+    /// Returns suggestions of DDL for the bound table that make searches cheaper; the service never executes them. They depend on the table's current
+    /// state. Reads only counts of spans and returns no span data.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotBound`], or a failure of ClickHouse or the application database.
+    pub async fn ddl(&self, _admin: &Administrator<'_>) -> Result<DdlAdvice, ServiceError> {
+        let model = self.core.db.begin_read().await?.access_model().await?;
+        let binding = model.binding.ok_or(ServiceError::NotBound)?;
+        Ok(self
+            .core
+            .clickhouse
+            .session()
+            .ddl(&binding, &model.fields, self.core.settings.discovery_samples)
+            .await?)
     }
 
     /// Returns the columns of a table, and keys with example values from its maps and JSON columns.
@@ -104,33 +102,26 @@ impl Source {
         table: &str,
     ) -> Result<TableDetail, ServiceError> {
         let target = format!("{database}.{table}");
-        let description = self.describe_table(admin, database, table, &target).await;
-        let TableDescription { columns, details, unsuitable, samples } =
-            self.core.audit_denial(admin, DISCOVER, Some(&target), description).await?;
-        if !samples {
-            return Ok(TableDetail { columns: details, maps: Vec::new(), sampled: false, unsuitable });
+        let described = self.describe_table(admin, database, table, &target).await;
+        let (columns, mut detail) = self.core.audit_denial(admin, DISCOVER, Some(&target), described).await?;
+        if detail.sampled {
+            // The only place that shows span data without a policy: recorded before anything is read.
+            let event = json!({ "sampled": true });
+            let mut record = self.core.begin_admin_read(admin, DISCOVER, Some(&target), event).await?;
+            detail.maps = record.check(self.samples(database, table, &columns).await).await?;
+            record.complete(Outcome::Success, None).await?;
         }
-        // The only place that shows span data without a policy: recorded before anything is read.
-        let detail = json!({ "sampled": true });
-        let mut open_audit_record =
-            self.core.begin_admin_read(admin, DISCOVER, Some(&target), detail).await?;
-        match self.samples(database, table, &columns).await {
-            Ok(maps) => {
-                open_audit_record.complete(Outcome::Success, None).await?;
-                Ok(TableDetail { columns: details, maps, sampled: true, unsuitable })
-            }
-            Err(failure) => Err(open_audit_record.fail(failure).await),
-        }
+        Ok(detail)
     }
 
-    /// Describes a table; records the request unless a sample follows, which has its own record.
+    /// Describes a table, still without a sample; records the request unless a sample follows, which has its own record.
     async fn describe_table(
         &self,
         admin: &Administrator<'_>,
         database: &str,
         table: &str,
         target: &str,
-    ) -> Result<TableDescription, ServiceError> {
+    ) -> Result<(Vec<Column>, TableDetail), ServiceError> {
         let absent = ServiceError::NotFound { what: "table" };
         if refuse_system_database(database, "").is_err() {
             return Err(absent);
@@ -143,7 +134,7 @@ impl Source {
         }
         // Reading from a queue table would take the rows from its consumers.
         let readable = unsuitable.as_ref().is_none_or(|unsuitable| unsuitable.readable);
-        let samples = self.core.settings.discovery_samples && readable;
+        let sampled = self.core.settings.discovery_samples && readable;
         let detail = |column: &Column| {
             let members = members(column).into_iter().map(|field| {
                 let physical = physical_field(&field, &columns).ok();
@@ -157,13 +148,13 @@ impl Source {
             }
         };
         let details = columns.iter().map(detail).collect();
-        if !samples {
-            let mut tx = self.core.begin_change(admin).await?;
-            self.core.record(&mut tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
-            tx.commit().await?;
+        if !sampled {
+            let tx = self.core.begin_change(admin).await?;
+            self.core.commit_change(tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
         }
         let unsuitable = unsuitable.map(|unsuitable| unsuitable.reason);
-        Ok(TableDescription { columns, details, unsuitable, samples })
+        let detail = TableDetail { columns: details, maps: Vec::new(), sampled, unsuitable };
+        Ok((columns, detail))
     }
 
     async fn samples(

@@ -42,38 +42,30 @@ impl Source {
         marks: Vec<FieldMark>,
         if_match: Option<IfMatch>,
     ) -> Result<CurrentModel, ServiceError> {
-        let result = self.put_fields_inner(admin, marks, if_match).await;
-        self.core.audit_denial(admin, "schema.put_fields", None, result).await
-    }
-
-    async fn put_fields_inner(
-        &self,
-        admin: &Administrator<'_>,
-        marks: Vec<FieldMark>,
-        if_match: Option<IfMatch>,
-    ) -> Result<CurrentModel, ServiceError> {
-        let current = self.core.db.current_model().await?;
-        check_version(if_match.clone(), &current)?;
-        let current = current.model;
-        let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
-        check_field_count(&marks)?;
-        let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
-        if columns.is_empty() {
-            let detail = "the bound table no longer exists".to_owned();
-            return Err(ServiceError::Conflict { detail, errors: Vec::new() });
-        }
-        let fields = resolve_marks(marks, &columns)?;
-        self.compare_adopted(&binding, &current, &fields).await?;
-        let next = AccessModel { version: current.version, binding: Some(binding), fields };
-        self.core.put_model(admin, "schema.put_fields", &current, next, if_match).await
+        let result = async {
+            let current = self.core.db.current_model().await?;
+            check_version(if_match.clone(), &current)?;
+            let current = current.model;
+            let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
+            check_field_count(&marks)?;
+            let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
+            if columns.is_empty() {
+                let detail = "the bound table no longer exists";
+                return Err(ServiceError::conflict(detail));
+            }
+            let fields = resolve_marks(marks, &columns)?;
+            self.compare_adopted(&binding, &current, &fields).await?;
+            let next = AccessModel { version: current.version, binding: Some(binding), fields };
+            self.core.put_model(admin, "schema.put_fields", &current, next, if_match).await
+        };
+        self.core.audit_denial(admin, "schema.put_fields", None, result.await).await
     }
 }
 
-/// Checks the number of fields.
 pub(crate) fn check_field_count(marks: &[FieldMark]) -> Result<(), ServiceError> {
     if marks.len() > FIELDS_MAX {
         let detail = format!("at most {FIELDS_MAX} fields");
-        return Err(ServiceError::refused("/fields", "invalid_value", detail));
+        return Err(ServiceError::invalid("/fields", detail));
     }
     Ok(())
 }
@@ -94,6 +86,9 @@ pub(crate) fn resolve_marks(
     let mut errors = Vec::new();
     let mut fields: Vec<MarkedField> = Vec::with_capacity(marks.len());
     let mut seen = HashSet::new();
+    let useless = |field: &FieldRef| {
+        format!("`{field}` is neither searchable nor usable in policies; set `filterable` or `policy`")
+    };
     for (index, mark) in marks.into_iter().enumerate() {
         let field = FieldRef { map: mark.map, name: mark.name };
         let pointer = |member: &str| format!("/fields/{index}/{member}");
@@ -111,10 +106,7 @@ pub(crate) fn resolve_marks(
             continue;
         }
         if !mark.filterable && mark.policy == Some(false) {
-            let detail = format!(
-                "`{field}` is neither searchable nor usable in policies; set `filterable` or `policy`"
-            );
-            refuse("filterable", "invalid_value", detail);
+            refuse("filterable", "invalid_value", useless(&field));
             continue;
         }
         match resolve(&field, mark.logical, columns) {
@@ -124,10 +116,7 @@ pub(crate) fn resolve_marks(
                 refuse("policy", "invalid_value", detail);
             }
             Ok((_, LogicalType::Number, _)) if !mark.filterable => {
-                let detail = format!(
-                    "`{field}` is neither searchable nor usable in policies; set `filterable` or `policy`"
-                );
-                refuse("filterable", "invalid_value", detail);
+                refuse("filterable", "invalid_value", useless(&field));
             }
             Ok((_, logical, _)) if is_usable_in_policies(mark.policy, logical) && !field.can_be_named() => {
                 let holder = field.map.as_ref().unwrap_or(&field.name);

@@ -17,12 +17,11 @@ use tracewarden_clickhouse::Selection;
 use tracewarden_policy::AppliedPolicy;
 
 use crate::core::{
-    Access, Administrator, OpenAuditRecord, Outcome, PreparedRead, Principal, QueryContext, ServiceError,
-    TRACES_EXPLAIN, audit_detail, find_user,
+    Access, Administrator, OpenAuditRecord, Outcome, PreparedRead, Principal, ServiceError, TRACES_EXPLAIN,
+    audit_detail, find_user,
 };
 use crate::policies::{
-    Policies, PolicyInputs, UserPolicies, decision_summary, match_policies, policy_explanation,
-    requirement_in_words,
+    PolicyInputs, UserPolicies, decision_summary, match_policies, policy_explanation, requirement_in_words,
 };
 use crate::traces::{AuthorizedTrace, Traces, trace_not_found};
 use crate::{
@@ -47,14 +46,12 @@ impl Traces {
     ) -> Result<Explanation, ServiceError> {
         let Some(user) = user else {
             let found = self.find_trace(principal, TRACES_EXPLAIN, trace_id, None).await?;
-            let AuthorizedTrace { access, selection, open_audit_record, query_context } = found;
+            let AuthorizedTrace { access, selection, record } = found;
             let inputs = PolicyInputs::caller(&access.authority);
             // As read in the transaction of the audit record.
             let admin = access.authority.principal.is_admin();
             let request = ExplainRequest { trace_id, inputs, own: true, admin, read };
-            return self
-                .finish_explanation(access, Some(selection), open_audit_record, query_context, request)
-                .await;
+            return self.finish_explanation(access, Some(selection), record, request).await;
         };
         let admin = principal.require_admin();
         let admin = self.core.audit_denial(principal, TRACES_EXPLAIN, Some(trace_id), admin).await?;
@@ -77,27 +74,21 @@ impl Traces {
                 let roles = tx.roles_of_user(&user.id).await?;
                 drop(tx);
                 let access = self.core.access_even_if_broken(authority).await?;
-                let mut detail = access.decision_inputs.clone();
-                if let Value::Object(members) = &mut detail {
-                    members.insert("explained".to_owned(), user_decision_inputs(&user, &roles));
-                }
+                let detail = access.detail([("explained", user_decision_inputs(&user, &roles))]);
                 let inputs = PolicyInputs::user(&user, roles, access.authority.model.clone());
                 Ok(PreparedRead { access, plan: inputs, detail })
             };
             prepared.boxed()
         };
         let started = Instant::now();
-        let (access, inputs, open_audit_record) =
+        let (access, inputs, mut record) =
             self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
-        let query_context = self.core.query_context(&access, None, &[]);
-        let selection = match access.find(trace_id).await {
-            Ok(Some(selection)) => Some(selection),
-            Ok(None) if Policies::new(&self.core).may_sample_traces() => None,
-            Ok(None) => return Err(trace_not_found(open_audit_record, started).await),
-            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
-        };
+        let selection = record.check(access.find(trace_id).await).await?;
+        if selection.is_none() && !self.core.settings.discovery_samples {
+            return Err(trace_not_found(record, started).await);
+        }
         let request = ExplainRequest { trace_id, inputs, own: false, admin: true, read };
-        self.finish_explanation(access, selection, open_audit_record, query_context, request).await
+        self.finish_explanation(access, selection, record, request).await
     }
 
     /// Computes the explanation; completes the audit record before the answer is returned.
@@ -105,22 +96,19 @@ impl Traces {
         &self,
         access: Access,
         selection: Option<Selection>,
-        mut open_audit_record: OpenAuditRecord,
-        query_context: QueryContext,
+        mut record: OpenAuditRecord,
         request: ExplainRequest<'_>,
     ) -> Result<Explanation, ServiceError> {
         let started = Instant::now();
-        match self.build_explanation(&access, selection.as_ref(), &query_context, request).await {
-            Ok(Some(explanation)) => {
-                open_audit_record.set_found_trace(&explanation.trace_id);
-                let spans = explanation.policies.iter().map(|policy| policy.explained.spans.len() as u64);
-                open_audit_record.spans = spans.max().unwrap_or_default();
-                open_audit_record.complete(Outcome::Success, None).await?;
-                Ok(explanation)
-            }
-            Ok(None) => Err(trace_not_found(open_audit_record, started).await),
-            Err(error) => Err(open_audit_record.fail(error).await),
-        }
+        let explanation = self.build_explanation(&access, selection.as_ref(), request).await;
+        let Some(explanation) = record.check(explanation).await? else {
+            return Err(trace_not_found(record, started).await);
+        };
+        record.set_found_trace(&explanation.trace_id);
+        let spans = explanation.policies.iter().map(|policy| policy.explained.spans.len() as u64);
+        record.returned.spans = spans.max().unwrap_or_default();
+        record.complete(Outcome::Success, None).await?;
+        Ok(explanation)
     }
 
     /// Returns `None` if there is no such trace.
@@ -128,14 +116,12 @@ impl Traces {
         &self,
         access: &Access,
         selection: Option<&Selection>,
-        query_context: &QueryContext,
         request: ExplainRequest<'_>,
     ) -> Result<Option<Explanation>, ServiceError> {
         let ExplainRequest { trace_id, inputs, own, admin, read } = request;
-        let applied = Policies::new(&self.core).compile_user_policies(inputs).await?;
+        let applied = self.core.compile_user_policies(inputs).await?;
         let all: Vec<_> = applied.all().collect();
-        let found = match_policies(access, selection, trace_id, &all).await;
-        let Some(found) = found.map_err(|error| query_context.error(error))? else { return Ok(None) };
+        let Some(found) = match_policies(access, selection, trace_id, &all).await? else { return Ok(None) };
         let decision = applied.decide(&found);
         let summary = decision_summary(&applied, &decision, found.spans, own);
         let mut explanations: Vec<PolicyExplanation> = applied
@@ -148,10 +134,7 @@ impl Traces {
             let trace = details::Trace { access, selection, caller: &applied.inputs.caller, admin, read };
             let knows = |policy: &AppliedPolicy| admin || policy.has_only_filterable_fields();
             let nearest = all.iter().map(|policy| policy.as_ref().is_ok_and(knows)).collect();
-            trace
-                .add_span_data(&mut explanations, &found, nearest)
-                .await
-                .map_err(|error| query_context.error(error))?;
+            trace.add_span_data(&mut explanations, &found, nearest).await?;
         }
         let key_constraint = if applied.inputs.key_constraint.is_some() { explanations.pop() } else { None };
         let policies =

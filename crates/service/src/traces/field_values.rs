@@ -4,7 +4,7 @@
 //! another trace neither adds a value, nor changes a count, nor influences which traces are sampled.
 
 use futures::FutureExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Duration, Instant, timeout};
 use tracewarden_clickhouse::{SelectRequest, ValueCount, ValuesRequest};
 use tracewarden_model::{
@@ -24,9 +24,7 @@ const LARGE_SAMPLE_TRACES: u32 = 500;
 /// are far apart also take long to read.
 const SMALL_SAMPLE_TIME: Duration = Duration::from_millis(300);
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Default number of values in an answer.
 const DEFAULT_VALUES: u32 = 20;
-/// Maximum number of values in an answer.
 const MAX_VALUES: u32 = 100;
 
 /// Request for the values of a field.
@@ -88,7 +86,7 @@ impl Traces {
         request: FieldValuesRequest,
     ) -> Result<FieldValuesAnswer, ServiceError> {
         let prepare = || self.prepare_values(principal, &request).boxed();
-        let (access, plan, mut open_audit_record) =
+        let (access, plan, mut record) =
             self.core.begin_read(principal, TRACES_VALUES, None, prepare).await?;
         let mut answer = FieldValuesAnswer {
             reference: plan.field.field.to_string(),
@@ -102,7 +100,7 @@ impl Traces {
             searched_around: access.searched_around(plan.window),
         };
         if access.scope.is_empty() {
-            open_audit_record.complete(Outcome::Success, None).await?;
+            record.complete(Outcome::Success, None).await?;
             return Ok(answer);
         }
         // Traces without such a value are of no use. For arrays, operators cannot express the prefix, so the filter only
@@ -115,7 +113,7 @@ impl Traces {
         // A field that every span has needs no condition.
         let in_every_span = matches!(lower_condition(&has_value), Predicate::True);
         let filter = Filter { conditions: if in_every_span { Vec::new() } else { vec![has_value] } };
-        let query_context = self.core.query_context(&access, Some(plan.window), &filter.conditions);
+        record.set_query(&access, plan.window, &filter.conditions);
         let sample = |limit| SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -126,10 +124,7 @@ impl Traces {
             progress: None,
         };
         let started = Instant::now();
-        let mut selection = match access.store.select(sample(SMALL_SAMPLE_TRACES)).await {
-            Ok(selection) => selection,
-            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
-        };
+        let mut selection = record.check(access.store.select(sample(SMALL_SAMPLE_TRACES)).await).await?;
         if selection.next().is_some() && started.elapsed() <= SMALL_SAMPLE_TIME {
             // If this fails for any reason, the smaller sample is used.
             if let Ok(Ok(larger)) = timeout(TIMEOUT, access.store.select(sample(LARGE_SAMPLE_TRACES))).await {
@@ -143,19 +138,16 @@ impl Traces {
             window: plan.window,
             limit: plan.limit,
         };
-        let found = match access.store.values(values).await {
-            Ok(found) => found,
-            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
-        };
+        let found = record.check(access.store.values(values).await).await?;
         answer.more = found.distinct > found.values.len() as u64;
         answer.unlisted = found.unlisted;
         answer.sampled_traces = found.traces;
         answer.complete = selection.next().is_none() && found.traces == selection.len() as u64;
         answer.values = found.values;
         answer.searched_around = selection.searched_around();
-        open_audit_record.traces = answer.sampled_traces;
+        record.returned.traces = answer.sampled_traces;
         // The answer is sent in one piece, so the completing record can also precede the first byte.
-        open_audit_record.complete(Outcome::Success, None).await?;
+        record.complete(Outcome::Success, None).await?;
         Ok(answer)
     }
 
@@ -172,14 +164,13 @@ impl Traces {
             listable_field("/ref", &request.reference, &authority.model, authority.principal.is_admin())?
                 .clone();
         let prefix = request.prefix.clone().filter(|prefix| !prefix.is_empty());
-        let mut detail = access.decision_inputs.clone();
-        if let Value::Object(members) = &mut detail {
-            members.insert("field".to_owned(), json!(request.reference));
-            members.insert("prefix".to_owned(), json!(prefix));
-            members.insert("from".to_owned(), json!(window.from().to_string()));
-            members.insert("to".to_owned(), json!(window.to().to_string()));
-            members.insert("limit".to_owned(), json!(limit));
-        }
+        let detail = access.detail([
+            ("field", json!(request.reference)),
+            ("prefix", json!(prefix)),
+            ("from", json!(window.from().to_string())),
+            ("to", json!(window.to().to_string())),
+            ("limit", json!(limit)),
+        ]);
         Ok(PreparedRead { access, plan: Plan { field, prefix, window, limit }, detail })
     }
 }

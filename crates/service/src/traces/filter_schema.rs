@@ -45,9 +45,6 @@ range that you may see matches.";
 impl Traces {
     /// Returns the fields that the caller may use in a filter. A field that is only a policy input is hidden from users who
     /// are not administrators: its name would reveal how access is decided.
-    ///
-    /// # Errors
-    /// When the application database fails.
     pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema, ServiceError> {
         let CurrentModel { version, model } = self.core.db.current_model().await?;
         let admin = principal.is_admin();

@@ -9,9 +9,7 @@ use tracewarden_clickhouse::{
 };
 use tracewarden_model::Filter;
 
-use crate::core::{
-    Access, Core, OpenAuditRecord, Outcome, Permit, Principal, QueryContext, ServiceError, TRACES_GET,
-};
+use crate::core::{Access, Core, OpenAuditRecord, Outcome, Permit, Principal, ServiceError, TRACES_GET};
 use crate::traces::{AuthorizedTrace, SchemaEcho, Traces};
 
 /// Maximum number of spans in a brief listing; each takes some hundred bytes.
@@ -31,9 +29,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct TraceReader {
     access: Access,
     selection: Selection,
-    query_context: QueryContext,
     /// Taken by the first failure, which completes the record.
-    open_audit_record: Option<OpenAuditRecord>,
+    record: Option<OpenAuditRecord>,
     columns: Option<Vec<String>>,
     /// Acquired when more than [`MAX_SPANS_WITHOUT_PERMIT`] or [`MAX_BYTES_WITHOUT_PERMIT`] are first requested.
     span_permit: Option<Permit>,
@@ -54,19 +51,9 @@ impl Traces {
         columns: Option<Vec<String>>,
     ) -> Result<TraceReader, ServiceError> {
         let found = self.find_trace(principal, TRACES_GET, trace_id, columns.as_deref()).await?;
-        let AuthorizedTrace { access, selection, open_audit_record, query_context } = found;
-        let (open_audit_record, span_permit, user) =
-            (Some(open_audit_record), None, principal.user_id().to_owned());
-        Ok(TraceReader {
-            access,
-            selection,
-            query_context,
-            open_audit_record,
-            columns,
-            span_permit,
-            core: Arc::clone(&self.core),
-            user,
-        })
+        let AuthorizedTrace { access, selection, record } = found;
+        let (core, user) = (Arc::clone(&self.core), principal.user_id().to_owned());
+        Ok(TraceReader { access, selection, record: Some(record), columns, span_permit: None, core, user })
     }
 }
 
@@ -94,7 +81,7 @@ impl TraceReader {
             let first = summaries.into_iter().next();
             first.ok_or_else(|| ClickHouseError::IncompleteResponse("a summary is missing".to_owned()))
         });
-        self.fail_on_error(found).await
+        self.check(found).await
     }
 
     /// Returns a brief listing of all spans, by start time; for a trace with more than [`BRIEF_SPANS_MAX`] spans, the first
@@ -109,7 +96,7 @@ impl TraceReader {
         }
         let Access { store, binding, .. } = &self.access;
         let found = store.span_summaries(binding, &self.selection, BRIEF_SPANS_MAX).await;
-        let spans = self.fail_on_error(found).await?;
+        let spans = self.check(found).await?;
         self.count(spans.len());
         Ok(spans)
     }
@@ -117,9 +104,6 @@ impl TraceReader {
     /// Reads these spans by identity; each result has its index in `spans`. Spans with equal identities are assigned in the
     /// order of the answer, after those that `before` contains. Returns `None` if the spans are too large to be read
     /// together.
-    ///
-    /// # Errors
-    /// As for [`TraceReader::brief`].
     pub async fn spans_by_identity(
         &mut self,
         spans: &[SpanSummary],
@@ -138,16 +122,11 @@ impl TraceReader {
             *earlier.entry(span.into()).or_default() += 1;
         }
         let identities: Vec<SpanIdentity> = indices.keys().cloned().collect();
-        let mut found = self.read_by_identity(MAX_BYTES_WITHOUT_PERMIT, &identities).await;
-        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
-            self.ensure_span_permit().await?;
-            found = self.read_by_identity(MAX_SPANS_BYTES, &identities).await;
-        }
-        if matches!(found, Err(ClickHouseError::TooLarge(_))) {
-            return Ok(None);
-        }
-        let found = self.fail_on_error(found).await?;
-        self.count(found.len());
+        let read = async |reader: &Self, bytes| {
+            let Self { access: Access { store, binding, .. }, selection, columns, .. } = reader;
+            store.read_spans_by_identity(bytes, binding, selection, &identities, columns.as_deref()).await
+        };
+        let Some(found) = self.read_within_limits(read).await? else { return Ok(None) };
         let with_index = |(identity, line)| {
             if let Some(left) = earlier.get_mut(&identity).filter(|left| **left > 0) {
                 *left -= 1;
@@ -156,15 +135,6 @@ impl TraceReader {
             Some((indices.get_mut(&identity)?.pop_front()?, line))
         };
         Ok(Some(found.into_iter().filter_map(with_index).collect()))
-    }
-
-    async fn read_by_identity(
-        &self,
-        bytes: usize,
-        spans: &[SpanIdentity],
-    ) -> Result<Vec<(SpanIdentity, SpanLine)>, ClickHouseError> {
-        let Access { store, binding, .. } = &self.access;
-        store.read_spans_by_identity(bytes, binding, &self.selection, spans, self.columns.as_deref()).await
     }
 
     /// Returns these spans in the form of a query's answer, in the order of time. Omits ids that the trace does not contain,
@@ -177,17 +147,29 @@ impl TraceReader {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let mut found = self.read_by_id(MAX_BYTES_WITHOUT_PERMIT, span_ids).await;
+        let read = async |reader: &Self, bytes| {
+            let Self { access: Access { store, binding, .. }, selection, columns, .. } = reader;
+            store.read_span_lines(bytes, binding, selection, span_ids, columns.as_deref()).await
+        };
+        self.read_within_limits(read).await
+    }
+
+    /// Reads spans of a bounded total size, the second time of the size that needs a permit. Returns `None` if they are larger.
+    async fn read_within_limits<T>(
+        &mut self,
+        read: impl AsyncFn(&Self, usize) -> Result<Vec<T>, ClickHouseError>,
+    ) -> Result<Option<Vec<T>>, ServiceError> {
+        let mut found = read(self, MAX_BYTES_WITHOUT_PERMIT).await;
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             self.ensure_span_permit().await?;
-            found = self.read_by_id(MAX_SPANS_BYTES, span_ids).await;
+            found = read(self, MAX_SPANS_BYTES).await;
         }
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             return Ok(None);
         }
-        let spans = self.fail_on_error(found).await?;
-        self.count(spans.len());
-        Ok(Some(spans))
+        let found = self.check(found).await?;
+        self.count(found.len());
+        Ok(Some(found))
     }
 
     async fn ensure_span_permit(&mut self) -> Result<(), ServiceError> {
@@ -197,50 +179,36 @@ impl TraceReader {
         let acquire = self.core.permits.whole_traces.acquire(&self.user);
         let span_permit = tokio::time::timeout(TIMEOUT, acquire).await;
         let late = || ServiceError::Overloaded { what: "other requests hold many spans in memory" };
-        match span_permit.map_err(|_| late()).and_then(|permit| permit.ok_or(ServiceError::TooManyQueries)) {
-            Ok(span_permit) => self.span_permit = Some(span_permit),
-            Err(error) => return Err(self.fail(error).await),
-        }
+        let span_permit =
+            span_permit.map_err(|_| late()).and_then(|permit| permit.ok_or(ServiceError::TooManyQueries));
+        self.span_permit = Some(self.check(span_permit).await?);
         Ok(())
     }
 
-    async fn read_by_id(&self, bytes: usize, span_ids: &[String]) -> Result<Vec<SpanLine>, ClickHouseError> {
-        let Access { store, binding, .. } = &self.access;
-        store.read_span_lines(bytes, binding, &self.selection, span_ids, self.columns.as_deref()).await
-    }
-
     /// Completes the record. The data that was read may be sent now.
-    ///
-    /// # Errors
-    /// When the record could not be written.
     pub async fn close(mut self) -> Result<(), ServiceError> {
-        match self.open_audit_record.take() {
-            Some(mut open_audit_record) => open_audit_record.complete(Outcome::Success, None).await,
-            None => Err(ServiceError::internal("the trace is closed".to_owned())),
+        match self.record.take() {
+            Some(mut record) => record.complete(Outcome::Success, None).await,
+            None => Err(ServiceError::internal("the trace is closed")),
         }
     }
 
     fn count(&mut self, spans: usize) {
-        if let Some(open_audit_record) = &mut self.open_audit_record {
+        if let Some(record) = &mut self.record {
             // Repeated reads return the same spans.
-            open_audit_record.spans = open_audit_record.spans.max(spans as u64);
+            record.returned.spans = record.returned.spans.max(spans as u64);
         }
     }
 
-    async fn fail_on_error<T>(&mut self, found: Result<T, ClickHouseError>) -> Result<T, ServiceError> {
-        match found {
-            Ok(found) => Ok(found),
-            Err(error) => {
-                let error = self.query_context.error(error);
-                Err(self.fail(error).await)
+    async fn check<T>(&mut self, result: Result<T, impl Into<ServiceError>>) -> Result<T, ServiceError> {
+        match (result, &mut self.record) {
+            (Ok(value), _) => Ok(value),
+            (Err(error), None) => Err(error.into()),
+            (Err(error), Some(record)) => {
+                let error = record.fail(error).await;
+                self.record = None;
+                Err(error)
             }
-        }
-    }
-
-    async fn fail(&mut self, error: ServiceError) -> ServiceError {
-        match self.open_audit_record.take() {
-            Some(open_audit_record) => open_audit_record.fail(error).await,
-            None => error,
         }
     }
 }

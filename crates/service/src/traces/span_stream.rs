@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use futures::stream::{self, Stream, StreamExt as _};
 use tracewarden_clickhouse::{ClickHouseError, SpanChunk};
 
-use crate::core::{OpenAuditRecord, Outcome, QueryContext, ServiceError};
+use crate::core::{OpenAuditRecord, Outcome, ServiceError};
 
 /// Spans in chunks of whole lines. The stream ends with `None` only after all spans have arrived and the completing audit
 /// record is durable: the transport then writes the end of the document, and aborts the answer at an error. If the stream is
@@ -28,26 +28,19 @@ impl std::fmt::Debug for SpanStream {
 }
 
 /// Wraps a stream of spans with its audit record; converts errors for the caller.
-pub(crate) fn with_audit_record<S>(
-    source: S,
-    open_audit_record: OpenAuditRecord,
-    query_context: QueryContext,
-) -> SpanStream
+pub(crate) fn with_audit_record<S>(source: S, record: OpenAuditRecord) -> SpanStream
 where
     S: Stream<Item = Result<SpanChunk, ClickHouseError>> + Send + Unpin + 'static,
 {
-    let spans = stream::unfold(Some((source, open_audit_record, query_context)), |state| async move {
-        let (mut source, mut open_audit_record, query_context) = state?;
+    let spans = stream::unfold(Some((source, record)), |state| async move {
+        let (mut source, mut record) = state?;
         match source.next().await {
             Some(Ok(chunk)) => {
-                open_audit_record.spans = open_audit_record.spans.saturating_add(chunk.spans);
-                Some((Ok(chunk), Some((source, open_audit_record, query_context))))
+                record.returned.spans = record.returned.spans.saturating_add(chunk.spans);
+                Some((Ok(chunk), Some((source, record))))
             }
-            Some(Err(error)) => Some((Err(open_audit_record.fail(query_context.error(error)).await), None)),
-            None => match open_audit_record.complete(Outcome::Success, None).await {
-                Ok(()) => None,
-                Err(error) => Some((Err(error), None)),
-            },
+            Some(Err(error)) => Some((Err(record.fail(error).await), None)),
+            None => record.complete(Outcome::Success, None).await.err().map(|error| (Err(error), None)),
         }
     });
     SpanStream(Box::pin(spans.fuse()))

@@ -1,7 +1,7 @@
 //! Counts, error rates and durations over all traces in a window that the caller may see, not over one page.
 
 use futures::FutureExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracewarden_clickhouse::{Stats, StatsOrder, StatsRequest, StatsUnit};
 use tracewarden_model::{FieldRef, Filter, LogicalType, MarkedField, RawCondition, Timestamp, Window};
 
@@ -75,9 +75,8 @@ impl Traces {
         request: TraceStatsRequest,
     ) -> Result<TraceStatsAnswer, ServiceError> {
         let prepare = || self.prepare_stats(principal, &request).boxed();
-        let (access, plan, mut open_audit_record) =
-            self.core.begin_read(principal, TRACES_STATS, None, prepare).await?;
-        let query_context = self.core.query_context(&access, Some(plan.window), &plan.filter.conditions);
+        let (access, plan, mut record) = self.core.begin_read(principal, TRACES_STATS, None, prepare).await?;
+        record.set_query(&access, plan.window, &plan.filter.conditions);
         let stats_request = StatsRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -89,13 +88,10 @@ impl Traces {
             limit: plan.limit,
             max_traces: MAX_TRACES,
         };
-        let stats = match access.store.stats(stats_request).await {
-            Ok(stats) => stats,
-            Err(error) => return Err(open_audit_record.fail(query_context.error(error)).await),
-        };
-        (open_audit_record.traces, open_audit_record.spans) = (stats.total.traces, stats.total.spans);
+        let stats = record.check(access.store.stats(stats_request).await).await?;
+        (record.returned.traces, record.returned.spans) = (stats.total.traces, stats.total.spans);
         // The answer is sent in one piece, so the completing record can also precede the first byte.
-        open_audit_record.complete(Outcome::Success, None).await?;
+        record.complete(Outcome::Success, None).await?;
         let types = plan.group.iter().map(|field| field.logical).collect();
         let limits = self.core.settings.limits;
         let (window, status) = (plan.window, plan.status);
@@ -125,17 +121,15 @@ impl Traces {
         });
         let group = group.collect::<Result<Vec<_>, _>>()?;
         let status = access.binding.display.status.as_deref().and_then(|name| {
-            let field = FieldRef::column(name);
-            let marked = model.fields.iter().find(|marked| marked.field == field)?;
-            (marked.filterable && marked.logical == LogicalType::String).then(|| field.to_string())
+            let marked = model.field(&FieldRef::column(name))?;
+            (marked.filterable && marked.logical == LogicalType::String).then(|| marked.field.to_string())
         });
-        let mut detail = access.decision_inputs.clone();
-        if let Value::Object(members) = &mut detail {
-            members.insert("filter".to_owned(), conditions_detail(&request.conditions));
-            members.insert("group_by".to_owned(), json!(request.group_by));
-            members.insert("from".to_owned(), json!(window.from().to_string()));
-            members.insert("to".to_owned(), json!(window.to().to_string()));
-        }
+        let detail = access.detail([
+            ("filter", conditions_detail(&request.conditions)),
+            ("group_by", json!(request.group_by)),
+            ("from", json!(window.from().to_string())),
+            ("to", json!(window.to().to_string())),
+        ]);
         Ok(PreparedRead { access, plan: Plan { filter, window, group, limit, status }, detail })
     }
 }

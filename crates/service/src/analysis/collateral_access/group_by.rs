@@ -21,7 +21,7 @@ impl CollateralGroupBy {
         binding.display.service.clone().map(Self::Column)
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Field(field) => field.field.to_string(),
             Self::Column(name) => name.clone(),

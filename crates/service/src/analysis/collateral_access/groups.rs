@@ -1,12 +1,10 @@
 //! Groups of members for whom the policies require the same. A value that one member's policies name may be collateral access
 //! for another member, so each group is counted separately.
 
-use std::collections::HashMap;
-
+use indexmap::IndexMap;
 use tracewarden_clickhouse::{CollateralValues, MAX_PREDICATE_SETS};
 use tracewarden_policy::Predicate;
 
-use crate::analysis::hash::hash;
 use crate::analysis::subjects::Subjects;
 
 /// Maximum number of groups that are counted, in statements of [`MAX_PREDICATE_SETS`].
@@ -43,7 +41,7 @@ pub(crate) struct MemberGroups {
     pub(super) counted: u64,
     /// Number of these members with any collateral access.
     pub(super) collateral: u64,
-    highest: Option<HighestCollateral>,
+    pub(super) highest: Option<HighestCollateral>,
 }
 
 /// Collateral access of the members who have the most.
@@ -57,27 +55,17 @@ pub(super) struct HighestCollateral {
 
 impl MemberGroups {
     pub(crate) fn of(subjects: &Subjects) -> Self {
-        let role_predicates = subjects.compared.iter().map(|subject| subject.after.role_predicates());
+        let role_predicates = subjects.compared.iter().map(|subject| subject.after.role.predicates());
         // The synthetic user, who stands for a role without members, is not a member.
-        Self::grouped(role_predicates, u64::from(!subjects.is_synthetic()))
+        Self::grouped(role_predicates, u64::from(!subjects.is_synthetic))
     }
 
     fn grouped<'a>(role_predicates: impl Iterator<Item = &'a [Predicate]>, each: u64) -> Self {
-        let mut indices: HashMap<u64, Vec<usize>> = HashMap::new();
-        let mut members: Vec<(&[Predicate], u64)> = Vec::new();
+        let mut members: IndexMap<&[Predicate], u64> = IndexMap::new();
         for role_predicates in role_predicates {
-            let alike = indices.entry(hash(role_predicates)).or_default();
-            let same =
-                |index: &usize| members.get(*index).is_some_and(|(other, _)| *other == role_predicates);
-            let index = alike.iter().copied().find(same).unwrap_or_else(|| {
-                alike.push(members.len());
-                members.push((role_predicates, 0));
-                members.len() - 1
-            });
-            if let Some((_, members)) = members.get_mut(index) {
-                *members += each;
-            }
+            *members.entry(role_predicates).or_default() += each;
         }
+        let mut members: Vec<(&[Predicate], u64)> = members.into_iter().collect();
         let mut found = Self { all: members.len() as u64, ..Self::default() };
         // Members without access have no collateral access and need no statement, unless no member has access.
         if members.len() > 1 {
@@ -149,10 +137,6 @@ impl MemberGroups {
                 self.highest = Some(HighestCollateral { collateral, members: group.members, fraction });
             }
         }
-    }
-
-    pub(super) fn highest(&mut self) -> Option<HighestCollateral> {
-        self.highest.take()
     }
 
     /// Adds the notes that explain the numbers, for this many members.
@@ -232,7 +216,7 @@ mod tests {
         // Members without access count without a statement.
         assert_eq!((groups.all, groups.counted), (3, 3));
         groups.add_results(vec![collateral(0), collateral(1)], 1.0);
-        let highest = groups.highest().unwrap();
+        let highest = groups.highest.take().unwrap();
         assert_eq!((highest.members, highest.collateral.only_shared), (1, 1));
         assert_eq!((groups.counted, groups.collateral), (6, 1));
         let mut notes = Vec::new();
@@ -249,7 +233,7 @@ mod tests {
             let mut groups = MemberGroups::grouped(role_predicates.iter().map(Vec::as_slice), 1);
             assert_eq!(groups.batches()[0].predicates.len(), 1);
             groups.add_results(vec![collateral(0)], 1.0);
-            let (highest, mut notes) = (groups.highest().unwrap(), Vec::new());
+            let (highest, mut notes) = (groups.highest.take().unwrap(), Vec::new());
             groups.append_notes(&highest, 2, &mut notes);
             assert_eq!((highest.members, groups.counted, notes), (2, 2, Vec::new()));
         }
@@ -268,7 +252,7 @@ mod tests {
         assert_eq!(groups.to_predicate_sets(|_| Some(0)), None);
         groups.add_results(vec![collateral(1); MAX_PREDICATE_SETS], 1.0);
         groups.add_results(vec![collateral(2)], 0.5);
-        let (highest, mut notes) = (groups.highest().unwrap(), Vec::new());
+        let (highest, mut notes) = (groups.highest.take().unwrap(), Vec::new());
         assert_eq!((highest.collateral.only_shared, highest.fraction), (2, 0.5));
         groups.append_notes(&highest, most as u64, &mut notes);
         let counted = MAX_PREDICATE_SETS + 1;

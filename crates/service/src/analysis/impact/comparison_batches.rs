@@ -1,12 +1,12 @@
 //! Batches of comparisons in the form that ClickHouse queries use: a bounded number of predicates, referred to by number.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
+use indexmap::IndexSet;
 use tracewarden_clickhouse::{Comparison, MAX_IMPACT_PREDICATES};
 use tracewarden_policy::Predicate;
 
-use crate::analysis::hash::hash;
-use crate::analysis::subjects::{Subject, Subjects};
+use crate::analysis::subjects::{Access, Subject, Subjects};
 
 /// Maximum number of predicates on one side of a comparison; more are combined into one.
 const MAX_PREDICATES_PER_SIDE: usize = 16;
@@ -18,14 +18,13 @@ const MAX_ROLE_SIZE: u64 = 20_000;
 /// Content of one statement.
 #[derive(Default)]
 pub(super) struct Batch<'a> {
-    pub(super) predicates: Vec<Predicate>,
-    pub(super) comparisons: Vec<Comparison>,
+    pub(super) predicates: IndexSet<Predicate>,
+    /// Equal comparisons share one.
+    pub(super) comparisons: IndexSet<Comparison>,
     /// Index of the comparison of the role in isolation.
     pub(super) role: Option<usize>,
     /// Users with the index of their comparison.
     pub(super) subjects: Vec<(&'a Subject, usize)>,
-    numbers: HashMap<u64, Vec<usize>>,
-    comparison_indices: HashMap<Comparison, usize>,
 }
 
 /// Distributes all comparisons over as few statements as the limit on predicates allows. The first one contains the
@@ -36,31 +35,29 @@ pub(super) fn batches(subjects: &Subjects, with_role: bool) -> Vec<Batch<'_>> {
     let mut batch = Batch::default();
     if with_role {
         let (before, after) = (
-            distinct(subjects, |subject| subject.before.role_predicates()),
-            distinct(subjects, |subject| subject.after.role_predicates()),
+            distinct(subjects, |subject| subject.before.role.predicates()),
+            distinct(subjects, |subject| subject.after.role.predicates()),
         );
         if let (Some(before), Some(after)) = (before, after) {
             batch.role = Some(batch.comparison_index(&limit_predicates(&before), &limit_predicates(&after)));
         }
     }
     let users = if subjects.is_synthetic { &[] } else { subjects.compared.as_slice() };
+    let sides = |subject: &Subject| {
+        let side = |access: &Access| limit_predicates(access.whole.predicates());
+        (side(&subject.before), side(&subject.after))
+    };
     if batch.role.is_some() {
         let mut probe = Batch::default();
-        for subject in users.iter().take(MANY_USER_PREDICATES) {
-            probe.comparison_index(
-                &limit_predicates(subject.before.granting_predicates()),
-                &limit_predicates(subject.after.granting_predicates()),
-            );
+        for (before, after) in users.iter().take(MANY_USER_PREDICATES).map(sides) {
+            probe.comparison_index(&before, &after);
         }
         if probe.predicates.len() > MANY_USER_PREDICATES {
             batches.push(std::mem::take(&mut batch));
         }
     }
     for subject in users {
-        let (before, after) = (
-            limit_predicates(subject.before.granting_predicates()),
-            limit_predicates(subject.after.granting_predicates()),
-        );
+        let (before, after) = sides(subject);
         if batch.predicate_count_with(&before, &after) > MAX_IMPACT_PREDICATES {
             batches.push(std::mem::take(&mut batch));
         }
@@ -75,17 +72,9 @@ pub(super) fn batches(subjects: &Subjects, with_role: bool) -> Vec<Batch<'_>> {
 
 /// Returns the distinct predicates of these users' policies; `None` if they are too large for one statement.
 fn distinct(subjects: &Subjects, access: fn(&Subject) -> &[Predicate]) -> Option<Vec<Predicate>> {
-    let (mut known, mut distinct, mut size) = (PredicateSet::default(), Vec::new(), 0_u64);
-    for predicate in subjects.compared.iter().flat_map(access) {
-        if known.insert(predicate) {
-            size = size.saturating_add(predicate.size());
-            if size > MAX_ROLE_SIZE {
-                return None;
-            }
-            distinct.push(predicate.clone());
-        }
-    }
-    Some(distinct)
+    let distinct: IndexSet<&Predicate> = subjects.compared.iter().flat_map(access).collect();
+    let size = distinct.iter().map(|predicate| predicate.size()).fold(0, u64::saturating_add);
+    (size <= MAX_ROLE_SIZE).then(|| distinct.into_iter().cloned().collect())
 }
 
 /// Returns the same alternatives in a bounded number of predicates.
@@ -97,61 +86,21 @@ fn limit_predicates(predicates: &[Predicate]) -> Vec<Predicate> {
     }
 }
 
-/// Set of predicates that were seen.
-#[derive(Default)]
-struct PredicateSet<'a>(HashMap<u64, Vec<&'a Predicate>>);
-
-impl<'a> PredicateSet<'a> {
-    /// Inserts a predicate; returns whether it is new.
-    fn insert(&mut self, predicate: &'a Predicate) -> bool {
-        let alike = self.0.entry(hash(predicate)).or_default();
-        let new = !alike.contains(&predicate);
-        if new {
-            alike.push(predicate);
-        }
-        new
-    }
-}
-
 impl Batch<'_> {
-    /// Returns the number of a predicate in the batch.
-    pub(super) fn predicate_index(&self, predicate: &Predicate) -> Option<usize> {
-        let numbers = self.numbers.get(&hash(predicate))?;
-        numbers.iter().copied().find(|number| self.predicates.get(*number) == Some(predicate))
-    }
-
     /// Returns the number of predicates that the batch would have with these.
     fn predicate_count_with(&self, before: &[Predicate], after: &[Predicate]) -> usize {
-        let new = before.iter().chain(after).filter(|predicate| self.predicate_index(predicate).is_none());
+        let new = before.iter().chain(after).filter(|predicate| !self.predicates.contains(*predicate));
         self.predicates.len() + new.count()
     }
 
-    fn add_predicate(&mut self, predicate: &Predicate) -> usize {
-        if let Some(known) = self.predicate_index(predicate) {
-            return known;
-        }
-        let number = self.predicates.len();
-        self.predicates.push(predicate.clone());
-        self.numbers.entry(hash(predicate)).or_default().push(number);
-        number
-    }
-
-    /// Returns the index of a comparison; equal comparisons share one.
+    /// Returns the index of a comparison.
     fn comparison_index(&mut self, before: &[Predicate], after: &[Predicate]) -> usize {
-        let mut numbers = |predicates: &[Predicate]| {
-            let mut numbers: Vec<usize> =
-                predicates.iter().map(|predicate| self.add_predicate(predicate)).collect();
-            numbers.sort_unstable();
-            numbers.dedup();
-            numbers
+        let mut numbers = |predicates: &[Predicate]| -> Vec<usize> {
+            let numbers = predicates.iter().map(|predicate| self.predicates.insert_full(predicate.clone()).0);
+            numbers.collect::<BTreeSet<_>>().into_iter().collect()
         };
         let comparison = Comparison { before: numbers(before), after: numbers(after) };
-        let next = self.comparisons.len();
-        let comparison_index = *self.comparison_indices.entry(comparison.clone()).or_insert(next);
-        if comparison_index == next {
-            self.comparisons.push(comparison);
-        }
-        comparison_index
+        self.comparisons.insert_full(comparison).0
     }
 }
 
@@ -163,7 +112,6 @@ mod tests {
     use tracewarden_policy::predicate::{Atom, Relation, Text};
 
     use super::*;
-    use crate::analysis::subjects::Access;
 
     fn team(number: usize) -> Predicate {
         let field = MarkedField {
@@ -183,8 +131,8 @@ mod tests {
     fn members(many: usize) -> Subjects {
         let access = |with_role: usize, own: usize| {
             let mut access = Access::default();
-            access.role_predicates = vec![team(with_role)];
-            access.all = vec![team(with_role), team(own)];
+            access.role.predicates = vec![team(with_role)];
+            access.whole.predicates = vec![team(with_role), team(own)];
             access
         };
         let subject = |number: usize| Subject {

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use indexmap::IndexSet;
 use tracewarden_appdb::User;
 use tracewarden_clickhouse::{CoveredTraces, MAX_PREDICATES, PolicyCoverage};
 use tracewarden_model::{AccessModel, Caller, FieldRef};
 use tracewarden_policy::predicate::{Atom, Relation, Text};
 use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
+
+use crate::core::stored_caller;
 
 /// Maximum number of users of a role for whom its policies are tested.
 pub(super) const MAX_HOLDERS: usize = 10;
@@ -18,7 +21,6 @@ const MAX_NAMED_SERVICES: usize = 5;
 /// A policy that is tested on recent traces.
 #[derive(Debug)]
 pub(super) struct Trial {
-    /// Index of the policy.
     pub(super) policy: usize,
     /// Numbers of the policy's predicates: one, or those of the users for whom it is tested.
     predicates: BTreeSet<usize>,
@@ -37,9 +39,9 @@ struct TestedUsers {
 /// have the role. Constant policies have a warning of their own.
 pub(super) fn trials(policies: &[CheckedPolicy], holders: &[User]) -> (Vec<Trial>, Vec<Predicate>) {
     let callers: Vec<Caller> =
-        holders.iter().filter(|user| !user.disabled).take(MAX_HOLDERS).map(caller).collect();
+        holders.iter().filter(|user| !user.disabled).take(MAX_HOLDERS).map(stored_caller).collect();
     let all = holders.len() <= MAX_HOLDERS;
-    let (mut trials, mut predicates) = (Vec::new(), Vec::new());
+    let (mut trials, mut predicates) = (Vec::new(), IndexSet::new());
     for (policy, checked) in policies.iter().enumerate() {
         // Limit of one statement; policies beyond it get no warnings.
         if predicates.len() >= MAX_PREDICATES {
@@ -59,27 +61,13 @@ pub(super) fn trials(policies: &[CheckedPolicy], holders: &[User]) -> (Vec<Trial
             (found, Some(TestedUsers { users: callers.len(), all }))
         };
         let Some(found) = found else { continue };
-        let own = found.into_iter().map(|predicate| predicate_number(predicate, &mut predicates)).collect();
+        let own = found.into_iter().map(|predicate| predicates.insert_full(predicate).0).collect();
         trials.push(Trial { policy, predicates: own, users });
     }
-    (trials, predicates)
-}
-
-fn caller(user: &User) -> Caller {
-    Caller { username: user.username.clone(), roles: user.roles.clone(), attributes: user.attributes.clone() }
-}
-
-/// Returns the number of a predicate; equal predicates share one.
-fn predicate_number(predicate: Predicate, predicates: &mut Vec<Predicate>) -> usize {
-    if let Some(known) = predicates.iter().position(|known| *known == predicate) {
-        return known;
-    }
-    predicates.push(predicate);
-    predicates.len() - 1
+    (trials, predicates.into_iter().collect())
 }
 
 impl Trial {
-    /// Returns advice on the policy.
     pub(super) fn warnings(
         &self,
         policy: &CheckedPolicy,
@@ -139,7 +127,6 @@ impl Trial {
     }
 }
 
-/// Describes the sample of traces.
 fn sample(coverage: &PolicyCoverage) -> String {
     let window = match coverage.window_nanos / 60_000_000_000 {
         60 => "hour".to_owned(),

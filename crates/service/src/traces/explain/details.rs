@@ -9,7 +9,7 @@ use tracewarden_clickhouse::{ClickHouseError, Selection, SpanIdentity, SpanLine}
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
 
-use crate::core::{Access, CancelOnDrop, blocking};
+use crate::core::{Access, CancelOnDrop, ServiceError, blocking};
 use crate::policies::{
     NearestSpan, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
 };
@@ -28,7 +28,6 @@ pub(super) struct Trace<'a> {
     pub(super) selection: &'a Selection,
     /// User for whom policies are evaluated.
     pub(super) caller: &'a Caller,
-    /// Whether the caller is an administrator.
     pub(super) admin: bool,
     pub(super) read: Option<SpanReader>,
 }
@@ -49,7 +48,6 @@ impl From<&SpanReference> for SpanIdentity {
 
 /// A policy whose verdict on a span is to be explained.
 struct VerdictRequest {
-    /// Index of the policy.
     at: usize,
     expression: String,
     span: SpanReference,
@@ -63,18 +61,11 @@ impl Trace<'_> {
         explanations: &mut [PolicyExplanation],
         found: &PolicyMatches,
         nearest: Vec<bool>,
-    ) -> Result<(), ClickHouseError> {
-        let found: Vec<_> = found
-            .results
-            .iter()
-            .zip(nearest)
-            .map(|(satisfied, nearest)| {
-                let first = satisfied.as_ref().map(|found| found.first.as_slice()).unwrap_or_default();
-                (first, satisfied.as_ref().and_then(|found| found.nearest.as_ref()).filter(|_| nearest))
-            })
-            .collect();
-        for (policy, (first, nearest)) in explanations.iter_mut().zip(&found) {
-            policy.spans = first.iter().map(SpanReference::from).collect();
+    ) -> Result<(), ServiceError> {
+        for ((policy, satisfied), nearest) in explanations.iter_mut().zip(&found.results).zip(nearest) {
+            let Some(satisfied) = satisfied else { continue };
+            policy.spans = satisfied.first.iter().map(SpanReference::from).collect();
+            let nearest = satisfied.nearest.as_ref().filter(|_| nearest);
             policy.nearest =
                 nearest.map(|nearest| NearestSpan { span: (&nearest.span).into(), score: nearest.score });
         }
@@ -82,7 +73,7 @@ impl Trace<'_> {
     }
 
     /// Adds to each policy which parts of its text decided on one span.
-    async fn add_verdicts(&self, explanations: &mut [PolicyExplanation]) -> Result<(), ClickHouseError> {
+    async fn add_verdicts(&self, explanations: &mut [PolicyExplanation]) -> Result<(), ServiceError> {
         let Some(read) = self.read.filter(|_| self.admin) else { return Ok(()) };
         let requested: Vec<VerdictRequest> = explanations
             .iter()
@@ -119,7 +110,7 @@ impl Trace<'_> {
         requested: &[VerdictRequest],
         model: &AccessModel,
         read: SpanReader,
-    ) -> Result<HashMap<SpanIdentity, Vec<Span>>, ClickHouseError> {
+    ) -> Result<HashMap<SpanIdentity, Vec<Span>>, ServiceError> {
         let Access { store, binding, .. } = self.access;
         let identities: HashSet<SpanIdentity> =
             requested.iter().map(|requested| (&requested.span).into()).collect();
@@ -138,8 +129,7 @@ impl Trace<'_> {
             lines => lines?,
         };
         let model = model.clone();
-        let policy_spans = blocking(move || policy_spans(lines, &model, read)).await;
-        policy_spans.map_err(|error| ClickHouseError::Internal(error.log_cause().unwrap_or_default()))
+        blocking(move || policy_spans(lines, &model, read)).await
     }
 }
 
