@@ -1,26 +1,26 @@
 //! Errors in ClickHouse's form: a number, and a text that begins with `Code: <number>. DB::Exception: `.
 
-/// ClickHouse's error codes that this crate raises or checks.
+/// ClickHouse's error codes that this crate raises or checks, with their names.
 pub mod code {
     #![allow(missing_docs)] // The names are ClickHouse's own.
-    pub const UNSUPPORTED_METHOD: i32 = 1;
-    pub const CANNOT_READ_ALL_DATA: i32 = 33;
-    pub const BAD_ARGUMENTS: i32 = 36;
-    pub const SYNTAX_ERROR: i32 = 62;
-    pub const UNKNOWN_SETTING: i32 = 115;
-    pub const TIMEOUT_EXCEEDED: i32 = 159;
-    pub const READONLY: i32 = 164;
-    pub const TOO_MANY_SIMULTANEOUS_QUERIES: i32 = 202;
-    pub const QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING: i32 = 216;
-    pub const POCO_EXCEPTION: i32 = 1000;
-    pub const CANNOT_DECOMPRESS: i32 = 271;
-    pub const SESSION_NOT_FOUND: i32 = 372;
-    pub const SESSION_IS_LOCKED: i32 = 373;
-    pub const INTO_OUTFILE_NOT_ALLOWED: i32 = 358;
-    pub const QUERY_WAS_CANCELLED: i32 = 394;
-    pub const QUERY_IS_TOO_LARGE: i32 = 229;
-    pub const AUTHENTICATION_FAILED: i32 = 516;
-    pub const STD_EXCEPTION: i32 = 1001;
+    pub const CANNOT_READ_ALL_DATA: (i32, &str) = (33, "CANNOT_READ_ALL_DATA");
+    pub const BAD_ARGUMENTS: (i32, &str) = (36, "BAD_ARGUMENTS");
+    pub const SYNTAX_ERROR: (i32, &str) = (62, "SYNTAX_ERROR");
+    pub const NOT_IMPLEMENTED: (i32, &str) = (48, "NOT_IMPLEMENTED");
+    pub const UNKNOWN_FORMAT: (i32, &str) = (73, "UNKNOWN_FORMAT");
+    pub const UNKNOWN_SETTING: (i32, &str) = (115, "UNKNOWN_SETTING");
+    pub const TIMEOUT_EXCEEDED: (i32, &str) = (159, "TIMEOUT_EXCEEDED");
+    pub const READONLY: (i32, &str) = (164, "READONLY");
+    pub const TOO_MANY_SIMULTANEOUS_QUERIES: (i32, &str) = (202, "TOO_MANY_SIMULTANEOUS_QUERIES");
+    pub const QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING: (i32, &str) =
+        (216, "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING");
+    pub const POCO_EXCEPTION: (i32, &str) = (1000, "POCO_EXCEPTION");
+    pub const CANNOT_DECOMPRESS: (i32, &str) = (271, "CANNOT_DECOMPRESS");
+    pub const INTO_OUTFILE_NOT_ALLOWED: (i32, &str) = (358, "INTO_OUTFILE_NOT_ALLOWED");
+    pub const QUERY_WAS_CANCELLED: (i32, &str) = (394, "QUERY_WAS_CANCELLED");
+    pub const QUERY_IS_TOO_LARGE: (i32, &str) = (229, "QUERY_IS_TOO_LARGE");
+    pub const AUTHENTICATION_FAILED: (i32, &str) = (516, "AUTHENTICATION_FAILED");
+    pub const STD_EXCEPTION: (i32, &str) = (1001, "STD_EXCEPTION");
 }
 
 /// An error of the engine, or an error of this crate in the engine's form.
@@ -35,13 +35,13 @@ pub struct EngineError {
 
 impl EngineError {
     /// Creates an error in ClickHouse's form. `text` ends without a period.
-    pub fn new(code: i32, name: &str, text: impl std::fmt::Display) -> Self {
+    pub fn new((code, name): (i32, &str), text: impl std::fmt::Display) -> Self {
         Self { code, message: format!("Code: {code}. DB::Exception: {text}. ({name})") }
     }
 
     /// Creates an error that is unrelated to a statement.
     pub fn local(text: impl std::fmt::Display) -> Self {
-        Self::new(code::STD_EXCEPTION, "STD_EXCEPTION", text)
+        Self::new(code::STD_EXCEPTION, text)
     }
 
     /// Parses the engine's message.
@@ -70,17 +70,17 @@ impl EngineError {
     pub fn http_status(&self) -> u16 {
         match self.code {
             194 => 401,
-            192 | 193 | 497 | 512 | code::AUTHENTICATION_FAILED => 403,
+            192 | 193 | 497 | 512 | 516 => 403,
             // Malformed statements and values.
             6 | 8 | 15 | 25 | 26 | 27 | 36 | 37 | 38 | 41 | 44 | 53 | 62 | 72 | 117 | 123 | 167 | 168
             | 223 | 321 | 376 | 427 | 441 | 675 | 676 => 400,
             // A named object does not exist.
             46 | 47 | 50 | 56 | 60 | 63 | 73 | 78 | 81 | 115 | 152 | 336 | 511 => 404,
-            code::QUERY_IS_TOO_LARGE => 413,
+            229 => 413,
             48 => 501,
             76 | 209 | 439 => 503,
             381 => 411,
-            code::TIMEOUT_EXCEEDED => 408,
+            159 => 408,
             779 => 415,
             _ => 500,
         }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Progress, Query, QueryClass};
+use crate::engine::{Connection, Engine, Progress, Query, QueryClass};
 use crate::error::{EngineError, code};
 use crate::http::body::BodyReader;
 use crate::http::compression::Encoding;
 use crate::http::output::Output;
 use crate::http::request::Request;
+use crate::otlp::table::quote_identifier;
 use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, Registry, RunningQuery, StopReason};
-use crate::session::{Checkout, Sessions};
 use crate::statement::{self, Analysis, InsertHeader, MAX_INSERT_HEADER_BYTES, StatementKind};
 
 /// Maximum length of a statement other than an `INSERT` with data.
@@ -34,8 +34,8 @@ pub struct Job {
     pub request: Request,
     /// The undecoded body.
     pub body: BodyReader,
-    /// The sessions of the process.
-    pub sessions: Arc<Sessions>,
+    /// The engine.
+    pub engine: Arc<Engine>,
     /// The running queries of the process.
     pub registry: Arc<Registry>,
     /// The registry entry of this statement.
@@ -79,22 +79,16 @@ impl Job {
             analysis = statement::analyse(&text);
         }
         self.refuse_client_features(&text, &analysis)?;
-        let mut checkout = self.sessions.checkout(self.request.session.as_ref())?;
-        checkout.prepare(&self.settings(), self.request.database.as_deref())?;
-        for role in &self.request.roles {
-            let mut set_role = b"SET ROLE ".to_vec();
-            crate::session::quote_identifier(&mut set_role, role);
-            checkout.connection()?.query(Query { text: &set_role, format: "Null", params: &[] })?;
-        }
-        output.set_format(analysis.format.clone().or_else(|| self.request.default_format.clone()));
+        let mut connection = self.connect()?;
+        output.state.format = analysis.format.clone().or_else(|| self.request.default_format.clone());
         if let Some(error) = self.entry.running.stop_error() {
             return Err(error);
         }
         match &analysis.statement_kind {
-            StatementKind::InsertData(header) => self.insert(&mut checkout, &text, header, body),
-            StatementKind::KillQuery => self.kill(&mut checkout, &text, &analysis, output),
+            StatementKind::InsertData(header) => self.insert(&mut connection, &text, header, body),
+            StatementKind::KillQuery => self.kill(&mut connection, &text, &analysis, output),
             StatementKind::Select | StatementKind::Other => {
-                self.select_or_other(&mut checkout, &text, &analysis, output)
+                self.select_or_other(&mut connection, &text, &analysis, output)
             }
         }
     }
@@ -126,20 +120,32 @@ impl Job {
         if CLIENT_EXIT_COMMANDS.contains(&trimmed.trim_end_matches(';').trim_end()) {
             return Err(EngineError::new(
                 code::SYNTAX_ERROR,
-                "SYNTAX_ERROR",
                 format_args!("Syntax error: failed at position 1 ({trimmed})"),
             ));
         }
         if analysis.first_keyword == "SET"
             && self.request.setting("readonly").is_some_and(|value| value == b"1")
         {
-            return Err(EngineError::new(
-                code::READONLY,
-                "READONLY",
-                "Cannot modify settings in readonly mode",
-            ));
+            return Err(EngineError::new(code::READONLY, "Cannot modify settings in readonly mode"));
         }
         Ok(())
+    }
+
+    /// Opens a connection with the settings and the database of the request.
+    fn connect(&self) -> Result<Connection, EngineError> {
+        let mut connection = self.engine.connect()?;
+        let mut statement = Vec::new();
+        for (name, value) in self.settings() {
+            let begin = if statement.is_empty() { "SET" } else { "," };
+            // The names are plain words.
+            statement.extend_from_slice(format!("{begin} {name} = ").as_bytes());
+            quote_string(&mut statement, &value);
+        }
+        connection.run(statement)?;
+        if let Some(database) = &self.request.database {
+            connection.run(format!("USE {}", quote_identifier(database)))?;
+        }
+        Ok(connection)
     }
 
     /// Returns the settings: first those that make the engine behave like a server, then those of the request.
@@ -158,7 +164,7 @@ impl Job {
 
     fn select_or_other(
         &self,
-        checkout: &mut Checkout,
+        connection: &mut Connection,
         text: &[u8],
         analysis: &Analysis,
         output: &mut Output,
@@ -166,25 +172,21 @@ impl Job {
         let rewritten = statement::replace_processes_table(text, PROCESSES_VIEW);
         let text = rewritten.as_deref().unwrap_or(text);
         let query = Query { text, format: self.format(), params: &self.request.params };
-        let class = checkout.connection()?.classify(text)?;
+        let class = connection.classify(text)?;
         match (class, &analysis.statement_kind) {
-            (QueryClass::NotOneStatement, _) => return Err(checkout.connection()?.parse_error(query)),
+            (QueryClass::NotOneStatement, _) => return Err(connection.parse_error(query)),
             (QueryClass::Read, StatementKind::Select) => {
-                if let Some(progress) = self.select(checkout, text, output)? {
+                if let Some(progress) = self.select(connection, text, output)? {
                     return Ok(progress);
                 }
             }
             (QueryClass::Control, StatementKind::Select) => return Err(file_clause_refused("INTO OUTFILE")),
             _ => {}
         }
-        let answer = checkout.connection()?.query(query)?;
+        let answer = connection.query(query)?;
         let progress = answer.progress();
-        output.set_progress(progress);
-        output.write(answer.as_ref());
-        drop(answer);
-        if analysis.first_keyword == "USE" {
-            checkout.record_use()?;
-        }
+        output.state.progress = progress;
+        output.write(answer.as_ref().to_vec());
         Ok(progress)
     }
 
@@ -194,7 +196,7 @@ impl Job {
     /// query.
     fn select(
         &self,
-        checkout: &mut Checkout,
+        connection: &mut Connection,
         text: &[u8],
         output: &mut Output,
     ) -> Result<Option<Progress>, EngineError> {
@@ -203,7 +205,6 @@ impl Job {
         let path = format!("{PIPE_DIRECTORY}{}", writer.as_raw_fd());
         let text = statement::with_outfile(text, &path, self.format());
         let query = Query { text: &text, format: self.format(), params: &self.request.params };
-        let connection = checkout.connection()?;
         // The engine's parser decides whether the clause is in a valid position.
         if connection.classify(&text)? != QueryClass::Control {
             return Ok(None);
@@ -235,14 +236,14 @@ impl Job {
 
     fn insert(
         &self,
-        checkout: &mut Checkout,
+        connection: &mut Connection,
         text: &[u8],
         header: &InsertHeader,
         body: &mut dyn Read,
     ) -> Result<Progress, EngineError> {
         let statement = text.get(..header.header_length).unwrap_or_default();
         let query = Query { text: statement, format: &header.format, params: &self.request.params };
-        let mut insert = checkout.connection()?.insert(query)?;
+        let mut insert = connection.insert(query)?;
         let mut accepted = insert.append(text.get(header.data_start..).unwrap_or_default());
         let mut part = vec![0_u8; INSERT_PART_BYTES];
         while accepted {
@@ -262,7 +263,7 @@ impl Job {
     /// Writes the list of matching queries to the output, as ClickHouse does, and stops them.
     fn kill(
         &self,
-        checkout: &mut Checkout,
+        connection: &mut Connection,
         text: &[u8],
         analysis: &Analysis,
         output: &mut Output,
@@ -270,7 +271,6 @@ impl Job {
         let Some((condition, only_test)) = statement::kill_condition(text) else {
             return Err(EngineError::new(
                 code::SYNTAX_ERROR,
-                "SYNTAX_ERROR",
                 "Syntax error: expected KILL QUERY WHERE <condition>",
             ));
         };
@@ -282,7 +282,7 @@ impl Job {
         find.extend_from_slice(condition);
         find.extend_from_slice(b")");
         let params = self.request.params.as_slice();
-        let found = checkout.connection()?.query(Query { text: &find, format: "TSVRaw", params })?;
+        let found = connection.query(Query { text: &find, format: "TSVRaw", params })?;
         let marks: Vec<String> = String::from_utf8_lossy(found.as_ref()).lines().map(str::to_owned).collect();
         if marks.is_empty() {
             return Ok(Progress::default());
@@ -294,9 +294,9 @@ impl Job {
             "SELECT '{status}' AS kill_status, query_id, user, query FROM {PROCESSES_VIEW} WHERE {MARK_COLUMN} IN ({list})"
         );
         let format = analysis.format.as_deref().unwrap_or(self.format());
-        let rows = checkout.connection()?.query(Query { text: answer.as_bytes(), format, params: &[] })?;
+        let rows = connection.query(Query { text: answer.as_bytes(), format, params: &[] })?;
         let progress = rows.progress();
-        output.write(rows.as_ref());
+        output.write(rows.as_ref().to_vec());
         if !only_test {
             self.registry.stop(&marks, StopReason::Cancelled);
         }
@@ -310,26 +310,35 @@ fn copy_answer(reader: &mut io::PipeReader, output: &mut Output, running: &Runni
         let mut part = vec![0_u8; ANSWER_PART_BYTES];
         let read = reader.read(&mut part)?;
         part.truncate(read);
-        if read == 0 || running.stop_error().is_some() || !output.write_owned(part) {
+        if read == 0 || running.stop_error().is_some() || !output.write(part) {
             return Ok(());
         }
     }
 }
 
+/// Appends a string literal that the engine parses back to the same bytes.
+fn quote_string(out: &mut Vec<u8>, value: &[u8]) {
+    out.push(b'\'');
+    for byte in value {
+        match byte {
+            0 => out.extend_from_slice(b"\\0"),
+            b'\\' | b'\'' => out.extend_from_slice(&[b'\\', *byte]),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(b'\'');
+}
+
 fn file_clause_refused(clause: &str) -> EngineError {
     let text = format_args!("{clause} is not allowed").to_string();
-    EngineError::new(code::INTO_OUTFILE_NOT_ALLOWED, "INTO_OUTFILE_NOT_ALLOWED", text)
+    EngineError::new(code::INTO_OUTFILE_NOT_ALLOWED, text)
 }
 
 fn read_rest(body: &mut dyn Read) -> Result<Vec<u8>, EngineError> {
     let mut rest = Vec::new();
     body.take(MAX_STATEMENT_BYTES as u64).read_to_end(&mut rest).map_err(|error| body_error(&error))?;
     if rest.len() >= MAX_STATEMENT_BYTES {
-        return Err(EngineError::new(
-            code::QUERY_IS_TOO_LARGE,
-            "QUERY_IS_TOO_LARGE",
-            "The statement is too large",
-        ));
+        return Err(EngineError::new(code::QUERY_IS_TOO_LARGE, "The statement is too large"));
     }
     Ok(rest)
 }
@@ -352,13 +361,8 @@ fn body_error(error: &io::Error) -> EngineError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => EngineError::new(
             code::CANNOT_READ_ALL_DATA,
-            "CANNOT_READ_ALL_DATA",
             format_args!("Cannot read all data of the body: {error}"),
         ),
-        _ => EngineError::new(
-            code::CANNOT_DECOMPRESS,
-            "CANNOT_DECOMPRESS",
-            format_args!("Cannot read the body: {error}"),
-        ),
+        _ => EngineError::new(code::CANNOT_DECOMPRESS, format_args!("Cannot read the body: {error}")),
     }
 }

@@ -3,7 +3,7 @@
 #[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
@@ -19,7 +19,7 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use prost::Message as _;
 
-use crate::http::compression::{Encoder, Encoding};
+use crate::http::compression::{Encoding, native_blocks};
 use crate::http::credentials::Credentials;
 use crate::http::guard::refusal;
 use crate::http::request::{Request, url_parameters};
@@ -91,7 +91,6 @@ fn requests() {
             (header::AUTHORIZATION, one),
             (name("x-clickhouse-query-id"), one),
             (name("x-clickhouse-format"), other),
-            (header::ACCEPT_ENCODING, one),
             (header::CONTENT_ENCODING, other),
         ]);
         let parameters = within_time_limit(|| url_parameters(&uri));
@@ -160,16 +159,12 @@ fn bodies() {
     }
     let check = |body: &[u8]| {
         for encoding in ALL {
-            // The first byte selects the encoding for decoding. Every encoding is also tested in a round trip.
+            // The first byte selects the encoding for decoding.
             if body.first().is_some_and(|first| usize::from(*first) % ALL.len() == encoding as usize) {
                 let _ = unpacked(encoding, &body[1..]);
             }
-            let mut encoder = Encoder::new(encoding).unwrap();
-            let (one, other) = body.split_at(body.len() / 3);
-            let packed =
-                [encoder.push(one).unwrap(), encoder.push(other).unwrap(), encoder.finish().unwrap()];
-            assert_eq!(unpacked(encoding, &packed.concat()).unwrap(), body, "{encoding:?}");
         }
+        assert_eq!(unpacked(Encoding::Native, &native_blocks(body)).unwrap(), body);
         if let Some((size, data)) = body.split_first() {
             for method in [0x02, 0x82, 0x90, *size] {
                 let _ = unpacked(Encoding::Native, &block(method, u32::from(*size), data));
@@ -177,9 +172,20 @@ fn bodies() {
         }
     };
     let mut seeds = texts(["", "abcabcabcabc"]);
-    for encoding in ALL {
-        let mut encoder = Encoder::new(encoding).unwrap();
-        let packed = [encoder.push(b"some text, some text").unwrap(), encoder.finish().unwrap()].concat();
+    let text = b"some text, some text";
+    let (level, mut gzip, mut deflate) = (flate2::Compression::fast(), Vec::new(), Vec::new());
+    flate2::read::GzEncoder::new(&text[..], level).read_to_end(&mut gzip).unwrap();
+    flate2::read::ZlibEncoder::new(&text[..], level).read_to_end(&mut deflate).unwrap();
+    let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    lz4.write_all(text).unwrap();
+    for (encoding, packed) in ALL.into_iter().zip([
+        text.to_vec(),
+        gzip,
+        deflate,
+        zstd::encode_all(&text[..], 1).unwrap(),
+        lz4.finish().unwrap(),
+        native_blocks(text),
+    ]) {
         seeds.push([&[encoding as u8][..], &packed].concat());
     }
     seeds.push([&[20][..], &lz4_flex::block::compress(b"some text, some text")].concat());

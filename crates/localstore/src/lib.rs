@@ -12,5 +12,4 @@ pub mod options;
 pub mod otlp;
 pub mod running;
 pub mod serve;
-pub mod session;
 pub mod statement;

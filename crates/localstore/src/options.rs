@@ -45,9 +45,6 @@ pub struct Options {
     /// Path of `libchdb.so`.
     #[arg(long, value_name = "PATH", env = "TRACEWARDEN_LIBCHDB")]
     pub engine: Option<PathBuf>,
-    /// Exit when the process with this id has ended.
-    #[arg(long, value_name = "PID")]
-    pub parent_pid: Option<u32>,
     /// Exit when standard input is closed.
     #[arg(long)]
     pub exit_with_stdin: bool,

@@ -65,14 +65,9 @@ impl RunningQuery {
     pub fn stop_error(&self) -> Option<EngineError> {
         match self.stop.load(Ordering::SeqCst) {
             0 => None,
-            1 => Some(EngineError::new(
-                code::QUERY_WAS_CANCELLED,
-                "QUERY_WAS_CANCELLED",
-                "Query was cancelled",
-            )),
+            1 => Some(EngineError::new(code::QUERY_WAS_CANCELLED, "Query was cancelled")),
             _ => Some(EngineError::new(
                 code::TIMEOUT_EXCEEDED,
-                "TIMEOUT_EXCEEDED",
                 format_args!("Timeout exceeded: elapsed {} ms", self.started.elapsed().as_millis()),
             )),
         }
@@ -103,14 +98,12 @@ impl Registry {
         if queries.values().any(|running| running.query_id == query_id) {
             return Err(EngineError::new(
                 code::QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING,
-                "QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING",
                 format_args!("Query with id = {query_id} is already running"),
             ));
         }
         if queries.len() >= self.limit {
             return Err(EngineError::new(
                 code::TOO_MANY_SIMULTANEOUS_QUERIES,
-                "TOO_MANY_SIMULTANEOUS_QUERIES",
                 format_args!("Too many simultaneous queries. Maximum: {}", self.limit),
             ));
         }

@@ -18,16 +18,14 @@ use crate::http::{self, Server};
 use crate::options::Options;
 use crate::otlp::{self, Receiver, commit::Committer};
 use crate::running::Registry;
-use crate::session::Sessions;
 
 /// Time for requests to complete after the shutdown signal, and again after their queries were stopped.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
-const PARENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Error that prevents the process from starting.
 pub type StartError = Box<dyn std::error::Error>;
 
-/// Runs until a signal, the end of standard input, or the end of the parent process, depending on the options.
+/// Runs until a signal or, depending on the options, the end of standard input.
 pub fn run(options: &Options) -> Result<(), StartError> {
     let library = options.engine_path()?;
     let _lock = lock_data_directory(&options.data)?;
@@ -74,11 +72,10 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     let answer = String::from_utf8_lossy(answer.as_ref()).into_owned();
     let (version, timezone) =
         answer.trim_end().split_once('\t').ok_or("the engine does not return its version")?;
-    let sessions = Sessions::new(Arc::clone(engine));
     let registry = Registry::new(Arc::clone(engine), options.max_queries);
     let server = Arc::new(Server {
         credentials: Credentials { user: options.user.clone(), password: options.password.clone() },
-        sessions: Arc::clone(&sessions),
+        engine: Arc::clone(engine),
         registry: Arc::clone(&registry),
         version: version.to_owned(),
         timezone: timezone.to_owned(),
@@ -118,7 +115,6 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
         }
         registry.stop_all();
     }
-    sessions.close_all();
     Ok(())
 }
 
@@ -144,7 +140,6 @@ async fn wait_for_shutdown(options: &Options) {
         () = signal_received(SignalKind::terminate()) => {}
         () = signal_received(SignalKind::interrupt()) => {}
         () = stdin_closed(), if options.exit_with_stdin => {}
-        () = parent_gone(options.parent_pid), if options.parent_pid.is_some() => {}
     }
 }
 
@@ -168,23 +163,4 @@ async fn stdin_closed() {
         let _ = sender.send(());
     });
     let _ = receiver.await;
-}
-
-async fn parent_gone(pid: Option<u32>) {
-    while let Some(pid) = pid {
-        let running = tokio::task::spawn_blocking(move || is_running(pid)).await;
-        if !running.unwrap_or(true) {
-            return;
-        }
-        tokio::time::sleep(PARENT_CHECK_INTERVAL).await;
-    }
-}
-
-fn is_running(pid: u32) -> bool {
-    if Path::new("/proc/self").exists() {
-        // A process that has ended but has not been waited for still has its directory; its command line is then empty.
-        return std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
-    }
-    let ps = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output();
-    ps.is_ok_and(|output| output.status.success() && !output.stdout.starts_with(b"Z"))
 }

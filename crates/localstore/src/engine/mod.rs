@@ -260,8 +260,8 @@ impl Connection {
     }
 
     /// As [`Self::query`], for an internal statement without parameters.
-    pub fn run(&mut self, text: &str) -> Result<Chunk, EngineError> {
-        self.query(Query { text: text.as_bytes(), format: "TabSeparated", params: &[] })
+    pub fn run(&mut self, text: impl AsRef<[u8]>) -> Result<Chunk, EngineError> {
+        self.query(Query { text: text.as_ref(), format: "TabSeparated", params: &[] })
     }
 
     /// Analyses a text with the engine's parser, without running it.
@@ -296,8 +296,8 @@ impl Connection {
     pub fn parse_error(&mut self, query: Query<'_>) -> EngineError {
         let api = self.engine.api;
         match Chunk::from_raw(query.call(api.stream_query, self.handle()), api) {
-            Err(error) if error.code != code::BAD_ARGUMENTS => error,
-            _ => EngineError::new(code::SYNTAX_ERROR, "SYNTAX_ERROR", "Syntax error: send one statement"),
+            Err(error) if error.code != code::BAD_ARGUMENTS.0 => error,
+            _ => EngineError::new(code::SYNTAX_ERROR, "Syntax error: send one statement"),
         }
     }
 

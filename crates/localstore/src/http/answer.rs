@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
@@ -31,12 +31,8 @@ pub struct ResponseHead {
     pub version: String,
     /// `X-ClickHouse-Timezone`
     pub timezone: String,
-    /// `Content-Encoding` of a successful response.
-    pub content_encoding: Option<&'static str>,
-    /// Number of bytes to hold back; `None` for the default, which also has a time limit.
-    pub buffer_size: Option<usize>,
-    /// Whether the response is complete when its first frame arrives.
-    pub is_complete: bool,
+    /// Whether the response starts only when it is complete.
+    pub wait_end_of_query: bool,
     /// Start of the request, for the running time in the summary.
     pub started: std::time::Instant,
 }
@@ -53,7 +49,6 @@ pub async fn answer<G: Send + 'static>(
     let mut buffered_bytes = 0_usize;
     let mut state = State::default();
     let mut deadline = None;
-    let limit = head.buffer_size.unwrap_or(MAX_BUFFERED_BYTES);
     loop {
         let received = match deadline {
             None => Ok(frames.recv().await),
@@ -64,12 +59,13 @@ pub async fn answer<G: Send + 'static>(
                 buffered_bytes = buffered_bytes.saturating_add(bytes.len());
                 buffered.push(bytes);
                 state = now;
-                if buffered_bytes >= limit || head.is_complete {
+                if head.wait_end_of_query {
+                    continue;
+                }
+                if buffered_bytes >= MAX_BUFFERED_BYTES {
                     break;
                 }
-                if head.buffer_size.is_none() {
-                    deadline.get_or_insert_with(|| Instant::now() + MAX_BUFFERED_TIME);
-                }
+                deadline.get_or_insert_with(|| Instant::now() + MAX_BUFFERED_TIME);
             }
             Ok(Some(Frame::End(now))) => {
                 drop(guard);
@@ -149,12 +145,8 @@ fn with_headers(body: Body, head: &ResponseHead, state: &State) -> Response {
     let format = state.format.as_deref().unwrap_or("TabSeparated");
     common_headers(&mut response, head, state);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(format)));
     if let Ok(format) = HeaderValue::from_str(format) {
         headers.insert("x-clickhouse-format", format);
-    }
-    if let Some(encoding) = head.content_encoding {
-        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     response
 }
@@ -166,7 +158,6 @@ pub fn failure(error: &EngineError, head: &ResponseHead) -> Response {
         StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     common_headers(&mut response, head, &State::default());
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=UTF-8"));
     headers.insert("x-clickhouse-exception-code", HeaderValue::from(error.code));
     response
 }
@@ -186,6 +177,8 @@ fn common_headers(response: &mut Response, head: &ResponseHead, state: &State) {
     );
     let headers = response.headers_mut();
     for (name, value) in [
+        // ClickHouse has a type for each format; clients go by the format's own header.
+        ("content-type", "text/plain; charset=UTF-8"),
         ("x-clickhouse-query-id", head.query_id.as_str()),
         ("x-clickhouse-timezone", &head.timezone),
         ("x-clickhouse-server-display-name", "tracewarden-localstore"),
@@ -195,32 +188,5 @@ fn common_headers(response: &mut Response, head: &ResponseHead, state: &State) {
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             headers.insert(name, value);
         }
-    }
-}
-
-fn content_type(format: &str) -> &'static str {
-    match format {
-        "TabSeparated"
-        | "TSV"
-        | "TabSeparatedRaw"
-        | "TSVRaw"
-        | "TabSeparatedWithNames"
-        | "TSVWithNames"
-        | "TabSeparatedWithNamesAndTypes"
-        | "TSVWithNamesAndTypes" => "text/tab-separated-values; charset=UTF-8",
-        "CSV" | "CSVWithNames" | "CSVWithNamesAndTypes" => "text/csv; charset=UTF-8; header=absent",
-        "JSONEachRow" | "JSONLines" | "NDJSON" | "JSONCompactEachRow" => {
-            "application/x-ndjson; charset=UTF-8"
-        }
-        "JSON" | "JSONCompact" | "JSONStrings" | "JSONColumns" => "application/json; charset=UTF-8",
-        "RowBinary"
-        | "RowBinaryWithNames"
-        | "RowBinaryWithNamesAndTypes"
-        | "Native"
-        | "Parquet"
-        | "Arrow"
-        | "ArrowStream" => "application/octet-stream",
-        "XML" => "application/xml; charset=UTF-8",
-        _ => "text/plain; charset=UTF-8",
     }
 }

@@ -68,7 +68,7 @@ impl Credentials {
 }
 
 fn failed(text: impl std::fmt::Display) -> EngineError {
-    EngineError::new(code::AUTHENTICATION_FAILED, "AUTHENTICATION_FAILED", text)
+    EngineError::new(code::AUTHENTICATION_FAILED, text)
 }
 
 fn basic_credentials(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {

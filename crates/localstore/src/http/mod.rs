@@ -27,12 +27,12 @@ use tokio::task::AbortHandle;
 use self::answer::ResponseHead;
 use self::connection::Flushes;
 use self::credentials::Credentials;
-use self::output::Output;
+use self::output::{Output, State as OutputState};
 use self::request::{Parameter, Request};
+use crate::engine::Engine;
 use crate::error::{EngineError, code};
 use crate::execute::Job;
 use crate::running::{Registry, StopReason};
-use crate::session::Sessions;
 
 /// Maximum length of a form field: ClickHouse's default of `http_max_field_value_size`, which a server takes from its
 /// default profile and never from a request.
@@ -48,8 +48,8 @@ const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
 pub struct Server {
     /// The accepted credentials.
     pub credentials: Credentials,
-    /// Sessions that are kept between requests.
-    pub sessions: Arc<Sessions>,
+    /// The engine.
+    pub engine: Arc<Engine>,
     /// The running queries.
     pub registry: Arc<Registry>,
     /// The engine's version.
@@ -89,12 +89,10 @@ async fn statement(
     let mut parameters = request::url_parameters(&parts.uri);
     let mut head = ResponseHead {
         query_id: String::new(),
-        tag: crate::entropy::exception_tag(),
+        tag: crate::entropy::random_name(),
         version: server.version.clone(),
         timezone: server.timezone.clone(),
-        content_encoding: None,
-        buffer_size: None,
-        is_complete: false,
+        wait_end_of_query: false,
         started,
     };
     if parts.method != Method::POST && !parameters.iter().any(|(name, _)| name == "query") {
@@ -135,21 +133,16 @@ fn start(
 ) -> Result<(mpsc::Receiver<output::Frame>, CancelOnDrop), EngineError> {
     let request = Request::read(method, headers, parameters)?;
     head.query_id.clone_from(&request.query_id);
-    head.content_encoding = request.accept_encoding.header();
-    head.buffer_size = request.buffer_size;
-    head.is_complete = request.wait_end_of_query;
+    head.wait_end_of_query = request.wait_end_of_query;
     let entry = server.registry.register(&request.query_id)?;
-    let io_error =
-        |error: std::io::Error| EngineError::local(format_args!("cannot set up compression: {error}"));
     let (sender, frames) = mpsc::channel(ANSWER_PARTS);
-    let output = Output::new(
-        sender,
-        request.accept_encoding,
-        request.wait_end_of_query,
-        head.tag.clone(),
-        server.version.clone(),
-    )
-    .map_err(io_error)?;
+    let output = Output {
+        frames: sender,
+        compress: request.compress,
+        tag: head.tag.clone(),
+        engine_version: server.version.clone(),
+        state: OutputState::default(),
+    };
     let reader = match body {
         Some(body) => body::receive(body, Arc::clone(&entry.running)),
         None => body::BodyReader::complete(Bytes::new()),
@@ -162,7 +155,7 @@ fn start(
     let job = Job {
         request,
         body: reader,
-        sessions: Arc::clone(&server.sessions),
+        engine: Arc::clone(&server.engine),
         registry: Arc::clone(&server.registry),
         entry,
     };
@@ -206,9 +199,8 @@ impl Drop for CancelOnDrop {
 }
 
 async fn form_parameters(request: axum::extract::Request) -> Result<Vec<Parameter>, EngineError> {
-    let bad = |text: String| {
-        EngineError::new(code::BAD_ARGUMENTS, "BAD_ARGUMENTS", format_args!("Cannot read the form: {text}"))
-    };
+    let bad =
+        |text: String| EngineError::new(code::BAD_ARGUMENTS, format_args!("Cannot read the form: {text}"));
     let (parts, body) = request.into_parts();
     let limited = Body::new(http_body_util::Limited::new(body, MAX_FORM_BYTES));
     let mut request = axum::extract::Request::from_parts(parts, limited);
@@ -221,7 +213,7 @@ async fn form_parameters(request: axum::extract::Request) -> Result<Vec<Paramete
         let value = field.bytes().await.map_err(|error| bad(error.body_text()))?;
         if value.len() > MAX_FIELD_BYTES {
             let text = "HTML Form Exception: Field value too long";
-            return Err(EngineError::new(code::POCO_EXCEPTION, "POCO_EXCEPTION", text));
+            return Err(EngineError::new(code::POCO_EXCEPTION, text));
         }
         parameters.push((name, value.to_vec()));
     }

@@ -5,7 +5,6 @@ use percent_encoding::percent_decode;
 
 use super::compression::Encoding;
 use crate::error::{EngineError, code};
-use crate::session::SessionRequest;
 
 /// A request without its body and credentials.
 #[derive(Debug, Clone)]
@@ -22,20 +21,14 @@ pub struct Request {
     pub params: Vec<(String, Vec<u8>)>,
     /// All other parameters: settings, with `readonly` last.
     pub settings: Vec<(String, Vec<u8>)>,
-    /// `role`
-    pub roles: Vec<String>,
-    /// `session_id` with the other session parameters.
-    pub session: Option<SessionRequest>,
     /// Whether to respond only after the query has completed.
     pub wait_end_of_query: bool,
-    /// Number of bytes to hold back before the response starts.
-    pub buffer_size: Option<usize>,
     /// The encoding of the request body.
     pub content_encoding: Encoding,
     /// Whether the body contains ClickHouse's own blocks (`decompress=1`).
     pub native_blocks: bool,
-    /// The encoding of the response.
-    pub accept_encoding: Encoding,
+    /// Whether the response consists of ClickHouse's own blocks (`compress=1`).
+    pub compress: bool,
 }
 
 /// A decoded URL parameter.
@@ -70,16 +63,11 @@ impl Request {
             default_format: header("x-clickhouse-format"),
             params: Vec::new(),
             settings: Vec::new(),
-            roles: Vec::new(),
-            session: None,
             wait_end_of_query: false,
-            buffer_size: None,
             content_encoding: Encoding::Identity,
             native_blocks: false,
-            accept_encoding: Encoding::Identity,
+            compress: false,
         };
-        let (mut compress, mut session_id, mut session_check, mut session_timeout) =
-            (false, None, false, None);
         for (name, value) in parameters {
             let text = || String::from_utf8_lossy(&value).into_owned();
             match name.as_str() {
@@ -88,20 +76,18 @@ impl Request {
                 "query_id" => request.query_id = text(),
                 "database" => request.database = Some(text()),
                 "default_format" => request.default_format = Some(text()),
-                "role" => request.roles.push(text()),
-                "session_id" => session_id = Some(text()),
-                "session_check" => session_check = is_on(&value),
-                "session_timeout" => session_timeout = text().parse().ok(),
                 "wait_end_of_query" => request.wait_end_of_query = is_on(&value),
-                "buffer_size" => request.buffer_size = text().parse().ok(),
-                "compress" => compress = is_on(&value),
+                "compress" => request.compress = is_on(&value),
                 "decompress" => request.native_blocks = is_on(&value),
                 // Credentials were checked before. The protocol version only adds details of blocks that clients do not
-                // need.
+                // need. Clients send the id of a session with every request.
                 "user"
                 | "password"
                 | "quota_key"
                 | "client_protocol_version"
+                | "session_id"
+                | "session_timeout"
+                | "buffer_size"
                 | "stacktrace"
                 | "close_session"
                 | "http_method" => {}
@@ -116,22 +102,16 @@ impl Request {
         if let Some(format) = &request.default_format
             && !format.bytes().all(|byte| byte.is_ascii_alphanumeric())
         {
-            return Err(EngineError::new(73, "UNKNOWN_FORMAT", format_args!("Unknown format {format}")));
+            return Err(EngineError::new(code::UNKNOWN_FORMAT, format_args!("Unknown format {format}")));
         }
-        request.session = session_id.map(|id| SessionRequest {
-            id,
-            must_exist: session_check,
-            timeout_seconds: session_timeout,
-        });
         if request.query_id.is_empty() {
             request.query_id = header("x-clickhouse-query-id")
                 .filter(|id| !id.is_empty())
-                .unwrap_or_else(crate::entropy::uuid);
+                .unwrap_or_else(crate::entropy::random_name);
         }
         if request.query_id.len() > 256 || request.query_id.chars().any(char::is_control) {
             return Err(EngineError::new(
                 code::BAD_ARGUMENTS,
-                "BAD_ARGUMENTS",
                 "The query id is too long or holds control characters",
             ));
         }
@@ -139,14 +119,8 @@ impl Request {
         request.content_encoding = match header("content-encoding") {
             None => Encoding::Identity,
             Some(name) => Encoding::named(&name).ok_or_else(|| {
-                EngineError::new(48, "NOT_IMPLEMENTED", format_args!("Unknown compression method: {name}"))
+                EngineError::new(code::NOT_IMPLEMENTED, format_args!("Unknown compression method: {name}"))
             })?,
-        };
-        let http_compression = request.setting("enable_http_compression").is_none_or(is_on);
-        request.accept_encoding = match (compress, header("accept-encoding")) {
-            (true, _) => Encoding::Native,
-            (false, Some(accepted)) if http_compression => Encoding::accepted(&accepted),
-            _ => Encoding::Identity,
         };
         Ok(request)
     }
@@ -185,7 +159,7 @@ fn checked_setting_name(name: String) -> Result<String, EngineError> {
         return Ok(name);
     }
     let shown: String = name.chars().take(128).flat_map(char::escape_default).collect();
-    Err(EngineError::new(code::UNKNOWN_SETTING, "UNKNOWN_SETTING", format_args!("Unknown setting '{shown}'")))
+    Err(EngineError::new(code::UNKNOWN_SETTING, format_args!("Unknown setting '{shown}'")))
 }
 
 #[cfg(test)]
@@ -214,7 +188,7 @@ mod tests {
     fn names_that_are_no_words_are_unknown_settings() {
         for name in ["a%20b", "x%3D1%2C%20readonly", "1a", "%60a%60", "", "a.b", "%27"] {
             let result = read(&format!("{name}=1"));
-            assert!(result.is_err_and(|error| error.code == code::UNKNOWN_SETTING), "{name}");
+            assert!(result.is_err_and(|error| error.code == code::UNKNOWN_SETTING.0), "{name}");
         }
     }
 }

@@ -232,6 +232,20 @@ impl RejectedSpans {
         self.spans = self.spans.saturating_add(i64::try_from(spans).unwrap_or(i64::MAX));
         self.reason.get_or_insert_with(|| format!("{position}: {reason}"));
     }
+
+    /// Returns a span that was read and can be stored; otherwise counts it.
+    pub fn checked(
+        &mut self,
+        span: Result<Span, impl fmt::Display>,
+        position: &RequestPosition,
+    ) -> Option<Span> {
+        let checked = match &span {
+            Ok(span) => span.check().map_err(str::to_owned),
+            Err(error) => Err(error.to_string()),
+        };
+        checked.inspect_err(|reason| self.add(1, position, reason)).ok()?;
+        span.ok()
+    }
 }
 
 /// A position in a request, with indexes from 0 as in a path into its JSON.

@@ -67,13 +67,7 @@ fn read_spans(batch: &mut Batch, position: RequestPosition, scope: Scope, encode
     let mut spans = Vec::with_capacity(encoded.len());
     for (span, bytes) in encoded.into_iter().enumerate() {
         let position = RequestPosition { span: Some(span), ..position };
-        match Span::decode(bytes) {
-            Ok(span) => match span.check() {
-                Ok(()) => spans.push(span),
-                Err(reason) => batch.rejected.add(1, &position, &reason),
-            },
-            Err(error) => batch.rejected.add(1, &position, &error),
-        }
+        spans.extend(batch.rejected.checked(Span::decode(bytes), &position));
     }
     ScopeSpans { scope, spans }
 }

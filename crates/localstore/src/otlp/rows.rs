@@ -72,25 +72,23 @@ fn write_span(out: &mut Vec<u8>, span: &Span, context: &Context<'_>) {
     write_links(out, &span.links);
 }
 
-/// A nested column consists of one list per field.
 fn write_events(out: &mut Vec<u8>, events: &[Event]) {
-    write_length(out, events.len());
-    events.iter().for_each(|event| write_time(out, event.time_unix_nano));
-    write_length(out, events.len());
-    events.iter().for_each(|event| write_text(out, &event.name));
-    write_length(out, events.len());
-    events.iter().for_each(|event| write_map(out, &event.attributes));
+    write_list(out, events, |out, event| write_time(out, event.time_unix_nano));
+    write_list(out, events, |out, event| write_text(out, &event.name));
+    write_list(out, events, |out, event| write_map(out, &event.attributes));
 }
 
 fn write_links(out: &mut Vec<u8>, links: &[Link]) {
-    write_length(out, links.len());
-    links.iter().for_each(|link| write_id(out, &link.trace_id));
-    write_length(out, links.len());
-    links.iter().for_each(|link| write_id(out, &link.span_id));
-    write_length(out, links.len());
-    links.iter().for_each(|link| write_text(out, &link.trace_state));
-    write_length(out, links.len());
-    links.iter().for_each(|link| write_map(out, &link.attributes));
+    write_list(out, links, |out, link| write_id(out, &link.trace_id));
+    write_list(out, links, |out, link| write_id(out, &link.span_id));
+    write_list(out, links, |out, link| write_text(out, &link.trace_state));
+    write_list(out, links, |out, link| write_map(out, &link.attributes));
+}
+
+/// Writes one field of a nested column, which consists of one list per field.
+fn write_list<T>(out: &mut Vec<u8>, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
+    write_length(out, items.len());
+    items.iter().for_each(|item| write(out, item));
 }
 
 /// Returns the exporter's name for an enumeration's number; empty for a number of a later version.
@@ -99,12 +97,7 @@ fn name(names: &[(&str, &'static str)], number: i32) -> &'static str {
 }
 
 fn write_length(out: &mut Vec<u8>, length: usize) {
-    let mut rest = length;
-    while rest >= 0x80 {
-        out.push((rest & 0x7f) as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push((rest & 0x7f) as u8);
+    prost::encoding::encode_varint(length as u64, out);
 }
 
 fn write_string(out: &mut Vec<u8>, text: &[u8]) {

@@ -14,7 +14,7 @@ const DURABILITY_SETTINGS: &str = "fsync_after_insert = 1, fsync_part_directory 
 
 /// Returns a quoted identifier.
 pub fn quote_identifier(name: &str) -> String {
-    format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
+    format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`").replace('\0', "\\0"))
 }
 
 /// Creates the missing objects. An existing table keeps its columns, but is made durable.

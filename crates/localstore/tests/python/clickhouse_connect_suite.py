@@ -79,9 +79,6 @@ def suite(**options):
     assert threads == (5,), threads
     assert client.query("SELECT toUInt64(getSetting('max_threads'))").first_row != (5,)
     assert client.query("SELECT currentDatabase()").first_row == ("default",)
-    if "autogenerate_session_id" not in options:
-        client.command("CREATE TEMPORARY TABLE mine AS SELECT 1 AS x")
-        assert client.command("SELECT x FROM mine") == 1
     identified = client.query("SELECT 1", settings={"query_id": "named-by-the-client"})
     assert identified.query_id == "named-by-the-client", identified.query_id
 

@@ -11,10 +11,10 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use self::numbers::{parse_double, parse_integer};
-use self::reader::{Fault, Reader, type_fault};
+use self::reader::{Fault, boolean, elements, members, message, messages, number, string, type_fault};
 use super::messages::{
     AnyValue, ArrayValue, Batch, Event, KeyValue, KeyValueList, Link, RequestPosition, Resource,
     ResourceSpans, SPAN_KINDS, STATUS_CODES, Scope, ScopeSpans, Span, Status, Value,
@@ -32,58 +32,43 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Parses an `ExportTraceServiceRequest`.
+/// Parses an `ExportTraceServiceRequest`. Bytes that are not UTF-8 become U+FFFD.
 ///
 /// # Errors
 /// When the text is not JSON, not an object, or `resourceSpans` is not a list.
 pub fn read(text: &[u8]) -> Result<Batch, String> {
-    serde_json::from_slice::<IgnoredAny>(text).map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(text);
+    let request: &RawValue = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let mut batch = Batch::default();
-    Reader::new(text)
-        .members(|json, name| match name {
-            "resourceSpans" | "resource_spans" => json.elements(|json, resource| {
-                if !json.null() {
-                    read_resource_spans(
-                        json,
-                        &mut batch,
-                        RequestPosition { resource, ..RequestPosition::default() },
-                    );
-                }
-                Ok(())
-            }),
-            _ => ignore(json),
-        })
-        .map_err(|fault| fault.to_string())?;
+    members(request.get(), |name, json| match name {
+        "resourceSpans" | "resource_spans" => elements(json, |resource, json| {
+            read_resource_spans(json, &mut batch, RequestPosition { resource, ..RequestPosition::default() });
+            Ok(())
+        }),
+        _ => Ok(()),
+    })
+    .map_err(|fault| fault.to_string())?;
     Ok(batch)
 }
 
-fn ignore(json: &mut Reader<'_>) -> Result<(), Fault> {
-    json.skip();
-    Ok(())
-}
-
 /// Reads a resource with its spans. An error inside it affects only the spans that it concerns.
-fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, position: RequestPosition) {
+fn read_resource_spans(json: &str, batch: &mut Batch, position: RequestPosition) {
+    if json == "null" {
+        return;
+    }
     let mut resource = Ok(Resource::default());
     let mut scopes = Vec::new();
-    let read = json.attempt(|json| {
-        json.members(|json, name| match name {
-            "resource" => {
-                resource = json.attempt(read_resource);
+    let read = members(json, |name, json| {
+        match name {
+            "resource" => resource = read_resource(json),
+            "scopeSpans" | "scope_spans" => elements(json, |scope, json| {
+                let position = RequestPosition { scope: Some(scope), ..position };
+                scopes.extend(read_scope_spans(json, batch, position));
                 Ok(())
-            }
-            "scopeSpans" | "scope_spans" => json.elements(|json, scope| {
-                if !json.null() {
-                    scopes.extend(read_scope_spans(
-                        json,
-                        batch,
-                        RequestPosition { scope: Some(scope), ..position },
-                    ));
-                }
-                Ok(())
-            }),
-            _ => ignore(json),
-        })
+            })?,
+            _ => {}
+        }
+        Ok(())
     });
     if let Err(fault) = read {
         batch.rejected.add(1, &position, &fault);
@@ -98,35 +83,25 @@ fn read_resource_spans(json: &mut Reader<'_>, batch: &mut Batch, position: Reque
     }
 }
 
-fn read_scope_spans(
-    json: &mut Reader<'_>,
-    batch: &mut Batch,
-    position: RequestPosition,
-) -> Option<ScopeSpans> {
+fn read_scope_spans(json: &str, batch: &mut Batch, position: RequestPosition) -> Option<ScopeSpans> {
+    if json == "null" {
+        return None;
+    }
     let mut scope = Ok(Scope::default());
     let mut spans = Vec::new();
-    let read = json.attempt(|json| {
-        json.members(|json, name| match name {
-            "scope" => {
-                scope = json.attempt(read_scope);
-                Ok(())
-            }
-            "spans" => json.elements(|json, span| {
-                if json.null() {
-                    return Ok(());
-                }
+    let read = members(json, |name, json| {
+        match name {
+            "scope" => scope = read_scope(json),
+            "spans" => elements(json, |span, json| {
                 let position = RequestPosition { span: Some(span), ..position };
-                match json.attempt(read_span) {
-                    Ok(span) => match span.check() {
-                        Ok(()) => spans.push(span),
-                        Err(reason) => batch.rejected.add(1, &position, &reason),
-                    },
-                    Err(fault) => batch.rejected.add(1, &position, &fault),
+                if json != "null" {
+                    spans.extend(batch.rejected.checked(read_span(json), &position));
                 }
                 Ok(())
-            }),
-            _ => ignore(json),
-        })
+            })?,
+            _ => {}
+        }
+        Ok(())
     });
     if let Err(fault) = read {
         batch.rejected.add(1, &position, &fault);
@@ -140,34 +115,28 @@ fn read_scope_spans(
     }
 }
 
-fn read_resource(json: &mut Reader<'_>) -> Result<Resource, Fault> {
-    let mut resource = Resource::default();
-    json.members(|json, name| {
-        match name {
-            "attributes" => resource.attributes = read_attributes(json)?,
-            _ => json.skip(),
+fn read_resource(json: &str) -> Result<Resource, Fault> {
+    message(json, |resource: &mut Resource, name, json| {
+        if name == "attributes" {
+            resource.attributes = read_attributes(json)?;
         }
         Ok(())
-    })?;
-    Ok(resource)
+    })
 }
 
-fn read_scope(json: &mut Reader<'_>) -> Result<Scope, Fault> {
-    let mut scope = Scope::default();
-    json.members(|json, name| {
+fn read_scope(json: &str) -> Result<Scope, Fault> {
+    message(json, |scope: &mut Scope, name, json| {
         match name {
             "name" => scope.name = read_text(json)?,
             "version" => scope.version = read_text(json)?,
-            _ => json.skip(),
+            _ => {}
         }
         Ok(())
-    })?;
-    Ok(scope)
+    })
 }
 
-fn read_span(json: &mut Reader<'_>) -> Result<Span, Fault> {
-    let mut span = Span::default();
-    json.members(|json, name| {
+fn read_span(json: &str) -> Result<Span, Fault> {
+    message(json, |span: &mut Span, name, json| {
         match name {
             "traceId" | "trace_id" => span.trace_id = read_id(json)?,
             "spanId" | "span_id" => span.span_id = read_id(json)?,
@@ -178,159 +147,143 @@ fn read_span(json: &mut Reader<'_>) -> Result<Span, Fault> {
             "startTimeUnixNano" | "start_time_unix_nano" => span.start_time_unix_nano = read_integer(json)?,
             "endTimeUnixNano" | "end_time_unix_nano" => span.end_time_unix_nano = read_integer(json)?,
             "attributes" => span.attributes = read_attributes(json)?,
-            "events" => span.events = json.messages(read_event)?,
-            "links" => span.links = json.messages(read_link)?,
+            "events" => span.events = messages(json, read_event)?,
+            "links" => span.links = messages(json, read_link)?,
             "status" => span.status = Some(read_status(json)?),
-            _ => json.skip(),
+            _ => {}
         }
         Ok(())
-    })?;
-    Ok(span)
+    })
 }
 
-fn read_event(json: &mut Reader<'_>) -> Result<Event, Fault> {
-    let mut event = Event::default();
-    json.members(|json, name| {
+fn read_event(json: &str) -> Result<Event, Fault> {
+    message(json, |event: &mut Event, name, json| {
         match name {
             "timeUnixNano" | "time_unix_nano" => event.time_unix_nano = read_integer(json)?,
             "name" => event.name = read_text(json)?,
             "attributes" => event.attributes = read_attributes(json)?,
-            _ => json.skip(),
+            _ => {}
         }
         Ok(())
-    })?;
-    Ok(event)
+    })
 }
 
-fn read_link(json: &mut Reader<'_>) -> Result<Link, Fault> {
-    let mut link = Link::default();
-    json.members(|json, name| {
+fn read_link(json: &str) -> Result<Link, Fault> {
+    message(json, |link: &mut Link, name, json| {
         match name {
             "traceId" | "trace_id" => link.trace_id = read_id(json)?,
             "spanId" | "span_id" => link.span_id = read_id(json)?,
             "traceState" | "trace_state" => link.trace_state = read_text(json)?,
             "attributes" => link.attributes = read_attributes(json)?,
-            _ => json.skip(),
+            _ => {}
         }
         Ok(())
-    })?;
-    Ok(link)
-}
-
-fn read_status(json: &mut Reader<'_>) -> Result<Status, Fault> {
-    let mut status = Status::default();
-    json.members(|json, name| {
-        match name {
-            "message" => status.message = read_text(json)?,
-            "code" => status.code = read_enumeration(json, &STATUS_CODES)?,
-            _ => json.skip(),
-        }
-        Ok(())
-    })?;
-    Ok(status)
-}
-
-fn read_attributes(json: &mut Reader<'_>) -> Result<Vec<KeyValue>, Fault> {
-    read_key_values(json, 0)
-}
-
-fn read_key_values(json: &mut Reader<'_>, depth: usize) -> Result<Vec<KeyValue>, Fault> {
-    json.messages(|json| {
-        let mut entry = KeyValue::default();
-        json.members(|json, name| {
-            match name {
-                "key" => entry.key = read_text(json)?,
-                "value" => entry.value = Some(read_value(json, depth)?),
-                _ => json.skip(),
-            }
-            Ok(())
-        })?;
-        Ok(entry)
     })
 }
 
-fn read_value(json: &mut Reader<'_>, depth: usize) -> Result<AnyValue, Fault> {
+fn read_status(json: &str) -> Result<Status, Fault> {
+    message(json, |status: &mut Status, name, json| {
+        match name {
+            "message" => status.message = read_text(json)?,
+            "code" => status.code = read_enumeration(json, &STATUS_CODES)?,
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+fn read_attributes(json: &str) -> Result<Vec<KeyValue>, Fault> {
+    read_key_values(json, 0)
+}
+
+fn read_key_values(json: &str, depth: usize) -> Result<Vec<KeyValue>, Fault> {
+    messages(json, |json| {
+        message(json, |entry: &mut KeyValue, name, json| {
+            match name {
+                "key" => entry.key = read_text(json)?,
+                "value" => entry.value = Some(read_value(json, depth)?),
+                _ => {}
+            }
+            Ok(())
+        })
+    })
+}
+
+fn read_value(json: &str, depth: usize) -> Result<AnyValue, Fault> {
     if depth > MAX_DEPTH {
         return Err(Fault::new(format!(
             "has lists and maps that are nested more than {MAX_DEPTH} levels deep"
         )));
     }
-    let mut value = None;
-    json.members(|json, name| {
-        value = Some(match name {
+    message(json, |any: &mut AnyValue, name, json| {
+        any.value = Some(match name {
             "stringValue" | "string_value" => Value::String(read_text(json)?),
-            "boolValue" | "bool_value" => Value::Bool(json.boolean()?),
+            "boolValue" | "bool_value" => Value::Bool(boolean(json)?),
             "intValue" | "int_value" => Value::Int(read_integer(json)?),
             "doubleValue" | "double_value" => Value::Double(read_double(json)?),
             "bytesValue" | "bytes_value" => Value::Bytes(read_bytes(json)?),
             "arrayValue" | "array_value" => Value::Array(read_list(json, depth + 1)?),
             "kvlistValue" | "kvlist_value" => Value::Map(read_map(json, depth + 1)?),
-            _ => return ignore(json),
+            _ => return Ok(()),
         });
         Ok(())
-    })?;
-    Ok(AnyValue { value })
+    })
 }
 
-fn read_list(json: &mut Reader<'_>, depth: usize) -> Result<ArrayValue, Fault> {
-    let mut values = Vec::new();
-    json.members(|json, name| match name {
+fn read_list(json: &str, depth: usize) -> Result<ArrayValue, Fault> {
+    message(json, |list: &mut ArrayValue, name, json| match name {
         // A null remains as an element.
-        "values" => json.elements(|json, _| {
-            values.push(if json.null() { AnyValue::default() } else { read_value(json, depth)? });
+        "values" => elements(json, |_, json| {
+            list.values.push(if json == "null" { AnyValue::default() } else { read_value(json, depth)? });
             Ok(())
         }),
-        _ => ignore(json),
-    })?;
-    Ok(ArrayValue { values })
+        _ => Ok(()),
+    })
 }
 
-fn read_map(json: &mut Reader<'_>, depth: usize) -> Result<KeyValueList, Fault> {
-    let mut values = Vec::new();
-    json.members(|json, name| {
-        match name {
-            "values" => values = read_key_values(json, depth)?,
-            _ => json.skip(),
+fn read_map(json: &str, depth: usize) -> Result<KeyValueList, Fault> {
+    message(json, |map: &mut KeyValueList, name, json| {
+        if name == "values" {
+            map.values = read_key_values(json, depth)?;
         }
         Ok(())
-    })?;
-    Ok(KeyValueList { values })
+    })
 }
 
-fn read_text(json: &mut Reader<'_>) -> Result<Bytes, Fault> {
-    json.string().map(Bytes::from)
+fn read_text(json: &str) -> Result<Bytes, Fault> {
+    string(json).map(Bytes::from)
 }
 
-fn read_id(json: &mut Reader<'_>) -> Result<Bytes, Fault> {
-    let text = json.string()?;
+fn read_id(json: &str) -> Result<Bytes, Fault> {
+    let text = string(json)?;
     hex::decode(&text).map(Bytes::from).map_err(|_| type_fault("hexadecimal", &text))
 }
 
-fn read_bytes(json: &mut Reader<'_>) -> Result<Bytes, Fault> {
-    let text = json.string()?;
+fn read_bytes(json: &str) -> Result<Bytes, Fault> {
+    let text = string(json)?;
     let standard = text.replace('-', "+").replace('_', "/");
     LENIENT_BASE64.decode(&standard).map(Bytes::from).map_err(|_| type_fault("base64", &text))
 }
 
-fn read_integer<T: TryFrom<i128>>(json: &mut Reader<'_>) -> Result<T, Fault> {
+fn read_integer<T: TryFrom<i128>>(json: &str) -> Result<T, Fault> {
     let signed = T::try_from(-1).is_ok();
     let expected = if signed { "an integer of 64 bits" } else { "an integer of 64 bits, not negative" };
-    let text = json.number(expected)?;
+    let text = number(json, expected)?;
     parse_integer(&text).and_then(|value| T::try_from(value).ok()).ok_or_else(|| type_fault(expected, &text))
 }
 
-fn read_double(json: &mut Reader<'_>) -> Result<f64, Fault> {
-    let text = json.number("a number")?;
+fn read_double(json: &str) -> Result<f64, Fault> {
+    let text = number(json, "a number")?;
     parse_double(&text).ok_or_else(|| type_fault("a number of 64 bits, NaN, Infinity or -Infinity", &text))
 }
 
 /// Reads an enumeration by name or number. Numbers of later versions are kept.
-fn read_enumeration(json: &mut Reader<'_>, names: &[(&str, &str)]) -> Result<i32, Fault> {
+fn read_enumeration(json: &str, names: &[(&str, &str)]) -> Result<i32, Fault> {
     let expected = || {
         let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
         format!("one of {}, or its number", all.join(", "))
     };
-    let text = json.number("an enumeration's name or number")?;
+    let text = number(json, "an enumeration's name or number")?;
     let named = names.iter().position(|(name, _)| *name == text).map(|position| position as i128);
     let number = named.or_else(|| parse_integer(&text)).and_then(|number| i32::try_from(number).ok());
     number.ok_or_else(|| type_fault(&expected(), &text))

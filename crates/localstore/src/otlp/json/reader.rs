@@ -1,10 +1,14 @@
-//! Reads JSON member by member, directly from text that is known to be valid JSON.
+//! Reads JSON value by value.
 //!
-//! An ordinary JSON parser is not suitable: it rejects strings with half a surrogate pair, rounds integers written as
-//! `1.7e18`, and cannot continue after a value of the wrong type.
+//! A derived deserialiser is not suitable: it rejects strings with half a surrogate pair and rounds integers written as
+//! `1.7e18`.
 
 use std::borrow::Cow;
 use std::fmt;
+
+use indexmap::IndexMap;
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde_json::value::RawValue;
 
 /// Maximum number of characters of a value that an error message quotes.
 const MAX_SHOWN_CHARS: usize = 40;
@@ -36,218 +40,108 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A position in the text.
-#[derive(Debug, Clone)]
-pub struct Reader<'a> {
-    text: &'a [u8],
-    at: usize,
+/// Reads an object. `each` receives name and value of every member that is not null. Of several members with one name,
+/// the last one counts.
+///
+/// # Errors
+/// When the value is not an object; errors of `each`.
+pub fn members<'a>(
+    json: &'a str,
+    mut each: impl FnMut(&str, &'a str) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let members: IndexMap<String, &'a RawValue> = parse(json, '{', "an object")?;
+    for (name, value) in members.iter().filter(|(_, value)| value.get() != "null") {
+        each(name, value.get()).map_err(|fault| fault.prepend_path(name))?;
+    }
+    Ok(())
 }
 
-impl<'a> Reader<'a> {
-    /// Starts at the beginning of a text that `serde_json` accepts as JSON. Its strings may contain half surrogate
-    /// pairs and bytes that are not UTF-8.
-    pub fn new(text: &'a [u8]) -> Self {
-        Self { text, at: 0 }
-    }
+/// Reads an object into a message. `set` receives the message with name and value of every member that is not null.
+///
+/// # Errors
+/// When the value is not an object; errors of `set`.
+pub fn message<T: Default>(
+    json: &str,
+    mut set: impl FnMut(&mut T, &str, &str) -> Result<(), Fault>,
+) -> Result<T, Fault> {
+    let mut message = T::default();
+    members(json, |name, json| set(&mut message, name, json))?;
+    Ok(message)
+}
 
-    /// Skips white space and returns the next byte without consuming it; 0 at the end.
-    fn peek(&mut self) -> u8 {
-        while let Some(byte) = self.text.get(self.at) {
-            if !byte.is_ascii_whitespace() {
-                return *byte;
-            }
-            self.at += 1;
-        }
-        0
+/// Reads a list. `each` receives index and value of every element.
+///
+/// # Errors
+/// When the value is not a list; errors of `each`.
+pub fn elements(json: &str, mut each: impl FnMut(usize, &str) -> Result<(), Fault>) -> Result<(), Fault> {
+    let elements: Vec<&RawValue> = parse(json, '[', "a list")?;
+    for (index, element) in elements.into_iter().enumerate() {
+        each(index, element.get()).map_err(|fault| fault.prepend_path(&format!("[{index}]")))?;
     }
+    Ok(())
+}
 
-    fn take(&mut self, byte: u8) -> bool {
-        let found = self.peek() == byte;
-        self.at += usize::from(found);
-        found
-    }
-
-    /// Consumes the next token, which is not a bracket, and returns its text: a string with its quotes, a number or a
-    /// word.
-    fn token(&mut self) -> &'a [u8] {
-        let first = self.peek();
-        let start = self.at;
-        if first == b'"' {
-            self.at += 1;
-            while let Some(byte) = self.text.get(self.at) {
-                match byte {
-                    b'"' => break,
-                    b'\\' => self.at += 2,
-                    _ => self.at += 1,
-                }
-            }
-            self.at = (self.at + 1).min(self.text.len());
-        } else {
-            let ends = |byte: &u8| matches!(byte, b',' | b':' | b']' | b'}') || byte.is_ascii_whitespace();
-            let rest = self.text.get(start..).unwrap_or_default();
-            self.at += rest.iter().position(ends).unwrap_or(rest.len());
-        }
-        self.text.get(start..self.at).unwrap_or_default()
-    }
-
-    /// Skips a value of any depth.
-    pub fn skip(&mut self) {
-        let mut depth = 0_usize;
-        loop {
-            match self.peek() {
-                0 => return,
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                }
-                b'}' | b']' => {
-                    depth = depth.saturating_sub(1);
-                    self.at += 1;
-                }
-                b',' | b':' if depth > 0 => {
-                    self.at += 1;
-                    continue;
-                }
-                // Advances in any case, whatever the byte is.
-                _ if self.token().is_empty() => self.at += 1,
-                _ => {}
-            }
-            if depth == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Whether the next value is null; if so, skips it.
-    pub fn null(&mut self) -> bool {
-        let found = self.peek() == b'n';
-        if found {
-            self.token();
-        }
-        found
-    }
-
-    /// Reads a value; skips it if that fails.
-    ///
-    /// # Errors
-    /// Errors of `read`.
-    pub fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
-        let start = self.at;
-        let result = read(self);
-        if result.is_err() {
-            self.at = start;
-            self.skip();
-        }
-        result
-    }
-
-    /// Reads an object. `each` receives the name of every member that is not null and must read or skip its value.
-    ///
-    /// # Errors
-    /// When the value is not an object; errors of `each`.
-    pub fn members(
-        &mut self,
-        mut each: impl FnMut(&mut Self, &str) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        self.expect(b'{', "an object")?;
-        while !self.take(b'}') && self.at < self.text.len() {
-            let name = unescaped(self.token());
-            self.take(b':');
-            if !self.null() {
-                each(self, &name).map_err(|fault| fault.prepend_path(&name))?;
-            }
-            self.take(b',');
+/// Reads a list of messages; nulls are ignored.
+///
+/// # Errors
+/// When the value is not a list; errors of `read`.
+pub fn messages<T>(json: &str, mut read: impl FnMut(&str) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    let mut messages = Vec::new();
+    elements(json, |_, json| {
+        if json != "null" {
+            messages.push(read(json)?);
         }
         Ok(())
-    }
+    })?;
+    Ok(messages)
+}
 
-    /// Reads a list. `each` receives the index of every element and must read or skip it.
-    ///
-    /// # Errors
-    /// When the value is not a list; errors of `each`.
-    pub fn elements(
-        &mut self,
-        mut each: impl FnMut(&mut Self, usize) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        self.expect(b'[', "a list")?;
-        let mut index = 0;
-        while !self.take(b']') && self.at < self.text.len() {
-            each(self, index).map_err(|fault| fault.prepend_path(&format!("[{index}]")))?;
-            index += 1;
-            self.take(b',');
-        }
-        Ok(())
-    }
+/// Reads a string; half a surrogate pair becomes U+FFFD.
+///
+/// # Errors
+/// When the value is not a string.
+pub fn string(json: &str) -> Result<String, Fault> {
+    let Text(text) = parse(json, '"', "a string")?;
+    Ok(text)
+}
 
-    /// Reads a list of messages; nulls are ignored.
-    ///
-    /// # Errors
-    /// When the value is not a list; errors of `read`.
-    pub fn messages<T>(
-        &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<T, Fault>,
-    ) -> Result<Vec<T>, Fault> {
-        let mut messages = Vec::new();
-        self.elements(|json, _| {
-            if !json.null() {
-                messages.push(read(json)?);
-            }
-            Ok(())
-        })?;
-        Ok(messages)
-    }
+/// Reads `true` or `false`.
+///
+/// # Errors
+/// When the value is something else.
+pub fn boolean(json: &str) -> Result<bool, Fault> {
+    json.parse().map_err(|_| fault("true or false", json))
+}
 
-    /// Reads a string; invalid Unicode becomes U+FFFD.
-    ///
-    /// # Errors
-    /// When the value is not a string.
-    pub fn string(&mut self) -> Result<String, Fault> {
-        match self.peek() {
-            b'"' => Ok(unescaped(self.token()).into_owned()),
-            _ => Err(self.fault("a string")),
-        }
+/// Returns the text of a number, or of a string in its place. `expected` names the expected value.
+///
+/// # Errors
+/// When the value is something else.
+pub fn number<'a>(json: &'a str, expected: &str) -> Result<Cow<'a, str>, Fault> {
+    match json.as_bytes().first() {
+        Some(b'"') => string(json).map(Cow::Owned),
+        Some(b'-' | b'0'..=b'9') => Ok(Cow::Borrowed(json)),
+        _ => Err(fault(expected, json)),
     }
+}
 
-    /// Reads `true` or `false`.
-    ///
-    /// # Errors
-    /// When the value is something else.
-    pub fn boolean(&mut self) -> Result<bool, Fault> {
-        match self.peek() {
-            byte @ (b't' | b'f') => {
-                self.token();
-                Ok(byte == b't')
-            }
-            _ => Err(self.fault("true or false")),
-        }
+fn parse<'a, T: Deserialize<'a>>(json: &'a str, first: char, expected: &str) -> Result<T, Fault> {
+    if !json.starts_with(first) {
+        return Err(fault(expected, json));
     }
+    serde_json::from_str(json).map_err(|error| Fault::new(error.to_string()))
+}
 
-    /// Returns the text of a number, or of a string in its place. `expected` names the expected value.
-    ///
-    /// # Errors
-    /// When the value is something else.
-    pub fn number(&mut self, expected: &str) -> Result<Cow<'a, str>, Fault> {
-        match self.peek() {
-            b'"' | b'-' | b'0'..=b'9' => Ok(unescaped(self.token())),
-            _ => Err(self.fault(expected)),
-        }
-    }
-
-    fn expect(&mut self, byte: u8, expected: &str) -> Result<(), Fault> {
-        if self.take(byte) { Ok(()) } else { Err(self.fault(expected)) }
-    }
-
-    fn fault(&mut self, expected: &str) -> Fault {
-        let found = match self.peek() {
-            b'{' => "an object",
-            b'[' => "a list",
-            b'"' => "a string",
-            b't' | b'f' => "a boolean",
-            b'n' => "null",
-            _ => "a number",
-        };
-        Fault::new(format!("must be {expected}, not {found}"))
-    }
+fn fault(expected: &str, json: &str) -> Fault {
+    let found = match json.as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    };
+    Fault::new(format!("must be {expected}, not {found}"))
 }
 
 /// Creates a fault that quotes the value.
@@ -259,51 +153,35 @@ pub fn type_fault(expected: &str, found: &str) -> Fault {
     Fault::new(format!("must be {expected}, not {shown:?}"))
 }
 
-/// Returns the text of a token: strings without quotes and escapes, with U+FFFD for invalid Unicode.
-fn unescaped(token: &[u8]) -> Cow<'_, str> {
-    let inner = token.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(token);
-    if !inner.contains(&b'\\') {
-        return String::from_utf8_lossy(inner);
+/// A text with U+FFFD for each half of a surrogate pair.
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(TextVisitor)
     }
-    let mut text = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(escape) = rest.iter().position(|byte| *byte == b'\\') {
-        text.push_str(&String::from_utf8_lossy(rest.get(..escape).unwrap_or_default()));
-        rest = rest.get(escape + 1..).unwrap_or_default();
-        let Some((letter, remaining)) = rest.split_first() else { break };
-        rest = remaining;
-        text.push(match letter {
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                let (character, length) = code_point(rest);
-                rest = rest.get(length..).unwrap_or_default();
-                character
-            }
-            other => char::from(*other),
-        });
-    }
-    text.push_str(&String::from_utf8_lossy(rest));
-    Cow::Owned(text)
 }
 
-/// Returns the character of the `\u` escape before this text, and the number of bytes of the text that belong to it.
-fn code_point(text: &[u8]) -> (char, usize) {
-    let unit = |digits: Option<&[u8]>| {
-        digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u16::from_str_radix(digits, 16).ok())
-    };
-    let Some(first) = unit(text.get(..4)) else { return (char::REPLACEMENT_CHARACTER, 4.min(text.len())) };
-    let second = (text.get(4..6) == Some(br"\u")).then(|| unit(text.get(6..10))).flatten();
-    let mut pair = char::decode_utf16([first].into_iter().chain(second));
-    match pair.next() {
-        Some(Ok(character)) if character.len_utf16() == 2 => (character, 10),
-        Some(Ok(character)) => (character, 4),
-        _ => (char::REPLACEMENT_CHARACTER, 4),
+struct TextVisitor;
+
+impl Visitor<'_> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text, E> {
+        // `serde_json` encodes half a surrogate pair like other characters: in three bytes, as many as U+FFFD has.
+        let mut text = bytes.to_vec();
+        let mut at = 0;
+        while let Some(unit) = text.get_mut(at..at + 3) {
+            if matches!(unit, [0xed, 0xa0..=0xff, _]) {
+                unit.copy_from_slice("\u{fffd}".as_bytes());
+            }
+            at += 1;
+        }
+        Ok(Text(String::from_utf8_lossy(&text).into_owned()))
     }
 }
 
@@ -323,43 +201,20 @@ mod tests {
             (b"\"caf\xe9\"", "caf\u{fffd}"),
             (b"\"\xf0\x9f\\t\xff\"", "\u{fffd}\t\u{fffd}"),
             ("\"漢\\u6f22\"".as_bytes(), "漢漢"),
+            ("\"\u{d000}\u{d7ff}\u{e000}\"".as_bytes(), "\u{d000}\u{d7ff}\u{e000}"),
         ] {
-            assert_eq!(Reader::new(written).string().unwrap(), expected);
-        }
-    }
-
-    #[test]
-    fn skipping_ends_behind_the_value() {
-        for value in [
-            "1",
-            "-1.5e+3",
-            "null",
-            "true",
-            "\"a]}\\\"\"",
-            "[]",
-            "{}",
-            "[1, [\"]\", {\"a\": [ ] }]]",
-            "{\"}\": {}}",
-        ] {
-            let text = format!(" {value} , 2");
-            let mut json = Reader::new(text.as_bytes());
-            json.skip();
-            assert!(json.take(b',') && json.number("a number").unwrap() == "2", "{value}");
+            assert_eq!(string(&String::from_utf8_lossy(written)).unwrap(), expected);
         }
     }
 
     #[test]
     fn faults_contain_the_path() {
-        let mut json = Reader::new(br#"{"a": [1, {"b": "x"}], "c": 1}"#);
-        let fault = json.attempt(|json| {
-            json.members(|json, _| {
-                json.elements(|json, index| match index {
-                    0 => json.number("a number").map(drop),
-                    _ => json.members(|json, _| json.boolean().map(drop)),
-                })
+        let fault = members(r#"{"a": [1, {"b": "x"}], "c": 1}"#, |_, json| {
+            elements(json, |index, json| match index {
+                0 => number(json, "a number").map(drop),
+                _ => members(json, |_, json| boolean(json).map(drop)),
             })
         });
         assert_eq!(fault.unwrap_err().to_string(), "a[1].b must be true or false, not a string");
-        assert_eq!(json.peek(), 0);
     }
 }
