@@ -5,11 +5,8 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::engine::{Connection, Engine, Progress, Query, QueryClass};
 use crate::error::{EngineError, code};
-use crate::http::body::BodyReader;
 use crate::http::compression::Encoding;
 use crate::http::output::Output;
 use crate::http::request::Request;
@@ -23,20 +20,17 @@ const INSERT_PART_BYTES: usize = 256 << 10;
 /// Capacity of a pipe.
 const ANSWER_PART_BYTES: usize = 64 << 10;
 /// Directory where a process finds its own open files by number; the same on Linux and macOS.
-pub const PIPE_DIRECTORY: &str = "/dev/fd/";
+const PIPE_DIRECTORY: &str = "/dev/fd/";
 /// Words at which the engine's built-in command-line client exits instead of parsing a statement.
 const CLIENT_EXIT_COMMANDS: [&str; 12] =
     ["exit", "quit", "logout", "учшеж", "йгше", "дщпщгеж", "exit;", "quit;", "logout;", "q", "й", "\\q"];
 
 /// A statement with everything needed to run it.
 pub struct Job {
-    /// The parsed request.
     pub request: Request,
     /// The undecoded body.
-    pub body: BodyReader,
-    /// The engine.
+    pub body: Box<dyn Read + Send>,
     pub engine: Arc<Engine>,
-    /// The running queries of the process.
     pub registry: Arc<Registry>,
     /// The registry entry of this statement.
     pub entry: Entry,
@@ -60,7 +54,7 @@ impl Job {
 
     /// Returns the decoded body. This already reads from the body, so it must run on this thread.
     fn decoded_body(&mut self) -> io::Result<Box<dyn Read + Send>> {
-        let raw = std::mem::replace(&mut self.body, BodyReader::complete(Bytes::new()));
+        let raw = std::mem::replace(&mut self.body, Box::new(io::empty()));
         let decoded = self.request.content_encoding.decode(raw)?;
         if self.request.native_blocks { Encoding::Native.decode(decoded) } else { Ok(decoded) }
     }
@@ -70,9 +64,8 @@ impl Job {
         let in_url =
             matches!(statement::analyse(&self.request.query).statement_kind, StatementKind::InsertData(_));
         let limit = if in_url { 0 } else { MAX_INSERT_HEADER_BYTES };
-        let (text, complete) = self.read_statement(body, limit)?;
+        let (mut text, complete) = self.read_statement(body, limit)?;
         let mut analysis = statement::analyse(&text);
-        let mut text = text;
         if !complete && !matches!(analysis.statement_kind, StatementKind::InsertData(_)) {
             let rest = read_rest(body)?;
             text.extend_from_slice(&rest);
@@ -249,11 +242,11 @@ impl Job {
         while accepted {
             // A truncated body must not be treated as complete: dropping the insert cancels it.
             let read = fill(body, &mut part).map_err(|error| body_error(&error))?;
-            if read == 0 {
-                break;
-            }
             if let Some(error) = self.entry.running.stop_error() {
                 return Err(error);
+            }
+            if read == 0 {
+                break;
             }
             accepted = insert.append(part.get(..read).unwrap_or_default());
         }
@@ -330,8 +323,7 @@ fn quote_string(out: &mut Vec<u8>, value: &[u8]) {
 }
 
 fn file_clause_refused(clause: &str) -> EngineError {
-    let text = format_args!("{clause} is not allowed").to_string();
-    EngineError::new(code::INTO_OUTFILE_NOT_ALLOWED, text)
+    EngineError::new(code::INTO_OUTFILE_NOT_ALLOWED, format_args!("{clause} is not allowed"))
 }
 
 fn read_rest(body: &mut dyn Read) -> Result<Vec<u8>, EngineError> {

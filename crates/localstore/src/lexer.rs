@@ -15,11 +15,8 @@ pub enum Kind {
 /// A token with its position in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// The kind.
     pub kind: Kind,
-    /// Offset of its first byte.
     pub start: usize,
-    /// Offset after its last byte.
     pub end: usize,
 }
 
@@ -30,6 +27,11 @@ impl Token {
             && text
                 .get(self.start..self.end)
                 .is_some_and(|word| word.eq_ignore_ascii_case(keyword.as_bytes()))
+    }
+
+    /// Whether this is one of the keywords, in any case.
+    pub fn is_any(&self, text: &[u8], keywords: &[&str]) -> bool {
+        keywords.iter().any(|keyword| self.is(text, keyword))
     }
 
     /// Returns the text of a word or of a quoted identifier without escapes.
@@ -51,7 +53,6 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Starts at the beginning of `text`.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }

@@ -53,18 +53,13 @@ pub struct Options {
 impl Options {
     /// Returns the path of the engine's library: the given path, or the one where `cargo xtask engine` stores it.
     pub fn engine_path(&self) -> Result<PathBuf, String> {
-        let (path, origin) = match &self.engine {
-            Some(path) => (path.clone(), "given with --engine"),
-            None => (
-                cached_engine().ok_or("neither XDG_CACHE_HOME nor HOME is set; pass --engine PATH")?,
-                "in the cache",
-            ),
-        };
+        let known = self.engine.clone().or_else(cached_engine);
+        let path = known.ok_or("neither XDG_CACHE_HOME nor HOME is set; pass --engine PATH")?;
         if path.is_file() {
             return Ok(path);
         }
         Err(format!(
-            "there is no ClickHouse engine at {} ({origin}); run `cargo xtask engine`, or pass --engine PATH",
+            "there is no ClickHouse engine at {}; run `cargo xtask engine`, or pass --engine PATH",
             path.display()
         ))
     }

@@ -5,11 +5,11 @@
 //! therefore check the stop reason in this registry before it reports completion.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::error::{EngineError, code};
@@ -33,13 +33,12 @@ pub const PROCESSES_VIEW: &str = "(SELECT * REPLACE (if(startsWith(Settings['log
 pub const MARK_COLUMN: &str = "if(startsWith(Settings['log_comment'], 'tracewarden:'), splitByChar(':', Settings['log_comment'])[2], '')";
 
 /// Reason why a query was stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Debug, Clone, Copy)]
 pub enum StopReason {
     /// `KILL QUERY`, or the client disconnected.
-    Cancelled = 1,
+    Cancelled,
     /// The query ran longer than `max_execution_time`.
-    TimedOut = 2,
+    TimedOut,
 }
 
 /// A running query.
@@ -47,30 +46,27 @@ pub enum StopReason {
 pub struct RunningQuery {
     /// The client's query id.
     pub query_id: String,
-    /// Mark of the query.
     pub mark: String,
-    /// Start time, for the running time.
-    pub started: Instant,
-    stop: AtomicU8,
-    stop_signal: Notify,
+    started: Instant,
+    stop: watch::Sender<Option<StopReason>>,
 }
 
 impl RunningQuery {
-    /// Waits until the query is stopped. Only one task at a time may wait.
     pub async fn wait_for_stop(&self) {
-        self.stop_signal.notified().await;
+        // The sender lives as long as this query.
+        let _ = self.stop.subscribe().wait_for(Option::is_some).await;
     }
 
     /// Returns the error with which the query must end if it was stopped.
     pub fn stop_error(&self) -> Option<EngineError> {
-        match self.stop.load(Ordering::SeqCst) {
-            0 => None,
-            1 => Some(EngineError::new(code::QUERY_WAS_CANCELLED, "Query was cancelled")),
-            _ => Some(EngineError::new(
+        let stop = *self.stop.borrow();
+        stop.map(|reason| match reason {
+            StopReason::Cancelled => EngineError::new(code::QUERY_WAS_CANCELLED, "Query was cancelled"),
+            StopReason::TimedOut => EngineError::new(
                 code::TIMEOUT_EXCEEDED,
                 format_args!("Timeout exceeded: elapsed {} ms", self.started.elapsed().as_millis()),
-            )),
-        }
+            ),
+        })
     }
 }
 
@@ -112,8 +108,7 @@ impl Registry {
             query_id: query_id.to_owned(),
             mark: mark.clone(),
             started: Instant::now(),
-            stop: AtomicU8::new(0),
-            stop_signal: Notify::new(),
+            stop: watch::Sender::new(None),
         });
         queries.insert(mark, Arc::clone(&running));
         Ok(Entry { registry: Arc::clone(self), running })
@@ -135,8 +130,7 @@ impl Registry {
         }
         for running in &found {
             // The first reason is kept.
-            let _ = running.stop.compare_exchange(0, reason as u8, Ordering::SeqCst, Ordering::SeqCst);
-            running.stop_signal.notify_one();
+            running.stop.send_modify(|stop| _ = stop.get_or_insert(reason));
         }
         let registry = Arc::clone(self);
         std::thread::spawn(move || registry.kill_until_ended(&found));

@@ -103,7 +103,7 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     }
     std::io::stdout().flush()?;
     tokio::select! {
-        () = wait_for_shutdown(options) => {}
+        ended = wait_for_shutdown(options) => ended?,
         Some(ended) = ports.join_next() => ended??,
     }
     let _ = stop.send(true);
@@ -135,24 +135,14 @@ async fn serve_port(
 }
 
 /// Waits for the first event that ends the process.
-async fn wait_for_shutdown(options: &Options) {
+async fn wait_for_shutdown(options: &Options) -> std::io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
-        () = signal_received(SignalKind::terminate()) => {}
-        () = signal_received(SignalKind::interrupt()) => {}
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
         () = stdin_closed(), if options.exit_with_stdin => {}
     }
-}
-
-async fn signal_received(kind: SignalKind) {
-    match signal(kind) {
-        Ok(mut signals) => {
-            signals.recv().await;
-        }
-        Err(error) => {
-            tracing::warn!(%error, "cannot wait for a signal");
-            std::future::pending::<()>().await;
-        }
-    }
+    Ok(())
 }
 
 async fn stdin_closed() {

@@ -11,7 +11,6 @@ pub enum StatementKind {
     InsertData(InsertHeader),
     /// `KILL QUERY WHERE ...`.
     KillQuery,
-    /// Any other statement.
     Other,
 }
 
@@ -20,7 +19,6 @@ pub enum StatementKind {
 pub struct InsertHeader {
     /// Length of the text before `FORMAT` or `VALUES`.
     pub header_length: usize,
-    /// The format of the data.
     pub format: String,
     /// Offset of the data in the text.
     pub data_start: usize,
@@ -29,7 +27,6 @@ pub struct InsertHeader {
 /// Properties of a statement's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analysis {
-    /// How to run the statement.
     pub statement_kind: StatementKind,
     /// The format named in a trailing `FORMAT` clause.
     pub format: Option<String>,
@@ -70,19 +67,13 @@ pub fn analyse(text: &[u8]) -> Analysis {
 }
 
 fn file_clause(text: &[u8]) -> Option<&'static str> {
-    let mut previous: Option<Token> = None;
-    for token in Lexer::new(text) {
-        if let Some(before) = previous {
-            if before.is(text, "INTO") && token.is(text, "OUTFILE") {
-                return Some("INTO OUTFILE");
-            }
-            if before.is(text, "FROM") && token.is(text, "INFILE") {
-                return Some("FROM INFILE");
-            }
+    let clause = |(before, after): (Token, Token)| {
+        if before.is(text, "INTO") && after.is(text, "OUTFILE") {
+            return Some("INTO OUTFILE");
         }
-        previous = Some(token);
-    }
-    None
+        (before.is(text, "FROM") && after.is(text, "INFILE")).then_some("FROM INFILE")
+    };
+    Lexer::new(text).zip(Lexer::new(text).skip(1)).find_map(clause)
 }
 
 /// Returns position and name of a `FORMAT` clause: outside brackets, and followed only by settings.
@@ -144,15 +135,11 @@ fn insert_header(text: &[u8]) -> Option<InsertHeader> {
             }
             Kind::Punctuation(b')') => depth -= 1,
             Kind::Punctuation(b'.') => name_follows = true,
-            Kind::Word if was_opened && (token.is(text, "SELECT") || token.is(text, "WITH")) => return None,
+            Kind::Word if was_opened && token.is_any(text, &["SELECT", "WITH"]) => return None,
             Kind::Word if depth == 0 && !is_name => {
-                if token.is(text, "INTO") || token.is(text, "TABLE") || token.is(text, "FUNCTION") {
+                if token.is_any(text, &["INTO", "TABLE", "FUNCTION"]) {
                     name_follows = true;
-                } else if token.is(text, "SELECT")
-                    || token.is(text, "WITH")
-                    || token.is(text, "FROM")
-                    || token.is(text, "WATCH")
-                {
+                } else if token.is_any(text, &["SELECT", "WITH", "FROM", "WATCH"]) {
                     return None;
                 } else if token.is(text, "VALUES") {
                     return Some(InsertHeader {
@@ -162,10 +149,9 @@ fn insert_header(text: &[u8]) -> Option<InsertHeader> {
                     });
                 } else if token.is(text, "FORMAT") {
                     let name = tokens.next().filter(|next| next.kind == Kind::Word)?;
-                    let format = name.name(text)?.to_owned();
                     return Some(InsertHeader {
                         header_length: token.start,
-                        format,
+                        format: name.name(text)?.to_owned(),
                         data_start: data_start(text, name.end),
                     });
                 }
@@ -178,17 +164,11 @@ fn insert_header(text: &[u8]) -> Option<InsertHeader> {
 
 /// Returns the start of the data: after the blanks that follow the format's name and at most one line break.
 fn data_start(text: &[u8], after_format: usize) -> usize {
-    let mut at = after_format;
-    while matches!(text.get(at), Some(b' ' | b'\t' | 0x0c)) {
-        at += 1;
-    }
-    if text.get(at) == Some(&b'\r') {
-        at += 1;
-    }
-    if text.get(at) == Some(&b'\n') {
-        at += 1;
-    }
-    at
+    let rest = text.get(after_format..).unwrap_or_default();
+    let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | 0x0c)).count();
+    let rest = rest.get(blanks..).unwrap_or_default();
+    let rest = rest.strip_prefix(b"\r").unwrap_or(rest);
+    text.len() - rest.strip_prefix(b"\n").unwrap_or(rest).len()
 }
 
 /// Returns the condition of `KILL QUERY WHERE <condition> [SYNC|ASYNC|TEST] [FORMAT name]`, and whether the statement
@@ -199,7 +179,7 @@ pub fn kill_condition(text: &[u8]) -> Option<(&[u8], bool)> {
     let start = tokens.get(position)?.end;
     let tail = tokens.iter().skip(position).find(|token| {
         token.kind == Kind::Punctuation(b';')
-            || ["SYNC", "ASYNC", "TEST", "FORMAT", "SETTINGS"].iter().any(|word| token.is(text, word))
+            || token.is_any(text, &["SYNC", "ASYNC", "TEST", "FORMAT", "SETTINGS"])
     });
     let condition = text.get(start..tail.map_or(text.len(), |token| token.start))?;
     Some((condition, tail.is_some_and(|token| token.is(text, "TEST"))))

@@ -26,28 +26,13 @@ use crate::error::{EngineError, code};
 pub struct Progress {
     /// Rows and uncompressed bytes read from tables.
     pub read_rows: u64,
-    /// See `read_rows`.
     pub read_bytes: u64,
     /// Rows and bytes written to tables, materialized views included.
     pub written_rows: u64,
-    /// See `written_rows`.
     pub written_bytes: u64,
     /// Rows and bytes (in the engine's memory format) of the result.
     pub result_rows: u64,
-    /// See `result_rows`.
     pub result_bytes: u64,
-}
-
-impl Progress {
-    /// Adds the counters of another part of the same statement.
-    pub fn add(&mut self, other: Self) {
-        self.read_rows = self.read_rows.saturating_add(other.read_rows);
-        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
-        self.written_rows = self.written_rows.saturating_add(other.written_rows);
-        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
-        self.result_rows = self.result_rows.saturating_add(other.result_rows);
-        self.result_bytes = self.result_bytes.saturating_add(other.result_bytes);
-    }
 }
 
 /// A result of the engine, freed on drop. Its bytes remain in the engine's memory.

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -23,13 +23,9 @@ const MAX_BUFFERED_TIME: Duration = Duration::from_millis(50);
 /// Values that the response headers need.
 #[derive(Debug, Clone)]
 pub struct ResponseHead {
-    /// `X-ClickHouse-Query-Id`
     pub query_id: String,
-    /// `X-ClickHouse-Exception-Tag`
     pub tag: String,
-    /// The engine's version.
     pub version: String,
-    /// `X-ClickHouse-Timezone`
     pub timezone: String,
     /// Whether the response starts only when it is complete.
     pub wait_end_of_query: bool,
@@ -81,59 +77,23 @@ pub async fn answer<G: Send + 'static>(
             Err(_waited_long_enough) => break,
         }
     }
-    let body_stream =
-        BodyStream { buffered: buffered.into_iter(), frames, guard, body_state: BodyState::Data, flushes };
-    let body = Body::from_stream(stream::unfold(body_stream, |mut body_stream| async move {
-        let item = body_stream.next().await?;
-        Some((item, body_stream))
-    }));
-    with_headers(body, &head, &state)
-}
-
-struct BodyStream<G> {
-    buffered: std::vec::IntoIter<Bytes>,
-    frames: mpsc::Receiver<Frame>,
-    #[allow(dead_code)] // Held for its `drop`.
-    guard: G,
-    body_state: BodyState,
-    flushes: Flushes,
-}
-
-enum BodyState {
-    Data,
-    AfterException,
-    End,
-}
-
-impl<G> BodyStream<G> {
-    async fn next(&mut self) -> Option<Result<Bytes, ResponseAborted>> {
-        if let Some(bytes) = self.buffered.next() {
-            return Some(Ok(bytes));
-        }
-        match self.body_state {
-            BodyState::End => None,
-            BodyState::AfterException => {
-                self.body_state = BodyState::End;
-                self.flushes.next().await;
-                Some(Err(ResponseAborted))
+    let begun = stream::iter(buffered.into_iter().map(Ok));
+    let rest = stream::unfold((frames, guard, false), move |(mut frames, guard, is_aborting)| {
+        let flushes = flushes.clone();
+        async move {
+            if is_aborting {
+                flushes.next().await;
+                return Some((Err(ResponseAborted), (frames, guard, true)));
             }
-            BodyState::Data => match self.frames.recv().await {
-                Some(Frame::Data(bytes, _)) => Some(Ok(bytes)),
-                Some(Frame::End(_)) => {
-                    self.body_state = BodyState::End;
-                    None
-                }
-                Some(Frame::Failed { tail, .. }) => {
-                    self.body_state = BodyState::AfterException;
-                    Some(Ok(tail))
-                }
-                None => {
-                    self.body_state = BodyState::End;
-                    Some(Err(ResponseAborted))
-                }
-            },
+            match frames.recv().await {
+                Some(Frame::Data(bytes, _)) => Some((Ok(bytes), (frames, guard, false))),
+                Some(Frame::End(_)) => None,
+                Some(Frame::Failed { tail, .. }) => Some((Ok(tail), (frames, guard, true))),
+                None => Some((Err(ResponseAborted), (frames, guard, false))),
+            }
         }
-    }
+    });
+    with_headers(Body::from_stream(begun.chain(rest)), &head, &state)
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -18,8 +18,9 @@ const MAX_BLOCK_BYTES: usize = 128 << 20;
 const WRITE_BLOCK_BYTES: usize = 1 << 20;
 
 /// The encoding of a request's body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
+    #[default]
     /// No encoding.
     Identity,
     /// RFC 1952.
@@ -87,6 +88,10 @@ fn checksum_bytes(checksum: u128) -> [u8; CHECKSUM_BYTES] {
     checksum.rotate_left(64).to_le_bytes()
 }
 
+fn invalid(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
 /// Reads ClickHouse's own blocks.
 struct NativeReader<R> {
     inner: R,
@@ -117,10 +122,7 @@ impl<R: Read> NativeReader<R> {
         let (method, compressed, uncompressed) =
             (block.first().copied().unwrap_or(0), number(1..5), number(5..9));
         if !(HEADER_BYTES..=MAX_BLOCK_BYTES).contains(&compressed) || uncompressed > MAX_BLOCK_BYTES {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a compressed block has an impossible size",
-            ));
+            return Err(invalid("a compressed block has an impossible size"));
         }
         // Memory grows with the received bytes, not with the size that the block claims.
         let rest = (compressed - HEADER_BYTES) as u64;
@@ -129,10 +131,7 @@ impl<R: Read> NativeReader<R> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if checksum_bytes(cityhash_102_128(&block)) != checksum {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a compressed block's checksum does not match",
-            ));
+            return Err(invalid("a compressed block's checksum does not match"));
         }
         let data = block.get(HEADER_BYTES..).unwrap_or_default();
         self.block = match method {
@@ -140,8 +139,7 @@ impl<R: Read> NativeReader<R> {
             METHOD_LZ4 => lz4_flex::block::decompress(data, uncompressed).map_err(io::Error::other)?,
             METHOD_ZSTD => zstd::bulk::decompress(data, uncompressed)?,
             other => {
-                let text = format!("unknown compression method {other:#x}");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                return Err(invalid(format!("unknown compression method {other:#x}")));
             }
         };
         self.at = 0;

@@ -8,18 +8,11 @@ use super::request::Parameter;
 use crate::error::{EngineError, code};
 
 /// The configured user.
-#[derive(Clone)]
 pub struct Credentials {
     /// User name; ClickHouse's default is `default`.
     pub user: String,
     /// Password; ClickHouse's default is empty.
     pub password: String,
-}
-
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
-    }
 }
 
 impl Credentials {
@@ -30,8 +23,6 @@ impl Credentials {
         let parameter = |name: &str| {
             parameters.iter().rev().find(|(found, _)| found == name).map(|(_, value)| value.as_slice())
         };
-        let from_headers = (header("x-clickhouse-user"), header("x-clickhouse-key"));
-        let from_parameters = (parameter("user"), parameter("password"));
         let basic = match headers.get(header::AUTHORIZATION) {
             None => None,
             Some(value) => Some(
@@ -39,20 +30,18 @@ impl Credentials {
                     .ok_or_else(|| failed("the `Authorization` header is not basic authentication"))?,
             ),
         };
-        let given = |pair: &(Option<&[u8]>, Option<&[u8]>)| pair.0.is_some() || pair.1.is_some();
-        let ways = usize::from(given(&from_headers))
-            + usize::from(given(&from_parameters))
-            + usize::from(basic.is_some());
-        if ways > 1 {
+        let ways = [
+            (header("x-clickhouse-user"), header("x-clickhouse-key")),
+            (parameter("user"), parameter("password")),
+            basic.as_ref().map(|(user, password)| (user.as_slice(), password.as_slice())).unzip(),
+        ];
+        let mut given = ways.into_iter().filter(|(user, password)| user.is_some() || password.is_some());
+        let (user, password) = given.next().unwrap_or_default();
+        if given.next().is_some() {
             return Err(failed(
                 "Invalid authentication: it is not allowed to use several ways of authentication simultaneously",
             ));
         }
-        let (user, password) = match &basic {
-            Some((user, password)) => (Some(user.as_slice()), Some(password.as_slice())),
-            None if given(&from_headers) => from_headers,
-            None => from_parameters,
-        };
         let user = user.filter(|user| !user.is_empty()).unwrap_or(b"default");
         let same_user = user.ct_eq(self.user.as_bytes());
         let same_password = password.unwrap_or_default().ct_eq(self.password.as_bytes());

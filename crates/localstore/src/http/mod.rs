@@ -1,13 +1,13 @@
 //! ClickHouse's HTTP protocol.
 
-pub mod answer;
-pub mod body;
+mod answer;
+mod body;
 pub mod compression;
-pub mod connection;
-pub mod credentials;
-pub mod guard;
-pub mod output;
-pub mod request;
+pub(crate) mod connection;
+pub(crate) mod credentials;
+pub(crate) mod guard;
+pub(crate) mod output;
+pub(crate) mod request;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,6 @@ use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -45,21 +44,17 @@ const ANSWER_PARTS: usize = 4;
 const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
 
 /// State shared by all requests.
-pub struct Server {
-    /// The accepted credentials.
+pub(crate) struct Server {
     pub credentials: Credentials,
-    /// The engine.
     pub engine: Arc<Engine>,
-    /// The running queries.
     pub registry: Arc<Registry>,
-    /// The engine's version.
     pub version: String,
     /// The engine's time zone.
     pub timezone: String,
 }
 
 /// Returns the routes of the ClickHouse port.
-pub fn router(server: Arc<Server>, listen: SocketAddr) -> Router {
+pub(crate) fn router(server: Arc<Server>, listen: SocketAddr) -> Router {
     Router::new()
         .route("/ping", any(ping))
         .route("/", any(statement))
@@ -113,9 +108,9 @@ async fn statement(
             Ok(form) => parameters.extend(form),
             Err(error) => return answer::failure(&error, &head),
         }
-        None
+        Body::empty()
     } else {
-        Some(body)
+        body
     };
     match start(&server, &method, &headers, parameters, body, &mut head) {
         Ok((frames, guard)) => answer::answer(frames, head, guard, flushes).await,
@@ -128,7 +123,7 @@ fn start(
     method: &Method,
     headers: &axum::http::HeaderMap,
     parameters: Vec<Parameter>,
-    body: Option<Body>,
+    body: Body,
     head: &mut ResponseHead,
 ) -> Result<(mpsc::Receiver<output::Frame>, CancelOnDrop), EngineError> {
     let request = Request::read(method, headers, parameters)?;
@@ -143,10 +138,6 @@ fn start(
         engine_version: server.version.clone(),
         state: OutputState::default(),
     };
-    let reader = match body {
-        Some(body) => body::receive(body, Arc::clone(&entry.running)),
-        None => body::BodyReader::complete(Bytes::new()),
-    };
     let mark = entry.running.mark.clone();
     let timeout_task = start_timeout(&server.registry, mark.clone(), request.setting("max_execution_time"));
     let cancels = request.cancels_on_disconnect();
@@ -154,7 +145,7 @@ fn start(
         CancelOnDrop { cancels, registry: Arc::clone(&server.registry), marks: vec![mark], timeout_task };
     let job = Job {
         request,
-        body: reader,
+        body: body::blocking_reader(body, Arc::clone(&entry.running)),
         engine: Arc::clone(&server.engine),
         registry: Arc::clone(&server.registry),
         entry,

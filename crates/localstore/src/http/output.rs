@@ -12,11 +12,9 @@ use crate::error::EngineError;
 pub enum Frame {
     /// Encoded bytes, with the format of the response and the counters so far.
     Data(Bytes, State),
-    /// The response is complete.
     End(State),
     /// The statement failed. `tail` is the exception block for a response that has already started.
     Failed {
-        /// The error.
         error: EngineError,
         /// The exception block, encoded so that it can follow the data.
         tail: Bytes,
@@ -28,21 +26,17 @@ pub enum Frame {
 pub struct State {
     /// The output format, if the statement or the request names one.
     pub format: Option<String>,
-    /// The counters.
     pub progress: Progress,
 }
 
 /// The sending side.
 pub struct Output {
-    /// Where the response is read.
     pub frames: mpsc::Sender<Frame>,
     /// Whether the response consists of ClickHouse's own blocks.
     pub compress: bool,
     /// The value of the response's `X-ClickHouse-Exception-Tag`.
     pub tag: String,
-    /// The engine's version.
     pub engine_version: String,
-    /// Values for the headers.
     pub state: State,
 }
 

@@ -7,23 +7,19 @@ use super::compression::Encoding;
 use crate::error::{EngineError, code};
 
 /// A request without its body and credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default)]
 pub struct Request {
     /// `query` of the URL or of a form, to which the body is appended.
     pub query: Vec<u8>,
-    /// `query_id`, or a generated one.
     pub query_id: String,
     /// `database` or `X-ClickHouse-Database`.
     pub database: Option<String>,
     /// The output format if the text of the query names none.
     pub default_format: Option<String>,
-    /// `param_<name>`
     pub params: Vec<(String, Vec<u8>)>,
     /// All other parameters: settings, with `readonly` last.
     pub settings: Vec<(String, Vec<u8>)>,
-    /// Whether to respond only after the query has completed.
     pub wait_end_of_query: bool,
-    /// The encoding of the request body.
     pub content_encoding: Encoding,
     /// Whether the body contains ClickHouse's own blocks (`decompress=1`).
     pub native_blocks: bool,
@@ -57,16 +53,9 @@ impl Request {
     ) -> Result<Self, EngineError> {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let mut request = Self {
-            query: Vec::new(),
-            query_id: String::new(),
             database: header("x-clickhouse-database"),
             default_format: header("x-clickhouse-format"),
-            params: Vec::new(),
-            settings: Vec::new(),
-            wait_end_of_query: false,
-            content_encoding: Encoding::Identity,
-            native_blocks: false,
-            compress: false,
+            ..Self::default()
         };
         for (name, value) in parameters {
             let text = || String::from_utf8_lossy(&value).into_owned();
@@ -115,7 +104,12 @@ impl Request {
                 "The query id is too long or holds control characters",
             ));
         }
-        request.finish_settings(method);
+        if *method == Method::GET && request.setting("readonly").is_none_or(|value| value == b"0") {
+            request.settings.push(("readonly".to_owned(), b"2".to_vec()));
+        }
+        // `readonly` is last, because it forbids changing the others. If it occurs several times, the last value applies,
+        // as for any other setting.
+        request.settings.sort_by_key(|(name, _)| name == "readonly");
         request.content_encoding = match header("content-encoding") {
             None => Encoding::Identity,
             Some(name) => Encoding::named(&name).ok_or_else(|| {
@@ -123,15 +117,6 @@ impl Request {
             })?,
         };
         Ok(request)
-    }
-
-    /// `GET` is read-only; `readonly` is last, because it forbids changing the others.
-    fn finish_settings(&mut self, method: &Method) {
-        if *method == Method::GET && self.setting("readonly").is_none_or(|value| value == b"0") {
-            self.settings.push(("readonly".to_owned(), b"2".to_vec()));
-        }
-        self.settings.sort_by_key(|(name, _)| name == "readonly");
-        // If `readonly` occurs several times, the last value applies, as for any other setting.
     }
 
     /// Returns the value of a setting of this request.

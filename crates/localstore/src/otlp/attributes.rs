@@ -95,23 +95,14 @@ fn number(value: f64) -> String {
 
 /// Appends a JSON string with the escapes of Go's encoder, which the exporter uses.
 fn write_json_string(out: &mut String, text: &str) {
-    out.push('"');
-    for character in text.chars() {
+    for character in serde_json::Value::from(text).to_string().chars() {
         match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(character)))
             }
             other => out.push(other),
         }
     }
-    out.push('"');
 }
 
 /// Returns the attributes in order. The last value for a key replaces the first one, in its position.

@@ -13,13 +13,12 @@ pub fn text(bytes: &Bytes) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// A name and a value.
+/// A name and a value. Lists of them are in the sender's order, and keys may repeat.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct KeyValue {
     /// Empty if the sender omitted it.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
-    /// Absent for a null.
     #[prost(message, optional, tag = "2")]
     pub value: Option<AnyValue>,
 }
@@ -27,7 +26,6 @@ pub struct KeyValue {
 /// A value of any type, or null.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AnyValue {
-    /// Absent for a null.
     #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub value: Option<Value>,
 }
@@ -35,25 +33,19 @@ pub struct AnyValue {
 /// A value that is not null.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
-    /// A string.
     #[prost(bytes = "bytes", tag = "1")]
     String(Bytes),
-    /// A boolean.
     #[prost(bool, tag = "2")]
     Bool(bool),
-    /// An integer.
     #[prost(int64, tag = "3")]
     Int(i64),
     /// A double, including NaN and the infinities.
     #[prost(double, tag = "4")]
     Double(f64),
-    /// A list.
     #[prost(message, tag = "5")]
     Array(ArrayValue),
-    /// A map.
     #[prost(message, tag = "6")]
     Map(KeyValueList),
-    /// Bytes.
     #[prost(bytes = "bytes", tag = "7")]
     Bytes(Bytes),
 }
@@ -61,7 +53,6 @@ pub enum Value {
 /// A list of values.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ArrayValue {
-    /// In the sender's order.
     #[prost(message, repeated, tag = "1")]
     pub values: Vec<AnyValue>,
 }
@@ -69,7 +60,6 @@ pub struct ArrayValue {
 /// A map of values.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct KeyValueList {
-    /// In the sender's order; keys may repeat.
     #[prost(message, repeated, tag = "1")]
     pub values: Vec<KeyValue>,
 }
@@ -77,7 +67,6 @@ pub struct KeyValueList {
 /// The resource that sent spans.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Resource {
-    /// In the sender's order; keys may repeat.
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }
@@ -85,10 +74,8 @@ pub struct Resource {
 /// The instrumentation scope that created spans.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Scope {
-    /// Its name.
     #[prost(bytes = "bytes", tag = "1")]
     pub name: Bytes,
-    /// Its version.
     #[prost(bytes = "bytes", tag = "2")]
     pub version: Bytes,
 }
@@ -102,31 +89,24 @@ pub struct Span {
     /// 8 bytes.
     #[prost(bytes = "bytes", tag = "2")]
     pub span_id: Bytes,
-    /// W3C trace state.
     #[prost(bytes = "bytes", tag = "3")]
     pub trace_state: Bytes,
     /// 8 bytes, or empty for a root.
     #[prost(bytes = "bytes", tag = "4")]
     pub parent_span_id: Bytes,
-    /// Its name.
     #[prost(bytes = "bytes", tag = "5")]
     pub name: Bytes,
     /// Index into [`SPAN_KINDS`], or a kind of a later version.
     #[prost(int32, tag = "6")]
     pub kind: i32,
-    /// Nanoseconds since 1970.
     #[prost(fixed64, tag = "7")]
     pub start_time_unix_nano: u64,
-    /// Nanoseconds since 1970.
     #[prost(fixed64, tag = "8")]
     pub end_time_unix_nano: u64,
-    /// In the sender's order; keys may repeat.
     #[prost(message, repeated, tag = "9")]
     pub attributes: Vec<KeyValue>,
-    /// In the sender's order.
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
-    /// In the sender's order.
     #[prost(message, repeated, tag = "13")]
     pub links: Vec<Link>,
     /// Absent means unset.
@@ -137,13 +117,10 @@ pub struct Span {
 /// An event of a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Event {
-    /// Nanoseconds since 1970.
     #[prost(fixed64, tag = "1")]
     pub time_unix_nano: u64,
-    /// Its name.
     #[prost(bytes = "bytes", tag = "2")]
     pub name: Bytes,
-    /// In the sender's order; keys may repeat.
     #[prost(message, repeated, tag = "3")]
     pub attributes: Vec<KeyValue>,
 }
@@ -151,16 +128,12 @@ pub struct Event {
 /// A reference to another span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Link {
-    /// Trace id of the other span.
     #[prost(bytes = "bytes", tag = "1")]
     pub trace_id: Bytes,
-    /// Span id of the other span.
     #[prost(bytes = "bytes", tag = "2")]
     pub span_id: Bytes,
-    /// Trace state of the other span.
     #[prost(bytes = "bytes", tag = "3")]
     pub trace_state: Bytes,
-    /// In the sender's order; keys may repeat.
     #[prost(message, repeated, tag = "4")]
     pub attributes: Vec<KeyValue>,
 }
@@ -168,7 +141,6 @@ pub struct Link {
 /// The status of a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Status {
-    /// Message for users.
     #[prost(bytes = "bytes", tag = "2")]
     pub message: Bytes,
     /// Index into [`STATUS_CODES`], or a code of a later version.
@@ -193,25 +165,20 @@ pub const STATUS_CODES: [(&str, &str); 3] =
 /// The spans of a request that can be stored, and the number of rejected ones.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// In the sender's order.
     pub resources: Vec<ResourceSpans>,
-    /// The rejected spans.
     pub rejected: RejectedSpans,
 }
 
 /// The spans of one resource.
 #[derive(Debug, Default)]
 pub struct ResourceSpans {
-    /// The resource that sent them.
     pub resource: Resource,
-    /// In the sender's order.
     pub scopes: Vec<ScopeSpans>,
 }
 
 /// The spans of one scope.
 #[derive(Debug, Default)]
 pub struct ScopeSpans {
-    /// The scope that created them.
     pub scope: Scope,
     /// In the sender's order. Each span has passed [`Span::check`].
     pub spans: Vec<Span>,
@@ -227,7 +194,6 @@ pub struct RejectedSpans {
 }
 
 impl RejectedSpans {
-    /// Counts rejected spans.
     pub fn add(&mut self, spans: usize, position: &RequestPosition, reason: &impl fmt::Display) {
         self.spans = self.spans.saturating_add(i64::try_from(spans).unwrap_or(i64::MAX));
         self.reason.get_or_insert_with(|| format!("{position}: {reason}"));
@@ -251,7 +217,6 @@ impl RejectedSpans {
 /// A position in a request, with indexes from 0 as in a path into its JSON.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestPosition {
-    /// Index of the resource.
     pub resource: usize,
     /// Index of the scope within the resource.
     pub scope: Option<usize>,

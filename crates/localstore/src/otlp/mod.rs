@@ -17,12 +17,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use http_body_util::BodyExt;
 use prost::Message;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use self::commit::Committer;
@@ -40,13 +41,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Creates a receiver that writes through `committer`.
     pub fn new(committer: Committer) -> Arc<Self> {
         Arc::new(Self { committer, decode_permits: Semaphore::new(MAX_CONCURRENT_DECODES) })
     }
 }
 
-/// Returns the routes of the OTLP port.
 pub fn router(receiver: Arc<Receiver>, listen: SocketAddr) -> Router {
     Router::new()
         .route("/v1/traces", post(receive))
@@ -58,11 +57,11 @@ async fn receive(State(receiver): State<Arc<Receiver>>, http_request: axum::extr
     let (parts, body) = http_request.into_parts();
     let encoding = match Encoding::from_headers(&parts.headers) {
         Ok(encoding) => encoding,
-        Err(refusal) => return error_response(Encoding::Json, &refusal),
+        Err(refusal) => return error_response(Encoding::Json, refusal),
     };
     match store(&receiver, &parts.headers, encoding, body).await {
-        Ok(rejected) => respond(StatusCode::OK, encoding, &encode_success(encoding, rejected)),
-        Err(refusal) => error_response(encoding, &refusal),
+        Ok(rejected) => success_response(encoding, rejected),
+        Err(refusal) => error_response(encoding, refusal),
     }
 }
 
@@ -118,18 +117,16 @@ struct PartialSuccess {
     error_message: String,
 }
 
-fn encode_success(encoding: Encoding, rejected: RejectedSpans) -> Vec<u8> {
-    let partial =
+fn success_response(encoding: Encoding, rejected: RejectedSpans) -> Response {
+    let partial_success =
         rejected.reason.map(|error_message| PartialSuccess { rejected_spans: rejected.spans, error_message });
-    match (encoding, partial) {
-        (Encoding::Protobuf, partial_success) => ExportResponse { partial_success }.encode_to_vec(),
-        (Encoding::Json, None) => b"{}".to_vec(),
-        (Encoding::Json, Some(partial)) => serde_json::json!({
-            "partialSuccess": { "rejectedSpans": partial.rejected_spans.to_string(), "errorMessage": partial.error_message }
-        })
-        .to_string()
-        .into_bytes(),
-    }
+    let json = match &partial_success {
+        None => json!({}),
+        Some(PartialSuccess { rejected_spans, error_message }) => json!({
+            "partialSuccess": { "rejectedSpans": rejected_spans.to_string(), "errorMessage": error_message }
+        }),
+    };
+    respond(StatusCode::OK, encoding, &ExportResponse { partial_success }, &json)
 }
 
 /// Body of an error response, as OTLP requires: `google.rpc.Status`.
@@ -141,21 +138,16 @@ struct RpcStatus {
     message: String,
 }
 
-fn error_response(encoding: Encoding, refusal: &Refusal) -> Response {
-    let body = match encoding {
-        Encoding::Protobuf => {
-            RpcStatus { code: refusal.rpc_code(), message: refusal.message.clone() }.encode_to_vec()
-        }
-        Encoding::Json => serde_json::json!({ "code": refusal.rpc_code(), "message": refusal.message })
-            .to_string()
-            .into_bytes(),
-    };
-    respond(refusal.status, encoding, &body)
+fn error_response(encoding: Encoding, refusal: Refusal) -> Response {
+    let (code, message) = (refusal.rpc_code(), refusal.message);
+    let json = json!({ "code": code, "message": message });
+    respond(refusal.status, encoding, &RpcStatus { code, message }, &json)
 }
 
-fn respond(status: StatusCode, encoding: Encoding, body: &[u8]) -> Response {
-    let mut response = Response::new(Body::from(body.to_vec()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(encoding.content_type()));
-    response
+fn respond(status: StatusCode, encoding: Encoding, message: &impl Message, json: &Value) -> Response {
+    let body = match encoding {
+        Encoding::Protobuf => message.encode_to_vec(),
+        Encoding::Json => json.to_string().into_bytes(),
+    };
+    (status, [(header::CONTENT_TYPE, encoding.content_type())], body).into_response()
 }

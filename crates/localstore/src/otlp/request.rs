@@ -16,28 +16,23 @@ pub const MAX_DECODED_BYTES: usize = 128 << 20;
 /// The encoding of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// `application/x-protobuf`
     Protobuf,
-    /// `application/json`
     Json,
 }
 
 /// Reason why a request is rejected.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The HTTP status.
     pub status: StatusCode,
     /// Message for the sender's log.
     pub message: String,
 }
 
 impl Refusal {
-    /// Creates a refusal with this status.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// Creates a refusal for a body that is too large.
     pub fn too_large() -> Self {
         let text =
             format!("a body may have {MAX_BODY_BYTES} bytes, and {MAX_DECODED_BYTES} after decompression");
@@ -56,7 +51,6 @@ impl Refusal {
 }
 
 impl Encoding {
-    /// Returns the encoding in the request's `Content-Type`.
     pub fn from_headers(headers: &HeaderMap) -> Result<Self, Refusal> {
         let value =
             headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -70,7 +64,6 @@ impl Encoding {
         }
     }
 
-    /// Returns the response's `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/x-protobuf",

@@ -5,12 +5,10 @@ use bytes::Bytes;
 use super::attributes::{as_text, deduplicated};
 use super::messages::{Batch, Event, KeyValue, Link, SPAN_KINDS, STATUS_CODES, Span, text};
 
-/// The spans of a request as rows.
+/// The spans of a request as rows in `RowBinary`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// The rows in `RowBinary`.
     pub data: Vec<u8>,
-    /// Number of rows.
     pub count: u64,
 }
 
