@@ -6,6 +6,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use tracewarden_service::Tool;
 
 use crate::failure::Failure;
 use crate::span_text::visible_json;
@@ -33,21 +34,13 @@ impl Budget {
     /// # Errors
     /// If it is below the minimum.
     pub(crate) fn new(max_tokens: Option<i64>) -> Result<Self, Failure> {
-        match max_tokens {
-            None => Ok(Self {
-                tokens: DEFAULT_TOKENS as usize,
-                is_default: true,
-                complete_tokens: DEFAULT_TOKENS as usize,
-            }),
-            Some(wanted) if wanted < MIN_TOKENS => {
-                let detail = format!("at least {MIN_TOKENS}; leave it out for {DEFAULT_TOKENS}");
-                Err(Failure::argument("max_tokens", detail))
-            }
-            Some(wanted) => {
-                let tokens = wanted.min(MAX_TOKENS) as usize;
-                Ok(Self { tokens, is_default: false, complete_tokens: tokens })
-            }
+        let wanted = max_tokens.unwrap_or(DEFAULT_TOKENS);
+        if wanted < MIN_TOKENS {
+            let detail = format!("at least {MIN_TOKENS}; leave it out for {DEFAULT_TOKENS}");
+            return Err(Failure::argument("max_tokens", detail));
         }
+        let tokens = wanted.min(MAX_TOKENS) as usize;
+        Ok(Self { tokens, is_default: max_tokens.is_none(), complete_tokens: tokens })
     }
 
     /// Returns the budget with a doubled limit for a response that leaves nothing out, if the call did not set
@@ -178,6 +171,12 @@ pub(crate) struct NextCall {
     /// Complete arguments; use them unchanged.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub(crate) arguments: Value,
+}
+
+impl NextCall {
+    pub(crate) fn new(to: &'static str, tool: Tool, arguments: Value) -> Self {
+        Self { to, tool: tool.name(), arguments }
+    }
 }
 
 /// Formats the next calls as text. Values from spans among their arguments stay inside JSON strings, with invisible

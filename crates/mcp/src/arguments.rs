@@ -1,9 +1,9 @@
 //! Arguments of tools, after [`crate::coercion`] parsed them.
 
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tracewarden_model::{Decimal, InvalidDecimal, LogicalType, Operator, RawCondition, Scalar, named_field};
 
 use crate::failure::Failure;
@@ -90,11 +90,8 @@ fn scalar(value: &Value, path: impl Fn() -> String) -> Result<Scalar, Failure> {
 }
 
 /// Returns the given arguments without some and with others, for the next call.
-pub(crate) fn modified_arguments(sent: &impl Serialize, without: &[&str], with: &[(&str, Value)]) -> Value {
-    let mut arguments = match serde_json::to_value(sent) {
-        Ok(Value::Object(arguments)) => arguments,
-        _ => Map::new(),
-    };
+pub(crate) fn modified_arguments(sent: &Value, without: &[&str], with: &[(&str, Value)]) -> Value {
+    let mut arguments = sent.as_object().cloned().unwrap_or_default();
     arguments.retain(|name, _| !without.contains(&name.as_str()));
     arguments.extend(with.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     Value::Object(arguments)

@@ -1,10 +1,16 @@
 //! Parses JSON text to a tree of bounded size, and preserves the digits of numbers.
 //!
-//! The text is parsed in one pass: a span can have a million attributes and events, of which a response shows some
-//! hundred. Omitted values cost time for their bytes but no memory. Numbers are not parsed as doubles, which would
-//! change them: a column of 128 bits or of decimals holds more digits.
+//! A span can have a million attributes and events, of which a response shows some hundred. Omitted values cost time for
+//! their bytes but no memory. A number that a double would change becomes text: a column of 128 bits or of decimals
+//! holds more digits.
 
-use serde_json::{Map, Number, Value};
+use std::fmt::{self, Formatter};
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Number, Value};
+
+use crate::digits::quote_inexact_numbers;
 
 /// Limits of the parts of each value that are kept.
 #[derive(Debug, Clone, Copy)]
@@ -29,9 +35,7 @@ pub(crate) enum Json {
     Bool(bool),
     /// A number that can be read as a double without changing it.
     Number(Number),
-    /// Any other number, as text.
-    Digits(String),
-    /// Start of a text, and its number of characters.
+    /// Start of a text, or of the digits of any other number, and its number of characters.
     Text {
         start: String,
         characters: usize,
@@ -52,13 +56,25 @@ pub(crate) enum Json {
 const MAX_DEPTH: usize = 100;
 /// Replacement for a value that is nested too deeply.
 const TOO_DEEP: &str = "… (nested too deeply to be shown)";
+/// Up to this value, every integer is a double.
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 impl Json {
     /// Parses a text within limits; `None` if it is not valid JSON.
     pub(crate) fn read(text: &str, bounds: Bounds) -> Option<Self> {
-        let mut reader = Reader::new(text, bounds);
-        let value = reader.value(true)?;
-        reader.is_at_end().then_some(value)
+        Self::read_part(&quote_inexact_numbers(text), bounds, 0, &mut WatchedMembers::default())
+    }
+
+    /// Parses a value at this depth of a text whose inexact numbers are quoted.
+    pub(crate) fn read_part(
+        text: &str,
+        bounds: Bounds,
+        depth: usize,
+        watched: &mut WatchedMembers,
+    ) -> Option<Self> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let value = Reader { keep: true, depth, bounds, watched }.deserialize(&mut deserializer).ok()?;
+        deserializer.end().ok().map(|()| value)
     }
 
     /// Whether it is null or empty.
@@ -68,38 +84,35 @@ impl Json {
             Self::Text { characters: count, .. } | Self::List { count, .. } | Self::Object { count, .. } => {
                 *count == 0
             }
-            Self::Bool(_) | Self::Number(_) | Self::Digits(_) => false,
+            Self::Bool(_) | Self::Number(_) => false,
         }
     }
 
-    /// Converts to a `serde_json` value. `digits` converts a number that a double would change.
-    pub(crate) fn into_value(self, digits: fn(String) -> Value) -> Value {
+    /// Converts to a `serde_json` value.
+    pub(crate) fn into_value(self) -> Value {
         match self {
             Self::Null => Value::Null,
             Self::Bool(value) => Value::Bool(value),
             Self::Number(number) => Value::Number(number),
-            Self::Digits(text) => digits(text),
             Self::Text { start, .. } => Value::String(start),
-            Self::List { first, .. } => first.into_iter().map(|element| element.into_value(digits)).collect(),
+            Self::List { first, .. } => first.into_iter().map(Self::into_value).collect(),
             Self::Object { first, .. } => {
-                let members = first.into_iter().map(|(name, value)| (name, value.into_value(digits)));
-                Value::Object(Map::from_iter(members))
+                first.into_iter().map(|(name, value)| (name, value.into_value())).collect()
             }
         }
     }
-}
 
-/// Parses JSON text from start to end.
-pub(crate) struct Reader<'a> {
-    text: &'a str,
-    offset: usize,
-    depth: usize,
-    bounds: Bounds,
-    pub(crate) watched: WatchedMembers,
+    pub(crate) fn text(start: &str) -> Self {
+        Self::Text { start: start.to_owned(), characters: start.chars().count() }
+    }
+
+    fn integer(number: Number, magnitude: u64) -> Self {
+        if magnitude <= MAX_EXACT_INTEGER { Self::Number(number) } else { Self::text(&number.to_string()) }
+    }
 }
 
 /// Information collected while values are parsed, whether they are kept or not.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct WatchedMembers {
     /// Whether a name or a text began with `exception.` since the last reset.
     pub(crate) exception: bool,
@@ -111,124 +124,11 @@ impl WatchedMembers {
     fn is_watched(&self, name: &str) -> bool {
         self.named.iter().any(|(known, _)| *known == name)
     }
-}
-
-impl<'a> Reader<'a> {
-    pub(crate) fn new(text: &'a str, bounds: Bounds) -> Self {
-        Self { text, offset: 0, depth: 0, bounds, watched: WatchedMembers::default() }
-    }
-
-    /// Skips white space and returns the next byte.
-    pub(crate) fn next(&mut self) -> Option<u8> {
-        let bytes = self.text.as_bytes();
-        while matches!(bytes.get(self.offset)?, b' ' | b'\t' | b'\n' | b'\r') {
-            self.offset += 1;
-        }
-        bytes.get(self.offset).copied()
-    }
-
-    pub(crate) fn is_at_end(&mut self) -> bool {
-        self.next().is_none()
-    }
-
-    fn expect_byte(&mut self, wanted: u8) -> Option<()> {
-        (self.next()? == wanted).then(|| self.offset += 1)
-    }
-
-    /// Parses a value. If `keep` is false, the result only tells whether the value is empty.
-    pub(crate) fn value(&mut self, keep: bool) -> Option<Json> {
-        match self.next()? {
-            b'{' | b'[' if self.depth >= MAX_DEPTH => {
-                self.skip_nested()?;
-                let start = if keep { TOO_DEEP.to_owned() } else { String::new() };
-                Some(Json::Text { start, characters: TOO_DEEP.chars().count() })
-            }
-            b'{' => {
-                let (mut first, mut count) = (Vec::new(), 0);
-                self.members(|reader, name| {
-                    let keep = keep && first.len() < reader.bounds.elements;
-                    let value = reader.value(keep || reader.watched.is_watched(&name))?;
-                    reader.record(&name, &value);
-                    if reader.bounds.empty_members || !value.is_empty() {
-                        count += 1;
-                        if keep {
-                            first.push((name, value));
-                        }
-                    }
-                    Some(())
-                })?;
-                Some(Json::Object { first, count })
-            }
-            b'[' => self.list(keep),
-            b'"' => self.string(keep).map(|(start, characters)| Json::Text { start, characters }),
-            b't' => self.literal("true", Json::Bool(true)),
-            b'f' => self.literal("false", Json::Bool(false)),
-            b'n' => self.literal("null", Json::Null),
-            _ => self.number(keep),
-        }
-    }
-
-    /// Parses an object. `member` is called with each member's name and must parse its value.
-    pub(crate) fn members(&mut self, mut member: impl FnMut(&mut Self, String) -> Option<()>) -> Option<()> {
-        self.expect_byte(b'{')?;
-        self.depth += 1;
-        if self.next()? == b'}' {
-            self.offset += 1;
-        } else {
-            loop {
-                (self.next()? == b'"').then_some(())?;
-                let name = self.whole_string()?;
-                self.watched.exception |= name.starts_with("exception.");
-                self.expect_byte(b':')?;
-                member(self, name)?;
-                if !self.has_more(b'}')? {
-                    break;
-                }
-            }
-        }
-        self.depth -= 1;
-        Some(())
-    }
-
-    fn list(&mut self, keep: bool) -> Option<Json> {
-        self.expect_byte(b'[')?;
-        self.depth += 1;
-        let (mut first, mut count) = (Vec::new(), 0);
-        if self.next()? == b']' {
-            self.offset += 1;
-        } else {
-            loop {
-                let keep = keep && first.len() < self.bounds.elements;
-                let value = self.value(keep)?;
-                count += 1;
-                if keep {
-                    first.push(value);
-                }
-                if !self.has_more(b']')? {
-                    break;
-                }
-            }
-        }
-        self.depth -= 1;
-        Some(Json::List { first, count })
-    }
-
-    /// Whether another element follows before the end.
-    fn has_more(&mut self, end: u8) -> Option<bool> {
-        let found = self.next()?;
-        self.offset += 1;
-        match found {
-            b',' => Some(true),
-            found if found == end => Some(false),
-            _ => None,
-        }
-    }
 
     /// Records a text under one of the names of interest.
-    pub(crate) fn record(&mut self, name: &str, value: &Json) {
+    pub(crate) fn record(&mut self, depth: usize, name: &str, value: &Json) {
         let Json::Text { start, .. } = value else { return };
-        let depth = self.depth;
-        let noted = self.watched.named.iter_mut().find(|(known, _)| *known == name);
+        let noted = self.named.iter_mut().find(|(known, _)| *known == name);
         if let Some((_, noted)) = noted
             && !start.is_empty()
             && noted.as_ref().is_none_or(|(known, _)| depth < *known)
@@ -236,117 +136,129 @@ impl<'a> Reader<'a> {
             *noted = Some((depth, start.clone()));
         }
     }
+}
 
-    /// Returns the text of a string literal with its quotation marks, and whether it contains escapes.
-    fn quoted(&mut self) -> Option<(&'a str, bool)> {
-        let begin = self.offset;
-        let bytes = self.text.as_bytes();
-        let mut offset = begin + 1;
-        let mut escaped = false;
-        loop {
-            let rest = bytes.get(offset..)?;
-            let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-            offset += found + 1;
-            if rest.get(found) == Some(&b'"') {
-                break;
-            }
-            escaped = true;
-            offset += 1;
+/// Calls `member` with the name and the JSON text of each member of an object, until it returns `None`.
+pub(crate) fn members(text: &str, member: impl FnMut(String, &str) -> Option<()>) -> Option<()> {
+    struct Members<F>(F);
+    impl<'de, F: FnMut(String, &str) -> Option<()>> Visitor<'de> for Members<F> {
+        type Value = Option<()>;
+
+        fn expecting(&self, out: &mut Formatter<'_>) -> fmt::Result {
+            out.write_str("an object")
         }
-        self.offset = offset;
-        Some((self.text.get(begin..offset)?, escaped))
-    }
 
-    /// Parses a text within its limits, and counts its characters.
-    fn string(&mut self, keep: bool) -> Option<(String, usize)> {
-        let (quoted, escaped) = self.quoted()?;
-        let plain = quoted.get(1..quoted.len().checked_sub(1)?)?;
-        self.watched.exception |= plain.starts_with("exception.");
-        // An unpaired surrogate has no meaning and stays as written.
-        let read = escaped.then(|| serde_json::from_str::<String>(quoted).ok()).flatten();
-        let text = read.as_deref().unwrap_or(plain);
-        let characters = text.chars().count();
-        if !keep {
-            return Some((String::new(), characters));
-        }
-        let end = text.char_indices().nth(self.bounds.characters);
-        let start = end.and_then(|(end, _)| text.get(..end)).unwrap_or(text);
-        Some((start.to_owned(), characters))
-    }
-
-    fn whole_string(&mut self) -> Option<String> {
-        let (quoted, escaped) = self.quoted()?;
-        let plain = quoted.get(1..quoted.len().checked_sub(1)?)?;
-        let read = escaped.then(|| serde_json::from_str::<String>(quoted).ok()).flatten();
-        Some(read.unwrap_or_else(|| plain.to_owned()))
-    }
-
-    fn literal(&mut self, word: &str, value: Json) -> Option<Json> {
-        self.text.get(self.offset..)?.starts_with(word).then(|| self.offset += word.len())?;
-        Some(value)
-    }
-
-    fn number(&mut self, keep: bool) -> Option<Json> {
-        let rest = self.text.get(self.offset..)?;
-        let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
-        let length = rest.bytes().take_while(|byte| is_part(byte)).count();
-        let text = rest.get(..length).filter(|text| text.bytes().any(|byte| byte.is_ascii_digit()))?;
-        self.offset += length;
-        if !keep {
-            return Some(Json::Bool(false));
-        }
-        Some(exact_number(text).map_or_else(|| Json::Digits(text.to_owned()), Json::Number))
-    }
-
-    /// Skips to the end of a list or an object.
-    fn skip_nested(&mut self) -> Option<()> {
-        let mut open = 0_usize;
-        loop {
-            match self.text.as_bytes().get(self.offset)? {
-                b'"' => {
-                    self.quoted()?;
-                    continue;
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Option<()>, A::Error> {
+            while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                if (self.0)(name, value.get()).is_none() {
+                    return Ok(None);
                 }
-                b'{' | b'[' => open += 1,
-                b'}' | b']' => open = open.checked_sub(1)?,
-                _ => {}
             }
-            self.offset += 1;
-            if open == 0 {
-                return Some(());
-            }
+            Ok(Some(()))
         }
     }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer.deserialize_map(Members(member)).ok()??;
+    deserializer.end().ok()
 }
 
-/// Returns the number if conversion to a double preserves it: an integer up to 2^53, or a number whose shortest
-/// representation as a double has the same digits.
-fn exact_number(text: &str) -> Option<Number> {
-    const MAX_EXACT: u64 = 1 << 53;
-    if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
-        return text.parse::<i64>().ok().filter(|value| value.unsigned_abs() <= MAX_EXACT).map(Number::from);
-    }
-    let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;
-    if normalized_decimal(text)? == normalized_decimal(&format!("{value:e}"))? {
-        Number::from_f64(value)
-    } else {
-        None
+/// Parses a value within limits.
+struct Reader<'a> {
+    /// Whether the value is kept; otherwise the result only tells whether it is empty.
+    keep: bool,
+    /// Number of lists and objects around the value.
+    depth: usize,
+    bounds: Bounds,
+    watched: &'a mut WatchedMembers,
+}
+
+impl Reader<'_> {
+    fn inner(&mut self, keep: bool) -> Reader<'_> {
+        Reader { keep, depth: self.depth + 1, bounds: self.bounds, watched: self.watched }
     }
 }
 
-/// Returns the sign (true if negative), the digits without leading and trailing zeros, and the power of ten.
-fn normalized_decimal(text: &str) -> Option<(bool, String, i64)> {
-    let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
-    let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let short = digits.trim_end_matches('0');
-    if short.is_empty() {
-        return Some((negative, String::new(), 0));
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
     }
-    let zeros = i64::try_from(digits.len() - short.len()).ok()?;
-    let power = power.parse::<i64>().ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
-    Some((negative, short.trim_start_matches('0').to_owned(), power.checked_add(zeros)?))
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Json;
+
+    fn expecting(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::integer(value.into(), value.unsigned_abs()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::integer(value.into(), value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+        self.watched.exception |= text.starts_with("exception.");
+        let kept = if self.keep { self.bounds.characters } else { 0 };
+        let end = text.char_indices().nth(kept).map_or(text.len(), |(end, _)| end);
+        let start = text.get(..end).unwrap_or_default().to_owned();
+        Ok(Json::Text { start, characters: text.chars().count() })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Json, A::Error> {
+        if self.depth >= MAX_DEPTH {
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(Json::text(TOO_DEEP));
+        }
+        let (mut first, mut count) = (Vec::new(), 0);
+        let bound = if self.keep { self.bounds.elements } else { 0 };
+        while let Some(value) = list.next_element_seed(self.inner(count < bound))? {
+            if count < bound {
+                first.push(value);
+            }
+            count += 1;
+        }
+        Ok(Json::List { first, count })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Json, A::Error> {
+        if self.depth >= MAX_DEPTH {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(Json::text(TOO_DEEP));
+        }
+        let (mut first, mut count) = (Vec::new(), 0);
+        let bound = if self.keep { self.bounds.elements } else { 0 };
+        while let Some(name) = map.next_key::<String>()? {
+            self.watched.exception |= name.starts_with("exception.");
+            let keep = first.len() < bound;
+            let is_watched = self.watched.is_watched(&name);
+            let value = map.next_value_seed(self.inner(keep || is_watched))?;
+            self.watched.record(self.depth + 1, &name, &value);
+            if self.bounds.empty_members || !value.is_empty() {
+                count += 1;
+                if keep {
+                    first.push((name, value));
+                }
+            }
+        }
+        Ok(Json::Object { first, count })
+    }
 }
 
 #[cfg(test)]
@@ -356,7 +268,7 @@ mod tests {
     use super::*;
 
     fn whole(text: &str) -> Option<Value> {
-        Json::read(text, Bounds::NONE).map(|json| json.into_value(Value::String))
+        Json::read(text, Bounds::NONE).map(Json::into_value)
     }
 
     #[test]
@@ -369,10 +281,21 @@ mod tests {
             assert_eq!(whole(&value.to_string()), Some(value));
         }
         assert_eq!(whole(" { \"a\" :\n[ 1 , 2 ] } "), Some(json!({"a": [1, 2]})));
-        assert_eq!(whole(r#"["\ud800"]"#), Some(json!(["\\ud800"])));
-        for wrong in
-            ["", "{", "[1", "[1,]", "{\"a\"}", "{\"a\":}", "\"a", "tru", "1 2", "{\"a\":1]", "-", "\"\\"]
-        {
+        for wrong in [
+            r#"["\ud800"]"#,
+            "",
+            "{",
+            "[1",
+            "[1,]",
+            "{\"a\"}",
+            "{\"a\":}",
+            "\"a",
+            "tru",
+            "1 2",
+            "{\"a\":1]",
+            "-",
+            "\"\\",
+        ] {
             assert_eq!(whole(wrong), None, "{wrong}");
         }
     }

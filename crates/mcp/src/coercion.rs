@@ -86,19 +86,13 @@ fn is_omitted(schema: &Value, sent: &Json) -> bool {
 
 fn coerce_value(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
     let wanted = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-    let refused = |sent: &Json| {
-        let detail = format!("{} is needed here; {} was sent", expected_form(schema), kind(sent));
-        Failure::argument(path, detail)
-    };
+    let refused = |sent: &Json| wrong_form(&expected_form(schema), sent, path);
     let read = match wanted {
         "integer" => match integer(&sent) {
             Some(IntegerArgument::Fits(value)) => Some(Value::from(value)),
             Some(IntegerArgument::TooLarge) => {
-                let detail = format!(
-                    "the number is too large for this argument: a whole number such as 10 is needed here; {} was sent",
-                    kind(&sent)
-                );
-                return Err(Failure::argument(path, detail));
+                let expected = "the number is too large for this argument: a whole number such as 10";
+                return Err(wrong_form(expected, &sent, path));
             }
             None => None,
         },
@@ -113,11 +107,10 @@ fn coerce_value(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure
         // The value of a condition. The type of the field determines which types are valid.
         _ => {
             return match sent {
-                Json::Null | Json::List { .. } | Json::Object { .. } => Err(Failure::argument(
-                    path,
-                    format!("a string, a number or a boolean is needed here; {} was sent", kind(&sent)),
-                )),
-                value => Ok(value.into_value(Value::String)),
+                Json::Null | Json::List { .. } | Json::Object { .. } => {
+                    Err(wrong_form("a string, a number or a boolean", &sent, path))
+                }
+                value => Ok(value.into_value()),
             };
         }
     };
@@ -131,23 +124,17 @@ fn list(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
     let of_objects = items.get("type").is_some_and(|name| name == "object");
     let elements = match unwrap_json_text(unwrap_json_text(sent, '['), if of_objects { '{' } else { '[' }) {
         Json::List { first, .. } => first,
-        Json::Null => {
-            return Err(Failure::argument(
-                path,
-                format!("{} is needed here; null was sent", expected_form(schema)),
-            ));
-        }
-        Json::Text { start, .. } if of_objects => {
-            let kind = kind(&Json::Text { characters: start.chars().count(), start });
-            return Err(Failure::argument(
-                path,
-                format!("{} is needed here; {kind} was sent", expected_form(schema)),
-            ));
+        other if other == Json::Null || of_objects && matches!(other, Json::Text { .. }) => {
+            return Err(wrong_form(&expected_form(schema), &other, path));
         }
         single => vec![single],
     };
     let elements = elements.into_iter().enumerate();
     elements.map(|(at, element)| coerce_value(items, element, &format!("{path}[{at}]"))).collect()
+}
+
+fn wrong_form(expected: &str, sent: &Json, path: &str) -> Failure {
+    Failure::argument(path, format!("{expected} is needed here; {} was sent", kind(sent)))
 }
 
 /// Parses a text as JSON if it begins with `begin`; otherwise returns the value unchanged.
@@ -170,7 +157,6 @@ enum IntegerArgument {
 fn integer(sent: &Json) -> Option<IntegerArgument> {
     let text = match sent {
         Json::Number(number) => number.to_string(),
-        Json::Digits(text) => text.clone(),
         Json::Text { start, .. } => start.trim().to_owned(),
         _ => return None,
     };
@@ -193,7 +179,6 @@ fn integer(sent: &Json) -> Option<IntegerArgument> {
 fn text(schema: &Value, sent: &Json) -> Option<String> {
     let text = match sent {
         Json::Text { start, .. } => start.clone(),
-        Json::Digits(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.clone(),
         Json::Number(number) if number.is_u64() => number.to_string(),
         _ => return None,
     };
@@ -232,8 +217,7 @@ fn kind(sent: &Json) -> String {
         Json::Null => "null".to_owned(),
         Json::Bool(value) => format!("`{value}`"),
         Json::Number(number) => format!("the number {number}"),
-        Json::Digits(text) => format!("the number {}", one_line(text, MAX_QUOTED)),
-        // A number with many digits arrives as text (`digits.rs`), so the original type is unknown.
+        // A number with many digits is text (`digits.rs`), so the original type is unknown.
         Json::Text { start, .. } if is_number(start) => format!("`{}`", one_line(start, MAX_QUOTED)),
         Json::Text { start, .. } => format!("the text `{}`", one_line(start, MAX_QUOTED)),
         Json::List { .. } => "a list".to_owned(),

@@ -1,4 +1,4 @@
-//! Converts numbers for which the protocol library would lose digits to text.
+//! Converts numbers for which a JSON parser would lose digits to text.
 //!
 //! The library parses each number as a 64-bit integer or a binary floating-point number: `1700010800.901161215`, a
 //! time in nanoseconds, would be changed, and a larger number would make the whole message invalid. Tools accept
@@ -7,31 +7,10 @@
 
 use std::borrow::Cow;
 
-use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
-use http::{StatusCode, header};
 use tracewarden_model::{Decimal, InvalidDecimal};
 
-/// Passes a request on with such numbers converted. Rejects bodies larger than `max_bytes` bytes.
-pub(crate) async fn preserve_digits(request: Request, next: Next, max_bytes: usize) -> Response {
-    let (mut head, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, max_bytes).await else {
-        return (StatusCode::PAYLOAD_TOO_LARGE, "the body cannot be read, or is too large").into_response();
-    };
-    let kept = match std::str::from_utf8(&bytes).map(quote_inexact_numbers) {
-        Ok(Cow::Owned(kept)) => {
-            head.headers.remove(header::CONTENT_LENGTH);
-            Body::from(kept)
-        }
-        _ => Body::from(bytes),
-    };
-    next.run(Request::from_parts(head, kept)).await
-}
-
 /// Returns JSON text with such numbers converted to strings. Leaves invalid JSON to its parser.
-fn quote_inexact_numbers(json: &str) -> Cow<'_, str> {
+pub(crate) fn quote_inexact_numbers(json: &str) -> Cow<'_, str> {
     let mut kept = String::new();
     let (mut rest, mut copied_to) = (json, 0);
     while let Some(at) = rest.find(|character: char| matches!(character, '"' | '-' | '0'..='9')) {

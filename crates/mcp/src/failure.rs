@@ -32,28 +32,24 @@ impl Failure {
     /// Creates a failure for an invalid argument.
     pub(crate) fn argument(argument: &str, detail: impl Into<String>) -> Self {
         let causes = vec![(argument.to_owned(), detail.into())];
+        Self { unrecorded: Some(Outcome::Failed), ..Self::new("invalid_request", causes) }
+    }
+
+    fn new(code: &'static str, causes: Vec<(String, String)>) -> Self {
         Self {
-            code: "invalid_request",
-            retry: Retry::Never,
+            code,
+            retry: Retry::from_code(code),
             causes,
             advice: None,
             for_administrators: None,
-            unrecorded: Some(Outcome::Failed),
+            unrecorded: None,
         }
     }
 
     /// Creates a failure for an internal error.
     pub(crate) fn internal(what: &'static str) -> Self {
         tracing::error!(what, "a tool failed");
-        let causes = vec![(String::new(), "something went wrong".to_owned())];
-        Self {
-            code: "internal",
-            retry: Retry::from_code("internal"),
-            causes,
-            advice: None,
-            for_administrators: None,
-            unrecorded: None,
-        }
+        Self::new("internal", vec![(String::new(), "something went wrong".to_owned())])
     }
 
     /// Marks the failure as recorded, because the read is already in the audit log and only its response is rejected.

@@ -17,6 +17,7 @@ use crate::arguments::{Condition, parse_arguments, raw_conditions};
 use crate::bounded_json::{Bounds, Json};
 use crate::client_name::client_name_from_id;
 use crate::coercion::coerce;
+use crate::digits::quote_inexact_numbers;
 use crate::failure::Failure;
 use crate::schemas;
 use crate::span_text::{FENCE, FENCE_END, fenced, one_line, visible_json};
@@ -25,7 +26,7 @@ use crate::tools::{
     compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans, get_trace,
     query_traces, trace_stats,
 };
-use crate::window::WindowArguments;
+use crate::window::bounds;
 
 /// Asserts that a rejection has a message of limited length.
 fn check_failure(failure: &Failure) {
@@ -198,14 +199,11 @@ fn words() {
         let field = FieldRef::key("SpanAttributes", text.as_str());
         assert_eq!(within_time_limit(|| FieldRef::parse(&field.to_string())), field);
         let _ = within_time_limit(|| FieldRef::parse(&text));
-        let (none, some) = (None, Some(text));
-        match within_time_limit(|| WindowArguments { from: &none, to: &none, last: &some }.bounds(now)) {
+        match within_time_limit(|| bounds(None, None, Some(&text), now)) {
             Ok(bounds) => assert!(bounds.from < bounds.to && bounds.to >= Some(now), "{bounds:?}"),
             Err(failure) => check_failure(&failure),
         }
-        if let Err(failure) =
-            within_time_limit(|| WindowArguments { from: &some, to: &none, last: &none }.bounds(now))
-        {
+        if let Err(failure) = within_time_limit(|| bounds(Some(&text), None, None, now)) {
             check_failure(&failure);
         }
         if let Ok(id) = HeaderValue::from_bytes(input)
@@ -231,12 +229,13 @@ fn words() {
     target!(seeds, &check);
 }
 
-/// Removes numbers that are not integers, which the parser may round in the last digit, and large numbers, which are
-/// converted to text when spans are parsed.
+/// Converts large integers to text, as the parser of spans does, and removes other numbers, which a parser may round in
+/// the last digit.
 fn exact(value: Value) -> Value {
     match value {
+        Value::Number(number) if number.is_f64() => Value::Null,
         Value::Number(number) if number.as_i64().is_none_or(|number| number.unsigned_abs() > 1 << 53) => {
-            Value::Null
+            Value::String(number.to_string())
         }
         Value::Array(list) => list.into_iter().map(exact).collect(),
         Value::Object(members) => members.into_iter().map(|(name, value)| (name, exact(value))).collect(),
@@ -265,8 +264,8 @@ fn span_texts() {
         let shown = within_time_limit(|| visible_json(&value));
         is_harmless(&shown);
         assert_eq!(exact(serde_json::from_str(&shown).unwrap()), exact(value));
-        let read = within_time_limit(|| Json::read(text, Bounds::NONE)).unwrap().into_value(|_| Value::Null);
-        assert_eq!(exact(read), exact(serde_json::from_str(text).unwrap()));
+        let read = within_time_limit(|| Json::read(text, Bounds::NONE)).unwrap().into_value();
+        assert_eq!(exact(read), exact(serde_json::from_str(&quote_inexact_numbers(text)).unwrap()));
         let columns = Columns::exporter_default();
         let span = within_time_limit(|| SpanValues::read(text, &columns));
         let _ = within_time_limit(|| span.message());

@@ -1,5 +1,6 @@
 //! The interface over HTTP: stateless, and protected against requests from pages of other sites.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
@@ -13,7 +14,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tracewarden_service::Service;
 
 use crate::client_name::carry_client_name;
-use crate::digits;
+use crate::digits::quote_inexact_numbers;
 use crate::request_id;
 use crate::server::Server;
 
@@ -56,7 +57,6 @@ pub fn interface(service: Service, interface: InterfaceConfig) -> Router {
     );
     Router::new()
         .fallback_service(mcp_service)
-        .layer(middleware::from_fn(|request, next| digits::preserve_digits(request, next, MAX_BODY_BYTES)))
         .layer(middleware::from_fn(carry_client_name))
         .layer(middleware::from_fn(explain_rejections))
 }
@@ -79,7 +79,14 @@ async fn explain_rejections(request: Request, next: Next) -> Response {
     if json && let Some(refusal) = request_id::refusal(&body) {
         return refusal;
     }
-    let response = next.run(Request::from_parts(head, Body::from(body))).await;
+    let body = match std::str::from_utf8(&body).map(quote_inexact_numbers) {
+        Ok(Cow::Owned(quoted)) => {
+            head.headers.remove(header::CONTENT_LENGTH);
+            Body::from(quoted)
+        }
+        _ => Body::from(body),
+    };
+    let response = next.run(Request::from_parts(head, body)).await;
     match response.status() {
         StatusCode::FORBIDDEN => (StatusCode::FORBIDDEN, WRONG_HOST_OR_ORIGIN).into_response(),
         // The library reports every body that it cannot parse as a wrong media type.

@@ -1,14 +1,34 @@
 //! Formats durations and times for agents.
 
+use std::fmt::{self, Display, Formatter};
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use tracewarden_model::Timestamp;
 
+// A duration in nanoseconds: milliseconds in JSON, the largest unit in text. A doc comment would be in each schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, JsonSchema)]
+pub(crate) struct Nanos(#[schemars(with = "f64")] pub(crate) i64);
+
+impl Serialize for Nanos {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        milliseconds(self.0).serialize(serializer)
+    }
+}
+
+impl Display for Nanos {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str(&duration_text(self.0))
+    }
+}
+
 /// Converts to milliseconds, rounded to microseconds.
-pub(crate) fn milliseconds(nanos: i64) -> f64 {
+fn milliseconds(nanos: i64) -> f64 {
     (nanos as f64 / 1_000.0).round() / 1_000.0
 }
 
 /// Formats a duration in the largest unit that gives at least 1, with three digits.
-pub(crate) fn duration_text(nanos: i64) -> String {
+fn duration_text(nanos: i64) -> String {
     const UNITS: [(f64, &str); 5] = [(3_600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     if nanos == 0 {
         return "0".to_owned();

@@ -6,15 +6,6 @@ use tracewarden_model::{Timestamp, Window};
 
 use crate::failure::Failure;
 
-/// A time window in the arguments of a tool. Each tool declares these arguments itself: serde cannot reject unknown
-/// arguments if a shared struct is flattened.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WindowArguments<'a> {
-    pub(crate) from: &'a Option<String>,
-    pub(crate) to: &'a Option<String>,
-    pub(crate) last: &'a Option<String>,
-}
-
 /// Start and end, if given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
@@ -22,32 +13,35 @@ pub(crate) struct Bounds {
     pub(crate) to: Option<Timestamp>,
 }
 
-impl WindowArguments<'_> {
-    /// Returns the start and end of the window.
-    ///
-    /// # Errors
-    /// If an argument is invalid, with an example of a valid one.
-    pub(crate) fn bounds(self, now: Timestamp) -> Result<Bounds, Failure> {
-        // Whole seconds are precise enough, and take half the tokens of nanoseconds. Rounded up, so that the current
-        // second is included.
-        let now = whole_seconds(now);
-        let Some(last) = self.last else {
-            let from = time("from", self.from.as_deref(), now)?;
-            let to = time("to", self.to.as_deref(), now)?;
-            return Ok(Bounds { from, to: Some(to.unwrap_or(now)) });
-        };
-        if self.from.is_some() || self.to.is_some() {
-            return Err(Failure::argument("last", "give either `last`, or `from` and `to`"));
-        }
-        let nanos = parse_duration(last).ok_or_else(|| {
-            let detail = format!(
-                "`{last}` is not a duration: write a whole number and a unit of s, m, h, d or w, such as \
-                 \"15m\", \"6h\" or \"7d\""
-            );
-            Failure::argument("last", detail)
-        })?;
-        Ok(Bounds { from: Some(now.saturating_sub(nanos)), to: Some(now) })
+/// Returns the start and end of the window in these arguments. Each tool declares them itself: serde cannot reject
+/// unknown arguments if a shared struct is flattened.
+///
+/// # Errors
+/// If an argument is invalid, with an example of a valid one.
+pub(crate) fn bounds(
+    from: Option<&str>,
+    to: Option<&str>,
+    last: Option<&str>,
+    now: Timestamp,
+) -> Result<Bounds, Failure> {
+    // Whole seconds are precise enough, and take half the tokens of nanoseconds. Rounded up, so that the current
+    // second is included.
+    let now = whole_seconds(now);
+    let Some(last) = last else {
+        let (from, to) = (time("from", from, now)?, time("to", to, now)?);
+        return Ok(Bounds { from, to: Some(to.unwrap_or(now)) });
+    };
+    if from.is_some() || to.is_some() {
+        return Err(Failure::argument("last", "give either `last`, or `from` and `to`"));
     }
+    let nanos = parse_duration(last).ok_or_else(|| {
+        let detail = format!(
+            "`{last}` is not a duration: write a whole number and a unit of s, m, h, d or w, such as \
+             \"15m\", \"6h\" or \"7d\""
+        );
+        Failure::argument("last", detail)
+    })?;
+    Ok(Bounds { from: Some(now.saturating_sub(nanos)), to: Some(now) })
 }
 
 fn time(argument: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
@@ -143,8 +137,7 @@ mod tests {
     const HOUR: i64 = 3_600_000_000_000;
 
     fn bounds(from: Option<&str>, to: Option<&str>, last: Option<&str>) -> Result<Bounds, Failure> {
-        let [from, to, last] = [from, to, last].map(|text| text.map(str::to_owned));
-        WindowArguments { from: &from, to: &to, last: &last }.bounds(Timestamp::from_nanos(100 * HOUR))
+        super::bounds(from, to, last, Timestamp::from_nanos(100 * HOUR))
     }
 
     #[test]

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
-use crate::numbers::{duration_text, milliseconds};
 use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::compare::{Difference, Side, differences};
 
@@ -28,36 +27,13 @@ pub(crate) struct Arguments {
     max_tokens: Option<i64>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-struct KindDifference {
-    service: String,
-    /// Operation, with numbers replaced by #.
-    name: String,
-    first: Numbers,
-    second: Numbers,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-struct Numbers {
-    spans: usize,
-    errors: usize,
-    /// Self time of these spans.
-    own_ms: f64,
-}
-
-impl From<Side> for Numbers {
-    fn from(side: Side) -> Self {
-        Self { spans: side.count, errors: side.errors, own_ms: milliseconds(side.own) }
-    }
-}
-
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     first: Totals,
     second: Totals,
     /// Kinds of work that differ: those with different errors first, then by difference of self time.
-    differences: Vec<KindDifference>,
+    differences: Vec<Difference>,
     returned: usize,
     total: usize,
     truncated: bool,
@@ -93,60 +69,43 @@ fn build_result(
     let render = |count: usize, detail_level: DetailLevel| {
         let mut next = Vec::new();
         // The totals of two traces fill a small response.
-        if detail_level.names_services() {
+        if detail_level.services > 0 {
             let arguments = json!({ "trace_id": second.summary.trace_id });
-            next.push(NextCall {
-                to: "see the critical path of the second trace",
-                tool: Tool::GetTrace.name(),
-                arguments,
-            });
-        }
-        if count < found.len() && budget.can_grow() {
-            next.push(context.larger_answer());
+            next.push(NextCall::new("see the critical path of the second trace", Tool::GetTrace, arguments));
         }
         let answer = Answer {
             first: Totals::new(&first.summary, detail_level),
             second: Totals::new(&second.summary, detail_level),
-            differences: found.iter().take(count).map(|difference| kind(difference, detail_level)).collect(),
+            differences: found.iter().take(count).map(|difference| shown(difference, detail_level)).collect(),
             returned: count,
             total: found.len(),
             truncated: count < found.len() || unseen > 0,
-            next: context.allowed_calls(next),
+            next: context.next_calls(next, budget, count < found.len()),
         };
-        Rendered::new(text(&answer, &found, first, second), &answer)
+        Rendered::new(text(&answer, unseen), &answer)
     };
     budget.fit_with_levels(&DETAIL_LEVELS, found.len(), render)
 }
 
-fn kind(difference: &Difference, detail_level: DetailLevel) -> KindDifference {
-    KindDifference {
+fn shown(difference: &Difference, detail_level: DetailLevel) -> Difference {
+    Difference {
         service: one_line(&difference.service, detail_level.name),
         name: name_or_none(&difference.name, detail_level.name),
-        first: difference.first.into(),
-        second: difference.second.into(),
+        ..*difference
     }
 }
 
-fn text(answer: &Answer, found: &[Difference], first: &TraceOutline, second: &TraceOutline) -> String {
-    let mut lines = vec![
-        format!("first:  {}", answer.first.text(first.summary.duration_nanos)),
-        format!("second: {}", answer.second.text(second.summary.duration_nanos)),
-    ];
-    lines.extend(answer.differences.iter().zip(found).map(|(kind, exact)| {
-        let side = |side: &Side| match side.count {
-            0 => "none".to_owned(),
-            count => {
-                let errors =
-                    if side.errors > 0 { format!(", {} failed", side.errors) } else { String::new() };
-                format!("×{count} {}{errors}", duration_text(side.own))
-            }
+fn text(answer: &Answer, unseen: u64) -> String {
+    let mut lines =
+        vec![format!("first:  {}", answer.first.text()), format!("second: {}", answer.second.text())];
+    lines.extend(answer.differences.iter().map(|Difference { service, name, first, second }| {
+        let side = |side: &Side| match side {
+            Side { spans: 0, .. } => "none".to_owned(),
+            Side { spans, errors: 0, own_ms } => format!("×{spans} {own_ms}"),
+            Side { spans, errors, own_ms } => format!("×{spans} {own_ms}, {errors} failed"),
         };
-        format!(
-            "{} | first {} | second {}",
-            join_service_and_name(Some(&kind.service), Some(&kind.name)),
-            side(&exact.first),
-            side(&exact.second)
-        )
+        let name = join_service_and_name(Some(service.as_str()), Some(name.as_str()));
+        format!("{name} | first {} | second {}", side(first), side(second))
     }));
     let mut text = "differences by kind of work (times exclude called spans):\n".to_owned();
     text.push_str(&fenced(&lines));
@@ -156,6 +115,6 @@ fn text(answer: &Answer, found: &[Difference], first: &TraceOutline, second: &Tr
     if answer.total == 0 {
         text.push_str("no differences in numbers, errors and times\n");
     }
-    text.push_str(&left_out(first.left_out() + second.left_out()));
+    text.push_str(&left_out(unseen));
     text + &next_text(&answer.next)
 }

@@ -1,6 +1,6 @@
 //! `svc_critical_path`: the spans that determined the duration of a trace.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
@@ -9,14 +9,16 @@ use serde_json::json;
 use tracewarden_service::Tool;
 
 use super::{
-    Context, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, join_service_and_name, left_out, run_blocking,
+    Context, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, TraceOutline, join_service_and_name, left_out,
+    run_blocking,
 };
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
-use crate::numbers::{duration_text, milliseconds, percent};
+use crate::numbers::{Nanos, percent, share};
 use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::critical_path::critical_path;
-use crate::trace::tree::{Tree, kind};
+use crate::trace::slowest::{KindTime, kinds_by_time};
+use crate::trace::tree::Tree;
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,7 +31,7 @@ pub(crate) struct Arguments {
 }
 
 /// Spans of one kind on the critical path.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Step {
     service: String,
     name: String,
@@ -38,14 +40,9 @@ struct Step {
     /// Number of spans of this kind on the path.
     spans: usize,
     /// Time on the path.
-    path_ms: f64,
+    path_ms: Nanos,
     /// Share of the whole path, 0 to 1.
     share: f64,
-    #[serde(skip)]
-    nanos: i64,
-    /// Index of the span in the trace.
-    #[serde(skip)]
-    index: usize,
 }
 
 /// The answer.
@@ -73,89 +70,57 @@ fn build_result(
     budget: Budget,
     opened: &OpenedTrace,
 ) -> Result<CallToolResult, Failure> {
-    let summary = &opened.outline.summary;
-    let steps = steps(&opened.outline.tree);
+    let TraceOutline { summary, tree } = &opened.outline;
+    let (steps, whole) = steps(tree);
+    let step = |step: &KindTime, detail_level: DetailLevel| {
+        let span = tree.spans.get(step.span)?;
+        Some(Step {
+            service: one_line(span.service.as_deref().unwrap_or_default(), detail_level.name),
+            name: name_or_none(span.name.as_deref().unwrap_or_default(), detail_level.name),
+            span_id: one_line(&span.span_id, 64),
+            spans: step.count,
+            path_ms: Nanos(step.total),
+            share: share(step.total.unsigned_abs(), whole.unsigned_abs()),
+        })
+    };
     let render = |count: usize, detail_level: DetailLevel| {
         let mut next = Vec::new();
-        let first = opened.outline.tree.readable_ids(steps.iter().take(count.min(3)).map(|step| step.index));
+        let first = tree.readable_ids(steps.iter().take(count.min(3)).map(|step| step.span));
         if !first.is_empty() {
-            next.push(NextCall {
-                to: "see all values of the longest spans",
-                tool: Tool::GetSpans.name(),
-                arguments: json!({ "trace_id": summary.trace_id, "span_ids": first }),
-            });
-        }
-        if count < steps.len() && budget.can_grow() {
-            next.push(context.larger_answer());
+            let arguments = json!({ "trace_id": summary.trace_id, "span_ids": first });
+            next.push(NextCall::new("see all values of the longest spans", Tool::GetSpans, arguments));
         }
         let answer = Answer {
             trace: Totals::new(summary, detail_level),
-            steps: steps.iter().take(count).map(|step| step.shown(detail_level)).collect(),
+            steps: steps.iter().take(count).filter_map(|kind| step(kind, detail_level)).collect(),
             returned: count,
             total: steps.len(),
             truncated: count < steps.len() || opened.outline.left_out() > 0,
-            next: context.allowed_calls(next),
+            next: context.next_calls(next, budget, count < steps.len()),
         };
-        Rendered::new(text(&answer, summary.duration_nanos, opened.outline.left_out()), &answer)
+        Rendered::new(text(&answer, opened.outline.left_out()), &answer)
     };
     budget.fit_with_levels(&DETAIL_LEVELS, steps.len(), render)
 }
 
-impl Step {
-    fn shown(&self, detail_level: DetailLevel) -> Self {
-        let span_id = one_line(&self.span_id, 64);
-        let service = one_line(&self.service, detail_level.name);
-        Self { service, name: name_or_none(&self.name, detail_level.name), span_id, ..self.clone() }
-    }
-}
-
-fn steps(tree: &Tree) -> Vec<Step> {
-    // Time on the path for each span.
-    let mut times: HashMap<usize, i64> = HashMap::new();
+/// Returns the kinds of spans on the path by their time on it, and the time of the whole path.
+fn steps(tree: &Tree) -> (Vec<KindTime>, i64) {
+    let mut times: BTreeMap<usize, i64> = BTreeMap::new();
     for segment in critical_path(tree) {
         *times.entry(segment.span).or_default() += segment.to.saturating_sub(segment.from);
     }
-    let whole = times.values().copied().fold(0, i64::saturating_add).max(1);
-    let mut spans: Vec<(usize, i64)> = times.into_iter().collect();
-    spans.sort_by_key(|(span, nanos)| (std::cmp::Reverse(*nanos), *span));
-    let mut steps: Vec<Step> = Vec::new();
-    let mut indexes: HashMap<(String, String), usize> = HashMap::new();
-    for (index, nanos) in spans {
-        let Some(span) = tree.spans.get(index) else { continue };
-        let known = *indexes.entry(kind(span)).or_insert(steps.len());
-        match steps.get_mut(known) {
-            Some(step) => {
-                step.spans += 1;
-                step.nanos = step.nanos.saturating_add(nanos);
-            }
-            None => steps.push(Step {
-                service: span.service.clone().unwrap_or_default(),
-                name: span.name.clone().unwrap_or_default(),
-                span_id: span.span_id.clone(),
-                spans: 1,
-                path_ms: 0.0,
-                share: 0.0,
-                nanos,
-                index,
-            }),
-        }
-    }
-    steps.sort_by_key(|step| std::cmp::Reverse(step.nanos));
-    for step in &mut steps {
-        step.path_ms = milliseconds(step.nanos);
-        step.share = (step.nanos as f64 / whole as f64 * 10_000.0).round() / 10_000.0;
-    }
-    steps
+    let whole = times.values().copied().fold(0, i64::saturating_add);
+    (kinds_by_time(tree, times), whole)
 }
 
-fn text(answer: &Answer, duration: Option<i64>, unseen: u64) -> String {
-    let mut lines = vec![answer.trace.text(duration)];
+fn text(answer: &Answer, unseen: u64) -> String {
+    let mut lines = vec![answer.trace.text()];
     lines.extend(answer.steps.iter().map(|step| {
         let spans = if step.spans > 1 { format!(" in {} spans", step.spans) } else { String::new() };
         format!(
             "{} {} {}{spans} [{}]",
             percent(step.share),
-            duration_text(step.nanos),
+            step.path_ms,
             join_service_and_name(Some(&step.service), Some(&step.name)),
             step.span_id
         )

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_model::AttributeValue;
 use tracewarden_service::{
-    ExplainedPolicy, Explanation, OwnAccess, OwnPolicy, PolicyExplanation, PolicyVerdict, SpanReference, Tool,
+    ExplainedPolicy, Explanation, OwnAccess, OwnPolicy, PolicyExplanation, PolicyVerdict, Tool,
 };
 
 use super::{Context, pluralize, service_and_name};
@@ -165,21 +165,13 @@ fn build_result(
         .collect();
     let total = granting.len() + policies.len();
     let render = |count: usize, limits: DetailLimits| {
-        let mut next = vec![match explanation {
-            Some(explanation) => NextCall {
-                to: "read the trace",
-                tool: Tool::GetTrace.name(),
-                arguments: json!({ "trace_id": explanation.trace_id }),
-            },
-            None => NextCall {
-                to: "see which fields conditions can name",
-                tool: Tool::FilterSchema.name(),
-                arguments: json!({}),
-            },
-        }];
-        if count < total && budget.can_grow() {
-            next.push(context.larger_answer());
-        }
+        let next = match explanation {
+            Some(explanation) => {
+                let arguments = json!({ "trace_id": explanation.trace_id });
+                NextCall::new("read the trace", Tool::GetTrace, arguments)
+            }
+            None => NextCall::new("see which fields conditions can name", Tool::FilterSchema, json!({})),
+        };
         // Matching policies of the requested trace come first.
         let granting = granting.get(..count.min(granting.len())).unwrap_or_default();
         let others = policies.iter().take(count - granting.len());
@@ -191,7 +183,7 @@ fn build_result(
             returned: count,
             total,
             truncated: count < total,
-            next: context.allowed_calls(next),
+            next: context.next_calls(vec![next], budget, count < total),
         };
         Rendered::new(text(&answer), &answer)
     };
@@ -219,24 +211,16 @@ fn attribute(value: &AttributeValue, limits: DetailLimits) -> String {
         AttributeValue::Strings(list) => {
             let first: Vec<String> =
                 list.iter().take(limits.listed).map(|text| one_line(text, limits.name)).collect();
-            match list.len().saturating_sub(first.len()) {
-                0 => first.join(", "),
-                more => format!("{} … and {more} more", first.join(", ")),
-            }
+            listed(&first, list.len())
         }
     }
 }
 
 fn key(access: &OwnAccess, limits: DetailLimits) -> Option<KeyScope> {
-    let words =
-        |words: &Option<String>| in_words(words.as_deref(), limits).unwrap_or_else(|| UNDESCRIBED.to_owned());
+    let words = |words: &Option<String>| one_line(words.as_deref().unwrap_or(UNDESCRIBED), limits.words);
     let must_satisfy = access.key_constraint.as_ref().map(words);
     let key_scope = KeyScope { must_satisfy, tools: access.tools.clone() };
     (key_scope.must_satisfy.is_some() || key_scope.tools.is_some()).then_some(key_scope)
-}
-
-fn in_words(words: Option<&str>, limits: DetailLimits) -> Option<String> {
-    words.map(|words| one_line(words, limits.words))
 }
 
 fn shown(role: &str, policy: &OwnPolicy, limits: DetailLimits) -> Policy {
@@ -245,7 +229,7 @@ fn shown(role: &str, policy: &OwnPolicy, limits: DetailLimits) -> Policy {
         role: one_line(role, limits.name),
         title: one_line(&policy.title, limits.name),
         description: description.map(|text| one_line(text, limits.description)),
-        in_words: in_words(policy.in_words.as_deref(), limits),
+        in_words: policy.in_words.as_deref().map(|words| one_line(words, limits.words)),
     }
 }
 
@@ -278,16 +262,11 @@ fn granting_policy(
     limits: DetailLimits,
 ) -> GrantingPolicy {
     let (role, title) = policy.unzip();
-    let first = explained
-        .spans
-        .iter()
-        .take(limits.spans)
-        .map(|span| MatchingSpan { span_id: one_line(&span.span_id, 64), span: span_label(span, limits) });
+    let first = explained.spans.iter().take(limits.spans).map(|span| MatchingSpan {
+        span_id: one_line(&span.span_id, 64),
+        span: service_and_name(span.service.as_deref(), span.name.as_deref(), limits.name),
+    });
     GrantingPolicy { role, title, count: explained.satisfied_by.unwrap_or_default(), first: first.collect() }
-}
-
-fn span_label(span: &SpanReference, limits: DetailLimits) -> String {
-    service_and_name(span.service.as_deref(), span.name.as_deref(), limits.name)
 }
 
 /// Replacement for a condition that must not be shown.
@@ -298,7 +277,8 @@ fn text(answer: &Answer) -> String {
     let mut text = format!("you are {username}");
     match role_count {
         0 => text.push_str(", without a role\n"),
-        _ => text.push_str(&format!("; {}: {}\n", role_label(*role_count), listed(roles, *role_count))),
+        1 => text.push_str(&format!("; role: {}\n", listed(roles, 1))),
+        count => text.push_str(&format!("; {count} roles: {}\n", listed(roles, *count))),
     }
     if *attribute_count > 0 {
         let attributes: Vec<String> =
@@ -344,10 +324,6 @@ fn text(answer: &Answer) -> String {
         text.push_str(&format!("{} of {} policies shown\n", answer.returned, answer.total));
     }
     text + &next_text(&answer.next)
-}
-
-fn role_label(count: usize) -> String {
-    if count == 1 { "role".to_owned() } else { format!("{count} roles") }
 }
 
 fn listed(shown: &[String], total: usize) -> String {

@@ -11,7 +11,7 @@ use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::Condition;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, SearchedAround, WindowArguments, WindowText};
+use crate::window::{self, SearchedAround, WindowText};
 
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -72,26 +72,20 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { reference, prefix, from, to, last, limit, .. } = arguments;
     let bounds =
-        WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.core().now())?;
+        window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
     let request = FieldValuesRequest { reference, prefix, from: bounds.from, to: bounds.to, limit };
     let found = context.service.traces().field_values(context.principal, request).await?;
-    let render = |count: usize, form: AnswerForm| {
+    let render = |count: usize, (with_next, longest): (bool, usize)| {
         let shown: Vec<&ValueCount> =
-            found.values.iter().filter(|value| form.shows(value)).take(count).collect();
+            found.values.iter().filter(|value| value.value.len() <= longest).take(count).collect();
         let window = window::window_text(found.window);
         let mut next = Vec::new();
-        if let Some(value) = shown.first().filter(|_| form == AnswerForm::All) {
+        if let Some(value) = shown.first().filter(|_| with_next) {
             let condition = Condition::equal_to(&found.reference, found.logical, &value.value);
-            next.push(NextCall {
-                to: "list traces with the first value",
-                tool: Tool::QueryTraces.name(),
-                arguments: json!({ "conditions": [condition], "from": window.from, "to": window.to }),
-            });
+            let arguments = json!({ "conditions": [condition], "from": window.from, "to": window.to });
+            next.push(NextCall::new("list traces with the first value", Tool::QueryTraces, arguments));
         }
         let left = shown.len() < found.values.len();
-        if left && budget.can_grow() {
-            next.push(context.larger_answer());
-        }
         let counted_value = |value: &ValueCount| CountedValue {
             value: value.value.clone(),
             traces: value.traces,
@@ -108,32 +102,13 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             unlisted: found.unlisted,
             total: (!found.more).then_some(found.values.len()),
             truncated: found.more || left,
-            next: context.allowed_calls(next),
+            next: context.next_calls(next, budget, left),
         };
         Rendered::new(text(&answer, left), &answer)
     };
-    budget.fit_with_levels(
-        &[AnswerForm::All, AnswerForm::WithoutNext, AnswerForm::Short],
-        found.values.len(),
-        render,
-    )
-}
-
-/// Forms of the response, tried in this order until one fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AnswerForm {
-    All,
-    /// Without a next call that repeats the first value.
-    WithoutNext,
-    /// Without long values.
-    Short,
-}
-
-impl AnswerForm {
-    fn shows(self, value: &ValueCount) -> bool {
-        const SHORT: usize = 60;
-        self != Self::Short || value.value.len() <= SHORT
-    }
+    // Next without a call that repeats the first value, then without long values.
+    let forms = [(true, usize::MAX), (false, usize::MAX), (false, 60)];
+    budget.fit_with_levels(&forms, found.values.len(), render)
 }
 
 fn text(answer: &Answer, left: bool) -> String {

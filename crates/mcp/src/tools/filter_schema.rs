@@ -106,10 +106,6 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
                 example: example(field),
             });
         }
-        let mut next = next(&fields);
-        if count < fields.len() && budget.can_grow() {
-            next.push(context.larger_answer());
-        }
         let answer = Answer {
             description: schema.description,
             units: UNITS,
@@ -124,7 +120,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             returned: count,
             total: fields.len(),
             truncated: count < fields.len(),
-            next: context.allowed_calls(next),
+            next: context.next_calls(next(&fields), budget, count < fields.len()),
         };
         Rendered::new(text(&answer), &answer)
     };
@@ -158,11 +154,8 @@ fn next(fields: &[&FieldDescriptor]) -> Vec<NextCall> {
     let text = |field: &&&FieldDescriptor| field.operators.is_some() && field.logical == LogicalType::String;
     let service = fields.iter().filter(text).find(|field| field.reference.to_lowercase().contains("service"));
     let Some(field) = service.or_else(|| fields.iter().find(text)) else { return Vec::new() };
-    vec![NextCall {
-        to: "see where errors are",
-        tool: Tool::TraceStats.name(),
-        arguments: json!({ "group_by": [field.reference], "measure": "errors", "last": "1h" }),
-    }]
+    let arguments = json!({ "group_by": [field.reference], "measure": "errors", "last": "1h" });
+    vec![NextCall::new("see where errors are", Tool::TraceStats, arguments)]
 }
 
 fn text(answer: &Answer) -> String {

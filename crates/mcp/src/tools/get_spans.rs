@@ -85,27 +85,19 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     }
     let missing: Vec<String> =
         span_ids.iter().filter(|id| !found.iter().any(|(known, _)| known == *id)).cloned().collect();
-    let selection =
-        SpanSelection { trace_id: trace.trace_id(), found: &found, missing: &missing, omitted: &omitted };
-    let result = run_blocking(|| build_result(context, budget, &selection));
+    let result = run_blocking(|| build_result(context, budget, trace.trace_id(), &found, &missing, &omitted));
     trace.close().await?;
     result
-}
-
-/// Data of a response.
-struct SpanSelection<'a> {
-    trace_id: &'a str,
-    found: &'a [(String, Vec<SpanValues>)],
-    missing: &'a [String],
-    omitted: &'a [String],
 }
 
 fn build_result(
     context: &Context<'_>,
     budget: Budget,
-    selection: &SpanSelection<'_>,
+    trace_id: &str,
+    found: &[(String, Vec<SpanValues>)],
+    missing: &[String],
+    omitted: &[String],
 ) -> Result<CallToolResult, Failure> {
-    let SpanSelection { trace_id, found, missing, omitted } = *selection;
     let render = |count: usize, detail: ValueLimits| {
         let meter = budget.meter();
         let (mut ids, mut shown, mut first_cut) = (Vec::new(), Vec::new(), None);
@@ -140,10 +132,8 @@ fn build_result(
                 },
             )
         };
-        let next = with.map(|(to, with)| NextCall {
-            to,
-            tool: Tool::GetSpans.name(),
-            arguments: arguments::modified_arguments(context.sent, &[], &with),
+        let next = with.map(|(to, with)| {
+            NextCall::new(to, Tool::GetSpans, arguments::modified_arguments(context.sent, &[], &with))
         });
         let total = found.iter().map(|(_, spans)| spans.len()).sum();
         let answer = Answer {

@@ -1,11 +1,10 @@
 //! `svc_get_trace`: one trace in one of four views, each within the size limit and always with the totals of the whole
 //! trace.
 
-mod answer;
-mod arguments;
 mod call;
 mod full;
 mod views;
+mod wire;
 
 use rmcp::model::CallToolResult;
 
@@ -15,8 +14,7 @@ use crate::failure::Failure;
 
 use call::Call;
 
-pub(crate) use answer::Answer;
-pub(crate) use arguments::{Arguments, View};
+pub(crate) use wire::{Answer, Arguments, View};
 
 pub(crate) async fn call(context: &Context<'_>, mut arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;

@@ -14,10 +14,10 @@ pub(crate) mod trace_stats;
 use serde_json::Value;
 use tracewarden_service::{Principal, Service, Summary, Tool, TraceReader};
 
-use crate::answer::{MAX_TOKENS, NextCall};
+use crate::answer::{Budget, MAX_TOKENS, NextCall};
 use crate::arguments::modified_arguments;
 use crate::failure::Failure;
-use crate::numbers::{duration_text, milliseconds, time_text};
+use crate::numbers::{Nanos, time_text};
 use crate::span_text::{NO_NAME, name_or_none, one_line};
 use crate::trace::tree::Tree;
 
@@ -36,14 +36,7 @@ pub(crate) struct Context<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DetailLevel {
     pub(crate) name: usize,
-    services: usize,
-}
-
-impl DetailLevel {
-    /// Whether there is space for optional details.
-    pub(crate) fn names_services(self) -> bool {
-        self.services > 0
-    }
+    pub(crate) services: usize,
 }
 
 /// Levels that are tried in this order until a response fits.
@@ -71,14 +64,14 @@ pub(crate) fn join_service_and_name(service: Option<&str>, name: Option<&str>) -
 }
 
 /// Totals of a trace.
-#[derive(Debug, Clone, serde::Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, serde::Serialize, schemars::JsonSchema)]
 pub(crate) struct Totals {
     pub(crate) trace_id: String,
     /// "service: operation" of the root span.
     pub(crate) root: String,
     pub(crate) start: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) duration_ms: Option<f64>,
+    pub(crate) duration_ms: Option<Nanos>,
     /// Whether a span has a duration that is negative or not a number of nanoseconds, which counts as 0; absent if
     /// not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +96,7 @@ impl Totals {
                 detail_level.name,
             ),
             start: time_text(summary.start),
-            duration_ms: summary.duration_nanos.map(milliseconds),
+            duration_ms: summary.duration_nanos.map(Nanos),
             duration_invalid: summary.duration_invalid.then_some(true),
             spans: summary.span_count,
             errors: summary.error_count,
@@ -112,12 +105,11 @@ impl Totals {
         }
     }
 
-    /// Formats the totals as one line; `duration` in nanoseconds.
-    pub(crate) fn text(&self, duration: Option<i64>) -> String {
-        let mut text = self.trace_id.clone();
-        text.push_str(&format!(" {}", self.start));
-        if let Some(nanos) = duration {
-            text.push_str(&format!(" {}", duration_text(nanos)));
+    /// Formats the totals as one line.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{} {}", self.trace_id, self.start);
+        if let Some(duration) = self.duration_ms {
+            text.push_str(&format!(" {duration}"));
         }
         if self.duration_invalid.is_some() {
             text.push_str(" (a duration that is below zero or no number of nanoseconds counts as 0)");
@@ -154,6 +146,15 @@ pub(crate) struct TraceOutline {
 }
 
 impl Context<'_> {
+    /// As [`Self::allowed_calls`], with this call in the largest size if the response leaves something out.
+    pub(crate) fn next_calls(&self, mut next: Vec<NextCall>, budget: Budget, is_cut: bool) -> Vec<NextCall> {
+        if is_cut && budget.can_grow() {
+            let arguments = modified_arguments(self.sent, &[], &[("max_tokens", Value::from(MAX_TOKENS))]);
+            next.push(NextCall::new("see more of it", self.tool, arguments));
+        }
+        self.allowed_calls(next)
+    }
+
     /// Filters suggested calls: keeps those that the caller may make and that differ from this call. Sets their
     /// `max_tokens` to the value of this call.
     pub(crate) fn allowed_calls(&self, next: Vec<NextCall>) -> Vec<NextCall> {
@@ -169,12 +170,6 @@ impl Context<'_> {
         };
         let is_new = |next: &NextCall| next.tool != self.tool.name() || next.arguments != *self.sent;
         next.into_iter().filter(allowed).map(sized).filter(is_new).collect()
-    }
-
-    /// Returns this call with the largest token limit.
-    pub(crate) fn larger_answer(&self) -> NextCall {
-        let arguments = modified_arguments(self.sent, &[], &[("max_tokens", Value::from(MAX_TOKENS))]);
-        NextCall { to: "see more of it", tool: self.tool.name(), arguments }
     }
 
     /// Opens a trace and reads the brief data of all its spans. No data may be sent before the trace is closed.
@@ -198,10 +193,9 @@ pub(crate) const NO_RESULTS: &str = "None. Either nothing in this window matches
 
 /// Returns a note about the spans of a large trace that were not read.
 pub(crate) fn left_out(spans: u64) -> String {
-    if spans == 0 {
-        String::new()
-    } else {
-        format!("the trace is large: its last {spans} spans were not read\n")
+    match spans {
+        0 => String::new(),
+        _ => format!("the trace is large: its last {spans} spans were not read\n"),
     }
 }
 

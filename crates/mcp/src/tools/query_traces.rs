@@ -11,7 +11,7 @@ use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
-use crate::window::{self, Bounds, SearchedAround, WindowArguments, WindowText};
+use crate::window::{self, Bounds, SearchedAround, WindowText};
 
 /// Default number of traces in a response. Agents rarely read more.
 const DEFAULT_LIMIT: i64 = 10;
@@ -72,30 +72,31 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
     let Arguments { from, to, last, limit, cursor, .. } = arguments;
     let bounds = match &cursor {
-        None => WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.core().now())?,
+        None => {
+            window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?
+        }
         Some(_) if from.is_some() || to.is_some() || last.is_some() => {
             let detail = "it contains the window of the first page: leave `from`, `to` and `last` out";
             return Err(Failure::argument("cursor", detail));
         }
         Some(_) => Bounds { from: None, to: None },
     };
-    let limit = limit.unwrap_or(DEFAULT_LIMIT);
-    let page = |limit: i64| QueryRequest {
+    let first = cursor.is_none();
+    let page = QueryRequest {
         from: bounds.from,
         to: bounds.to,
-        conditions: conditions.clone(),
-        limit: Some(limit),
-        cursor: cursor.clone(),
+        conditions,
+        limit: Some(limit.unwrap_or(DEFAULT_LIMIT)),
+        cursor,
         columns: None,
         view: View::Summary,
     };
-    let begun = context.service.traces().begin_query(context.principal, page(limit)).await?;
+    let begun = context.service.traces().begin_query(context.principal, page).await?;
     let window = begun.window();
     let (answer, page_cursors) = begun.run_with_cursors(None).await?;
     let AnswerBody::Summaries(traces) = answer.body else {
         return Err(Failure::internal("a page of summaries contains other items"));
     };
-    let first = cursor.is_none();
     let around = answer.schema.searched_around;
     let more = answer.next_cursor.is_some();
     let link = format!("{}/ui/trace/{{trace_id}}", context.origin);
@@ -113,7 +114,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             total: (first && !more).then_some(traces.len()),
             truncated: cut || more,
         };
-        Rendered::new(text(&answer, &traces, first), &answer)
+        Rendered::new(text(&answer, first), &answer)
     };
     run_blocking(|| budget.fit_with_levels(&DETAIL_LEVELS, traces.len(), render))
 }
@@ -135,19 +136,18 @@ fn next(sent: &Value, traces: &[Summary], count: usize, page_cursors: &PageCurso
             Some(_) => json!({ "trace_id": summary.trace_id, "view": "errors" }),
             None => json!({ "trace_id": summary.trace_id }),
         };
-        next.push(NextCall { to: "look into a trace", tool: Tool::GetTrace.name(), arguments });
+        next.push(NextCall::new("look into a trace", Tool::GetTrace, arguments));
     }
-    let tool = Tool::QueryTraces.name();
     if count == 0 && !traces.is_empty() {
         let arguments = arguments::modified_arguments(sent, &[], &[("max_tokens", json!(MAX_TOKENS))]);
-        next.push(NextCall { to: "see them in an answer that is large enough", tool, arguments });
+        next.push(NextCall::new("see them in an answer that is large enough", Tool::QueryTraces, arguments));
         return next;
     }
     match page_cursors.cursor_after(count) {
         Ok(Some(cursor)) => {
             let with = [("cursor", json!(cursor))];
             let arguments = arguments::modified_arguments(sent, &["from", "to", "last"], &with);
-            next.push(NextCall { to: "list the traces before", tool, arguments });
+            next.push(NextCall::new("list the traces before", Tool::QueryTraces, arguments));
         }
         Ok(None) => {}
         Err(error) => tracing::warn!(code = error.code(), "no cursor"),
@@ -169,7 +169,7 @@ fn matched_text(ids: &[String]) -> String {
     text
 }
 
-fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
+fn text(answer: &Answer, first: bool) -> String {
     let mut text = format!(
         "{} from {} to {}",
         pluralize(answer.returned as u64, "trace"),
@@ -185,12 +185,8 @@ fn text(answer: &Answer, traces: &[Summary], first: bool) -> String {
     if answer.traces.is_empty() && first && !answer.truncated {
         text.push_str(NO_RESULTS);
     }
-    let lines = answer.traces.iter().zip(traces).map(|(found_trace, summary)| {
-        let mut line = found_trace.totals.text(summary.duration_nanos);
-        line.push_str(&matched_text(&found_trace.matched_span_ids));
-        line
-    });
-    text.push_str(&fenced(&lines.collect::<Vec<_>>()));
+    let line = |trace: &FoundTrace| trace.totals.text() + &matched_text(&trace.matched_span_ids);
+    text.push_str(&fenced(&answer.traces.iter().map(line).collect::<Vec<_>>()));
     if !answer.traces.is_empty() {
         text.push_str(&format!("link to the web application: {}\n", answer.link));
     }

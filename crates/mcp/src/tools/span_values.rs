@@ -6,7 +6,8 @@ use tracewarden_service::{SchemaEcho, SpanLine};
 
 use super::run_blocking;
 use crate::answer::Meter;
-use crate::bounded_json::{Bounds, Json, Reader, WatchedMembers};
+use crate::bounded_json::{Bounds, Json, WatchedMembers, members};
+use crate::digits::quote_inexact_numbers;
 use crate::span_text::{NO_NAME, one_line, truncated_line};
 
 /// Level of detail for a span.
@@ -91,7 +92,7 @@ pub(crate) struct SpanValues {
     /// Number of non-empty values.
     count: usize,
     duration_invalid: bool,
-    watched: Vec<(&'static str, Option<(usize, String)>)>,
+    watched: WatchedMembers,
 }
 
 /// A span as shown in a response.
@@ -141,11 +142,10 @@ impl SpanValues {
 
     /// Creates a span of which only the id is known, with the reason.
     pub(crate) fn unread(columns: &Columns, id: &str, why: &str) -> Self {
-        let text = |text: &str| Json::Text { start: text.to_owned(), characters: text.chars().count() };
         let entry = |column: &str, value: &str| Entry {
             column: column.to_owned(),
             key: None,
-            value: text(value),
+            value: Json::text(value),
             rank: 1,
         };
         let entries = vec![entry(&columns.id, id), entry(OMITTED_KEY, why)];
@@ -153,38 +153,37 @@ impl SpanValues {
     }
 
     fn fill(&mut self, line: &str, columns: &Columns) -> Option<()> {
-        let bounds = Bounds {
-            characters: WIDEST_LIMITS.characters,
-            elements: WIDEST_LIMITS.elements,
-            empty_members: false,
-        };
-        let mut reader = Reader::new(line, bounds);
-        let named = EXCEPTION.into_iter().chain(STATUS).map(|name| (name, None)).collect();
-        reader.watched = WatchedMembers { exception: false, named };
+        let line = quote_inexact_numbers(line);
+        self.watched.named = EXCEPTION.into_iter().chain(STATUS).map(|name| (name, None)).collect();
         let mut kept_count = [0; RANKS];
-        reader.members(|reader, column| {
-            if reader.next()? == b'{' {
-                return reader
-                    .members(|reader, key| self.add(reader, &mut kept_count, columns, &column, Some(key)));
+        members(&line, |column, value| {
+            if value.starts_with('{') {
+                return members(value, |key, value| {
+                    self.add(&mut kept_count, columns, &column, Some(key), value)
+                });
             }
-            self.add(reader, &mut kept_count, columns, &column, None)
-        })?;
-        self.watched = std::mem::take(&mut reader.watched.named);
-        reader.is_at_end().then_some(())
+            self.add(&mut kept_count, columns, &column, None, value)
+        })
     }
 
     /// Parses a value, and keeps it if its rank has space.
     fn add(
         &mut self,
-        reader: &mut Reader<'_>,
         kept_count: &mut [usize; RANKS],
         columns: &Columns,
         column: &str,
         key: Option<String>,
+        value: &str,
     ) -> Option<()> {
-        reader.watched.exception = key.as_ref().is_some_and(|key| key.starts_with("exception."));
-        let value = reader.value(true)?;
-        reader.record(key.as_deref().unwrap_or(column), &value);
+        const BOUNDS: Bounds = Bounds {
+            characters: WIDEST_LIMITS.characters,
+            elements: WIDEST_LIMITS.elements,
+            empty_members: false,
+        };
+        self.watched.exception = key.as_ref().is_some_and(|key| key.starts_with("exception."));
+        let depth = if key.is_some() { 2 } else { 1 };
+        let value = Json::read_part(value, BOUNDS, depth, &mut self.watched)?;
+        self.watched.record(depth, key.as_deref().unwrap_or(column), &value);
         if let (Json::Text { start, .. }, None) = (&value, &key)
             && *column == columns.id
         {
@@ -196,7 +195,7 @@ impl SpanValues {
             return Some(());
         }
         self.count += 1;
-        let rank = rank(column, key.as_deref(), reader.watched.exception);
+        let rank = rank(column, key.as_deref(), self.watched.exception);
         if let Some(kept_count) = kept_count.get_mut(rank)
             && *kept_count < WIDEST_LIMITS.values
         {
@@ -246,7 +245,7 @@ impl SpanValues {
     /// Returns the reason of the failure: the status message, or type and message of the exception.
     pub(crate) fn message(&self) -> Option<String> {
         let named = |name: &str| {
-            let (_, text) = self.watched.iter().find(|(known, _)| *known == name)?;
+            let (_, text) = self.watched.named.iter().find(|(known, _)| *known == name)?;
             text.as_ref().map(|(_, text)| text.as_str())
         };
         let [kind, message] = EXCEPTION.map(named);
@@ -291,7 +290,6 @@ fn cut(value: &Json, limits: ValueLimits, meter: &Meter, whole: &mut bool) -> Va
             meter.add("0");
             Value::Number(number.clone())
         }
-        Json::Digits(digits) => text(digits, digits.len(), limits, meter, whole),
         Json::Text { start, characters } => text(start, *characters, limits, meter, whole),
         Json::List { first, count } => {
             let mut shown = Vec::new();

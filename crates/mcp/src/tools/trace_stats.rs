@@ -13,9 +13,9 @@ use super::{Context, NO_RESULTS, pluralize};
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
-use crate::numbers::{duration_text, milliseconds, percent, share};
+use crate::numbers::{Nanos, percent, share};
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, SearchedAround, WindowArguments, WindowText};
+use crate::window::{self, SearchedAround, WindowText};
 
 /// Unit of the statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -75,11 +75,11 @@ struct Numbers {
     #[serde(skip_serializing_if = "Option::is_none")]
     error_rate: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p50_ms: Option<f64>,
+    p50_ms: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p95_ms: Option<f64>,
+    p95_ms: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p99_ms: Option<f64>,
+    p99_ms: Option<Nanos>,
     /// Whether a span has a duration that is negative or not a number of nanoseconds, which counts as 0; absent if
     /// not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,9 +124,9 @@ impl Numbers {
             spans: numbers.spans,
             errors: numbers.errors,
             error_rate: numbers.errors.map(|errors| share(errors, whole)),
-            p50_ms: numbers.p50_nanos.map(milliseconds),
-            p95_ms: numbers.p95_nanos.map(milliseconds),
-            p99_ms: numbers.p99_nanos.map(milliseconds),
+            p50_ms: numbers.p50_nanos.map(Nanos),
+            p95_ms: numbers.p95_nanos.map(Nanos),
+            p99_ms: numbers.p99_nanos.map(Nanos),
             duration_invalid: numbers.duration_invalid.then_some(true),
         }
     }
@@ -138,7 +138,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
     let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
     let Arguments { group_by, measure, per, from, to, last, limit, .. } = arguments;
     let bounds =
-        WindowArguments { from: &from, to: &to, last: &last }.bounds(context.service.core().now())?;
+        window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
     let (group_by, per) = (group_by.unwrap_or_default(), per.unwrap_or_default());
     let measure = measure.unwrap_or_default();
     let request = TraceStatsRequest {
@@ -176,15 +176,12 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
                 .collect(),
             numbers: Numbers::of(&group.numbers, per),
         };
-        let mut next = if stats.total.traces > 0 && !brief {
+        let next = if stats.total.traces > 0 && !brief {
             next(&found, sent, &group_by, first, &window, failed)
         } else {
             Vec::new()
         };
         let left = count < stats.groups.len();
-        if left && budget.can_grow() {
-            next.push(context.larger_answer());
-        }
         let answer = Answer {
             window,
             searched_around: window::searched_around(found.window, found.schema.searched_around),
@@ -194,21 +191,11 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             returned: count,
             total: stats.distinct,
             truncated: stats.distinct > count as u64,
-            next: context.allowed_calls(next),
+            next: context.next_calls(next, budget, left),
         };
-        let text_context = TextContext { stats, group_by: &group_by, measure, left };
-        Rendered::new(text(&answer, &text_context), &answer)
+        Rendered::new(text(&answer, stats, &group_by, measure, left), &answer)
     };
     budget.fit_with_levels(&[false, true], stats.groups.len(), render)
-}
-
-/// Data that the text contains in addition to the answer.
-struct TextContext<'a> {
-    stats: &'a Stats,
-    group_by: &'a [String],
-    measure: Measure,
-    /// Whether some groups are not shown.
-    left: bool,
 }
 
 /// Returns calls for the traces of the first group, limited to those with a failed span if the status field is known.
@@ -234,22 +221,19 @@ fn next(
     if conditions.len() > found.limits.max_conditions {
         return Vec::new();
     }
-    vec![NextCall {
-        to: match (first.is_some(), failed.is_some()) {
-            (true, true) => "list traces with the first group and a failed span",
-            (true, false) => "list traces of the first group",
-            (false, true) => "list traces with a failed span",
-            (false, false) => "list the traces",
-        },
-        tool: Tool::QueryTraces.name(),
-        arguments: json!({ "conditions": conditions, "from": window.from, "to": window.to, "limit": 5 }),
-    }]
+    let to = match (first.is_some(), failed.is_some()) {
+        (true, true) => "list traces with the first group and a failed span",
+        (true, false) => "list traces of the first group",
+        (false, true) => "list traces with a failed span",
+        (false, false) => "list the traces",
+    };
+    let arguments = json!({ "conditions": conditions, "from": window.from, "to": window.to, "limit": 5 });
+    vec![NextCall::new(to, Tool::QueryTraces, arguments)]
 }
 
-fn text(answer: &Answer, text_context: &TextContext<'_>) -> String {
-    let TextContext { stats, group_by, measure, left } = text_context;
-    let mut text =
-        format!("from {} to {}: {}\n", answer.window.from, answer.window.to, line(&answer.all, &stats.total));
+/// Formats the answer; `left` tells whether some groups are not shown.
+fn text(answer: &Answer, stats: &Stats, group_by: &[String], measure: Measure, left: bool) -> String {
+    let mut text = format!("from {} to {}: {}\n", answer.window.from, answer.window.to, line(&answer.all));
     text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
     let fields: Vec<String> = group_by.iter().map(|field| one_line(field, 512)).collect();
     if answer.all.traces == 0 {
@@ -262,17 +246,17 @@ fn text(answer: &Answer, text_context: &TextContext<'_>) -> String {
     if answer.all.errors.is_none() && matches!(measure, Measure::Errors | Measure::ErrorRate) {
         text.push_str("no status column is bound: groups are not ordered by errors\n");
     }
-    if answer.all.p95_ms.is_none() && answer.all.traces > 0 && *measure == Measure::Duration {
+    if answer.all.p95_ms.is_none() && answer.all.traces > 0 && measure == Measure::Duration {
         text.push_str("no duration column is bound: groups are not ordered by duration\n");
     }
-    let lines = answer.groups.iter().zip(&stats.groups).map(|(group, exact)| {
+    let lines = answer.groups.iter().map(|group| {
         let values: Vec<String> = group.values.iter().map(|value| value_line(value, 256)).collect();
-        format!("{}: {}", values.join(", "), line(&group.numbers, &exact.numbers))
+        format!("{}: {}", values.join(", "), line(&group.numbers))
     });
     text.push_str(&fenced(&lines.collect::<Vec<_>>()));
     if answer.truncated {
         let of = format!("{} of {} shown", answer.returned, pluralize(answer.total, "group"));
-        let why = if *left {
+        let why = if left {
             "a larger `max_tokens` shows more"
         } else {
             "a larger `limit` shows more, but for values that are too long"
@@ -285,18 +269,13 @@ fn text(answer: &Answer, text_context: &TextContext<'_>) -> String {
     text + &next_text(&answer.next)
 }
 
-fn line(numbers: &Numbers, exact: &StatsNumbers) -> String {
+fn line(numbers: &Numbers) -> String {
     let mut line = format!("{}, {}", pluralize(numbers.traces, "trace"), pluralize(numbers.spans, "span"));
     if let (Some(errors), Some(rate)) = (numbers.errors, numbers.error_rate) {
         line.push_str(&format!(", {} ({})", pluralize(errors, "error"), percent(rate)));
     }
-    if let (Some(p50), Some(p95), Some(p99)) = (exact.p50_nanos, exact.p95_nanos, exact.p99_nanos) {
-        line.push_str(&format!(
-            ", p50 {} p95 {} p99 {}",
-            duration_text(p50),
-            duration_text(p95),
-            duration_text(p99)
-        ));
+    if let (Some(p50), Some(p95), Some(p99)) = (numbers.p50_ms, numbers.p95_ms, numbers.p99_ms) {
+        line.push_str(&format!(", p50 {p50} p95 {p95} p99 {p99}"));
     }
     line
 }

@@ -2,21 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use super::tree::{Tree, kind};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// Work of one kind in one trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+use super::tree::{Tree, kind};
+use crate::numbers::Nanos;
+
+// Work of one kind in one trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub(crate) struct Side {
-    pub(crate) count: usize,
+    pub(crate) spans: usize,
     pub(crate) errors: usize,
-    /// Self time of the spans, in nanoseconds.
-    pub(crate) own: i64,
+    /// Self time of these spans.
+    pub(crate) own_ms: Nanos,
 }
 
-/// A kind of work that differs between both traces.
-#[derive(Debug, PartialEq, Eq)]
+// A kind of work that differs between both traces.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Difference {
     pub(crate) service: String,
+    /// Operation, with numbers replaced by #.
     pub(crate) name: String,
     pub(crate) first: Side,
     pub(crate) second: Side,
@@ -24,35 +29,27 @@ pub(crate) struct Difference {
 
 /// Returns the differences: those in errors first, then by difference of self time.
 pub(crate) fn differences(first: &Tree, second: &Tree) -> Vec<Difference> {
-    let mut all: BTreeMap<(String, String), (Side, Side)> = BTreeMap::new();
-    for (kind, side) in sides(first) {
-        all.entry(kind).or_default().0 = side;
-    }
-    for (kind, side) in sides(second) {
-        all.entry(kind).or_default().1 = side;
+    let mut all: BTreeMap<(String, String), [Side; 2]> = BTreeMap::new();
+    for (at, tree) in [first, second].into_iter().enumerate() {
+        for (span, own) in tree.spans.iter().zip(tree.own_times()) {
+            if let Some(side) = all.entry(kind(span)).or_default().get_mut(at) {
+                side.spans += 1;
+                side.errors += usize::from(span.error);
+                side.own_ms.0 = side.own_ms.0.saturating_add(own);
+            }
+        }
     }
     let mut found: Vec<Difference> = all
         .into_iter()
-        .filter(|(_, (first, second))| first != second)
-        .map(|((service, name), (first, second))| Difference { service, name, first, second })
+        .filter(|(_, [first, second])| first != second)
+        .map(|((service, name), [first, second])| Difference { service, name, first, second })
         .collect();
     found.sort_by_key(|difference| {
         let Difference { first, second, .. } = difference;
         let failed = first.errors.abs_diff(second.errors) > 0;
-        std::cmp::Reverse((failed, first.own.abs_diff(second.own)))
+        std::cmp::Reverse((failed, first.own_ms.0.abs_diff(second.own_ms.0)))
     });
     found
-}
-
-fn sides(tree: &Tree) -> BTreeMap<(String, String), Side> {
-    let mut sides: BTreeMap<(String, String), Side> = BTreeMap::new();
-    for (span, own) in tree.spans.iter().zip(tree.own_times()) {
-        let side = sides.entry(kind(span)).or_default();
-        side.count += 1;
-        side.errors += usize::from(span.error);
-        side.own = side.own.saturating_add(own);
-    }
-    sides
 }
 
 #[cfg(test)]
@@ -66,8 +63,8 @@ mod tests {
         let found = differences(&first, &second);
         let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
         assert_eq!(names, ["c", "a", "d"]);
-        assert_eq!(found[0].second, Side { count: 1, errors: 1, own: 5 });
-        assert_eq!((found[2].first, found[2].second.count), (Side::default(), 1));
+        assert_eq!(found[0].second, Side { spans: 1, errors: 1, own_ms: Nanos(5) });
+        assert_eq!((found[2].first, found[2].second.spans), (Side::default(), 1));
         assert_eq!(differences(&first, &first), []);
     }
 }

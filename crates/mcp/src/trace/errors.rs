@@ -1,8 +1,6 @@
 //! Finds the origins of errors: failed spans without failed descendants, by kind.
 
-use std::collections::HashMap;
-
-use super::tree::{Tree, kind};
+use super::tree::Tree;
 
 /// Failed spans of a kind without failed descendants.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,18 +30,10 @@ impl Errors {
                 *mark = true;
             }
         }
-        let mut origins: Vec<Origin> = Vec::new();
-        let mut indexes: HashMap<(String, String), usize> = HashMap::new();
-        for (index, span) in tree.spans.iter().enumerate() {
-            if !span.error || below.get(index) == Some(&true) {
-                continue;
-            }
-            let known = *indexes.entry(kind(span)).or_insert(origins.len());
-            match origins.get_mut(known) {
-                Some(origin) => origin.count += 1,
-                None => origins.push(Origin { span: index, count: 1 }),
-            }
-        }
+        let is_origin = |index: &usize| failed(*index) && below.get(*index) == Some(&false);
+        let groups = tree.by_kind((0..tree.spans.len()).filter(is_origin));
+        let origin = |group: Vec<usize>| Some(Origin { span: *group.first()?, count: group.len() });
+        let mut origins: Vec<Origin> = groups.into_iter().filter_map(origin).collect();
         origins.sort_by_key(|origin| (std::cmp::Reverse(origin.count), origin.span));
         Self { origins, failed: tree.spans.iter().filter(|span| span.error).count() }
     }

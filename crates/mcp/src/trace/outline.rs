@@ -1,8 +1,8 @@
 //! Outline of a trace: siblings of a kind share a line, and if there are too many lines, the most relevant ones are
 //! selected.
 
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::tree::{Tree, duration, kind};
 
@@ -97,25 +97,24 @@ impl Outline {
     /// Returns the `count` most relevant lines, each with all its ancestors: failed lines and ancestors of these
     /// first, then the longest.
     pub(crate) fn most_relevant(&self, count: usize) -> Vec<ShownLine> {
-        let mut open: BinaryHeap<CostedLine> = BinaryHeap::new();
         let tops = self.lines.iter().enumerate().filter(|(_, line)| line.depth == 0);
-        open.extend(tops.map(|(index, line)| self.costed_line(index, line)));
+        let mut open: BinaryHeap<Relevance> = tops.filter_map(|(index, _)| self.relevance(index)).collect();
         let mut chosen = Vec::new();
         while chosen.len() < count
-            && let Some(CostedLine { index, .. }) = open.pop()
+            && let Some((_, _, Reverse(index))) = open.pop()
         {
             chosen.push(index);
             let children = self.lines.get(index).into_iter().flat_map(|line| &line.children);
-            open.extend(children.filter_map(|child| Some(self.costed_line(*child, self.lines.get(*child)?))));
+            open.extend(children.filter_map(|child| self.relevance(*child)));
         }
         chosen.sort_unstable();
         self.with_hidden(chosen)
     }
 
-    fn costed_line(&self, index: usize, line: &Line) -> CostedLine {
-        let failed = if line.errors + line.errors_below > 0 { 1.0 } else { 0.0 };
-        let share = (line.longest as f64 / self.duration as f64).min(1.0);
-        CostedLine { weight: failed + share, index }
+    fn relevance(&self, index: usize) -> Option<Relevance> {
+        let line = self.lines.get(index)?;
+        let failed = line.errors + line.errors_below > 0;
+        Some((failed, line.longest.min(self.duration), Reverse(index)))
     }
 
     fn with_hidden(&self, chosen: Vec<usize>) -> Vec<ShownLine> {
@@ -129,53 +128,17 @@ impl Outline {
     }
 }
 
-struct CostedLine {
-    weight: f64,
-    index: usize,
-}
-
-impl Ord for CostedLine {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.weight.total_cmp(&other.weight).then(other.index.cmp(&self.index))
-    }
-}
-
-impl PartialOrd for CostedLine {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for CostedLine {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for CostedLine {}
+/// Whether the line or a descendant failed, its time within the duration of the trace, and its index.
+type Relevance = (bool, i64, Reverse<usize>);
 
 /// Groups spans by kind; kinds with few spans stay ungrouped. Ordered by earliest start.
 fn group_siblings(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {
-    let mut indexes: HashMap<(String, String), usize> = HashMap::new();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for index in spans {
-        let Some(span) = tree.spans.get(*index) else { continue };
-        let group = *indexes.entry(kind(span)).or_insert_with(|| {
-            groups.push(Vec::new());
-            groups.len() - 1
-        });
-        if let Some(group) = groups.get_mut(group) {
-            group.push(*index);
-        }
-    }
-    let mut apart: Vec<Vec<usize>> = Vec::with_capacity(groups.len());
-    for group in groups {
-        if group.len() < FOLDED_FROM {
-            apart.extend(group.into_iter().map(|span| vec![span]));
-        } else {
-            apart.push(group);
-        }
-    }
+    let apart = |group: Vec<usize>| match group.len() {
+        0..FOLDED_FROM => group.into_iter().map(|span| vec![span]).collect(),
+        _ => vec![group],
+    };
+    let mut apart: Vec<Vec<usize>> =
+        tree.by_kind(spans.iter().copied()).into_iter().flat_map(apart).collect();
     apart.sort_by_key(|group| group.first().copied());
     apart
 }
@@ -184,8 +147,7 @@ fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
     let spans = || group.iter().filter_map(|index| Some((*index, tree.spans.get(*index)?)));
     let mut durations: Vec<i64> = spans().map(|(_, span)| duration(span)).collect();
     durations.sort_unstable();
-    let representative =
-        spans().max_by_key(|(index, span)| (span.error, duration(span), std::cmp::Reverse(*index)));
+    let representative = spans().max_by_key(|(index, span)| (span.error, duration(span), Reverse(*index)));
     let name = |(_, span): (usize, &tracewarden_service::SpanSummary)| span.name.clone().unwrap_or_default();
     let first = spans().next().map(name).unwrap_or_default();
     let same = spans().all(|(_, span)| span.name.as_deref().unwrap_or_default() == first);

@@ -1,40 +1,44 @@
-//! Computes the self time of each kind of work.
+//! Computes the time of each kind of work.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+
+use indexmap::IndexMap;
 
 use super::tree::{Tree, kind};
 
 /// Spans of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KindTime {
-    /// Span with the longest self time.
+    /// Span with the longest time.
     pub(crate) span: usize,
-    /// Its self time in nanoseconds.
+    /// Its time in nanoseconds.
     pub(crate) longest: i64,
     /// Number of spans.
     pub(crate) count: usize,
-    /// Total self time in nanoseconds.
-    pub(crate) own: i64,
+    /// Total time in nanoseconds.
+    pub(crate) total: i64,
 }
 
 /// Returns kinds of work by total self time, longest first.
 pub(crate) fn slowest(tree: &Tree) -> Vec<KindTime> {
-    let mut kinds: Vec<KindTime> = Vec::new();
-    let mut indexes: HashMap<(String, String), usize> = HashMap::new();
-    for ((index, span), own) in tree.spans.iter().enumerate().zip(tree.own_times()) {
-        let known = *indexes.entry(kind(span)).or_insert(kinds.len());
-        match kinds.get_mut(known) {
-            None => kinds.push(KindTime { span: index, longest: own, count: 1, own }),
-            Some(kind_time) => {
-                kind_time.count += 1;
-                kind_time.own = kind_time.own.saturating_add(own);
-                if own > kind_time.longest {
-                    (kind_time.span, kind_time.longest) = (index, own);
-                }
-            }
+    kinds_by_time(tree, tree.own_times().into_iter().enumerate())
+}
+
+/// Returns kinds of work by the total of these times of spans, in nanoseconds, longest first.
+pub(crate) fn kinds_by_time(tree: &Tree, times: impl IntoIterator<Item = (usize, i64)>) -> Vec<KindTime> {
+    let mut kinds: IndexMap<(String, String), KindTime> = IndexMap::new();
+    for (index, time) in times {
+        let Some(span) = tree.spans.get(index) else { continue };
+        let first = KindTime { span: index, longest: time, count: 0, total: 0 };
+        let kind_time = kinds.entry(kind(span)).or_insert(first);
+        kind_time.count += 1;
+        kind_time.total = kind_time.total.saturating_add(time);
+        if time > kind_time.longest {
+            (kind_time.span, kind_time.longest) = (index, time);
         }
     }
-    kinds.sort_by_key(|kind_time| (std::cmp::Reverse(kind_time.own), kind_time.span));
+    let mut kinds: Vec<KindTime> = kinds.into_values().collect();
+    kinds.sort_by_key(|kind_time| (Reverse(kind_time.total), kind_time.span));
     kinds
 }
 
@@ -48,7 +52,7 @@ mod tests {
         let tree = Tree::new(spans("a@0+100 b-1000000<a@10+20 b-2000000<a@40+50 c<b-2000000@41+1"));
         let found: Vec<(&str, usize, i64)> = slowest(&tree)
             .iter()
-            .map(|kind_time| (tree.spans[kind_time.span].span_id.as_str(), kind_time.count, kind_time.own))
+            .map(|kind_time| (tree.spans[kind_time.span].span_id.as_str(), kind_time.count, kind_time.total))
             .collect();
         assert_eq!(found, [("b-2000000", 2, 69), ("a", 1, 30), ("c", 1, 1)]);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use indexmap::IndexMap;
 use tracewarden_service::{MAX_SPANS_PER_ID, SpanSummary};
 
 /// Spans by index, with their parents and children.
@@ -153,6 +154,17 @@ impl Tree {
         })
     }
 
+    /// Groups spans by kind of work, in the order of the first span of each kind.
+    pub(crate) fn by_kind(&self, indexes: impl IntoIterator<Item = usize>) -> Vec<Vec<usize>> {
+        let mut groups: IndexMap<(String, String), Vec<usize>> = IndexMap::new();
+        for index in indexes {
+            if let Some(span) = self.spans.get(index) {
+                groups.entry(kind(span)).or_default().push(index);
+            }
+        }
+        groups.into_values().collect()
+    }
+
     /// Returns the spans in an order in which each parent precedes its children.
     pub(crate) fn preorder(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.spans.len());
@@ -166,23 +178,21 @@ impl Tree {
 
     /// Returns the self time of each span: the time in which none of its children ran, in nanoseconds.
     pub(crate) fn own_times(&self) -> Vec<i64> {
-        (0..self.spans.len()).map(|index| self.own_time(index)).collect()
-    }
-
-    fn own_time(&self, index: usize) -> i64 {
-        let (start, end) = self.interval(index);
-        let mut covered = 0_i64;
-        let mut until = start;
-        // Children are ordered by start.
-        for child in self.children(index) {
-            let (from, to) = self.interval(*child);
-            let (from, to) = (from.max(until), to.min(end));
-            if to > from {
-                covered = covered.saturating_add(to.saturating_sub(from));
-                until = to;
+        let own_time = |index: usize| {
+            let (start, end) = self.interval(index);
+            let (mut own, mut until) = (end.saturating_sub(start), start);
+            // Children are ordered by start.
+            for child in self.children(index) {
+                let (from, to) = self.interval(*child);
+                let (from, to) = (from.max(until), to.min(end));
+                if to > from {
+                    own = own.saturating_sub(to.saturating_sub(from));
+                    until = to;
+                }
             }
-        }
-        end.saturating_sub(start).saturating_sub(covered)
+            own
+        };
+        (0..self.spans.len()).map(own_time).collect()
     }
 }
 

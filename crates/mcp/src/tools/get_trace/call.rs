@@ -5,11 +5,13 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::{Value, json};
 use tracewarden_service::Tool;
 
-use super::super::{Context, OpenedTrace};
-use super::arguments::Arguments;
-use crate::answer::{Budget, MAX_TOKENS, NextCall};
+use super::super::span_values::omitted_text;
+use super::super::{Context, OpenedTrace, left_out};
+use super::wire::{Answer, Arguments};
+use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
 use crate::arguments;
 use crate::failure::Failure;
+use crate::span_text::fenced;
 use crate::trace::tree::Tree;
 
 /// Data that all views need.
@@ -20,6 +22,23 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Puts a response together: text before the data from spans, these data after the totals, text after them.
+    pub(super) fn rendered(
+        &self,
+        opened: &OpenedTrace,
+        mut answer: Answer,
+        (before, lines, after): (String, impl IntoIterator<Item = String>, String),
+        next: Vec<NextCall>,
+    ) -> Rendered {
+        let unseen = opened.outline.left_out();
+        answer.truncated |= unseen > 0;
+        answer.next = self.context.allowed_calls(next);
+        let lines: Vec<String> = std::iter::once(answer.trace.text()).chain(lines).collect();
+        let text = before + &fenced(&lines) + &after + &left_out(unseen);
+        let text = text + &omitted_text(&answer.omitted_columns) + &next_text(&answer.next);
+        Rendered::new(text, &answer)
+    }
+
     /// Returns a hash that identifies the list, because an offset is only valid for the list that it was created for.
     fn list_hash(&self, opened: &OpenedTrace) -> String {
         let Arguments { trace_id, view, depth, root, .. } = self.arguments;
@@ -56,29 +75,19 @@ impl Call<'_> {
         if held == 0 {
             with.push(("max_tokens", Value::from(MAX_TOKENS)));
         }
-        NextCall {
-            to,
-            tool: Tool::GetTrace.name(),
-            arguments: arguments::modified_arguments(self.context.sent, &[], &with),
-        }
+        NextCall::new(to, Tool::GetTrace, arguments::modified_arguments(self.context.sent, &[], &with))
     }
 
     /// Returns the call for all lines, from the first.
     pub(super) fn in_order(&self, opened: &OpenedTrace) -> NextCall {
         let arguments =
             arguments::modified_arguments(self.context.sent, &[], &[self.cursor_argument(opened, 0)]);
-        NextCall { to: "see all lines in order", tool: Tool::GetTrace.name(), arguments }
+        NextCall::new("see all lines in order", Tool::GetTrace, arguments)
     }
 
     /// Returns the call for the same trace in another view.
-    pub(super) fn other_view(&self, to: &'static str, with: &[(&str, Value)]) -> NextCall {
-        let trace_id = ("trace_id", Value::from(self.arguments.trace_id.clone()));
-        let with: Vec<(&str, Value)> = std::iter::once(trace_id).chain(with.iter().cloned()).collect();
-        NextCall {
-            to,
-            tool: Tool::GetTrace.name(),
-            arguments: arguments::modified_arguments(&Value::Null, &[], &with),
-        }
+    pub(super) fn other_view(&self, to: &'static str, name: &str, value: &str) -> NextCall {
+        NextCall::new(to, Tool::GetTrace, json!({ "trace_id": self.arguments.trace_id, name: value }))
     }
 
     /// Returns the call for all values of some spans; `None` if no id identifies them.
@@ -88,6 +97,6 @@ impl Call<'_> {
             return None;
         }
         let arguments = json!({ "trace_id": self.arguments.trace_id, "span_ids": span_ids });
-        Some(NextCall { to: "see all their values", tool: Tool::GetSpans.name(), arguments })
+        Some(NextCall::new("see all their values", Tool::GetSpans, arguments))
     }
 }

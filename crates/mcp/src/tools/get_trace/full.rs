@@ -5,16 +5,13 @@ use std::collections::HashMap;
 use rmcp::model::CallToolResult;
 use tracewarden_service::{SpanLine, SpanSummary};
 
-use super::super::span_values::{
-    Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
-};
-use super::super::{DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, left_out, run_blocking};
-use super::answer::{Answer, answer};
-use super::arguments::View;
+use super::super::span_values::{Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, read_all};
+use super::super::{DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, run_blocking};
 use super::call::Call;
-use crate::answer::{Rendered, next_text};
+use super::wire::{Answer, View};
+use crate::answer::Rendered;
 use crate::failure::Failure;
-use crate::span_text::{fenced, one_line};
+use crate::span_text::one_line;
 
 /// Number of spans that are read for a page, few of which fit. If they are too large to be read together, fewer are
 /// read.
@@ -81,8 +78,7 @@ fn build_result(
         }
         let more = offset + count < tree.spans.len();
         let next = if more { vec![call.page(opened, offset, count)] } else { Vec::new() };
-        let totals = Totals::new(summary, detail_level);
-        let mut body = vec![totals.text(summary.duration_nanos)];
+        let mut body = Vec::new();
         for (span, shown) in spans.iter().zip(&shown) {
             body.push(format!("span {}", one_line(&span.id, 64)));
             body.extend(lines(&shown.values));
@@ -91,20 +87,17 @@ fn build_result(
             format!("spans {} to {} of {}, by start\n", offset + 1, offset + count, summary.span_count);
         let was_cut = shown.iter().any(|span| !span.whole);
         let all = usize::try_from(summary.span_count).unwrap_or(usize::MAX);
-        let next = call.context.allowed_calls(next);
         let answer = Answer {
+            trace: Totals::new(summary, detail_level),
+            view: View::Full,
             spans: Some(shown.into_iter().map(|span| span.values).collect()),
             omitted_columns: omitted.to_vec(),
-            truncated: more || was_cut || opened.outline.left_out() > 0,
-            ..answer(totals, View::Full, count, all, next)
+            returned: count,
+            total: all,
+            truncated: more || was_cut,
+            ..Answer::default()
         };
-        Rendered::new(
-            text + &fenced(&body)
-                + &left_out(opened.outline.left_out())
-                + &omitted_text(omitted)
-                + &next_text(&answer.next),
-            &answer,
-        )
+        call.rendered(opened, answer, (text, body, String::new()), next)
     };
     let min_spans = spans.len().min(MIN_PAGE_SPANS);
     let [full, .., least] = DETAIL_LEVELS;

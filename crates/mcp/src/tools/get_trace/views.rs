@@ -8,17 +8,16 @@ use tracewarden_service::{SpanLine, SpanSummary, Tool};
 
 use super::super::span_values::{Columns, read_all};
 use super::super::{
-    DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, join_service_and_name, left_out, pluralize,
-    run_blocking, service_and_name,
+    DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, join_service_and_name, pluralize, run_blocking,
+    service_and_name,
 };
-use super::answer::{Answer, ErrorOrigin, Line, SlowKind, answer};
-use super::arguments::View;
 use super::call::Call;
-use crate::answer::{NextCall, Rendered, next_text};
+use super::wire::{Answer, ErrorOrigin, Line, SlowKind, View};
+use crate::answer::NextCall;
 use crate::arguments;
 use crate::failure::Failure;
-use crate::numbers::{duration_text, milliseconds};
-use crate::span_text::{fenced, name_or_none, one_line};
+use crate::numbers::Nanos;
+use crate::span_text::{name_or_none, one_line};
 use crate::trace::errors::{Errors, Origin};
 use crate::trace::outline::{Outline, ShownLine};
 use crate::trace::slowest::{self, KindTime};
@@ -74,10 +73,8 @@ fn outline_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResul
         let deep =
             deep.max_by_key(|(_, hidden)| *hidden).filter(|(line, _)| tree.is_first_with_id(line.span));
         if let Some(span) = deep.and_then(|(line, _)| tree.spans.get(line.span)) {
-            next.push(call.other_view(
-                "see below the line that hides the most spans",
-                &[("root", json!(span.span_id))],
-            ));
+            let to = "see below the line that hides the most spans";
+            next.push(call.other_view(to, "root", &span.span_id));
         }
         if !complete {
             next.push(if in_order { call.page(opened, offset, count) } else { call.in_order(opened) });
@@ -87,30 +84,28 @@ fn outline_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResul
                 &["cursor"],
                 &[("depth", json!(depth.saturating_add(2)))],
             );
-            next.push(NextCall { to: "see deeper levels", tool: Tool::GetTrace.name(), arguments: deeper });
+            next.push(NextCall::new("see deeper levels", Tool::GetTrace, deeper));
         }
         if !continued && lines().any(|(line, _)| line.errors > 0) {
-            next.push(call.other_view("see where errors came from", &[("view", json!("errors"))]));
+            next.push(call.other_view("see where errors came from", "view", "errors"));
         }
         let mut text = format!("{} of {}", shown.len(), pluralize(all.len() as u64, "line"));
         text.push_str(": after the start, duration, service: operation [span id]\n");
-        let totals = Totals::new(summary, detail_level);
-        let head = totals.text(summary.duration_nanos);
-        let body = shown.iter().filter_map(|shown| line_text(tree, &outline, *shown, detail_level));
-        text.push_str(&fenced(&std::iter::once(head).chain(body).collect::<Vec<_>>()));
-        if !complete && !in_order {
-            text.push_str("shown are the lines that failed or took long\n");
-        }
-        text.push_str(&left_out(opened.outline.left_out()));
-        let next = call.context.allowed_calls(next);
+        let wire_lines: Vec<Line> =
+            shown.iter().filter_map(|shown| line(tree, &outline, *shown, detail_level)).collect();
+        let body: Vec<String> = wire_lines.iter().map(line_text).collect();
+        let selected = "shown are the lines that failed or took long\n";
+        let after = if complete || in_order { "" } else { selected };
         let answer = Answer {
-            lines: Some(
-                shown.iter().filter_map(|shown| line(tree, &outline, *shown, detail_level)).collect(),
-            ),
-            truncated: !complete || opened.outline.left_out() > 0 || lines().any(|(_, hidden)| hidden > 0),
-            ..answer(totals, View::Outline, count, all.len(), next)
+            trace: Totals::new(summary, detail_level),
+            view: View::Outline,
+            lines: Some(wire_lines),
+            returned: count,
+            total: all.len(),
+            truncated: !complete || lines().any(|(_, hidden)| hidden > 0),
+            ..Answer::default()
         };
-        Rendered::new(text + &next_text(&answer.next), &answer)
+        call.rendered(opened, answer, (text, body, after.to_owned()), next)
     };
     budget.fit_with_levels(&DETAIL_LEVELS, all.len() - offset, render)
 }
@@ -130,55 +125,36 @@ fn line(tree: &Tree, outline: &Outline, shown: ShownLine, detail_level: DetailLe
         span_id: one_line(&span.span_id, 64),
         service: span.service.as_deref().map(|service| one_line(service, detail_level.name)),
         name: span.name.as_ref().map(|_| name_or_none(&line.name, detail_level.name)),
-        start_ms: milliseconds(after_start(tree, line.start)),
-        duration_ms: milliseconds(line.longest),
+        start_ms: Nanos(after_start(tree, line.start)),
+        duration_ms: Nanos(line.longest),
         duration_invalid: line.duration_invalid.then_some(true),
         count: several.then_some(line.count),
-        p50_ms: several.then(|| milliseconds(line.median)),
-        p95_ms: several.then(|| milliseconds(line.p95)),
+        p50_ms: several.then(|| Nanos(line.median)),
+        p95_ms: several.then(|| Nanos(line.p95)),
         errors: some(line.errors),
         hidden: some(shown.hidden),
     })
 }
 
-fn line_text(tree: &Tree, outline: &Outline, shown: ShownLine, detail_level: DetailLevel) -> Option<String> {
-    let line = outline.lines.get(shown.line)?;
-    let span = tree.spans.get(line.span)?;
-    let mut text = " ".repeat(line.depth.min(40));
-    text.push_str(&format!(
-        "+{} {}",
-        duration_text(after_start(tree, line.start)),
-        duration_text(line.longest)
-    ));
-    if line.count > 1 {
-        text.push_str(&format!(
-            " ×{} p50 {} p95 {}",
-            line.count,
-            duration_text(line.median),
-            duration_text(line.p95)
-        ));
+fn line_text(line: &Line) -> String {
+    let mut text = format!("{}+{} {}", " ".repeat(line.depth.min(40)), line.start_ms, line.duration_ms);
+    if let (Some(count), Some(p50), Some(p95)) = (line.count, line.p50_ms, line.p95_ms) {
+        text.push_str(&format!(" ×{count} p50 {p50} p95 {p95}"));
     }
-    text.push_str(&format!(
-        " {} [{}]",
-        service_and_name(
-            span.service.as_deref(),
-            span.name.as_ref().map(|_| line.name.as_str()),
-            detail_level.name
-        ),
-        one_line(&span.span_id, 64)
-    ));
+    let name = join_service_and_name(line.service.as_deref(), line.name.as_deref());
+    text.push_str(&format!(" {name} [{}]", line.span_id));
     match (line.errors, line.count) {
-        (0, _) => {}
-        (_, 1) => text.push_str(" FAILED"),
-        (errors, _) => text.push_str(&format!(" {errors} FAILED")),
+        (None, _) => {}
+        (Some(_), None) => text.push_str(" FAILED"),
+        (Some(errors), Some(_)) => text.push_str(&format!(" {errors} FAILED")),
     }
-    if line.duration_invalid {
+    if line.duration_invalid.is_some() {
         text.push_str(" (duration below zero or no number of nanoseconds)");
     }
-    if shown.hidden > 0 {
-        text.push_str(&format!(" (+{} below)", shown.hidden));
+    if let Some(hidden) = line.hidden {
+        text.push_str(&format!(" (+{hidden} below)"));
     }
-    Some(text)
+    text
 }
 
 pub(super) async fn errors(call: &Call<'_>, mut opened: OpenedTrace) -> Result<CallToolResult, Failure> {
@@ -196,10 +172,7 @@ pub(super) async fn errors(call: &Call<'_>, mut opened: OpenedTrace) -> Result<C
 }
 
 /// Returns the messages of the first error origins, by the indexes of their spans.
-async fn messages(
-    opened: &mut OpenedTrace,
-    origins: &[Origin],
-) -> Result<HashMap<usize, Option<String>>, Failure> {
+async fn messages(opened: &mut OpenedTrace, origins: &[Origin]) -> Result<HashMap<usize, String>, Failure> {
     let indexes: Vec<usize> = origins.iter().take(MAX_MESSAGES).map(|origin| origin.span).collect();
     let spans = &opened.outline.tree.spans;
     let spans: Vec<SpanSummary> = indexes.iter().filter_map(|index| spans.get(*index)).cloned().collect();
@@ -208,7 +181,7 @@ async fn messages(
     let (found, read): (Vec<usize>, Vec<SpanLine>) =
         opened.trace.spans_by_identity(&spans, &[]).await?.unwrap_or_default().into_iter().unzip();
     let found = found.into_iter().zip(read_all(read, &columns).await);
-    Ok(found.filter_map(|(at, span)| Some((*indexes.get(at)?, span.message()))).collect())
+    Ok(found.filter_map(|(at, span)| Some((*indexes.get(at)?, span.message()?))).collect())
 }
 
 fn errors_result(
@@ -216,27 +189,27 @@ fn errors_result(
     opened: &OpenedTrace,
     found: &Errors,
     offset: usize,
-    messages: &HashMap<usize, Option<String>>,
+    messages: &HashMap<usize, String>,
 ) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.outline.summary, &opened.outline.tree);
     let origins = found.origins.get(offset..).unwrap_or_default();
     let entry = |origin: &Origin, detail_level: DetailLevel| {
-        let id = span_id(tree, origin.span);
+        let span = tree.spans.get(origin.span)?;
         let (start, end) = tree.interval(origin.span);
-        let message = messages.get(&origin.span).cloned().flatten();
-        ErrorOrigin {
+        let message = messages.get(&origin.span);
+        Some(ErrorOrigin {
             path: path(tree, origin.span, detail_level),
             count: origin.count,
-            start_ms: milliseconds(after_start(tree, start)),
-            duration_ms: milliseconds(end.saturating_sub(start)),
-            duration_invalid: tree.spans.get(origin.span).filter(|span| span.duration_invalid).map(|_| true),
-            message: message.map(|text| one_line(&text, MESSAGE_NAMES * detail_level.name)),
-            span_id: one_line(&id, 64),
-        }
+            start_ms: Nanos(after_start(tree, start)),
+            duration_ms: Nanos(end.saturating_sub(start)),
+            duration_invalid: span.duration_invalid.then_some(true),
+            message: message.map(|text| one_line(text, MESSAGE_NAMES * detail_level.name)),
+            span_id: one_line(&span.span_id, 64),
+        })
     };
     let render = |count: usize, detail_level: DetailLevel| {
         let shown: Vec<ErrorOrigin> =
-            origins.iter().take(count).map(|origin| entry(origin, detail_level)).collect();
+            origins.iter().take(count).filter_map(|origin| entry(origin, detail_level)).collect();
         let more = offset + count < found.origins.len();
         let mut next = Vec::new();
         if !shown.is_empty() {
@@ -246,14 +219,15 @@ fn errors_result(
         if more {
             next.push(call.page(opened, offset, count));
         }
-        let totals = Totals::new(summary, detail_level);
-        let lines = shown.iter().map(|origin| {
-            let times = if origin.count > 1 { format!("×{} ", origin.count) } else { String::new() };
-            let message = origin.message.as_ref().map(|text| format!(" — {text}")).unwrap_or_default();
-            format!("{times}{} [{}]{message}", origin.path.join(" > "), origin.span_id)
-        });
-        let head = totals.text(summary.duration_nanos);
-        let mut text = match (summary.error_count, found.failed) {
+        let lines: Vec<String> = shown
+            .iter()
+            .map(|origin| {
+                let times = if origin.count > 1 { format!("×{} ", origin.count) } else { String::new() };
+                let message = origin.message.as_ref().map(|text| format!(" — {text}")).unwrap_or_default();
+                format!("{times}{} [{}]{message}", origin.path.join(" > "), origin.span_id)
+            })
+            .collect();
+        let text = match (summary.error_count, found.failed) {
             (None, _) => "no status column is bound; the view slowest shows what took time\n".to_owned(),
             (Some(0), _) => {
                 "no span of this trace failed; the view slowest shows what took time\n".to_owned()
@@ -265,24 +239,23 @@ fn errors_result(
                 pluralize(failed as u64, "span")
             ),
         };
-        text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
-        if count > MAX_MESSAGES {
-            text.push_str(&format!("messages were read of the first {MAX_MESSAGES}\n"));
-        }
-        text.push_str(&left_out(opened.outline.left_out()));
-        let next = call.context.allowed_calls(next);
-        let answer = Answer {
-            errors: Some(shown),
-            truncated: more || opened.outline.left_out() > 0,
-            ..answer(totals, View::Errors, count, found.origins.len(), next)
+        let after = if count > MAX_MESSAGES {
+            format!("messages were read of the first {MAX_MESSAGES}\n")
+        } else {
+            String::new()
         };
-        Rendered::new(text + &next_text(&answer.next), &answer)
+        let answer = Answer {
+            trace: Totals::new(summary, detail_level),
+            view: View::Errors,
+            errors: Some(shown),
+            returned: count,
+            total: found.origins.len(),
+            truncated: more,
+            ..Answer::default()
+        };
+        call.rendered(opened, answer, (text, lines, after), next)
     };
     call.budget.fit_with_levels(&DETAIL_LEVELS, origins.len(), render)
-}
-
-fn span_id(tree: &Tree, index: usize) -> String {
-    tree.spans.get(index).map(|span| span.span_id.clone()).unwrap_or_default()
 }
 
 /// Returns the outermost ancestor, and the innermost ones down to the span.
@@ -317,8 +290,8 @@ fn slowest_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResul
             service: span.service.as_deref().map(|service| one_line(service, detail_level.name)),
             name: span.name.as_deref().map(|name| name_or_none(name, detail_level.name)),
             count: kind_time.count,
-            own_ms: milliseconds(kind_time.own),
-            longest_ms: milliseconds(kind_time.longest),
+            own_ms: Nanos(kind_time.total),
+            longest_ms: Nanos(kind_time.longest),
         })
     };
     let render = |count: usize, detail_level: DetailLevel| {
@@ -332,27 +305,26 @@ fn slowest_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResul
         if more {
             next.push(call.page(opened, offset, count));
         }
-        let totals = Totals::new(summary, detail_level);
-        let lines = kinds.iter().zip(&shown).map(|(kind_time, slow)| {
-            let several = if kind_time.count > 1 {
-                format!(" ×{}, longest {}", kind_time.count, duration_text(kind_time.longest))
-            } else {
-                String::new()
+        let line = |kind: &SlowKind| {
+            let several = match kind.count {
+                0 | 1 => String::new(),
+                count => format!(" ×{count}, longest {}", kind.longest_ms),
             };
-            let name = join_service_and_name(slow.service.as_deref(), slow.name.as_deref());
-            format!("{}{several} {name} [{}]", duration_text(kind_time.own), slow.span_id)
-        });
-        let head = totals.text(summary.duration_nanos);
-        let mut text = "kinds of spans by their own time, without the time of called spans:\n".to_owned();
-        text.push_str(&fenced(&std::iter::once(head).chain(lines).collect::<Vec<_>>()));
-        text.push_str(&left_out(opened.outline.left_out()));
-        let next = call.context.allowed_calls(next);
-        let answer = Answer {
-            slowest: Some(shown),
-            truncated: more || opened.outline.left_out() > 0,
-            ..answer(totals, View::Slowest, count, all.len(), next)
+            let name = join_service_and_name(kind.service.as_deref(), kind.name.as_deref());
+            format!("{}{several} {name} [{}]", kind.own_ms, kind.span_id)
         };
-        Rendered::new(text + &next_text(&answer.next), &answer)
+        let lines: Vec<String> = shown.iter().map(line).collect();
+        let text = "kinds of spans by their own time, without the time of called spans:\n".to_owned();
+        let answer = Answer {
+            trace: Totals::new(summary, detail_level),
+            view: View::Slowest,
+            slowest: Some(shown),
+            returned: count,
+            total: all.len(),
+            truncated: more,
+            ..Answer::default()
+        };
+        call.rendered(opened, answer, (text, lines, String::new()), next)
     };
     call.budget.fit_with_levels(&DETAIL_LEVELS, kinds.len(), render)
 }

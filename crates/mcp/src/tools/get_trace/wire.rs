@@ -1,12 +1,48 @@
-//! The answer of `svc_get_trace`.
+//! Arguments and answer of `svc_get_trace`.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::Totals;
-use super::arguments::View;
 use crate::answer::NextCall;
+use crate::numbers::Nanos;
+
+/// The views of a trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum View {
+    /// One line per span; three or more siblings of a kind share a line.
+    #[default]
+    Outline,
+    /// The spans in which errors originated, with their messages.
+    Errors,
+    /// Kinds of spans by their self time.
+    Slowest,
+    /// Spans with all values, in pages.
+    Full,
+}
+
+/// Arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// From svc_query_traces.
+    pub(super) trace_id: String,
+    /// outline (default): the tree; errors: where errors originated; slowest: what took time; full: all values.
+    pub(super) view: Option<View>,
+    /// outline: number of levels below the top.
+    pub(super) depth: Option<i64>,
+    /// outline: a span id, to show only its descendants.
+    pub(super) root: Option<String>,
+    /// full: only these columns, and the ids, timestamp and parent. Default: all.
+    pub(super) columns: Option<Vec<String>>,
+    /// From `next` of the previous answer.
+    pub(super) cursor: Option<String>,
+    /// Maximum tokens of the answer, 1000 to 20000. Default 3000; twice that for the whole outline of at most 100
+    /// spans.
+    pub(super) max_tokens: Option<i64>,
+}
 
 /// One line of the outline.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -21,9 +57,9 @@ pub(super) struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     /// Relative to the start of the trace.
-    pub(super) start_ms: f64,
+    pub(super) start_ms: Nanos,
     /// For several spans, the maximum.
-    pub(super) duration_ms: f64,
+    pub(super) duration_ms: Nanos,
     /// Whether any of these spans has a duration that is negative or not a number of nanoseconds, which counts as 0;
     /// absent if not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,9 +68,9 @@ pub(super) struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) p50_ms: Option<f64>,
+    pub(super) p50_ms: Option<Nanos>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) p95_ms: Option<f64>,
+    pub(super) p95_ms: Option<Nanos>,
     /// Number of failed spans; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) errors: Option<usize>,
@@ -53,8 +89,8 @@ pub(super) struct ErrorOrigin {
     /// Number of spans.
     pub(super) count: usize,
     /// Relative to the start of the trace.
-    pub(super) start_ms: f64,
-    pub(super) duration_ms: f64,
+    pub(super) start_ms: Nanos,
+    pub(super) duration_ms: Nanos,
     /// Whether the span's duration is negative or not a number of nanoseconds, which counts as 0; absent if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duration_invalid: Option<bool>,
@@ -74,13 +110,13 @@ pub(super) struct SlowKind {
     pub(super) name: Option<String>,
     pub(super) count: usize,
     /// Total self time.
-    pub(super) own_ms: f64,
+    pub(super) own_ms: Nanos,
     /// Longest self time of one span.
-    pub(super) longest_ms: f64,
+    pub(super) longest_ms: Nanos,
 }
 
 /// The answer. The view determines which list is present.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     pub(super) trace: Totals,
     pub(super) view: View,
@@ -101,27 +137,4 @@ pub(crate) struct Answer {
     pub(super) total: usize,
     pub(super) truncated: bool,
     pub(super) next: Vec<NextCall>,
-}
-
-/// Returns an answer without a list.
-pub(super) fn answer(
-    trace: Totals,
-    view: View,
-    returned: usize,
-    total: usize,
-    next: Vec<NextCall>,
-) -> Answer {
-    Answer {
-        trace,
-        view,
-        lines: None,
-        errors: None,
-        slowest: None,
-        spans: None,
-        omitted_columns: Vec::new(),
-        returned,
-        total,
-        truncated: returned < total,
-        next,
-    }
 }
