@@ -45,7 +45,7 @@ enum Command {
     KeepDatabase,
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
     Tidy,
-    /// Run benchmarks, and write the figures to `docs/benchmarks.md`.
+    /// Run benchmarks, and write the figures to `docs/internals/benchmarks.md`.
     Bench {
         /// Benchmark to run; all by default.
         #[command(subcommand)]
@@ -81,7 +81,7 @@ enum Command {
         #[arg(last = true)]
         views: Vec<String>,
     },
-    /// Run one of the tests much longer. `docs/soak.md` records the results.
+    /// Run one of the tests much longer. `docs/internals/soak.md` records the results.
     Soak(soak::Options),
 }
 

@@ -117,7 +117,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
 
 /// Writes the document. Sections that were not measured stay unchanged.
 fn write(measured: &[Section]) -> Result<()> {
-    let path = workspace::root().join("docs/benchmarks.md");
+    let path = workspace::root().join("docs/internals/benchmarks.md");
     let stored = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let mut document = String::from(
         "# Benchmarks\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page; \

@@ -1,4 +1,4 @@
-//! `docs/headers.md`: the headers of every kind of answer of every operation, for people; and that every answer over HTTPS
+//! `docs/internals/headers.md`: the headers of every kind of answer of every operation, for people; and that every answer over HTTPS
 //! has an HSTS header.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -354,7 +354,7 @@ async fn the_committed_headers_are_current() {
     let pages = plain
         .pages
         .map(|rows| format!("{}\n{}", list(&common(&rows)), row_per_answer(&rows, &common(&rows))));
-    committed("headers.md", |text| {
+    committed("internals/headers.md", |text| {
         let text = replace_section(text, "of the API", &api);
         // Without a build of the web application, its part of the document is not checked.
         pages.map_or(text.clone(), |pages| replace_section(&text, "of pages", &pages))

@@ -73,7 +73,7 @@ struct Measurements {
 /// Sends requests until this number of groups was answered at the first time, or twice as many were sent.
 ///
 /// Groups with a later answer are left out: if the machine or ClickHouse is that slow, the kinds are distinguishable by the
-/// time slot in which they are answered. This limitation is documented in `docs/security.md`.
+/// time slot in which they are answered. This limitation is documented in `docs/internals/security.md`.
 async fn measure(build_request: &dyn Fn(&str) -> RequestBuilder, groups: usize, seed: u64) -> Measurements {
     let (begun, in_time) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
     let progress = &Progress::of(groups, "of each kind");

@@ -1,4 +1,4 @@
-//! Formats the final report, as in `docs/soak.md`.
+//! Formats the final report, as in `docs/internals/soak.md`.
 
 use std::collections::BTreeMap;
 
