@@ -4,6 +4,7 @@
 mod architecture;
 mod dependencies;
 mod formatting;
+mod links;
 mod lints;
 mod modules;
 pub mod npm_licences;
@@ -35,6 +36,7 @@ pub fn run() -> Result<()> {
     violations.extend(dependencies::violations(&metadata)?);
     violations.extend(sources::violations(&sources));
     violations.extend(lints::violations(&sources));
+    violations.extend(links::violations(&sources));
     violations.extend(architecture::violations(&sources));
     violations.extend(privacy::violations(&sources));
     violations.extend(routes::violations(&sources));
