@@ -161,7 +161,8 @@ impl Estimator<'_> {
     }
 
     async fn estimate(&self, statement: Statement) -> Result<Option<f64>, ClickHouseError> {
-        let rows: Option<Vec<(String, String, u64, u64, u64)>> = self.rows(statement).await?;
+        type Row = (String, String, u64, u64, u64);
+        let rows = self.rows::<Row>(statement).await?;
         Ok(rows.map(|rows| rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum()))
     }
 
