@@ -23,30 +23,36 @@ use std::sync::atomic::AtomicBool;
 use support::{caller, model};
 use tracewarden_model::{AttributeValue, Caller};
 use tracewarden_policy::{FieldValue, check, explain, role_warnings};
+use tracewarden_testkit::repetitions::{self, Repetitions};
 
 /// Number of texts generated from one seed.
 const GENERATED: usize = 10_000;
 const MAX_SECONDS: f64 = 1.0;
 const MAX_MEMORY_BYTES: u64 = 100 * 1024 * 1024;
 /// Tells a process of this test that it is the worker.
+const VARIABLE: &str = "TRACEWARDEN_TEST_TEXTS";
 const WORKER: &str = "HOSTILE_ANSWERING";
 const SEED: &str = "TRACEWARDEN_TEST_SEED";
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
+/// Number of texts; without `cargo xtask verify`, one in eight texts of a seed.
+const TEXTS: Repetitions = Repetitions { test: GENERATED as u64 / 8, verify: GENERATED as u64 };
 
 #[test]
 fn hostile_text_is_answered() {
-    let seed = number(SEED).unwrap_or(20_250_601);
+    let seed = repetitions::seed(20_250_601);
     if std::env::var_os(WORKER).is_some() {
         return check_all(seed);
     }
-    let wanted = number("TRACEWARDEN_TEST_TEXTS").unwrap_or(GENERATED as u64);
-    for seed in (seed..).take(wanted.div_ceil(GENERATED as u64) as usize) {
+    let wanted = TEXTS.get(VARIABLE);
+    for seed in (seed..).take(wanted.div_ceil(GENERATED)) {
         println!("seed {seed}");
         texts_of_a_seed_are_answered(seed);
     }
+}
+
+/// Returns the texts of a seed, or some of each kind.
+fn selected_texts(seed: u64) -> Vec<String> {
+    texts(seed).into_iter().step_by(GENERATED.div_ceil(TEXTS.get(VARIABLE)).max(1)).collect()
 }
 
 fn texts_of_a_seed_are_answered(seed: u64) {
@@ -68,7 +74,7 @@ fn texts_of_a_seed_are_answered(seed: u64) {
         }
     }
     let status = child.wait().unwrap();
-    let texts = texts(seed);
+    let texts = selected_texts(seed);
     let last = at.and_then(|at| texts.get(at)).map(|text| text.chars().take(300).collect::<String>());
     assert!(status.success(), "{status} at text {at:?} of seed {seed}: {last:?}");
     let summary = summary.expect("the process says what it did");
@@ -82,7 +88,7 @@ fn check_all(seed: u64) {
         let mut out = std::io::stdout().lock();
         let (mut accepted, mut slowest, mut slowest_at) = (0, 0.0_f64, 0);
         let before = processor_seconds();
-        let texts = texts(seed);
+        let texts = selected_texts(seed);
         for (at, text) in texts.iter().enumerate() {
             writeln!(out, "\nat {at}").unwrap();
             let mut took = 0.0_f64;

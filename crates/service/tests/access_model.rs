@@ -19,7 +19,8 @@ async fn a_binding_is_checked_and_versioned() {
     let fixture = fixture().await;
     let admin = fixture.admin().await;
     let administrator = admin.require_admin().unwrap();
-    let bind = |binding, if_match| fixture.service.source().put_binding(&administrator, binding, if_match);
+    let source = fixture.service.source();
+    let bind = |binding, if_match| source.put_binding(&administrator, binding, if_match);
     assert_eq!(fixture.service.source().access_model(&administrator).await.unwrap().model.version, 0);
     for database in ["system", "INFORMATION_SCHEMA"] {
         let binding = Binding { database: database.to_owned(), ..otel_binding() };
@@ -44,7 +45,8 @@ async fn fields_are_resolved_or_refused_with_a_pointer() {
     let fixture = fixture().await;
     let admin = fixture.admin().await;
     let administrator = admin.require_admin().unwrap();
-    let put = |marks, if_match| fixture.service.source().put_fields(&administrator, marks, if_match);
+    let source = fixture.service.source();
+    let put = |marks, if_match| source.put_fields(&administrator, marks, if_match);
     assert_eq!(code(put(vec![], None).await), "precondition_required");
     assert_eq!(code(put(vec![], version(0)).await), "not_bound");
     fixture.service.source().put_binding(&administrator, otel_binding(), None).await.unwrap();
@@ -107,7 +109,8 @@ async fn model_changes_that_break_stored_policies_are_refused() {
     let admin = fixture.admin().await;
     fixture.bind(&admin).await;
     let administrator = admin.require_admin().unwrap();
-    let put_role = |policies| fixture.service.roles().put_role(&administrator, "tenant", policies, None);
+    let roles = fixture.service.roles();
+    let put_role = |policies| roles.put_role(&administrator, "tenant", policies, None);
     for bad in ["ServiceName ==", "Duration > 1", "SpanAttributes[\"other\"] == \"x\"", "\"text\"", ""] {
         let seen = pointers(put_role(vec![policy("true == true"), policy(bad)]).await);
         assert_eq!(seen[0], ("/policies/1/expression".to_owned(), "policy_invalid"), "{bad}");
@@ -147,10 +150,11 @@ async fn checks_are_repeated_after_a_concurrent_change(database: DatabaseKind) {
     let administrator = admin.require_admin().unwrap();
     let tenant = vec![policy("SpanAttributes[\"tenant.id\"] == \"t1\"")];
     let (service, policies) = (&fixture.service, || tenant.clone());
+    let (roles, source) = (service.roles(), service.source());
 
     // A role is stored while another replica removes its field from the model.
     let mut writer = fixture.other_writer().await;
-    let put = service.roles().put_role(&administrator, "tenant", policies(), None);
+    let put = roles.put_role(&administrator, "tenant", policies(), None);
     let meanwhile = async {
         writer.wait_for_waiting_writers(1).await;
         let mut model = writer.tx.access_model().await.unwrap();
@@ -168,7 +172,7 @@ async fn checks_are_repeated_after_a_concurrent_change(database: DatabaseKind) {
         vec![mark(None, "ServiceName", true, true), mark(Some("SpanAttributes"), "tenant.id", false, true)];
     service.source().put_fields(&administrator, marks.clone(), version(3)).await.unwrap();
     let mut writer = fixture.other_writer().await;
-    let put = service.source().put_fields(&administrator, marks[..1].to_vec(), version(4));
+    let put = source.put_fields(&administrator, marks[..1].to_vec(), version(4));
     let meanwhile = async {
         writer.wait_for_waiting_writers(1).await;
         writer.tx.put_role("tenant", &tenant, fixture.clock.now()).await.unwrap();
@@ -181,7 +185,7 @@ async fn checks_are_repeated_after_a_concurrent_change(database: DatabaseKind) {
     // A change of another replica that does not conflict: this one proceeds.
     let mut writer = fixture.other_writer().await;
     let more = marks.into_iter().chain([mark(None, "Duration", true, false)]).collect();
-    let put = service.source().put_fields(&administrator, more, version(4));
+    let put = source.put_fields(&administrator, more, version(4));
     let meanwhile = async {
         writer.wait_for_waiting_writers(1).await;
         writer.tx.put_role("other", &tenant, fixture.clock.now()).await.unwrap();

@@ -80,7 +80,8 @@ async fn pages_and_filters() {
         let _ = fixture.sign_in("ada", "wrong").await;
     }
     let all = fixture.audit(&admin).await;
-    let page = |query| fixture.service.audit_log().page(&administrator, query);
+    let audit_log = fixture.service.audit_log();
+    let page = |query| audit_log.page(&administrator, query);
     let mut seen = Vec::new();
     let mut cursor = None;
     loop {

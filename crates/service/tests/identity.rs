@@ -28,8 +28,9 @@ async fn a_pending_password_change_allows_three_operations() {
     let me = fixture.service.account().me(&identity);
     assert_eq!((me.username.as_str(), me.must_change_password, me.is_admin), ("ada", true, false));
 
+    let account = fixture.service.account();
     let change = |old: &str, new: &str| {
-        fixture.service.account().change_password(&identity, old.to_owned().into(), new.to_owned().into())
+        account.change_password(&identity, old.to_owned().into(), new.to_owned().into())
     };
     assert_eq!(code(change("wrong", USER_PASSWORD).await), "invalid_credentials");
     assert_eq!(code(change(generated, "short").await), "password_rejected");
@@ -88,9 +89,10 @@ async fn a_password_change_is_recorded_after_a_disconnect() {
     let fixture = fixture().await;
     let admin = fixture.admin().await;
     let before = fixture.audit(&admin).await.len();
+    let account = fixture.service.account();
     for timeout in 1..5 {
         let (guess, new) = ("a wrong sentence".to_owned(), "quite another sentence".to_owned());
-        let change = fixture.service.account().change_password(&admin, guess.into(), new.into());
+        let change = account.change_password(&admin, guess.into(), new.into());
         cancel_after(timeout, change).await;
     }
     let records = fixture.wait_for_new_records(&admin, before, 4).await;
@@ -265,7 +267,8 @@ async fn keys_act_for_their_owner_within_bounds() {
 
     let more = NewApiKey { name: "more".to_owned(), expires_at: None, policy: None, tools: None };
     assert_eq!(code(fixture.service.account().create_api_key(&by_key, more).await), "session_required");
-    let change = fixture.service.account().change_password(
+    let account = fixture.service.account();
+    let change = account.change_password(
         &by_key,
         ADMIN_PASSWORD.to_owned().into(),
         "yet another secret".to_owned().into(),
@@ -451,10 +454,9 @@ async fn concurrent_sign_ins_that_renew_a_hash_both_succeed() {
     let replica = replica(&fixture.db, &fixture.clock, &fixture.store, dearer).await;
     let credentials =
         || PasswordCredentials { username: "ada".to_owned(), password: USER_PASSWORD.to_owned().into() };
-    let (one, other) = tokio::join!(
-        replica.account().sign_in(credentials(), info()),
-        replica.account().sign_in(credentials(), info())
-    );
+    let account = replica.account();
+    let (one, other) =
+        tokio::join!(account.sign_in(credentials(), info()), account.sign_in(credentials(), info()));
     one.unwrap();
     other.unwrap();
     let records = fixture.audit(&admin).await;

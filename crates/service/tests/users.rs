@@ -106,9 +106,10 @@ async fn an_enabled_administrator_always_remains() {
     // not affect: the second is rejected only because no administrator would remain.
     let eve = fixture.principal(&fixture.sign_in("eve", USER_PASSWORD).await.unwrap()).await;
     let (own, elsewhere) = (eve.require_admin().unwrap(), fixture.replica(Settings::default()).await);
+    let (here, there) = (fixture.service.users(), elsewhere.users());
     let both = tokio::join!(
-        fixture.service.users().update_user(&administrator, "admin", without(), None),
-        elsewhere.users().update_user(&own, "eve", without(), None),
+        here.update_user(&administrator, "admin", without(), None),
+        there.update_user(&own, "eve", without(), None),
     );
     let ((Ok(_), Err(refused)) | (Err(refused), Ok(_))) = &both else { panic!("{both:?}") };
     assert_eq!(refused.code(), "last_admin");

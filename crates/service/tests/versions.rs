@@ -282,7 +282,8 @@ async fn a_change_can_require_a_version_of_the_model(database: DatabaseKind) {
     // Another replica stores a role after the version was checked: the change is rejected, because it named the earlier
     // version.
     let mut writer = fixture.other_writer().await;
-    let put = service.source().put_fields(
+    let source = service.source();
+    let put = source.put_fields(
         &administrator,
         vec![mark(None, "ServiceName", true, true), mark(None, "Duration", true, false)],
         whole(now + 1, None),

@@ -88,7 +88,7 @@ pub fn doc_tests(environment: &Environment) -> Result<()> {
 pub fn hostile_text_in_release() -> Result<()> {
     let mut command = cargo_without_updates();
     command.args(["test", "--quiet", "--release", "--package", "tracewarden-policy", "--test", "hostile"]);
-    run(&mut command)
+    run(command.env(repetitions::VERIFY, "1"))
 }
 
 /// Whether a source has a doc test in a fenced block. rustdoc also runs indented code, but the sources contain none.

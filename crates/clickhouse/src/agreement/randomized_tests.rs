@@ -257,7 +257,7 @@ async fn pages(store: &ClickHouse, data_set: &DataSet, query: &Query<'_>, limit:
 #[tokio::test]
 async fn selection_follows_its_definitions() {
     let local = LocalStore::start().unwrap();
-    check_selection(&local, Storage::OneTable, Repetitions { test: 2, verify: 5 }).await;
+    check_selection(&local, Storage::OneTable, Repetitions { test: 1, verify: 5 }).await;
 }
 
 #[tokio::test]

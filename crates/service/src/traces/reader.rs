@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tracewarden_clickhouse::{
     ClickHouseError, MAX_SPANS_BYTES, Selection, SpanIdentity, SpanLine, SpanSummary, Summary,
 };
@@ -122,11 +124,11 @@ impl TraceReader {
             *earlier.entry(span.into()).or_default() += 1;
         }
         let identities: Vec<SpanIdentity> = indices.keys().cloned().collect();
-        let read = async |reader: &Self, bytes| {
+        let found = self.read_within_limits(&identities, |reader, bytes, spans| {
             let Self { access: Access { store, binding, .. }, selection, columns, .. } = reader;
-            store.read_spans_by_identity(bytes, binding, selection, &identities, columns.as_deref()).await
-        };
-        let Some(found) = self.read_within_limits(read).await? else { return Ok(None) };
+            store.read_spans_by_identity(bytes, binding, selection, spans, columns.as_deref()).boxed()
+        });
+        let Some(found) = found.await? else { return Ok(None) };
         let with_index = |(identity, line)| {
             if let Some(left) = earlier.get_mut(&identity).filter(|left| **left > 0) {
                 *left -= 1;
@@ -147,22 +149,23 @@ impl TraceReader {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let read = async |reader: &Self, bytes| {
+        let found = self.read_within_limits(span_ids, |reader, bytes, span_ids| {
             let Self { access: Access { store, binding, .. }, selection, columns, .. } = reader;
-            store.read_span_lines(bytes, binding, selection, span_ids, columns.as_deref()).await
-        };
-        self.read_within_limits(read).await
+            store.read_span_lines(bytes, binding, selection, span_ids, columns.as_deref()).boxed()
+        });
+        found.await
     }
 
     /// Reads spans of a bounded total size, the second time of the size that needs a permit. Returns `None` if they are larger.
-    async fn read_within_limits<T>(
+    async fn read_within_limits<S, T>(
         &mut self,
-        read: impl AsyncFn(&Self, usize) -> Result<Vec<T>, ClickHouseError>,
+        spans: &[S],
+        read: for<'a> fn(&'a Self, usize, &'a [S]) -> BoxFuture<'a, Result<Vec<T>, ClickHouseError>>,
     ) -> Result<Option<Vec<T>>, ServiceError> {
-        let mut found = read(self, MAX_BYTES_WITHOUT_PERMIT).await;
+        let mut found = read(self, MAX_BYTES_WITHOUT_PERMIT, spans).await;
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             self.ensure_span_permit().await?;
-            found = read(self, MAX_SPANS_BYTES).await;
+            found = read(self, MAX_SPANS_BYTES, spans).await;
         }
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             return Ok(None);

@@ -10,7 +10,7 @@ use super::generated_model::MODEL;
 use super::lowered_policy::{Verdict, reference};
 use super::seed;
 
-const CALLERS: Repetitions = Repetitions { test: 4, verify: 4 };
+const CALLERS: Repetitions = Repetitions { test: 2, verify: 4 };
 const POLICIES: usize = 400;
 const SPANS: usize = 24;
 /// Maximum length of a description, in characters.

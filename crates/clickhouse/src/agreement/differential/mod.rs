@@ -21,7 +21,6 @@ mod past_disagreements;
 mod patterns;
 mod store;
 
-use std::str::FromStr;
 use tracewarden_testkit::repetitions;
 
 pub(crate) use lowered_policy::{LoweredPolicy, Verdict, evaluate_both};

@@ -23,6 +23,7 @@ const PAIRS_OF_SPANS: usize = 20_000;
 const SHOWN: usize = 5;
 /// Number of pairs from which on every operation must have been seen on every kind of field.
 const COMPLETE: usize = 100_000;
+/// Number of pairs of a policy and a span.
 const PAIRS: Repetitions = Repetitions { test: 12_000, verify: 100_000 };
 
 /// Returns the next accepted policies, and counts the refused ones.

@@ -17,8 +17,9 @@ use super::{connect, load, seed};
 const TEXTS: usize = 60;
 /// Number of patterns of one statement.
 const BATCH: usize = 80;
-/// Columns with the text: the engine searches a whole column at once, a dictionary, or the values that are not NULL.
+/// Number of pairs of a pattern and a text.
 const PAIRS: Repetitions = Repetitions { test: 4_800, verify: 24_000 };
+/// Columns with the text: the engine searches a whole column at once, a dictionary, or the values that are not NULL.
 const COLUMNS: [&str; 3] = ["SpanName", "ServiceName", "Nick"];
 
 fn lowered(text: &str) -> Option<LoweredPolicy> {

@@ -2,11 +2,11 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use tracewarden_testkit::repetitions;
+use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use super::*;
 
-const MODELS: u64 = 60;
+const MODELS: Repetitions = Repetitions { test: 10, verify: 60 };
 
 fn pick<'a, T>(random: &mut ChaCha8Rng, list: &'a [T]) -> &'a T {
     &list[random.random_range(0..list.len())]
@@ -147,14 +147,14 @@ fn model(random: &mut ChaCha8Rng) -> Value {
 /// can be restored exactly.
 #[tokio::test]
 async fn export_import_export_is_exact() {
-    let seed = repetitions::seed(0x5eed);
-    println!("seed {seed}");
+    let (seed, models) = (repetitions::seed(0x5eed), MODELS.get("TRACEWARDEN_TEST_MODELS"));
+    println!("seed {seed}, {models} models");
     let store = Store::start();
     let service = store.service();
     let admin = service.admin().await.with("if-match", "*");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut exported = Vec::new();
-    for number in 0..MODELS {
+    for number in 0..models {
         let model = model(&mut random);
         let imported = import(&admin, &model).await;
         assert_eq!(imported.status, 200, "model {number}: {}\n{model:#}", imported.body);
@@ -191,11 +191,11 @@ async fn export_import_export_is_exact() {
         }
         exported.push((change, yaml));
     }
-    for _ in 0..MODELS / 2 {
+    for _ in 0..models / 2 {
         let (change, yaml) = pick(&mut random, &exported);
         let path = format!("/schema/history/{}/restore", change.trim_matches('"'));
         admin.send(Method::POST, &path, None).await.expect(200);
         assert_eq!(export_as(&admin, "application/yaml").await.0, *yaml);
     }
-    println!("{MODELS} models");
+    println!("{models} models");
 }

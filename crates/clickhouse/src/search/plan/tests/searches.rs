@@ -6,6 +6,7 @@ use rand::seq::{IndexedRandom as _, IteratorRandom as _};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};
+use tracewarden_testkit::repetitions::Repetitions;
 
 use super::*;
 use crate::agreement::{connect_at, seed};
@@ -33,6 +34,10 @@ fn spans() -> [String; 2] {
             .to_owned();
     [spans, index]
 }
+
+/// Numbers of searches.
+const ON_ENGINE: Repetitions = Repetitions { test: 20, verify: 60 };
+const ON_SERVER: Repetitions = Repetitions { test: 8, verify: 30 };
 
 #[tokio::test]
 async fn plans_agree_on_the_engine() {
