@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use tracewarden_model::{AttributeKind, AttributeValue, Timestamp};
+use utoipa::ToSchema;
 
 /// The built-in role that grants administration. It always exists.
 pub const ADMIN_ROLE: &str = "admin";
@@ -80,14 +82,18 @@ pub struct AttributeKinds {
     pub with_role: BTreeSet<AttributeKind>,
 }
 
-/// One policy of a role.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A policy: a CEL expression over the fields of a span and the attributes of the caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Title.
+    #[schema(examples("Own team"))]
     pub title: String,
-    /// CEL expression.
+    /// The CEL expression; a trace is readable when the expression is true for any of its spans.
+    #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
     pub expression: String,
     /// Description.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 

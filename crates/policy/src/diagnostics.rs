@@ -1,5 +1,8 @@
 //! Errors and warnings about a policy's text, with their positions.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 mod codes;
 pub(crate) mod render;
 
@@ -7,20 +10,26 @@ use std::ops::Range;
 
 pub use codes::{CODES, Code, Severity};
 
-/// An error or a warning about a policy, with its position in the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A diagnostic about a policy's expression.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Diagnostic {
     /// Line, from 1.
     pub line: u32,
-    /// Column in code points, from 1.
+    /// Column, from 1, in code points.
     pub column: u32,
-    /// Length in code points, at least 1. May include line breaks.
+    /// Length, in code points.
+    // At least 1. May include line breaks.
     pub length: u32,
-    /// Stable, machine-readable code: one of [`CODES`].
+    /// Machine-readable kind.
+    // Stable: one of [`CODES`].
     pub code: &'static str,
-    /// Message in lower case, without a final period, with names in backticks.
+    /// Description of the problem, as readable text.
+    // In lower case, without a final period, with names in backticks.
     pub message: String,
-    /// Suggested correction, if possible in the policy's own words, so that it can be pasted.
+    /// Suggested correction.
+    // If possible in the policy's own words, so that it can be pasted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub hint: Option<String>,
 }
 

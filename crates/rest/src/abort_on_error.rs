@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
-use serde::Serialize;
+use serde_json::json;
 use tracewarden_service::ServiceError;
 
 use crate::accept::Representation;
 use crate::framing::text;
-use crate::problem::{Problem, ProblemDetails};
+use crate::problem::Problem;
 
 /// Time to transmit the last line before the connection is aborted, which discards all data that is still buffered.
 const TRAILER_FLUSH_TIME: Duration = Duration::from_millis(200);
@@ -32,12 +32,7 @@ where
     })
 }
 
-/// The last line of an incomplete NDJSON response.
-#[derive(Serialize)]
-struct ErrorTrailer {
-    error: ProblemDetails,
-}
-
+/// Returns the last line of an incomplete NDJSON response, and the error that aborts the connection.
 fn error_trailer(
     error: &ServiceError,
     representation: Representation,
@@ -47,7 +42,7 @@ fn error_trailer(
     tracing::error!(request_id, code = error.code(), log_cause, "the answer was aborted");
     let line = (representation == Representation::Ndjson).then(|| {
         let error = Problem::from_service_error(error).details(request_id);
-        Ok(Bytes::from(text(&ErrorTrailer { error }) + "\n"))
+        Ok(Bytes::from(text(&json!({ "error": error })) + "\n"))
     });
     let timeout = if line.is_some() { TRAILER_FLUSH_TIME } else { Duration::ZERO };
     let end = async move {

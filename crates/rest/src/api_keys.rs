@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{ApiKeyInfo, NewApiKey};
+use tracewarden_service::{ApiKeyInfo, NewApiKey, Time};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -14,7 +14,6 @@ use crate::extractors::Caller;
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
-use crate::wire::Time;
 
 /// A personal API key to create.
 #[derive(Deserialize, ToSchema)]
@@ -47,61 +46,11 @@ pub(crate) struct CreateRequest {
     _last_used_at: ReadOnly,
 }
 
-/// A personal API key, without its token.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = ApiKey)]
-pub(crate) struct WireApiKey {
-    /// Opaque id.
-    #[schema(read_only)]
-    id: String,
-    /// Purpose of the key.
-    name: String,
-    /// First characters of the token, to recognise the key.
-    #[schema(examples("twk_4fG8"), read_only)]
-    token_hint: String,
-    /// When the key was created.
-    #[schema(read_only)]
-    created_at: Time,
-    /// Time from which the key is invalid; null if it does not expire.
-    #[schema(required = true)]
-    expires_at: Option<Time>,
-    /// When the key was last used, accurate to about a minute.
-    #[schema(required = true, read_only)]
-    last_used_at: Option<Time>,
-    /// The policy that the key is limited to; null if there is none.
-    #[schema(required = true)]
-    policy: Option<String>,
-    /// The tools that the key is limited to; null if it is not limited to tools.
-    #[schema(required = true)]
-    tools: Option<Vec<String>>,
-}
-
-impl From<ApiKeyInfo> for WireApiKey {
-    fn from(key: ApiKeyInfo) -> Self {
-        Self {
-            id: key.id,
-            name: key.name,
-            token_hint: key.token_hint,
-            created_at: key.created_at.into(),
-            expires_at: key.expires_at.map(Time),
-            last_used_at: key.last_used_at.map(Time),
-            policy: key.policy,
-            tools: key.tools,
-        }
-    }
-}
-
 /// Personal API keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApiKeyList {
     /// The newest key first.
-    api_keys: Vec<WireApiKey>,
-}
-
-impl From<Vec<ApiKeyInfo>> for ApiKeyList {
-    fn from(keys: Vec<ApiKeyInfo>) -> Self {
-        Self { api_keys: keys.into_iter().map(WireApiKey::from).collect() }
-    }
+    pub(crate) api_keys: Vec<ApiKeyInfo>,
 }
 
 /// A new key. The token is returned only in this response.
@@ -148,7 +97,7 @@ pub(crate) async fn create(
         tools: new.tools,
     };
     let created = app.service.account().create_api_key(&caller, new).await?;
-    let WireApiKey { id, name, token_hint, created_at, expires_at, policy, tools, .. } = created.key.into();
+    let ApiKeyInfo { id, name, token_hint, created_at, expires_at, policy, tools, .. } = created.key;
     let token = created.token.expose_secret().to_owned();
     let answer = CreatedApiKey { id, name, token, token_hint, created_at, expires_at, policy, tools };
     Ok((StatusCode::CREATED, JsonResponse(answer)))
@@ -160,7 +109,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<JsonResponse<ApiKeyList>, Problem> {
-    Ok(JsonResponse(app.service.account().my_api_keys(&caller).await?.into()))
+    Ok(JsonResponse(ApiKeyList { api_keys: app.service.account().my_api_keys(&caller).await? }))
 }
 
 /// Revokes one of the caller's keys.

@@ -8,14 +8,11 @@ use http::{HeaderMap, Method, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use tokio::sync::Semaphore;
+use tracewarden_documents::{Document, Fault, SourcePosition, StrictDeserializer, pointer};
 
 use crate::code::Code;
-use crate::document::{Document, Fault, SourcePosition};
-use crate::json_pointer::pointer;
 use crate::problem::Problem;
-use crate::strict_objects::StrictDeserializer;
 
 /// Maximum size of a body in bytes. Larger bodies are rejected.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -267,20 +264,12 @@ fn without_position(message: &str) -> String {
     message.rsplit_once(" at line ").map_or(message, |(message, _)| message).to_owned()
 }
 
-/// Deserialises a member that may be absent but not null, for requests in which its presence has a meaning.
-pub(crate) fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    T::deserialize(deserializer).map(Some)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
     use std::time::Instant;
 
+    use serde::{Deserialize, Deserializer};
     use serde_json::value::RawValue;
 
     use super::*;

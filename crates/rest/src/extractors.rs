@@ -12,35 +12,23 @@ use crate::accept::Representation;
 use crate::code::Code;
 use crate::problem::Problem;
 
+/// The result of the authentication.
+pub(crate) struct Authenticated<T>(Arc<T>);
+
 /// The caller of a route that is available also while the password must be changed first.
-pub(crate) struct Account(Arc<Identity>);
+pub(crate) type Account = Authenticated<Identity>;
 
 /// The caller.
-pub(crate) struct Caller(Arc<Principal>);
+pub(crate) type Caller = Authenticated<Principal>;
 
-impl Deref for Account {
-    type Target = Identity;
-    fn deref(&self) -> &Identity {
+impl<T> Deref for Authenticated<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
         &self.0
     }
 }
 
-impl Deref for Caller {
-    type Target = Principal;
-    fn deref(&self) -> &Principal {
-        &self.0
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Account {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        extension(parts).map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
+impl<T: Send + Sync + 'static, S: Send + Sync> FromRequestParts<S> for Authenticated<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {

@@ -3,7 +3,7 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{FieldValuesRequest, ValueCount};
+use tracewarden_service::{FieldValuesRequest, Time, ValueCount};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
@@ -13,7 +13,6 @@ use crate::limit::Limit;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::schema_wire::SearchedAround;
-use crate::wire::Time;
 
 /// The field and the time window.
 #[derive(Deserialize, IntoParams)]
@@ -38,23 +37,6 @@ pub(crate) struct ValuesQuery {
     limit: Option<i64>,
 }
 
-/// A value that a filter can use unchanged.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct FieldValue {
-    /// The value, or an element of an array.
-    value: String,
-    /// Number of sampled traces that have a span with this value.
-    traces: u64,
-    /// Number of spans with this value in these traces.
-    spans: u64,
-}
-
-impl From<ValueCount> for FieldValue {
-    fn from(count: ValueCount) -> Self {
-        Self { value: count.value, traces: count.traces, spans: count.spans }
-    }
-}
-
 /// The values that a field has in the newest traces that the caller may read.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FieldValues {
@@ -63,7 +45,7 @@ pub(crate) struct FieldValues {
     #[schema(examples("SpanAttributes[\"http.route\"]"))]
     reference: String,
     /// Ordered by number of traces, then by number of spans, both descending, then by value.
-    values: Vec<FieldValue>,
+    values: Vec<ValueCount>,
     /// Whether the sampled traces have values that are not listed because of `limit`.
     more: bool,
     /// Number of different values that are never listed: longer than 1,024 bytes, or not UTF-8.
@@ -109,7 +91,7 @@ pub(crate) async fn list(
     let found = app.service.traces().field_values(&caller, request).await?;
     Ok(JsonResponse(FieldValues {
         reference: found.reference,
-        values: found.values.into_iter().map(FieldValue::from).collect(),
+        values: found.values,
         more: found.more,
         unlisted: found.unlisted,
         sampled_traces: found.sampled_traces,

@@ -5,20 +5,21 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{ModelAt, ModelFile, ModelState, ServiceError};
-use utoipa::IntoParams;
+use tracewarden_documents::{
+    Document, Fault, Json, MAX_VALUES, MemberFault, PolicyFile, json_of, run_tests, yaml,
+};
+use tracewarden_service::{
+    HistoryEntry, HistoryPage, ImportedModel, ModelAt, ModelChange, ModelFile, ModelPlan, ModelState,
+    ServiceError,
+};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::accept::Representation;
 use crate::app::App;
 use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, unreadable, with_document_permit};
 use crate::code::Code;
-use crate::document::{Document, Fault, MAX_VALUES, json_of, yaml};
 use crate::extractors::Caller;
-use crate::json::Json;
 use crate::limit;
-use crate::model_tests::run_tests;
-use crate::model_wire::{WireHistoryPage, WireImportedModel, WireModelAt, WireModelPlan, changes};
-use crate::policy_file::{MemberFault, PolicyFile};
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::{InvalidMember, Problem};
 use crate::query::{Path, Query};
@@ -56,7 +57,7 @@ pub(crate) struct PlanRequest {
 /// Plans an import: returns the effect of a file without changing anything.
 #[utoipa::path(post, path = "/schema/plan", tag = "access model", params(PlanRequest),
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), responses(
-    (status = 200, description = "The plan", body = WireModelPlan),
+    (status = 200, description = "The plan", body = ModelPlan),
     (status = 409, description = "`conflict`: names of two roles differ only by case"),
     (status = 422, description = "As for an import, except for failed tests, which the plan reports; `invalid_value`: `seconds` is out of range"),
     (status = 502, description = "`trace_store_error`: ClickHouse failed"),
@@ -72,7 +73,7 @@ pub(crate) async fn plan(
     let admin = caller.require_admin()?;
     let file = document.read(|document| validate(read(document)?, document)).await?;
     let plan = app.service.model_files().plan_model(&admin, file, run_tests, request.seconds).await?;
-    json_response(|| Ok(WireModelPlan::from(plan))).await
+    json_response(|| Ok(plan)).await
 }
 
 /// Imports a file, all of it or nothing. Fields, roles with their assignments, policies and tests that the file does not contain
@@ -80,7 +81,7 @@ pub(crate) async fn plan(
 #[utoipa::path(put, path = "/schema/import", tag = "access model",
     request_body(content((PolicyFile = "application/json"), (String = "application/yaml"))), params(
     ("If-Match" = String, Header, description = "The version of the access model, as returned by an export or a plan", example = "*")), responses(
-    (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
+    (status = 200, description = "In force", body = ImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
     (status = 409, description = "`conflict`: the bound table no longer exists, or names of two roles differ only by case"),
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`, as for the requests that change one part; `tests_failed`: tests of the file fail"),
@@ -107,7 +108,7 @@ pub(crate) async fn import(
     };
     let file = document.read(make).await?;
     let imported = app.service.model_files().import_model(&admin, file, if_match, run_tests).await?;
-    Ok((etag(imported.version), json_response(|| Ok(WireImportedModel::from(imported))).await?))
+    Ok((etag(imported.version), json_response(|| Ok(imported)).await?))
 }
 
 /// Selects a page of changes.
@@ -125,18 +126,31 @@ pub(crate) struct HistoryRequest {
 
 /// Lists the changes of the access model and their authors.
 #[utoipa::path(get, path = "/schema/history", tag = "access model", params(HistoryRequest), responses(
-    (status = 200, description = "Changes", body = WireHistoryPage),
+    (status = 200, description = "Changes", body = HistoryPage),
     (status = 400, description = "`invalid_cursor`: not a cursor of the history"),
 ))]
 pub(crate) async fn history(
     State(app): State<App>,
     caller: Caller,
     Query(request): Query<HistoryRequest>,
-) -> Result<JsonResponse<WireHistoryPage>, Problem> {
+) -> Result<JsonResponse<HistoryPage>, Problem> {
     let admin = caller.require_admin()?;
     let page =
         app.service.model_files().model_history(&admin, request.cursor.as_deref(), request.limit).await?;
-    Ok(JsonResponse(page.into()))
+    Ok(JsonResponse(page))
+}
+
+/// The access model after a change.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ModelAtChange)]
+pub(crate) struct WireModelAt {
+    /// The change.
+    #[serde(flatten)]
+    entry: HistoryEntry,
+    /// The parts that the change affected.
+    changes: Vec<ModelChange>,
+    /// The whole model after the change.
+    file: PolicyFile,
 }
 
 /// Returns the access model after a change, with the parts that the change affected; as YAML, the model file only.
@@ -151,14 +165,14 @@ pub(crate) async fn get_version(
     representation: Representation,
     Path(number): Path<u64>,
 ) -> Result<Response, Problem> {
-    let ModelAt { entry, changes: parts, state } =
+    let ModelAt { entry, changes, state } =
         app.service.model_files().model_at(&caller.require_admin()?, number).await?;
     if representation == Representation::Yaml {
         return file(state, representation).await;
     }
     json_response(|| {
         let file = PolicyFile::from_state(state).map_err(unreadable_tests)?;
-        Ok(WireModelAt { entry: entry.into(), changes: changes(parts), file })
+        Ok(WireModelAt { entry, changes, file })
     })
     .await
 }
@@ -167,7 +181,7 @@ pub(crate) async fn get_version(
 #[utoipa::path(post, path = "/schema/history/{version}/restore", tag = "access model", params(
     ("version" = u64, Path, description = "The version of the access model"),
     ("If-Match" = String, Header, description = "The version of the access model, as returned by an export or a plan", example = "*")), responses(
-    (status = 200, description = "In force", body = WireImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
+    (status = 200, description = "In force", body = ImportedModel, headers(("ETag" = String, description = "The version of the access model"))),
     (status = 404, description = "`not_found`: no such version"),
     (status = 409, description = "`conflict`: the bound table no longer exists, or names of two roles differ only by case"),
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
@@ -185,7 +199,7 @@ pub(crate) async fn restore(
 ) -> Result<impl IntoResponse, Problem> {
     let admin = caller.require_admin()?;
     let restored = app.service.model_files().restore_model(&admin, number, if_match, run_tests).await?;
-    Ok((etag(restored.version), json_response(|| Ok(WireImportedModel::from(restored))).await?))
+    Ok((etag(restored.version), json_response(|| Ok(restored)).await?))
 }
 
 /// Serialises a response that can be as large as a model file.

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use http::{HeaderValue, header};
 use serde_json::Value;
+use tracewarden_service::Retry;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::tag::Tag;
 use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder};
@@ -10,7 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::app::App;
 use crate::cookies::SessionCookie;
-use crate::problem::{InvalidMember, ProblemDetails, WireRetry};
+use crate::problem::{InvalidMember, ProblemDetails};
 
 /// Returns the document with title, version, security schemes and shared schemas. The cookie name is the one that this
 /// installation uses.
@@ -31,7 +32,7 @@ pub(crate) fn base_document(cookie: SessionCookie) -> OpenApi {
     components.add_security_scheme("api_key", SecurityScheme::Http(bearer));
     components.schemas.insert(ProblemDetails::name().into_owned(), ProblemDetails::schema());
     components.schemas.insert(InvalidMember::name().into_owned(), InvalidMember::schema());
-    components.schemas.insert(WireRetry::name().into_owned(), WireRetry::schema());
+    components.schemas.insert(Retry::name().into_owned(), Retry::schema());
     let tags = [
         ("self", "The caller: sign-in, password, sessions, API keys"),
         ("traces", "Reading traces"),

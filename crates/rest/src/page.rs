@@ -10,8 +10,9 @@ use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use http::{HeaderValue, header};
 use serde::Serialize;
+use serde_json::json;
 use tracewarden_service::{
-    AnswerBody, QueryAnswer, RequestInfo, SchemaEcho, ServiceError, SpanStream, Summary, TraceAnswer,
+    AnswerBody, QueryAnswer, RequestInfo, SchemaEcho, ServiceError, SpanStream, Summary, Time, TraceAnswer,
 };
 use utoipa::ToSchema;
 
@@ -20,7 +21,6 @@ use crate::accept::Representation;
 use crate::framing::{Frame, FramedStream, text};
 use crate::problem::Problem;
 use crate::schema_wire::SchemaBinding;
-use crate::wire::Time;
 
 /// A page of traces. The view determines which of the three lists is present.
 #[derive(ToSchema)]
@@ -100,19 +100,6 @@ impl From<Summary> for TraceSummary {
     }
 }
 
-/// The last line of an NDJSON page.
-#[derive(Serialize)]
-struct EndLine {
-    end: PageEnd,
-}
-
-#[derive(Serialize)]
-struct PageEnd {
-    next_cursor: Option<String>,
-    traces: u64,
-    spans: u64,
-}
-
 /// A page whose rows are being streamed or are complete.
 pub(crate) struct Page {
     schema: SchemaEcho,
@@ -164,8 +151,8 @@ impl Page {
     pub(crate) fn lines(self) -> impl Stream<Item = ChunkResult> + Send {
         let Self { next_cursor, traces, names, rows: Rows { stream, spans }, .. } = self;
         let tail = move || {
-            let end = PageEnd { next_cursor, traces, spans: spans.load(Ordering::Relaxed) };
-            text(&EndLine { end }) + "\n"
+            let spans = spans.load(Ordering::Relaxed);
+            text(&json!({ "end": { "next_cursor": next_cursor, "traces": traces, "spans": spans } })) + "\n"
         };
         FramedStream::new(Frame::Ndjson(names.1), String::new(), stream, tail)
     }

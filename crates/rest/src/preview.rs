@@ -6,15 +6,14 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use tracewarden_service::{Administrator, PreviewRequest};
+use tracewarden_documents::present;
+use tracewarden_service::{Administrator, Attributes, Me, PreviewRequest};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::body::{Json, present};
+use crate::body::Json;
 use crate::extractors::Caller;
-use crate::me::Me;
 use crate::problem::Problem;
-use crate::wire::{Attributes, to_values, to_wire};
 
 /// The access to preview: `roles` and `attributes`, or the user `username`.
 #[derive(Deserialize)]
@@ -81,7 +80,7 @@ impl WirePreviewRequest {
         // A user who does not exist is rejected, and recorded, by `set_preview`.
         let Ok(user) = app.service.users().user(admin, username).await else { return Ok(()) };
         let (roles, attributes) =
-            if user.disabled { Default::default() } else { (user.roles, to_wire(user.attributes)) };
+            if user.disabled { Default::default() } else { (user.roles, user.attributes) };
         let refuse = |member: &str| {
             let detail = format!("`{username}` has other {member}, which apply; leave `{member}` out");
             Err(Problem::invalid(format!("/{member}"), detail))
@@ -98,7 +97,7 @@ impl WirePreviewRequest {
     fn into_request(self) -> Result<PreviewRequest, Problem> {
         match self {
             Self { roles: Some(roles), attributes, username: None } => {
-                Ok(PreviewRequest::RolesAndAttributes { roles, attributes: attributes.map(to_values) })
+                Ok(PreviewRequest::RolesAndAttributes { roles, attributes: attributes.map(Into::into) })
             }
             Self { username: Some(username), .. } => Ok(PreviewRequest::User(username)),
             _ => Err(Problem::invalid("", "expected `roles` or `username`")),
@@ -123,7 +122,7 @@ pub(crate) async fn put(
     let admin = caller.require_admin()?;
     request.require_matching_user(&app, &admin).await?;
     let me = app.service.account().set_preview(&admin, request.into_request()?).await?;
-    Ok(JsonResponse(me.into()))
+    Ok(JsonResponse(me))
 }
 
 /// Ends the session's preview, if there is one.

@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use tracewarden_service::{Retry, bounded};
+use tracewarden_service::{FieldError, Retry, ServiceError, bounded};
 use utoipa::ToSchema;
 
 use crate::code::Code;
@@ -83,7 +83,7 @@ pub struct ProblemDetails {
     /// Identifies the request in the log and in the audit log; also in `X-Request-Id`.
     request_id: String,
     /// Whether the same request may be sent again.
-    retry: WireRetry,
+    retry: Retry,
     /// The members of the input that are not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -92,29 +92,6 @@ pub struct ProblemDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     more_errors: Option<usize>,
-}
-
-/// Whether the same request may be sent again.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = Retry)]
-pub(crate) enum WireRetry {
-    /// The request was rejected and nothing changed; the same request will be rejected again.
-    Never,
-    /// Nothing changed; the same request can succeed later, after `Retry-After` if that header is present.
-    Safe,
-    /// A change may have been made; read the resource before sending the request again.
-    Unknown,
-}
-
-impl From<Retry> for WireRetry {
-    fn from(retry: Retry) -> Self {
-        match retry {
-            Retry::Never => Self::Never,
-            Retry::Safe => Self::Safe,
-            Retry::Unknown => Self::Unknown,
-        }
-    }
 }
 
 impl Problem {
@@ -133,8 +110,8 @@ impl Problem {
 
     /// The service is busy; the operation was not started.
     pub(crate) fn overloaded(what: &str) -> Self {
-        Self::new(Code::Overloaded, format!("the service is busy: {what}; try again in a moment"))
-            .retry_after(Some(1))
+        let detail = format!("the service is busy: {what}; try again in a moment");
+        Self { retry_after_seconds: Some(1), ..Self::new(Code::Overloaded, detail) }
     }
 
     /// A malformed request, with the invalid member.
@@ -155,39 +132,23 @@ impl Problem {
         self
     }
 
-    /// Sets the time after which to try again, if it is known.
-    #[must_use]
-    pub fn retry_after(mut self, seconds: Option<u64>) -> Self {
-        self.retry_after_seconds = seconds;
-        self
-    }
-
-    /// Sets whether the same request may be sent again.
-    #[must_use]
-    pub(crate) fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
-        self
-    }
-
     /// Marks the problem of a change that failed at an unknown point.
     #[must_use]
     pub(crate) fn after_unfinished_change(self) -> Self {
-        let retry = self.retry.after_unfinished_change();
-        self.retry(retry)
+        Self { retry: self.retry.after_unfinished_change(), ..self }
     }
 
-    /// Marks the problem as returned by the service.
-    #[must_use]
-    pub(crate) fn reported_by_service(mut self) -> Self {
-        self.reported_by_service = true;
-        self
-    }
-
-    /// Keeps further detail for administrators.
-    #[must_use]
-    pub(crate) fn for_administrators(mut self, detail: Option<&str>) -> Self {
-        self.for_administrators = detail.map(str::to_owned);
-        self
+    /// Returns the public part of an error of the service.
+    pub(crate) fn from_service_error(error: &ServiceError) -> Self {
+        let code = Code::parse(error.code()).unwrap_or(Code::Internal);
+        Self {
+            errors: error.errors().iter().map(InvalidMember::from).collect(),
+            retry_after_seconds: error.retry_after_seconds(),
+            retry: error.retry(),
+            reported_by_service: true,
+            for_administrators: error.for_administrators(),
+            ..Self::new(code, error.detail())
+        }
     }
 
     /// Adds the detail for administrators.
@@ -217,7 +178,7 @@ impl Problem {
             detail: bounded(self.detail),
             code: self.code.as_str(),
             request_id: request_id.to_owned(),
-            retry: self.retry.into(),
+            retry: self.retry,
             errors,
             more_errors,
         }
@@ -239,6 +200,36 @@ impl Problem {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+impl From<ServiceError> for Problem {
+    /// Keeps the public part of the error. The cause is logged, where the request id identifies it.
+    fn from(error: ServiceError) -> Self {
+        let problem = Self::from_service_error(&error);
+        let code = problem.code;
+        match error.log_cause().as_deref() {
+            Some(log_cause) if code.status().is_server_error() => {
+                tracing::error!(code = code.as_str(), log_cause, "the request failed");
+            }
+            // Any client can send a wrong key any number of times: that is not an error of the service.
+            Some(log_cause) => tracing::debug!(code = code.as_str(), log_cause, "the request was refused"),
+            None => {}
+        }
+        problem
+    }
+}
+
+impl From<&FieldError> for InvalidMember {
+    fn from(FieldError { pointer, code, detail, diagnostic }: &FieldError) -> Self {
+        let diagnostic = diagnostic.as_ref();
+        Self {
+            line: diagnostic.map(|found| found.line),
+            column: diagnostic.map(|found| found.column),
+            length: diagnostic.map(|found| found.length),
+            hint: diagnostic.and_then(|found| found.hint.clone()),
+            ..Self::new(pointer, *code, detail)
+        }
     }
 }
 

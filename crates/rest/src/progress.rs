@@ -11,28 +11,23 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use futures::{FutureExt, future};
 use serde::Serialize;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracewarden_model::Window;
-use tracewarden_service::{PendingQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError};
+use tracewarden_service::{PendingQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError, Time};
 
 use crate::accept::Representation;
 use crate::framing::text;
 use crate::page::{Page, ndjson_head, respond};
 use crate::problem::Problem;
-use crate::wire::Time;
 
 /// Time that a search may take before its response begins, and minimum time between two progress lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time without a line, so that proxies do not close the connection as idle.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
-/// A progress line.
-#[derive(Serialize)]
-struct ProgressLine {
-    progress: Progress,
-}
-
+/// The content of a progress line.
 #[derive(Serialize)]
 struct Progress {
     /// The search has covered everything from this time to `to`.
@@ -56,7 +51,7 @@ fn line(progress: SearchProgress, window: Window) -> Bytes {
         traces: progress.traces,
         fraction: known.map(|fraction| (fraction.clamp(0.0, 1.0) * 1_000.0).round() / 1_000.0),
     };
-    (text(&ProgressLine { progress }) + "\n").into()
+    (text(&json!({ "progress": progress })) + "\n").into()
 }
 
 /// A running search.
@@ -143,7 +138,7 @@ async fn next_line(updates: &mut watch::Receiver<SearchProgress>, window: Window
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
     use tracewarden_model::{Binding, Display, Timestamp};
     use tracewarden_service::{AnswerBody, QueryAnswer, SchemaEcho};
 

@@ -7,10 +7,10 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{Method, Uri};
 use serde::de::DeserializeOwned;
+use tracewarden_documents::{escape, pointer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn};
 
-use crate::json_pointer::{escape, pointer};
 use crate::problem::Problem;
 
 /// U+0000 in a URI, where it can only be percent-encoded. No name contains it, and some databases reject it in queries.

@@ -5,47 +5,17 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{Policy, PutRoleAnswer, Role, RoleDetail};
+use tracewarden_service::{Diagnostic, Policy, PutRoleAnswer, Role, RoleDetail, Time};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
-use crate::policies::{WireDiagnostic, diagnostics};
 use crate::preconditions::{IfMatch, Version, check_matches_path, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::{self, ReadOnly};
-use crate::wire::Time;
-
-/// A policy: a CEL expression over the fields of a span and the attributes of the caller.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = Policy)]
-pub(crate) struct WirePolicy {
-    /// Title.
-    #[schema(examples("Own team"))]
-    title: String,
-    /// The CEL expression; a trace is readable when the expression is true for any of its spans.
-    #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
-    expression: String,
-    /// Description.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-}
-
-impl From<Policy> for WirePolicy {
-    fn from(Policy { title, expression, description }: Policy) -> Self {
-        Self { title, expression, description }
-    }
-}
-
-impl From<WirePolicy> for Policy {
-    fn from(WirePolicy { title, expression, description }: WirePolicy) -> Self {
-        Self { title, expression, description }
-    }
-}
 
 /// A role.
 #[derive(Debug, Serialize, ToSchema)]
@@ -54,7 +24,7 @@ pub(crate) struct WireRole {
     /// Name.
     name: String,
     /// Policies of the role. Each grants access independently of the others.
-    policies: Vec<WirePolicy>,
+    policies: Vec<Policy>,
     /// Increases with each change and is never reused; the `ETag` of the role.
     revision: u64,
     /// When it was last changed.
@@ -66,7 +36,7 @@ impl From<Role> for WireRole {
     fn from(role: Role) -> Self {
         Self {
             name: role.name,
-            policies: role.policies.into_iter().map(WirePolicy::from).collect(),
+            policies: role.policies,
             revision: role.revision,
             updated_at: role.updated_at.into(),
         }
@@ -121,7 +91,7 @@ pub(crate) async fn get(
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutRequest {
     /// At least one policy; only `admin` may have none.
-    policies: Vec<WirePolicy>,
+    policies: Vec<Policy>,
     /// The name in the path.
     name: Option<String>,
     /// The revision to replace; acts as `If-Match` does.
@@ -147,7 +117,7 @@ pub(crate) struct StoredPolicy {
     #[schema(nullable = false)]
     description: Option<String>,
     /// Warnings about possible mistakes.
-    warnings: Vec<WireDiagnostic>,
+    warnings: Vec<Diagnostic>,
 }
 
 /// A stored role.
@@ -182,8 +152,8 @@ pub(crate) async fn put(
 ) -> Result<impl IntoResponse, Problem> {
     check_matches_path("name", request.name.as_deref(), &name)?;
     let if_match = if_match.and(request.revision);
-    let policies = request.policies.into_iter().map(Policy::from).collect();
-    let stored = app.service.roles().put_role(&caller.require_admin()?, &name, policies, if_match).await?;
+    let admin = caller.require_admin()?;
+    let stored = app.service.roles().put_role(&admin, &name, request.policies, if_match).await?;
     let status = if stored.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, etag(stored.role.revision), JsonResponse(StoredRole::from(stored))))
 }
@@ -194,8 +164,8 @@ impl From<PutRoleAnswer> for StoredRole {
         let mut warnings = stored.warnings.into_iter();
         let policies = policies
             .into_iter()
-            .map(|WirePolicy { title, expression, description }| {
-                let warnings = diagnostics(warnings.next().unwrap_or_default());
+            .map(|Policy { title, expression, description }| {
+                let warnings = warnings.next().unwrap_or_default();
                 StoredPolicy { title, expression, description, warnings }
             })
             .collect();

@@ -4,7 +4,9 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{ColumnDetail, FieldMark, MemberDetail, SampledColumn, TableSummary};
+use tracewarden_service::{
+    ColumnDetail, FieldMark, LogicalType, MemberDetail, SampledColumn, TableSummary, WireBinding,
+};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -15,7 +17,7 @@ use crate::preconditions::{IfMatch, Version, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
-use crate::schema_wire::{BindingRequest, LogicalType, WireAccessModel, WireBinding};
+use crate::schema_wire::{BindingRequest, WireAccessModel};
 
 /// Returns the binding and the marked fields.
 #[utoipa::path(get, path = "/schema", tag = "trace source", responses(

@@ -1,12 +1,11 @@
 //! Wire format of the access model.
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::{Binding, Display, FieldSource, MarkedField, Timestamp};
-use tracewarden_service::{CurrentModel, SchemaEcho};
+use tracewarden_model::{Binding, Timestamp};
+use tracewarden_service::{CurrentModel, SchemaEcho, Time, WireBinding, WireDisplay, WireMarkedField};
 use utoipa::ToSchema;
 
 use crate::preconditions::Version;
-use crate::wire::Time;
 
 /// The bound table with its structural columns, as in every response with spans.
 #[derive(Debug, Serialize, ToSchema)]
@@ -78,38 +77,6 @@ impl SchemaBinding {
     }
 }
 
-/// A table that is bound as trace source.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = Binding)]
-pub(crate) struct WireBinding {
-    /// Database in ClickHouse.
-    #[schema(examples("otel"))]
-    database: String,
-    /// Table with one row for each span.
-    #[schema(examples("otel_traces"))]
-    table: String,
-    /// Column with the trace id.
-    #[schema(examples("TraceId"))]
-    trace_id: String,
-    /// Column with the span id.
-    #[schema(examples("SpanId"))]
-    span_id: String,
-    /// Column with the span's start.
-    #[schema(examples("Timestamp"))]
-    timestamp: String,
-    /// Column with the parent's span id, empty on a root span.
-    #[schema(examples("ParentSpanId"))]
-    parent_span_id: String,
-    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End`.
-    #[schema(examples("otel_traces_trace_id_ts"))]
-    trace_index: Option<String>,
-    /// Columns that summaries show.
-    #[serde(default)]
-    #[schema(required = false)]
-    display: WireDisplay,
-}
-
 /// A table to bind.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -148,198 +115,17 @@ pub(crate) struct BindingRequest {
 impl BindingRequest {
     /// Returns the version to replace, if the body has one, and the binding.
     pub(crate) fn into_parts(self) -> (Option<Version>, Binding) {
-        let Self {
-            version,
-            database,
-            table,
-            trace_id,
-            span_id,
-            timestamp,
-            parent_span_id,
-            trace_index,
-            display,
-        } = self;
         let binding = WireBinding {
-            database,
-            table,
-            trace_id,
-            span_id,
-            timestamp,
-            parent_span_id,
-            trace_index,
-            display,
+            database: self.database,
+            table: self.table,
+            trace_id: self.trace_id,
+            span_id: self.span_id,
+            timestamp: self.timestamp,
+            parent_span_id: self.parent_span_id,
+            trace_index: self.trace_index,
+            display: self.display,
         };
-        (version, binding.into())
-    }
-}
-
-/// Columns that summaries and pages show.
-#[derive(Debug, Serialize, Deserialize, ToSchema, Default)]
-#[serde(deny_unknown_fields)]
-#[schema(as = Display)]
-pub(crate) struct WireDisplay {
-    /// Column with the operation name of a span.
-    name: Option<String>,
-    /// Column with the service name of a span.
-    service: Option<String>,
-    /// Column with the duration of a span in nanoseconds.
-    duration: Option<String>,
-    /// Column with the status of a span.
-    status: Option<String>,
-    /// Column with the kind of a span.
-    kind: Option<String>,
-}
-
-impl From<Display> for WireDisplay {
-    fn from(Display { name, service, duration, status, kind }: Display) -> Self {
-        Self { name, service, duration, status, kind }
-    }
-}
-
-impl From<WireBinding> for Binding {
-    fn from(wire: WireBinding) -> Self {
-        let WireDisplay { name, service, duration, status, kind } = wire.display;
-        Self {
-            database: wire.database,
-            table: wire.table,
-            trace_id: wire.trace_id,
-            span_id: wire.span_id,
-            timestamp: wire.timestamp,
-            parent_span_id: wire.parent_span_id,
-            trace_index: wire.trace_index,
-            display: Display { name, service, duration, status, kind },
-        }
-    }
-}
-
-impl From<Binding> for WireBinding {
-    fn from(binding: Binding) -> Self {
-        Self {
-            database: binding.database,
-            table: binding.table,
-            trace_id: binding.trace_id,
-            span_id: binding.span_id,
-            timestamp: binding.timestamp,
-            parent_span_id: binding.parent_span_id,
-            trace_index: binding.trace_index,
-            display: binding.display.into(),
-        }
-    }
-}
-
-/// The logical type of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LogicalType {
-    /// Text.
-    String,
-    /// A list of strings.
-    StringArray,
-    /// `true` or `false`.
-    Boolean,
-    /// A number; filters only.
-    Number,
-}
-
-impl From<tracewarden_model::LogicalType> for LogicalType {
-    fn from(logical: tracewarden_model::LogicalType) -> Self {
-        match logical {
-            tracewarden_model::LogicalType::String => Self::String,
-            tracewarden_model::LogicalType::StringArray => Self::StringArray,
-            tracewarden_model::LogicalType::Boolean => Self::Boolean,
-            tracewarden_model::LogicalType::Number => Self::Number,
-        }
-    }
-}
-
-impl From<LogicalType> for tracewarden_model::LogicalType {
-    fn from(logical: LogicalType) -> Self {
-        match logical {
-            LogicalType::String => Self::String,
-            LogicalType::StringArray => Self::StringArray,
-            LogicalType::Boolean => Self::Boolean,
-            LogicalType::Number => Self::Number,
-        }
-    }
-}
-
-/// Where a row stores the value of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = FieldSource)]
-pub(crate) enum WireFieldSource {
-    /// In the column itself.
-    Column,
-    /// Under a key of a map column.
-    MapKey,
-    /// At a path of a JSON column.
-    JsonPath,
-}
-
-impl From<FieldSource> for WireFieldSource {
-    fn from(source: FieldSource) -> Self {
-        match source {
-            FieldSource::Column => Self::Column,
-            FieldSource::MapKey => Self::MapKey,
-            FieldSource::JsonPath => Self::JsonPath,
-        }
-    }
-}
-
-impl From<WireFieldSource> for FieldSource {
-    fn from(source: WireFieldSource) -> Self {
-        match source {
-            WireFieldSource::Column => Self::Column,
-            WireFieldSource::MapKey => Self::MapKey,
-            WireFieldSource::JsonPath => Self::JsonPath,
-        }
-    }
-}
-
-/// A marked field as administrators see it.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = MarkedField)]
-pub(crate) struct WireMarkedField {
-    /// The map or JSON column; empty for a field that is a column itself.
-    map: String,
-    /// The key within the map, the path within the JSON column, or the column's name.
-    name: String,
-    /// Reference to the field in policies.
-    #[serde(rename = "ref")]
-    #[schema(read_only)]
-    reference: String,
-    /// Logical type for filters and policies.
-    #[serde(rename = "type")]
-    logical: LogicalType,
-    /// ClickHouse type of the column, of the map's values, or of the value at the path; `Dynamic` for a path without a declared
-    /// type.
-    #[schema(read_only)]
-    column_type: String,
-    /// Where a row stores the value.
-    #[schema(read_only)]
-    source: WireFieldSource,
-    /// Whether filters may use the field.
-    filterable: bool,
-    /// Whether policies may use the field.
-    policy: bool,
-    /// The materialized column that policies read instead of the map; absent for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    column: Option<String>,
-}
-
-impl From<&MarkedField> for WireMarkedField {
-    fn from(field: &MarkedField) -> Self {
-        Self {
-            map: field.field.map.clone().unwrap_or_default(),
-            name: field.field.name.clone(),
-            reference: field.field.to_string(),
-            logical: field.logical.into(),
-            column_type: field.column_type.to_string(),
-            source: field.source.into(),
-            filterable: field.filterable,
-            policy: field.policy,
-            column: field.column.clone(),
-        }
+        (self.version, binding.into())
     }
 }
 

@@ -6,14 +6,13 @@ use axum::{Extension, Json as JsonResponse};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use tracewarden_service::{PasswordCredentials, RequestInfo, Secret};
+use tracewarden_service::{Me, PasswordCredentials, RequestInfo, Secret};
 use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::body::Json;
 use crate::code::Code;
 use crate::extractors::Account;
-use crate::me::Me;
 use crate::problem::Problem;
 
 /// User name and password.
@@ -42,7 +41,7 @@ pub(crate) async fn login(
 ) -> Result<impl IntoResponse, Problem> {
     let signed_in = app.service.account().sign_in(PasswordCredentials { username, password }, info).await?;
     let cookie = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
-    Ok((cookie, JsonResponse(Me::from(signed_in.me))))
+    Ok((cookie, JsonResponse(signed_in.me)))
 }
 
 /// Signs out: ends the session of the request.

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
-use tracewarden_service::{QueryRequest, View};
+use tracewarden_service::{QueryRequest, Time, View};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::accept::Representation;
@@ -16,7 +16,6 @@ use crate::page::{self, Page, SpanPage, TraceSpans};
 use crate::problem::Problem;
 use crate::progress;
 use crate::query::{Path, Query};
-use crate::wire::Time;
 
 /// Selects traces and the form of the response.
 #[derive(Deserialize, ToSchema)]
@@ -38,21 +37,7 @@ pub(crate) struct TraceQuery {
     /// Content of each trace.
     #[serde(default)]
     #[schema(required = false)]
-    view: WireView,
-}
-
-/// Content of each trace.
-#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = View)]
-pub(crate) enum WireView {
-    /// All spans, under `spans`.
-    #[default]
-    Spans,
-    /// One object for each trace, under `traces`.
-    Summary,
-    /// The trace ids only, under `trace_ids`.
-    Ids,
+    view: View,
 }
 
 impl TraceQuery {
@@ -64,11 +49,7 @@ impl TraceQuery {
             limit: self.limit.map(|limit| limit.0),
             cursor: self.cursor,
             columns: self.columns,
-            view: match self.view {
-                WireView::Spans => View::Spans,
-                WireView::Summary => View::Summary,
-                WireView::Ids => View::Ids,
-            },
+            view: self.view,
         })
     }
 }

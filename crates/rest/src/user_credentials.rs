@@ -21,7 +21,8 @@ pub(crate) async fn sessions(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<JsonResponse<SessionList>, Problem> {
-    Ok(JsonResponse(app.service.users().user_sessions(&caller.require_admin()?, &username).await?.into()))
+    let sessions = app.service.users().user_sessions(&caller.require_admin()?, &username).await?;
+    Ok(JsonResponse(SessionList { sessions }))
 }
 
 /// Ends all sessions of a user.
@@ -63,7 +64,8 @@ pub(crate) async fn api_keys(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<JsonResponse<ApiKeyList>, Problem> {
-    Ok(JsonResponse(app.service.users().user_api_keys(&caller.require_admin()?, &username).await?.into()))
+    let api_keys = app.service.users().user_api_keys(&caller.require_admin()?, &username).await?;
+    Ok(JsonResponse(ApiKeyList { api_keys }))
 }
 
 /// Revokes all keys of a user.

@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{NewUser, UserChange, UserInfo};
+use tracewarden_service::{Attributes, NewUser, Policy, Time, UserChange, UserInfo, UserPage};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
@@ -20,8 +20,6 @@ use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
 use crate::read_only::ReadOnly;
-use crate::roles::WirePolicy;
-use crate::wire::{Attributes, Time, to_values, to_wire};
 
 /// A user to create.
 #[derive(Deserialize, ToSchema)]
@@ -58,49 +56,9 @@ pub(crate) struct CreateRequest {
     _last_login_at: ReadOnly,
 }
 
-/// A user.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = User)]
-pub(crate) struct WireUser {
-    /// Opaque id.
-    id: String,
-    /// User name.
-    username: String,
-    /// Roles.
-    roles: BTreeSet<String>,
-    /// Attributes that policies may read.
-    attributes: Attributes,
-    /// Whether the user is disabled and can neither sign in nor use API keys.
-    disabled: bool,
-    /// Whether the password must be changed before anything else.
-    #[schema(read_only)]
-    must_change_password: bool,
-    /// When the user was created.
-    #[schema(read_only)]
-    created_at: Time,
-    /// When the user last signed in.
-    #[schema(required = true, read_only)]
-    last_login_at: Option<Time>,
-}
-
-impl From<UserInfo> for WireUser {
-    fn from(user: UserInfo) -> Self {
-        Self {
-            id: user.id,
-            username: user.username,
-            roles: user.roles,
-            attributes: to_wire(user.attributes),
-            disabled: user.disabled,
-            must_change_password: user.must_change_password,
-            created_at: user.created_at.into(),
-            last_login_at: user.last_login_at.map(Time),
-        }
-    }
-}
-
 /// Returns a user with the `ETag` of the properties that administrators set.
 fn tagged(user: UserInfo) -> impl IntoResponse {
-    (etag(user.tag), JsonResponse(WireUser::from(user)))
+    (etag(user.tag), JsonResponse(user))
 }
 
 /// A new user. The password is returned only in this response.
@@ -108,7 +66,7 @@ fn tagged(user: UserInfo) -> impl IntoResponse {
 pub(crate) struct CreatedUser {
     /// The user.
     #[serde(flatten)]
-    user: WireUser,
+    user: UserInfo,
     /// The generated password, which must be changed at the first sign-in.
     initial_password: String,
 }
@@ -126,10 +84,10 @@ pub(crate) async fn create(
     Json(new): Json<CreateRequest>,
 ) -> Result<(StatusCode, JsonResponse<CreatedUser>), Problem> {
     let CreateRequest { username, roles, attributes, disabled, .. } = new;
-    let new = NewUser { username, roles, attributes: to_values(attributes), disabled };
+    let new = NewUser { username, roles, attributes: attributes.into(), disabled };
     let created = app.service.users().create_user(&caller.require_admin()?, new).await?;
     let initial_password = created.initial_password.expose_secret().to_owned();
-    Ok((StatusCode::CREATED, JsonResponse(CreatedUser { user: created.user.into(), initial_password })))
+    Ok((StatusCode::CREATED, JsonResponse(CreatedUser { user: created.user, initial_password })))
 }
 
 /// Selects a page of users.
@@ -145,36 +103,23 @@ pub(crate) struct ListRequest {
     limit: Option<i64>,
 }
 
-/// A page of users.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct UserList {
-    /// By name.
-    users: Vec<WireUser>,
-    /// Absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    next_cursor: Option<String>,
-}
-
 /// Lists the users.
 #[utoipa::path(get, path = "/users", tag = "users", params(ListRequest), responses(
-    (status = 200, description = "Users", body = UserList),
+    (status = 200, description = "Users", body = UserPage),
     (status = 400, description = "`invalid_cursor`: not a cursor of users"),
 ))]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(request): Query<ListRequest>,
-) -> Result<JsonResponse<UserList>, Problem> {
-    let page =
-        app.service.users().list(&caller.require_admin()?, request.cursor.as_deref(), request.limit).await?;
-    let users = page.users.into_iter().map(WireUser::from).collect();
-    Ok(JsonResponse(UserList { users, next_cursor: page.next_cursor }))
+) -> Result<JsonResponse<UserPage>, Problem> {
+    let admin = caller.require_admin()?;
+    Ok(JsonResponse(app.service.users().list(&admin, request.cursor.as_deref(), request.limit).await?))
 }
 
 /// Returns one user.
 #[utoipa::path(get, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
-    (status = 200, description = "The user", body = WireUser, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
+    (status = 200, description = "The user", body = UserInfo, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
     (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn get(
@@ -216,7 +161,7 @@ pub(crate) struct ChangeRequest {
     ("username" = String, Path, description = "User name"),
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be changed", example = "*")),
     request_body = ChangeRequest, responses(
-    (status = 200, description = "The user as changed", body = WireUser, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
+    (status = 200, description = "The user as changed", body = UserInfo, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
     (status = 403, description = "`session_required`: an API key can neither grant `admin` nor enable an administrator"),
     (status = 409, description = "`last_admin`: the last enabled administrator must remain one"),
     (status = 412, description = "`precondition_failed`: the user was changed since"),
@@ -231,7 +176,7 @@ pub(crate) async fn change(
     Json(change): Json<ChangeRequest>,
 ) -> Result<impl IntoResponse, Problem> {
     let ChangeRequest { roles, attributes, disabled, username: sent, id, .. } = change;
-    let change = UserChange { username: sent, id, roles, attributes: attributes.map(to_values), disabled };
+    let change = UserChange { username: sent, id, roles, attributes: attributes.map(Into::into), disabled };
     Ok(tagged(app.service.users().update_user(&caller.require_admin()?, &username, change, if_match).await?))
 }
 
@@ -281,7 +226,7 @@ pub(crate) async fn rotate_password(
 pub(crate) struct AccessPolicy {
     /// The policy.
     #[serde(flatten)]
-    policy: WirePolicy,
+    policy: Policy,
     /// The condition that a span must satisfy, with the user's attributes filled in; absent when the policy can no longer be
     /// applied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -306,7 +251,7 @@ pub(crate) struct AccessRole {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UserAccess {
     /// The user, with attributes.
-    user: WireUser,
+    user: UserInfo,
     /// The access in one sentence.
     #[schema(examples(
         "`ada` can read a trace when one of its spans matches: SpanAttributes[\"team\"] is \"payments\""
@@ -332,11 +277,11 @@ pub(crate) async fn access(
             .policies
             .into_iter()
             .zip(words)
-            .map(|(policy, in_words)| AccessPolicy { policy: policy.into(), in_words })
+            .map(|(policy, in_words)| AccessPolicy { policy, in_words })
             .collect(),
         name: role.name,
         revision: role.revision,
         updated_at: role.updated_at.into(),
     });
-    Ok(JsonResponse(UserAccess { user: access.user.into(), summary: access.summary, roles: roles.collect() }))
+    Ok(JsonResponse(UserAccess { user: access.user, summary: access.summary, roles: roles.collect() }))
 }

@@ -34,13 +34,14 @@ mod user_batches;
 pub(crate) mod username_characters;
 mod username_key;
 pub(crate) mod validate;
+pub(crate) mod wire;
 
 pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
 pub(crate) use audit::AuditContext;
 pub(crate) use audit_detail::{bounded_member, difference, with_members};
 pub(crate) use audit_event::Event;
 pub use audit_event::Outcome;
-pub use audit_log::{AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
+pub use audit_log::{Actor, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
 pub(crate) use authentication::enabled;
 pub(crate) use authority::{Authority, refresh_preview};
 pub(crate) use cursor::{Cursor, CursorKey, Fingerprint};
@@ -76,6 +77,7 @@ pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, T
 pub(crate) use user_batches::{UserBatches, take_batch};
 pub(crate) use username_key::UsernameKey;
 pub(crate) use validate::{attribute_bytes, find_user};
+pub use wire::{Attributes, LogicalType, Time, WireBinding, WireDisplay, WireFieldSource, WireMarkedField};
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The use cases: authentication of the caller, authorisation, and the audit log. The only caller of `policy::authorise`.
-//! Contains no HTTP and no JSON of the wire format.
+//! Contains no HTTP. Results that REST returns unchanged have a serialised form.
 //!
 //! Invariants:
 //! - A use case takes the permission that it needs as a value: [`Identity`] for the few actions that a user with a pending
@@ -43,10 +43,10 @@ pub use tracewarden_appdb::{
     SchemaState, VerifiedAudit,
 };
 pub use tracewarden_clickhouse::{
-    ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlKind, DdlState, DdlSuggestion, ERROR_STATUSES,
+    ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlState, DdlSuggestion, ERROR_STATUSES,
     ExistingAddition, MAX_SPANS_PER_ID, PhysicalField, ProgressCallback, Reads, SampledColumn, SampledKey,
-    SearchProgress, SharedValue, SpanChunk, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers,
-    StatsOrder, StatsUnit, Summary, TableSummary, ValueCount,
+    SearchProgress, SpanChunk, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit,
+    Summary, TableSummary, ValueCount,
 };
 pub use tracewarden_policy::{
     Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
@@ -66,14 +66,16 @@ pub use analysis::{
     PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact, Viewer, Viewers,
 };
 pub use core::{
-    Administrator, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind, Cause, Credential,
-    FieldError, Identity, IfMatch, Limits, Me, Outcome, PasswordCost, Principal, QueryLimit, RecordedCall,
-    RejectedCall, RequestInfo, Retry, ServiceError, SessionOnly, Settings, Tool, ToolCall, Transport,
+    Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
+    Cause, Credential, FieldError, Identity, IfMatch, Limits, LogicalType, Me, Outcome, PasswordCost,
+    Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, ServiceError, SessionOnly,
+    Settings, Time, Tool, ToolCall, Transport, WireBinding, WireDisplay, WireFieldSource, WireMarkedField,
     bounded, hash_password_phc, is_generated_password, is_invisible_or_bidi_control,
 };
 pub use policies::{
-    EVALUATED_SPANS_MAX, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess,
-    OwnPolicy, OwnRole, Policies, PolicyExplanation, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
+    DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,
+    Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole, Policies, PolicyExplanation, PolicyVerdict,
+    SpanReader, SpanReference,
 };
 pub use source::{BoundModel, ColumnDetail, FieldMark, MemberDetail, Source, TableDetail};
 pub use traces::{

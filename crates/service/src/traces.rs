@@ -16,12 +16,14 @@ pub use stats::{TraceStatsAnswer, TraceStatsRequest};
 use std::sync::Arc;
 
 use futures::{FutureExt as _, TryFutureExt as _, stream};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary,
 };
 use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
+use utoipa::ToSchema;
 
 use crate::core::{
     Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal,
@@ -29,15 +31,16 @@ use crate::core::{
 };
 use crate::traces::span_stream::with_audit_record;
 
-/// Content of a page of traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Content of each trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum View {
-    /// All spans.
+    /// All spans, under `spans`.
     #[default]
     Spans,
-    /// One summary for each trace.
+    /// One object for each trace, under `traces`.
     Summary,
-    /// Trace ids only.
+    /// The trace ids only, under `trace_ids`.
     Ids,
 }
 

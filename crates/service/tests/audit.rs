@@ -64,9 +64,12 @@ async fn every_change_leaves_one_record() {
         assert!(!text.contains(secret), "{secret}");
     }
     let by_admin = &records[0];
-    assert_eq!((by_admin.actor_name.as_deref(), by_admin.via.as_deref()), (Some("admin"), Some("session")));
+    assert_eq!(
+        (by_admin.actor.username.as_deref(), by_admin.actor.via.as_deref()),
+        (Some("admin"), Some("session"))
+    );
     assert_eq!((by_admin.request_id.as_str(), by_admin.client_ip.as_deref()), ("req-1", Some("192.0.2.1")));
-    assert_eq!(by_admin.credential_id.as_deref(), Some(admin.credential_id()));
+    assert_eq!(by_admin.actor.credential_id.as_deref(), Some(admin.credential_id()));
 }
 
 #[tokio::test]
@@ -108,8 +111,8 @@ async fn pages_and_filters() {
         assert_eq!(count(AuditQuery { actor: text(actor), ..every() }).await, by_ada, "{actor}");
     }
     assert_eq!(count(AuditQuery { actor: text("ad"), ..every() }).await, 0);
-    assert_eq!(count(AuditQuery { from: Some(all[1].at), ..every() }).await, 2);
-    assert_eq!(count(AuditQuery { to: Some(all[1].at), ..every() }).await, all.len() - 2);
+    assert_eq!(count(AuditQuery { from: Some(all[1].at.0), ..every() }).await, 2);
+    assert_eq!(count(AuditQuery { to: Some(all[1].at.0), ..every() }).await, all.len() - 2);
     for foreign in ["x", "", "-1", "9223372036854775808", "18446744073709551616"] {
         assert_eq!(
             code(page(AuditQuery { cursor: text(foreign), ..every() }).await),
@@ -185,7 +188,7 @@ async fn previewed_reads_are_recorded_as_such() {
     let record = fixture.last_audit(&admin).await;
     assert_eq!(record.detail["preview"]["roles"][0], "pay");
     assert_eq!(record.detail["preview"]["attributes"]["team"], "blue", "like roles, they decide access");
-    assert_eq!(record.actor_name.as_deref(), Some("admin"));
+    assert_eq!(record.actor.username.as_deref(), Some("admin"));
     fixture.service.account().clear_preview(&caller.require_admin().unwrap()).await.unwrap();
     let caller = fixture.principal(&session).await;
     assert_eq!(fixture.service.traces().query(&caller, ids()).await.unwrap().traces, 0);

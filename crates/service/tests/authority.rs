@@ -114,7 +114,7 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
         [policy("ServiceName == \"pay\"")]
     );
     let victim = service.users().user(&over, "victim").await.unwrap();
-    assert_eq!((victim.attributes, victim.must_change_password), (team("payments"), false));
+    assert_eq!((victim.attributes, victim.must_change_password), (team("payments").into(), false));
     assert_eq!(service.users().user_sessions(&over, "victim").await.unwrap().len(), 1);
     assert_eq!(code(service.users().user(&over, "eve").await), "not_found");
 }
@@ -166,7 +166,7 @@ async fn a_demoted_administrator_gets_no_counts(database: DatabaseKind) {
         .iter()
         .rev()
         .map(|record| {
-            assert_eq!(record.actor_name.as_deref(), Some("deputy"));
+            assert_eq!(record.actor.username.as_deref(), Some("deputy"));
             assert!(record.completed_at.is_none(), "nothing was begun: {record:?}");
             (record.action.as_str(), record.outcome.as_str(), record.detail["code"].as_str())
         })

@@ -117,8 +117,8 @@ fn call(session_only: Option<SessionOnly>, tool: Option<Tool>) -> RejectedCall<'
 /// Returns action, outcome, interface, target and detail of the last record.
 async fn recorded(fixture: &Fixture, admin: &Principal) -> (String, String, String, Option<String>, Value) {
     let record = fixture.last_audit(admin).await;
-    let AuditEntry { action, outcome, via, target, .. } = AuditEntry::clone(&record);
-    (action, outcome, via.unwrap(), target, record.detail)
+    let AuditEntry { action, outcome, actor, target, .. } = AuditEntry::clone(&record);
+    (action, outcome, actor.via.unwrap(), target, record.detail)
 }
 
 /// A caller who tries a forbidden action must not avoid the audit record by disconnecting before the answer.

@@ -135,9 +135,9 @@ async fn unknown_users_wrong_passwords_and_disabled_users_get_one_answer() {
     let records = fixture.audit(&admin).await;
     let reasons: Vec<_> = records.iter().take(4).map(|entry| entry.detail["reason"].clone()).collect();
     assert_eq!(reasons, ["wrong_password", "disabled", "wrong_password", "unknown_user"]);
-    assert_eq!(records[3].actor_name, None, "an unknown user name is not stored");
+    assert_eq!(records[3].actor.username, None, "an unknown user name is not stored");
     assert!(records.iter().all(|entry| !format!("{entry:?}").contains("unknown-user")));
-    assert_eq!(records[1].actor_name.as_deref(), Some("ada"));
+    assert_eq!(records[1].actor.username.as_deref(), Some("ada"));
     assert_eq!(records[1].user_agent.as_deref(), Some("test[31m"), "no control characters");
 }
 
@@ -281,7 +281,7 @@ async fn keys_act_for_their_owner_within_bounds() {
     assert_eq!(code(fixture.service.account().set_preview(&by_key_admin, preview).await), "session_required");
 
     let keys = fixture.service.account().my_api_keys(&admin).await.unwrap();
-    assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&fixture))));
+    assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&fixture).into())));
     fixture.clock.advance(30);
     fixture.principal(&credential).await;
     let again = fixture.service.account().my_api_keys(&admin).await.unwrap();

@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use secrecy::ExposeSecret as _;
 use support::*;
 use tracewarden_service::*;
@@ -53,7 +55,8 @@ impl PreviewFixture {
         let me = self.fixture.service.account().me(&*self.fixture.principal(&self.session).await);
         let preview = me.preview.unwrap();
         assert_eq!(preview.username.as_deref(), Some("ada"));
-        let team = preview.attributes.get("team").map(|team| format!("{team:?}"));
+        let attributes = BTreeMap::from(preview.attributes);
+        let team = attributes.get("team").map(|team| format!("{team:?}"));
         (preview.roles.into_iter().collect(), team)
     }
 
@@ -67,7 +70,7 @@ impl PreviewFixture {
         let statement = statement.filter(|_| self.fixture.store.lookups() > before);
         assert_eq!(answer.traces, u64::from(statement.is_some()));
         let record = self.fixture.last_audit(&self.admin).await;
-        assert_eq!(record.actor_name.as_deref(), Some("admin"));
+        assert_eq!(record.actor.username.as_deref(), Some("admin"));
         let preview = &record.detail["preview"];
         assert_eq!((&preview["username"], &preview["user_id"]), (&"ada".into(), &self.ada.as_str().into()));
         (statement, record.detail)

@@ -136,7 +136,7 @@ async fn old_records_are_removed_once_by_all_replicas(database: DatabaseKind) {
     let actions: Vec<_> = records.iter().map(|record| record.action.as_str()).collect();
     assert_eq!(actions, ["audit.prune", "api_key.create"]);
     let prune = &records[0];
-    assert_eq!((prune.via.as_deref(), prune.actor_id.as_deref()), (Some("service"), None));
+    assert_eq!((prune.actor.via.as_deref(), prune.actor.id.as_deref()), (Some("service"), None));
     assert_eq!((&prune.detail["removed"], &prune.detail["through"]), (&old.into(), &old.into()));
     assert_eq!(prune.detail["hash"].as_str().unwrap().len(), 64);
     assert!(prune.detail["before"].as_str().unwrap().ends_with('Z'));
@@ -214,7 +214,9 @@ async fn one_of_many_requests_records_the_use(database: DatabaseKind) {
     let admin = fixture.admin().await;
     let token = fixture.api_key(&admin).await;
     let other = fixture.replica(Settings::default()).await;
-    let last_used = async || fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    let last_used = async || {
+        fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at.map(|time| time.0)
+    };
     fixture.principal(&token).await;
     let recorded = last_used().await.unwrap();
     fixture.clock.advance(59);
@@ -269,8 +271,9 @@ async fn a_use_is_not_recorded_twice(database: DatabaseKind) {
         request.unwrap().unwrap();
     }
     let sessions = fixture.service.account().my_sessions(&admin).await.unwrap();
-    let seen = sessions.iter().find(|session| session.id == id).unwrap().last_seen_at;
-    let used = fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at;
+    let seen = sessions.iter().find(|session| session.id == id).unwrap().last_used_at.0;
+    let used =
+        fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at.map(|time| time.0);
     assert_eq!((seen, used), (recorded, Some(recorded)));
 }
 
@@ -410,11 +413,11 @@ async fn an_etag_covers_what_administrators_set(database: DatabaseKind) {
         "precondition_failed"
     );
     assert_eq!(fixture.last_audit(&admin).await.detail["code"], "precondition_failed");
-    assert_eq!(service.users().user(&administrator, "ada").await.unwrap().attributes, team("one"));
+    assert_eq!(service.users().user(&administrator, "ada").await.unwrap().attributes, team("one").into());
     // Without a tag, changes of different members both take effect.
     service.users().update_user(&administrator, "ada", roles(&["admin"]), None).await.unwrap();
     let user = service.users().user(&administrator, "ada").await.unwrap();
-    assert_eq!((user.roles, user.attributes), (set(&["admin"]), team("one")));
+    assert_eq!((user.roles, user.attributes), (set(&["admin"]), team("one").into()));
     let page = service.users().list(&administrator, None, None).await.unwrap();
     assert!(page.users.iter().any(|listed| listed.tag == user.tag));
     let existing = Some(IfMatch::Existing);

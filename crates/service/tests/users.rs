@@ -45,7 +45,7 @@ async fn creating_and_deleting_users_is_recorded() {
     );
     let change = UserChange { attributes: Some(team("payments")), ..UserChange::default() };
     let user = fixture.service.users().update_user(&administrator, name, change, None).await.unwrap();
-    assert_eq!(user.attributes, team("payments"));
+    assert_eq!(user.attributes, team("payments").into());
     let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("user.update", "success"));
     assert_eq!(record.target.as_deref(), Some(name));
@@ -189,7 +189,7 @@ async fn a_key_provisions_users_but_no_administrators() {
         "session_required"
     );
     let record = fixture.last_audit(&admin).await;
-    assert_eq!((record.outcome.as_str(), record.via.as_deref()), ("denied", Some("api_key")));
+    assert_eq!((record.outcome.as_str(), record.actor.via.as_deref()), ("denied", Some("api_key")));
     assert_eq!(record.detail["code"], "session_required");
 }
 

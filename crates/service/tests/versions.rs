@@ -37,8 +37,7 @@ async fn version(fixture: &Fixture, admin: &Principal) -> u64 {
         .unwrap()
         .changes
         .remove(0)
-        .change
-        .number;
+        .version;
     let plan = service
         .model_files()
         .plan_model(&administrator, ModelFile::from(exported.state), passing, Some(0))
@@ -50,7 +49,7 @@ async fn version(fixture: &Fixture, admin: &Principal) -> u64 {
         plan.version,
         service.traces().filter_schema(admin).await.unwrap().version,
         service.source().access_model(&administrator).await.unwrap().version,
-        service.model_files().model_at(&administrator, newest).await.unwrap().entry.change.number,
+        service.model_files().model_at(&administrator, newest).await.unwrap().entry.version,
         fixture.db.current_model().await.unwrap().version,
     ];
     assert_eq!(shown, [newest; 7]);

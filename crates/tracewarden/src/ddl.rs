@@ -9,7 +9,6 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use secrecy::ExposeSecret as _;
 use tracewarden_model::Binding;
-use tracewarden_rest::DdlAdviceResponse;
 use tracewarden_service::{AppDb, ClickHouse, DdlAdvice, DdlState, DdlSuggestion, Reads};
 
 use crate::command_line::Format;
@@ -25,7 +24,7 @@ pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> 
     let (binding, advice) = serve::runtime()?.block_on(fetch_advice(configuration))?;
     let text = match format {
         Format::Text => sql(&binding, &advice),
-        Format::Json => report::json(&DdlAdviceResponse::from(advice)),
+        Format::Json => report::json(&advice),
     };
     io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output")
 }
@@ -88,7 +87,7 @@ fn describe(text: &mut String, suggestion: &DdlSuggestion) {
     comment(text, &format!("{}. {}", suggestion.number, suggestion.id));
     comment(text, &format!("   speeds up {}", suggestion.speeds_up));
     if let (Some(now), Some(then)) = (suggestion.reads_now, suggestion.reads_then) {
-        let gain = suggestion.gain().map_or(String::new(), |gain| format!(", {gain:.1} times less"));
+        let gain = suggestion.gain.map_or(String::new(), |gain| format!(", {gain:.1} times less"));
         comment(
             text,
             &format!("   {} reads {} now, {} then{gain}", suggestion.measured_on, reads(now), reads(then)),

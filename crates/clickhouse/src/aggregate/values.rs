@@ -6,9 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::Serialize;
 use tracewarden_model::{LogicalType, MarkedField, Timestamp, Window};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Atom, Text, TextFunction};
+use utoipa::ToSchema;
 
 use crate::schema::{BoundTable, Purpose, resolve_fields};
 use crate::search::{SelectedTrace, Selection, id_list};
@@ -35,14 +37,15 @@ pub struct ValuesRequest<'a> {
     pub limit: u32,
 }
 
-/// A value with its counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A value that a filter can use unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FieldValue)]
 pub struct ValueCount {
-    /// The value, or the element.
+    /// The value, or an element of an array.
     pub value: String,
-    /// Number of traces with a span that has it.
+    /// Number of sampled traces that have a span with this value.
     pub traces: u64,
-    /// Number of spans that have it, each counted once.
+    /// Number of spans with this value in these traces.
     pub spans: u64,
 }
 

@@ -3,16 +3,18 @@
 //! owner can hand it out without granting more.
 
 use secrecy::ExposeSecret as _;
+use serde::Serialize;
 use serde_json::json;
 use tracewarden_appdb::{ApiKey, WriteTx};
 use tracewarden_model::{Timestamp, nearest::nearest};
 use tracewarden_policy::Diagnostic;
+use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::access::Account;
 use crate::core::{
-    FieldError, Principal, ServiceError, SessionOnly, Tool, key_constraint, stored_caller, tokens, unknown,
-    validate,
+    FieldError, Principal, ServiceError, SessionOnly, Time, Tool, key_constraint, stored_caller, tokens,
+    unknown, validate,
 };
 
 /// A key to create.
@@ -28,24 +30,32 @@ pub struct NewApiKey {
     pub tools: Option<Vec<String>>,
 }
 
-/// API key, as its owner sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A personal API key, without its token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ApiKey)]
 pub struct ApiKeyInfo {
     /// Opaque id.
+    #[schema(read_only)]
     pub id: String,
-    /// Name.
+    /// Purpose of the key.
     pub name: String,
-    /// First characters of the token.
+    /// First characters of the token, to recognise the key.
+    #[schema(examples("twk_4fG8"), read_only)]
     pub token_hint: String,
-    /// Time of creation.
-    pub created_at: Timestamp,
-    /// Time of expiry.
-    pub expires_at: Option<Timestamp>,
-    /// Time of the last use, to about a minute.
-    pub last_used_at: Option<Timestamp>,
-    /// Policy to which the key is scoped.
+    /// When the key was created.
+    #[schema(read_only)]
+    pub created_at: Time,
+    /// Time from which the key is invalid; null if it does not expire.
+    #[schema(required = true)]
+    pub expires_at: Option<Time>,
+    /// When the key was last used, accurate to about a minute.
+    #[schema(required = true, read_only)]
+    pub last_used_at: Option<Time>,
+    /// The policy that the key is limited to; null if there is none.
+    #[schema(required = true)]
     pub policy: Option<String>,
-    /// Tools to which the key is scoped.
+    /// The tools that the key is limited to; null if it is not limited to tools.
+    #[schema(required = true)]
     pub tools: Option<Vec<String>>,
 }
 
@@ -55,9 +65,9 @@ impl From<ApiKey> for ApiKeyInfo {
             id: key.id,
             name: key.name,
             token_hint: key.hint,
-            created_at: key.created_at,
-            expires_at: key.expires_at,
-            last_used_at: key.last_used_at,
+            created_at: key.created_at.into(),
+            expires_at: key.expires_at.map(Time),
+            last_used_at: key.last_used_at.map(Time),
             policy: key.policy,
             tools: key.tools,
         }

@@ -68,7 +68,7 @@ impl Account {
                     detail,
                 )
                 .await?;
-            Ok(Me { preview: Some(preview), ..admin.me() })
+            Ok(Me { preview: Some(preview.into()), ..admin.me() })
         };
         self.core.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result.await).await
     }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_clickhouse::display_sql;
 use tracewarden_model::AccessModel;
 use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
+use utoipa::ToSchema;
 
 use crate::core::{
     Administrator, Core, FieldError, IfMatch, ServiceError, blocking, no_change_detail, stored_caller,
@@ -38,18 +40,24 @@ pub struct RoleDetail {
     pub members: Vec<String>,
 }
 
-/// Result of checking a policy as if it were stored now.
-#[derive(Debug, Clone, Default)]
+/// Result of checking an expression.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[schema(as = CheckResult)]
 pub struct PolicyCheck {
-    /// Errors that prevent storing it; empty if it is valid.
+    /// Whether the expression is valid in a role.
+    pub valid: bool,
+    /// The errors, if it is not valid.
     pub errors: Vec<Diagnostic>,
-    /// Fields that the policy names.
+    /// Fields that the expression reads.
     pub fields: Vec<String>,
-    /// Advice on the policy.
+    /// Warnings about possible mistakes in a valid expression.
     pub warnings: Vec<Diagnostic>,
-    /// The predicate in ClickHouse for the caller, if the policy is valid.
+    /// The compiled SQL; null when the expression is not valid.
+    #[schema(required = true)]
     pub predicate: Option<String>,
-    /// Number of recent traces in the sample for advice; `None` if none was taken.
+    /// Number of recent traces that the expression was tested on; absent when this was not requested or not possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub recent_traces: Option<u64>,
 }
 
@@ -215,6 +223,7 @@ impl Roles {
         let analysed = self.core.permits.analysis.run(move || match policy::check(&text, &model) {
             Ok(checked) => {
                 let check = PolicyCheck {
+                    valid: true,
                     fields: checked.fields(),
                     warnings: checked.warnings().to_vec(),
                     predicate: checked.predicate(&caller).as_ref().map(display_sql),

@@ -1,26 +1,30 @@
 //! A user's sessions: listing and ending them.
 
+use serde::Serialize;
 use serde_json::json;
 use tracewarden_appdb::{Session, WriteTx};
-use tracewarden_model::Timestamp;
+use utoipa::ToSchema;
 
 use crate::access::Account;
-use crate::core::{Identity, Principal, ServiceError, VerifiedCredential, validate};
+use crate::core::{Identity, Principal, ServiceError, Time, VerifiedCredential, validate};
 
-/// Session, as its user or an administrator sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A session, without its token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Session)]
 pub struct SessionInfo {
-    /// Opaque id, not the token.
+    /// Opaque id.
     pub id: String,
-    /// Time of sign-in.
-    pub created_at: Timestamp,
-    /// Time of the last request, to about a minute.
-    pub last_seen_at: Timestamp,
-    /// Client address at sign-in.
+    /// When the user signed in.
+    pub created_at: Time,
+    /// When the session was last used, accurate to about a minute.
+    pub last_used_at: Time,
+    /// Address of the client at sign-in.
+    #[schema(required = true)]
     pub client_ip: Option<String>,
-    /// User agent at sign-in.
+    /// `User-Agent` at sign-in.
+    #[schema(required = true)]
     pub user_agent: Option<String>,
-    /// Whether this is the caller's own session.
+    /// Whether this request used the session.
     pub current: bool,
 }
 
@@ -30,8 +34,8 @@ impl SessionInfo {
             matches!(&caller.verified_credential, VerifiedCredential::Session(own) if own.id == session.id);
         Self {
             id: session.id,
-            created_at: session.created_at,
-            last_seen_at: session.last_seen_at,
+            created_at: session.created_at.into(),
+            last_used_at: session.last_seen_at.into(),
             client_ip: session.client_ip,
             user_agent: session.user_agent,
             current,

@@ -6,15 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, DbError, Role, User, WriteTx, fold_username};
-use tracewarden_model::{AttributeValue, Timestamp};
+use tracewarden_model::AttributeValue;
+use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::core::{
-    Administrator, Core, CursorFault, FieldError, IfMatch, ServiceError, audit_detail, find_user,
-    query_input, tokens, validate, with_members,
+    Administrator, Attributes, Core, CursorFault, FieldError, IfMatch, ServiceError, Time, audit_detail,
+    find_user, query_input, tokens, validate, with_members,
 };
 use crate::policies::{PolicyInputs, access_summary};
 
@@ -46,8 +48,9 @@ pub struct UserChange {
     pub disabled: Option<bool>,
 }
 
-/// User, as administrators see them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = User)]
 pub struct UserInfo {
     /// Opaque id.
     pub id: String,
@@ -55,18 +58,22 @@ pub struct UserInfo {
     pub username: String,
     /// Roles.
     pub roles: BTreeSet<String>,
-    /// Attributes.
-    pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the user is disabled.
+    /// Attributes that policies may read.
+    pub attributes: Attributes,
+    /// Whether the user is disabled and can neither sign in nor use API keys.
     pub disabled: bool,
-    /// Whether the user must change the password before any other action.
+    /// Whether the password must be changed before anything else.
+    #[schema(read_only)]
     pub must_change_password: bool,
-    /// Time of creation.
-    pub created_at: Timestamp,
-    /// Time of the last sign-in with the password.
-    pub last_login_at: Option<Timestamp>,
+    /// When the user was created.
+    #[schema(read_only)]
+    pub created_at: Time,
+    /// When the user last signed in.
+    #[schema(required = true, read_only)]
+    pub last_login_at: Option<Time>,
     /// Digest of the data that administrators set: equal if and only if name, roles, attributes and `disabled` are equal. For
     /// [`IfMatch::Versions`].
+    #[serde(skip)]
     pub tag: u64,
 }
 
@@ -77,11 +84,11 @@ impl From<User> for UserInfo {
             id: user.id,
             username: user.username,
             roles: user.roles,
-            attributes: user.attributes,
+            attributes: user.attributes.into(),
             disabled: user.disabled,
             must_change_password: user.must_change_password,
-            created_at: user.created_at,
-            last_login_at: user.last_login_at,
+            created_at: user.created_at.into(),
+            last_login_at: user.last_login_at.map(Time),
         }
     }
 }
@@ -103,12 +110,15 @@ pub struct CreatedUser {
     pub initial_password: Secret,
 }
 
-/// Page of users, by name.
-#[derive(Debug, Clone)]
+/// A page of users.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = UserList)]
 pub struct UserPage {
-    /// Users of the page.
+    /// By name.
     pub users: Vec<UserInfo>,
-    /// Cursor for the next page; `None` on the last.
+    /// Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

@@ -10,15 +10,17 @@ pub(super) mod group_by;
 pub(super) mod groups;
 
 use futures::FutureExt as _;
+use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, ImpactRequest, SharedValue};
 use tracewarden_model::Window;
+use utoipa::ToSchema;
 
 use crate::access::check_role_input;
 use crate::analysis::change::Change;
 use crate::analysis::collateral_access::group_by::CollateralGroupBy;
 use crate::analysis::collateral_access::groups::MemberGroups;
-use crate::analysis::counted_traces::CountedTraces;
+use crate::analysis::counted_traces::{Counted, CountedTraces};
 use crate::analysis::estimate::{add_costs, estimate};
 use crate::analysis::role_change::PolicyPreviewRequest;
 use crate::analysis::subjects::Subjects;
@@ -28,42 +30,54 @@ use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError, va
 const POLICY_COLLATERAL_ACCESS: &str = "policy.collateral_access";
 pub(crate) const MAX_COLLATERAL_VALUES: u32 = 100;
 
-/// Accessible values, and those that are accessible only because traces are shown whole. If the policies require different
-/// things of each member, the answer is for the members with the most collateral access. For a sample, counts of traces are
-/// estimates for the whole window, and counts of values are those of the sample.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CollateralAnswer {
-    /// Name of the field, as requested.
-    pub by: String,
-    /// Time window.
-    pub window: Window,
-    /// The set of traces that was counted.
-    pub counted_traces: CountedTraces,
-    /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
-    /// smallest.
-    pub fraction: f64,
-    /// Number of enabled users who have the role.
-    pub members: u64,
-    /// Number of these members for whom collateral access was counted.
-    pub members_counted: u64,
-    /// Number of members to whom the answer applies: the policies require the same for all of them.
-    pub members_reported: u64,
-    /// Number of counted members with any collateral access.
-    pub members_with_collateral: u64,
-    /// Number of traces to which the policies grant access.
+/// A value that becomes visible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SharedValue)]
+pub struct CollateralValue {
+    /// The value, or an element of an array.
+    pub value: String,
+    /// Number of traces that the policies grant access to and that have a span with this value.
     pub traces: u64,
-    /// Number of distinct values in these traces.
+    /// Number of these traces in which a span with this value is a matching span.
+    pub matching_traces: u64,
+    /// Whether `matching_traces` is 0: the value is visible only because access is to whole traces.
+    pub only_shared: bool,
+}
+
+/// Collateral access: values that policies make visible without naming them, because a matching span grants access to its whole
+/// trace.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = CollateralAccess)]
+pub struct CollateralAnswer {
+    /// The traces that were counted.
+    #[serde(flatten)]
+    pub counted: Counted,
+    /// The field.
+    #[schema(examples("ServiceName"))]
+    pub by: String,
+    /// Number of users who have the role and are not disabled. If there are none, the counts are for a hypothetical user with
+    /// this role only and no attributes.
+    pub members: u64,
+    /// Number of members who were evaluated, each with their own attributes; if not all, `notes` give the reason.
+    pub members_counted: u64,
+    /// Number of members to whom the counts and values apply: those members with the same effective policies who have the most
+    /// values that are visible by collateral access only.
+    #[serde(rename = "members_told")]
+    pub members_reported: u64,
+    /// Number of evaluated members who have any value that is visible by collateral access only; for a sample, as far as the
+    /// sample shows it.
+    #[serde(rename = "members_shared")]
+    pub members_with_collateral: u64,
+    /// Number of traces that the policies grant access to.
+    pub traces: u64,
+    /// Number of different values in these traces.
     pub distinct: u64,
-    /// Number of these values that no span has that satisfies a policy.
+    /// Number of these values that no matching span has, including hidden ones.
     pub only_shared: u64,
-    /// Most frequent values by trace; only from traces that the caller may read.
-    pub values: Vec<SharedValue>,
-    /// Number of distinct values that are not listed.
+    /// Values of traces that the caller may read, at most 100; the values that most traces have come first.
+    pub values: Vec<CollateralValue>,
+    /// Number of different values that are not listed: the caller may read no trace with them, or no filter could use them.
     pub hidden_values: u64,
-    /// Cost of the statements.
-    pub cost: Cost,
-    /// Notes on omitted results and their reasons, for the user.
-    pub notes: Vec<String>,
 }
 
 impl Analysis {
@@ -122,8 +136,9 @@ impl Analysis {
                 collateral_answer => {
                     let mut answer = collateral_answer?;
                     subjects.append_changed_notes(&mut notes);
-                    notes.append(&mut answer.notes);
-                    return Ok(CollateralAnswer { notes, ..answer });
+                    notes.append(&mut answer.counted.notes);
+                    answer.counted.notes = notes;
+                    return Ok(answer);
                 }
             }
         }
@@ -189,19 +204,22 @@ impl Analysis {
     ) -> Result<CollateralAnswer, ClickHouseError> {
         let nothing = || ClickHouseError::IncompleteResponse("nothing was counted".to_owned());
         let highest = groups.highest.take().ok_or_else(nothing)?;
-        let mut notes = Vec::new();
-        groups.append_notes(&highest, members, &mut notes);
+        let mut counted = Counted::new(window, self.counted_traces());
+        (counted.sampled, counted.fraction, counted.cost) = (fraction < 1.0, fraction, cost);
+        groups.append_notes(&highest, members, &mut counted.notes);
         let scale = |traces: u64| estimate(traces, highest.fraction);
-        let values = highest.collateral.values.into_iter().map(|value| SharedValue {
-            traces: scale(value.traces),
-            matching_traces: scale(value.matching_traces),
-            ..value
-        });
+        let value = |found: SharedValue| {
+            let matching_traces = scale(found.matching_traces);
+            CollateralValue {
+                value: found.value,
+                traces: scale(found.traces),
+                matching_traces,
+                only_shared: matching_traces == 0,
+            }
+        };
         Ok(CollateralAnswer {
+            counted,
             by: by.name(),
-            window,
-            counted_traces: self.counted_traces(),
-            fraction,
             members,
             members_counted: groups.counted,
             members_reported: highest.members,
@@ -209,10 +227,8 @@ impl Analysis {
             traces: scale(highest.collateral.traces),
             distinct: highest.collateral.distinct,
             only_shared: highest.collateral.only_shared,
-            values: values.collect(),
+            values: highest.collateral.values.into_iter().map(value).collect(),
             hidden_values: highest.collateral.hidden_values,
-            cost,
-            notes,
         })
     }
 }

@@ -1,23 +1,74 @@
 //! The set of traces that an administrator may count.
 
+use serde::{Serialize, Serializer};
+use tracewarden_clickhouse::Cost;
+use tracewarden_model::Window;
+use utoipa::ToSchema;
+
 use crate::analysis::Analysis;
+use crate::core::Time;
 
 /// The set of traces that was counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum CountedTraces {
-    /// All traces of the window.
+    /// All traces in the window.
     All,
-    /// Only traces that the caller may read, because the operator has disabled counts of others.
+    /// The traces that the caller may read, because the setting `discovery_samples` is off.
     Readable,
 }
 
-impl CountedTraces {
-    /// Name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Readable => "readable",
-        }
+/// Resources that ClickHouse used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Cost)]
+pub struct CostInfo {
+    /// Rows read.
+    rows: u64,
+    /// Uncompressed bytes read.
+    bytes: u64,
+    /// Execution time in milliseconds.
+    milliseconds: u64,
+}
+
+impl From<Cost> for CostInfo {
+    fn from(Cost { rows, bytes, elapsed }: Cost) -> Self {
+        let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        Self { rows, bytes, milliseconds }
+    }
+}
+
+/// The traces that were counted, and the accuracy of the counts.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Counted {
+    /// Start of the window.
+    pub from: Time,
+    /// End of the window.
+    pub to: Time,
+    /// The set of traces that was counted.
+    pub among: CountedTraces,
+    /// Whether only a sample was evaluated, for lack of time. The counts of traces are then estimates for the whole window, and
+    /// the counts of values are those of the sample.
+    pub sampled: bool,
+    /// Fraction of the traces that was read; 1 when the counts are exact.
+    // If several statements read different shares, the smallest.
+    pub fraction: f64,
+    /// Resources used.
+    #[serde(serialize_with = "cost")]
+    #[schema(value_type = CostInfo)]
+    pub cost: Cost,
+    /// Parts that were left out, with the reason, as readable text.
+    pub notes: Vec<String>,
+}
+
+fn cost<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Error> {
+    CostInfo::from(*cost).serialize(serializer)
+}
+
+impl Counted {
+    /// Returns the description of exact counts.
+    pub(crate) fn new(window: Window, among: CountedTraces) -> Self {
+        let (from, to) = (window.from().into(), window.to().into());
+        Self { from, to, among, sampled: false, fraction: 1.0, cost: Cost::default(), notes: Vec::new() }
     }
 }
 

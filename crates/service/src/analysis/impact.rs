@@ -13,7 +13,7 @@ mod preview;
 use futures::FutureExt as _;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
-use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, Difference, Impact, ImpactRequest};
+use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Difference, Impact, ImpactRequest};
 use tracewarden_model::{AccessModel, Binding, Display, Window};
 
 use crate::analysis::Analysis;
@@ -21,7 +21,7 @@ use crate::analysis::change::{Change, ModelSide};
 use crate::analysis::collateral_access::MAX_COLLATERAL_VALUES;
 use crate::analysis::collateral_access::group_by::CollateralGroupBy;
 use crate::analysis::collateral_access::groups::MemberGroups;
-use crate::analysis::counted_traces::CountedTraces;
+use crate::analysis::counted_traces::{Counted, CountedTraces};
 use crate::analysis::estimate::{add_costs, estimate, sample_note};
 use crate::analysis::subjects::Subjects;
 use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError};
@@ -101,24 +101,20 @@ impl Analysis {
         mut collateral_count: Option<&mut CollateralCount<'_>>,
     ) -> Result<ImpactAnswer, ServiceError> {
         let mut answer = ImpactAnswer {
-            window: change.window,
-            counted_traces: self.counted_traces(),
-            fraction: 1.0,
+            counted: Counted::new(change.window, self.counted_traces()),
             traces: change.role.map(|_| TraceChange::default()),
             members: 0,
             members_compared: 0,
             users: Vec::new(),
-            cost: Cost::default(),
-            notes: Vec::new(),
         };
         if source(&change.before.model) != source(&change.after.model) {
             answer.traces = None;
             let note = "the trace source changes, so traces before and after are not compared";
-            answer.notes.push(note.to_owned());
+            answer.counted.notes.push(note.to_owned());
             return Ok(answer);
         }
         answer.members = subjects.members;
-        subjects.append_notes(&mut answer.notes);
+        subjects.append_notes(&mut answer.counted.notes);
         let mut collateral_error = None;
         let comparison = async {
             let _permit = self.preview_permit(deadline).await?;
@@ -149,7 +145,8 @@ impl Analysis {
             }
         };
         comparison.await?;
-        subjects.append_changed_notes(&mut answer.notes);
+        answer.counted.sampled = answer.counted.fraction < 1.0;
+        subjects.append_changed_notes(&mut answer.counted.notes);
         answer.users.sort_by(|one, other| {
             let unaffected = |user: &UserImpact| user.change.gained == 0 && user.change.lost == 0;
             let lost = |user: &UserImpact| user.change.lost == 0;
@@ -160,7 +157,10 @@ impl Analysis {
             ))
         });
         if answer.users.len() > USERS_LISTED {
-            answer.notes.push(format!("{} more users are not listed", answer.users.len() - USERS_LISTED));
+            answer
+                .counted
+                .notes
+                .push(format!("{} more users are not listed", answer.users.len() - USERS_LISTED));
             answer.users.truncate(USERS_LISTED);
         }
         Ok(answer)
@@ -176,7 +176,7 @@ impl Analysis {
         mut collateral_count: Option<&mut CollateralCount<'_>>,
         answer: &mut ImpactAnswer,
     ) -> Result<(), ClickHouseError> {
-        (answer.users, answer.members_compared, answer.fraction) = (Vec::new(), 0, 1.0);
+        (answer.users, answer.members_compared, answer.counted.fraction) = (Vec::new(), 0, 1.0);
         let mut sampled = None;
         let store = access.store.metered();
         let batches: Vec<Batch<'_>> = batches(subjects, answer.traces.is_some());
@@ -213,7 +213,7 @@ impl Analysis {
                 collateral,
                 window: change.window,
                 readable: &access.scope,
-                only_readable: answer.counted_traces == CountedTraces::Readable,
+                only_readable: answer.counted.among == CountedTraces::Readable,
                 referenced_fields: &subjects.referenced_fields,
                 samples: SAMPLES,
                 timeout: match (collateral.is_some(), is_last) {
@@ -249,7 +249,10 @@ impl Analysis {
                 Ok(Ok(impact)) => impact,
                 Ok(Err(ClickHouseError::Timeout(_) | ClickHouseError::Memory(_))) | Err(_) if at > 0 => {
                     let left_out = subjects.compared().saturating_sub(answer.members_compared);
-                    answer.notes.push(format!("timed out before {left_out} of the users were compared"));
+                    answer
+                        .counted
+                        .notes
+                        .push(format!("timed out before {left_out} of the users were compared"));
                     break;
                 }
                 Ok(Err(error)) => return Err(error),
@@ -258,8 +261,8 @@ impl Analysis {
                     return Err(ClickHouseError::Timeout(detail));
                 }
             };
-            if impact.fraction < answer.fraction {
-                answer.fraction = impact.fraction;
+            if impact.fraction < answer.counted.fraction {
+                answer.counted.fraction = impact.fraction;
                 sampled = Some(impact.traces);
             }
             if let (Some((collateral_count, mut groups, _)), Some((shared, fraction))) =
@@ -281,16 +284,16 @@ impl Analysis {
             answer.members_compared += batch.subjects.len() as u64;
         }
         if !has_role && answer.traces.take().is_some() {
-            answer.notes.push(
+            answer.counted.notes.push(
                 "the traces that the role grants in isolation are not counted: its members have too many \
                  policies for one query"
                     .to_owned(),
             );
         }
         if let Some(traces) = sampled {
-            answer.notes.push(sample_note(traces, answer.fraction));
+            answer.counted.notes.push(sample_note(traces, answer.counted.fraction));
         }
-        answer.cost = add_costs(answer.cost, store.cost());
+        answer.counted.cost = add_costs(answer.counted.cost, store.cost());
         Ok(())
     }
 }

@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::{Role, User};
 use tracewarden_clickhouse::{ChangedField, ClickHouseError, MatchingSpans};
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
+use utoipa::ToSchema;
 
 use crate::ExplainVerdict;
 use crate::analysis::Analysis;
@@ -30,57 +32,62 @@ const CACHE_MAX_SIZE: u64 = 200_000;
 /// Time-out for the whole evaluation.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Policy that grants a user access to the trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A policy that grants a user access to a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = OpeningPolicy)]
 pub struct GrantingPolicy {
-    /// Name of the role.
+    /// The role.
     pub role: String,
-    /// Title of the policy.
+    /// The policy's title.
     pub title: String,
 }
 
-/// User who can see the trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A user who can read the trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Viewer {
     /// User name.
     pub username: String,
-    /// All policies that grant the user access to it.
+    /// Every policy that grants the user access.
     pub policies: Vec<GrantingPolicy>,
 }
 
-/// User who can read no trace, because a policy cannot be applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A user who can read no trace because a policy cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = BrokenAccess)]
 pub struct PolicyFailure {
     /// User name.
     pub username: String,
-    /// Name of the role.
+    /// The role.
     pub role: String,
-    /// Title of the policy.
+    /// The policy's title.
     pub title: String,
-    /// Reason why the policy cannot be applied, in words.
+    /// Why the policy cannot be applied.
+    #[schema(examples("references a field that is no longer usable in policies"))]
     pub reason: &'static str,
 }
 
-/// Users who can see a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The users who can read a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TraceViewers)]
 pub struct Viewers {
-    /// Id of the trace.
+    /// The trace.
     pub trace_id: String,
     /// Number of spans in the trace.
     pub spans: u64,
     /// Whether the caller may read the trace.
     pub details: bool,
-    /// Users who can see the trace, by name.
+    /// The users who can read the trace, by name.
     pub viewers: Vec<Viewer>,
     /// Number of users who were evaluated.
     pub users: u64,
-    /// Number of enabled users.
+    /// Number of users who are not disabled; larger than `users` if there are more than 10,000, or if time ran out.
     pub total_users: u64,
-    /// Users with a broken policy, by name.
+    /// Users who can read no trace because of a policy, by name.
     pub broken: Vec<PolicyFailure>,
-    /// Names of users whose policies grant access, but who can read nothing before they change the password.
+    /// Users who have a policy that grants access, but can read nothing until they change the password, by name.
     pub must_change_password: Vec<String>,
-    /// Whether users, roles or the access model changed during the evaluation, so that the answer may mix states.
+    /// Whether users, roles or the access model changed during the evaluation: parts of the response may be from before a change
+    /// and others from after it.
     pub changed_meanwhile: bool,
 }
 

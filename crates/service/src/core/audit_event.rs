@@ -1,9 +1,12 @@
 //! Events of the audit log, and their outcomes.
 
+use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
-/// Outcome of an action, as the audit log spells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Outcome of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The action succeeded.
     Success,

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
 use tracewarden_model::Timestamp;
+use utoipa::ToSchema;
 
 use crate::core::audit_event::Outcome;
 use crate::core::error::ServiceError;
 use crate::core::principal::Administrator;
+use crate::core::wire::Time;
 use crate::core::{Core, query_input, validate};
 
 /// Filter for audit entries; an absent member matches all.
@@ -35,45 +38,68 @@ pub struct AuditQuery {
 /// hundred times the size of the text, and a page of such records could exhaust the memory.
 pub type AuditDetail = IndexMap<String, Box<RawValue>>;
 
-/// Page of audit entries, newest first.
-#[derive(Debug, Clone)]
+/// A page of audit records.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = AuditList)]
 pub struct AuditPage {
-    /// Entries of the page.
+    /// Newest first.
     pub records: Vec<AuditEntry>,
-    /// Cursor for the next page; `None` on the last.
+    /// Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 
-/// One action, from beginning to end.
-#[derive(Debug, Clone)]
+/// The actor of an audit record, as far as it is known.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Actor {
+    /// Id of the user.
+    #[schema(required = true)]
+    pub id: Option<String>,
+    /// Name of the user at the time of the action.
+    #[schema(required = true)]
+    pub username: Option<String>,
+    /// Id of the session or API key.
+    #[schema(required = true)]
+    pub credential_id: Option<String>,
+    /// `session`, `api_key` or `mcp`; `service` for actions of the service itself. Sign-in attempts, also rejected ones, have
+    /// `session`.
+    #[schema(required = true)]
+    pub via: Option<String>,
+}
+
+/// An action that was done or attempted.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = AuditRecord)]
 pub struct AuditEntry {
     /// Opaque id.
     pub id: String,
-    /// Time at which the action began.
-    pub at: Timestamp,
-    /// Time at which the action ended, if it takes time.
-    pub completed_at: Option<Timestamp>,
-    /// Id of the user.
-    pub actor_id: Option<String>,
-    /// Name of the user at the time.
-    pub actor_name: Option<String>,
-    /// Id of the session or API key.
-    pub credential_id: Option<String>,
-    /// `session`, `api_key` or `mcp`; `service` for the service's own actions.
-    pub via: Option<String>,
+    /// When the action began.
+    pub at: Time,
+    /// When the action was complete; null if it was never completed.
+    #[schema(required = true)]
+    pub completed_at: Option<Time>,
+    /// The user and the credential.
+    pub actor: Actor,
     /// Name of the action.
     pub action: String,
-    /// `success`, `denied`, `failed`, `not_found`, `aborted`; `unknown` if the action was never completed.
+    /// Outcome: `success`; `denied`, the caller is not permitted to do this; `failed`, because of a fault in the request or in a
+    /// system; `not_found`, the trace is absent or the caller may not read it; `aborted`, the client disconnected; `unknown`
+    /// while the action runs, and for an action that was never completed.
     pub outcome: String,
     /// Id of the request.
     pub request_id: String,
     /// Address of the client.
+    #[schema(required = true)]
     pub client_ip: Option<String>,
-    /// User agent of the client.
+    /// `User-Agent` of the client.
+    #[schema(required = true)]
     pub user_agent: Option<String>,
-    /// Target of the action.
+    /// Object of the action.
+    #[schema(required = true)]
     pub target: Option<String>,
-    /// Details as an object, including those of the completion.
+    /// More information, depending on the action. It never contains span data or secrets.
+    #[schema(value_type = Object)]
     pub detail: AuditDetail,
 }
 
@@ -136,12 +162,14 @@ fn entry(record: AuditRecord) -> Result<AuditEntry, ServiceError> {
     }
     Ok(AuditEntry {
         id: record.sequence.to_string(),
-        at: record.at,
-        completed_at: record.completed_at,
-        actor_id: record.actor_id,
-        actor_name: record.actor_name,
-        credential_id: record.credential_id,
-        via: Some(record.via),
+        at: record.at.into(),
+        completed_at: record.completed_at.map(Time),
+        actor: Actor {
+            id: record.actor_id,
+            username: record.actor_name,
+            credential_id: record.credential_id,
+            via: Some(record.via),
+        },
         action: record.action,
         outcome: record.outcome,
         request_id: record.request_id,

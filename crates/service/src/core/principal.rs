@@ -1,17 +1,19 @@
 //! The caller. These types are witnesses: each value was created by the check that it stands for, and a use case that takes
 //! one cannot be called without that check.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::Serialize;
 use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
-use tracewarden_model::AttributeValue;
+use utoipa::ToSchema;
 
 use crate::core::error::ServiceError;
 use crate::core::tool_call::RecordedCall;
 use crate::core::tools::Tool;
+use crate::core::wire::Attributes;
 use crate::{Secret, ToolCall};
 
 /// Credential of a request.
@@ -47,12 +49,14 @@ pub struct RequestInfo {
     pub tool_call: Option<Arc<RecordedCall>>,
 }
 
-/// Kind of the caller's credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a caller authenticated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Auth)]
 pub enum AuthKind {
-    /// Browser session.
+    /// With a session cookie.
     Session,
-    /// API key.
+    /// With an API key.
     ApiKey,
 }
 
@@ -88,25 +92,47 @@ pub struct Principal(pub(crate) Identity);
 #[derive(Debug, Clone, Copy)]
 pub struct Administrator<'a>(&'a Principal);
 
-/// The caller's own data.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Me {
     /// Opaque id.
     pub id: String,
     /// User name.
     pub username: String,
+    /// Roles of the caller.
+    pub roles: BTreeSet<String>,
+    /// Attributes that policies may read.
+    pub attributes: Attributes,
+    /// Whether the caller is an administrator.
+    pub is_admin: bool,
+    /// While this is set, only `/me`, `/me/password` and `/logout` are available.
+    pub must_change_password: bool,
+    /// The roles and attributes with which the caller currently reads traces; null when these are the caller's own.
+    #[schema(required = true)]
+    pub preview: Option<PreviewInfo>,
+    /// How the caller authenticated.
+    pub auth: AuthKind,
+}
+
+/// Roles and attributes with which an administrator temporarily reads traces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Preview)]
+pub struct PreviewInfo {
     /// Roles.
     pub roles: BTreeSet<String>,
     /// Attributes.
-    pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the roles include `admin`, and the credential permits its use.
-    pub is_admin: bool,
-    /// Whether the user must change the password before any other action.
-    pub must_change_password: bool,
-    /// Active preview, if any.
-    pub preview: Option<Preview>,
-    /// Kind of the caller's credential.
-    pub auth: AuthKind,
+    pub attributes: Attributes,
+    /// The user whose access is previewed, when the preview is of a user. Roles and attributes are the user's current ones, and
+    /// empty when the user is disabled or deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub username: Option<String>,
+}
+
+impl From<Preview> for PreviewInfo {
+    fn from(Preview { roles, attributes, username, .. }: Preview) -> Self {
+        Self { roles, attributes: attributes.into(), username }
+    }
 }
 
 impl Identity {
@@ -258,10 +284,10 @@ impl Identity {
             id: self.user.id.clone(),
             username: self.user.username.clone(),
             roles: self.user.roles.clone(),
-            attributes: self.user.attributes.clone(),
+            attributes: self.user.attributes.clone().into(),
             is_admin: self.is_admin(),
             must_change_password: self.user.must_change_password,
-            preview: self.preview().cloned(),
+            preview: self.preview().cloned().map(PreviewInfo::from),
             auth: self.auth(),
         }
     }

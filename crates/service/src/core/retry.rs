@@ -1,13 +1,17 @@
 //! Advice to clients on retries.
 
-/// Whether a client may retry a failed request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Whether the same request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Retry {
-    /// The request was rejected, nothing changed, and the same request will be rejected again.
+    /// The request was rejected and nothing changed; the same request will be rejected again.
     Never,
-    /// Nothing changed, and the same request can succeed later.
+    /// Nothing changed; the same request can succeed later, after `Retry-After` if that header is present.
     Safe,
-    /// A change may have been made: read the resource before sending the request again.
+    /// A change may have been made; read the resource before sending the request again.
     Unknown,
 }
 

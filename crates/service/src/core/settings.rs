@@ -1,7 +1,10 @@
 //! Settings that an operator can change.
 
-/// Limits on filters and pages; clients can query all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Limits on filters and pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Limits {
     /// Maximum number of conditions in a filter.
     pub max_conditions: usize,
@@ -10,6 +13,7 @@ pub struct Limits {
     /// Maximum number of traces in a page.
     pub max_limit: u32,
     /// Default number of traces in a page.
+    #[serde(skip)]
     pub default_limit: u32,
 }
 

@@ -3,34 +3,44 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 use tracewarden_appdb::{ModelState, Policy};
 use tracewarden_model::{AccessModel, Binding, MarkedField};
+use utoipa::ToSchema;
 
-/// Kind of a part of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use crate::core::{WireBinding, WireMarkedField};
+
+/// A part of the access model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ModelPartKind)]
 pub enum PartKind {
     /// The bound table.
     Binding,
     /// A marked field.
     Field,
-    /// A role.
+    /// A role that exists on one side only, with all its policies.
     Role,
-    /// A policy of a role that exists before and after.
+    /// A policy of a role that exists on both sides.
     Policy,
     /// The tests.
     Tests,
 }
 
 /// Kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ModelChangeKind)]
 pub enum ChangeKind {
     /// The part is new.
     Added,
     /// The part was removed.
     Removed,
-    /// The content differs.
+    /// The content of the part changed.
     Changed,
-    /// The content is the same, but its position in the sequence differs.
+    /// The part is unchanged but has another position in its list.
     Moved,
 }
 
@@ -51,34 +61,53 @@ pub enum ModelPart {
     Position(usize),
 }
 
-/// A part that differs before and after.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A part of the access model that differs before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ModelChange {
     /// Kind of the part.
     pub kind: PartKind,
-    /// Name of the field or the role; for a policy, role and title separated by ` / `.
+    /// The reference of the field, the name of the role, or role and title of a policy with ` / ` between them.
+    #[schema(examples("payments / Own team"))]
     pub name: String,
     /// Kind of the change.
     pub change: ChangeKind,
-    /// The part before the change.
+    /// The previous content: a binding, a marked field, a policy, `{"policies": […]}` of a role, numbers of `users`, `traces` and
+    /// `tests`, or the `position` of a moved part, from 1. Null for an added part.
+    #[schema(value_type = Option<Object>, required = true)]
     pub before: Option<ModelPart>,
-    /// The part after the change.
+    /// The new content, in the same form. Null for a removed part.
+    #[schema(value_type = Option<Object>, required = true)]
     pub after: Option<ModelPart>,
     /// Description, such as "role `payments`: policy `Own team` changed".
+    #[serde(skip)]
     pub description: String,
 }
 
-impl PartKind {
-    /// Name in documents.
-    pub fn as_str(self) -> &'static str {
+impl Serialize for ModelPart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Binding => "binding",
-            Self::Field => "field",
-            Self::Role => "role",
-            Self::Policy => "policy",
-            Self::Tests => "tests",
+            Self::Binding(binding) => WireBinding::from(binding.clone()).serialize(serializer),
+            Self::Field(field) => WireMarkedField::from(field).serialize(serializer),
+            Self::Role(policies) => json!({ "policies": policies }).serialize(serializer),
+            Self::Policy(policy) => policy.serialize(serializer),
+            Self::Tests(document) => {
+                let TestsInDocument { users, traces, tests } =
+                    serde_json::from_str(document).unwrap_or_default();
+                json!({ "users": users.len(), "traces": traces.len(), "tests": tests.len() })
+                    .serialize(serializer)
+            }
+            Self::Position(position) => json!({ "position": position }).serialize(serializer),
         }
     }
+}
+
+/// The lists in a document with tests, to count them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TestsInDocument {
+    users: Vec<IgnoredAny>,
+    traces: Vec<IgnoredAny>,
+    tests: Vec<IgnoredAny>,
 }
 
 impl ChangeKind {

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
+use serde::Serialize;
 use tracewarden_appdb::{Change, ModelState, ReadTx, WrittenRoles};
 use tracewarden_model::AccessModel;
+use utoipa::ToSchema;
 
 use super::{ModelChange, changes};
-use crate::core::{Administrator, ServiceError, blocking, query_input};
+use crate::core::{Administrator, ServiceError, Time, blocking, query_input};
 use crate::model_file::ModelFiles;
 
 const PAGE_DEFAULT: u32 = 20;
@@ -18,22 +20,58 @@ const MAX_SUMMARY_LINES: usize = 10;
 /// Number of the first change, which contains the initial state.
 const FIRST_CHANGE: u64 = 1;
 
-/// A change with a description of its effect.
-#[derive(Debug, Clone)]
+/// The author of a change.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ChangedBy {
+    /// Id of the user; empty for the service itself.
+    pub id: String,
+    /// Name of the user at the time of the change; empty for the service itself.
+    pub username: String,
+}
+
+/// A change of the access model.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct HistoryEntry {
-    /// The change.
-    pub change: Change,
-    /// One line for each changed part; if there are many, the first ones and the number of further ones. Empty for the first
-    /// change of the history.
+    /// The version of the access model after the change. Versions start at 1 and increase by one.
+    pub version: u64,
+    /// When the change was made.
+    pub at: Time,
+    /// The author.
+    pub by: ChangedBy,
+    /// Name of the action, as in the audit log; `upgrade` for the model that existed when the history began.
+    #[schema(examples("role.put"))]
+    pub action: String,
+    /// Object of the action: a role, or the change that was restored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub target: Option<String>,
+    /// Readable descriptions of the changed parts; if there are many, of the first ones.
+    // Empty for the first change of the history.
+    #[schema(examples(json!(["role `payments`: policy `Own team` changed"])))]
     pub summary: Vec<String>,
 }
 
-/// Page of changes, newest first.
-#[derive(Debug, Clone)]
+impl HistoryEntry {
+    fn new(change: Change, summary: ChangeSummary) -> Self {
+        Self {
+            version: change.number,
+            at: change.at.into(),
+            by: ChangedBy { id: change.by_id, username: change.by_name },
+            action: change.action,
+            target: change.target,
+            summary: summary.summary(),
+        }
+    }
+}
+
+/// A page of the access model's history.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct HistoryPage {
-    /// Changes of the page.
+    /// Newest first.
     pub changes: Vec<HistoryEntry>,
-    /// Cursor for the next page; `None` on the last.
+    /// Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 
@@ -69,8 +107,8 @@ impl ModelFiles {
             changes.last().filter(|_| earlier.is_some()).map(|change| change.number.to_string());
         let mut lines = lines(&mut tx, &changes, earlier.as_ref()).await?;
         let entry = |change: Change| {
-            let summary = lines.remove(&change.number).unwrap_or_default().summary();
-            HistoryEntry { change, summary }
+            let summary = lines.remove(&change.number).unwrap_or_default();
+            HistoryEntry::new(change, summary)
         };
         Ok(HistoryPage { changes: changes.into_iter().map(entry).collect(), next_cursor })
     }
@@ -94,7 +132,7 @@ impl ModelFiles {
             let changes = if number == FIRST_CHANGE { Vec::new() } else { changes::between(&before, &after) };
             let mut lines = ChangeSummary::default();
             lines.add(changes.iter().cloned());
-            ModelAt { entry: HistoryEntry { change, summary: lines.summary() }, changes, state }
+            ModelAt { entry: HistoryEntry::new(change, lines), changes, state }
         })
         .await
     }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tracewarden_appdb::{ModelState, Policy, WriteTx};
+use utoipa::ToSchema;
 
 use super::prepare::{Mode, PreparedImport};
 use super::{ModelChange, ModelFile, PolicyWarning, RunTests};
@@ -14,16 +16,16 @@ use crate::core::{
 };
 use crate::model_file::ModelFiles;
 
-/// Result of an import.
-#[derive(Debug, Clone)]
+/// The result of an import.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ImportedModel {
-    /// Version of the access model: one more than before, or the same if the file equals the current model.
+    /// The current version of the access model: one more than before, or the same when nothing changed.
     pub version: u64,
-    /// Changes that were made.
+    /// The parts that changed.
     pub changes: Vec<ModelChange>,
-    /// Advice on the policies of roles that changed.
+    /// Warnings about the policies of roles that changed.
     pub warnings: Vec<PolicyWarning>,
-    /// Further notes in words.
+    /// More information, as readable text.
     pub notes: Vec<String>,
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tracewarden_appdb::ModelState;
+use utoipa::ToSchema;
 
 use super::prepare::{Mode, PolicyWarning, PreparedImport};
 use super::{ModelChange, ModelFile, RunTests, TestRun};
@@ -16,33 +18,37 @@ const IMPACT_SECONDS: i64 = 1;
 /// Maximum number of names of users who lose a role in a plan.
 const MAX_LISTED_MEMBERS: usize = 100;
 
-/// Users who lose a role because it is removed.
-#[derive(Debug, Clone)]
+/// Users who lose a role that is removed.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct LostRole {
-    /// Name of the role.
+    /// The role.
     pub role: String,
-    /// Number of users who have it.
+    /// Number of users who have the role.
     pub users: usize,
-    /// Names of the first users.
+    /// The first of these users by name, at most 100.
     pub usernames: Vec<String>,
 }
 
-/// Effect of importing a file.
-#[derive(Debug, Clone)]
+/// The effect of importing a model file.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ModelPlan {
-    /// Version of the access model that the file was compared with.
+    /// The version of the access model that the file was compared with: send it as `If-Match` of an import, in quotes.
     pub version: u64,
-    /// Differences.
+    /// Whether the import would change nothing.
+    pub empty: bool,
+    /// The parts that would change.
     pub changes: Vec<ModelChange>,
-    /// Advice on the policies of roles that would change.
+    /// Warnings about the policies of roles that would change.
     pub warnings: Vec<PolicyWarning>,
-    /// Results of the file's tests.
+    /// Results of the file's tests. An import rejects a file with failing tests.
     pub tests: TestRun,
     /// Users who would lose a role.
     pub members: Vec<LostRole>,
-    /// Traces that users would gain and lose; `None` if this was not requested, or could not be computed.
+    /// The traces that users would gain and lose, for the last 24 hours; null when this was skipped or could not be determined,
+    /// for the reason in `notes`.
+    #[schema(required = true)]
     pub impact: Option<ImpactAnswer>,
-    /// Further notes in words.
+    /// More information, as readable text.
     pub notes: Vec<String>,
 }
 
@@ -75,7 +81,8 @@ impl ModelFiles {
             None => None,
         };
         let PreparedImport { version, changes, warnings, notes, .. } = prepared;
-        Ok(ModelPlan { version, changes, warnings, tests, members, impact, notes })
+        let empty = changes.is_empty();
+        Ok(ModelPlan { version, empty, changes, warnings, tests, members, impact, notes })
     }
 
     /// Computes the traces that users gain and lose. If ClickHouse fails, the plan contains the rest.

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::Serialize;
 use tracewarden_appdb::{ADMIN_ROLE, ModelState, Policy};
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_policy::Diagnostic;
+use utoipa::ToSchema;
 
 use super::{ExportedModel, FileField, ModelChange, ModelFile, changes};
 use crate::access::{case_conflict, check_role_input, compile_policies};
@@ -15,14 +17,16 @@ use crate::source::{
     FieldMark, Source, adopted, check_field_count, is_other_table, resolve_marks, without_column,
 };
 
-/// Advice on a policy of a file.
-#[derive(Debug, Clone)]
+/// A warning about a policy of a model file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ModelWarning)]
 pub struct PolicyWarning {
-    /// Name of the role.
+    /// The role.
     pub role: String,
-    /// Title of the policy.
+    /// The policy's title.
     pub title: String,
-    /// The advice.
+    /// The possible mistake.
+    #[serde(flatten)]
     pub diagnostic: Diagnostic,
 }
 

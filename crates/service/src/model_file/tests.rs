@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde::Serialize;
 use tracewarden_appdb::ModelState;
+use utoipa::ToSchema;
 
 use crate::core::CancelOnDrop;
 use crate::core::{FieldError, ServiceError};
@@ -17,23 +19,25 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// prevent the tests from being run.
 pub type RunTests = fn(&ModelState, &AtomicBool) -> Result<TestRun, Vec<FieldError>>;
 
-/// Results of the tests.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Results of the tests of a model file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ModelTests)]
 pub struct TestRun {
     /// Number of tests that passed.
     pub passed: usize,
-    /// Tests that failed.
+    /// The tests that failed.
     pub failed: Vec<FailedTest>,
 }
 
-/// A failed test.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A test of a model file that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FailedTest {
     /// JSON Pointer to the test.
+    #[serde(skip)]
     pub pointer: String,
     /// Name of the test.
     pub name: String,
-    /// Difference from the expectation.
+    /// The difference from the expected result.
     pub message: String,
 }
 

@@ -2,167 +2,225 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use tracewarden_model::{AccessModel, AttributeValue, Caller, Timestamp};
-use tracewarden_policy::{Diagnostic, Span, Verdict};
+use tracewarden_policy::{Decision, Diagnostic, Span, Verdict};
+use utoipa::ToSchema;
+
+use crate::core::{Attributes, wire};
+use crate::policies::verdict::{EvaluatedDecision, EvaluatedOutcome};
 
 /// Parses a span in the JSON form that a query returns, for policies under an access model; `None` if the text is not a span.
 /// The transport defines the form.
 pub type SpanReader = fn(&str, &AccessModel) -> Option<Span>;
 
-/// User whose access is explained, as policies see them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The user whose access is explained, with the properties that policies depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ExplainedUser {
-    /// User name.
+    /// User name; during a preview, the name of the previewed user.
     pub username: String,
     /// Roles.
     pub roles: BTreeSet<String>,
-    /// Attributes.
+    /// Attributes that policies may read.
+    #[serde(serialize_with = "wire::attributes")]
+    #[schema(value_type = Attributes)]
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Whether the user is disabled.
+    /// Whether the user can neither sign in nor use keys.
     pub disabled: bool,
 }
 
-/// Reason why a trace is visible to a user, or is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a trace is visible to a user or is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = AccessVerdict)]
 pub enum ExplainVerdict {
-    /// Visible: a policy is satisfied.
+    /// Visible: a span satisfies a policy.
+    #[serde(rename = "opened")]
     Granted,
-    /// No role of the user has a policy.
+    /// Not visible: no role of the user has a policy.
     NoPolicy,
-    /// No span satisfies any policy.
+    /// Not visible: no span satisfies a policy.
     NotSatisfied,
-    /// A span satisfies a policy, but no span satisfies the policy of the API key.
+    /// Not visible: a span satisfies a policy, but no span satisfies the policy of the API key.
     KeyConstraint,
-    /// The user is disabled.
+    /// Not visible: the user is disabled.
     Disabled,
-    /// The user must change the password first; until then, neither sessions nor API keys grant access.
+    /// Not visible: the user must change the password first. Until then, no session or API key of the user can read traces.
     PasswordChangeRequired,
-    /// A stored policy cannot be applied, so every read is rejected.
+    /// Not visible: a stored policy cannot be applied, so every read of the user is rejected.
     Broken,
 }
 
-impl ExplainVerdict {
-    /// Name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Granted => "opened",
-            Self::NoPolicy => "no_policy",
-            Self::NotSatisfied => "not_satisfied",
-            Self::KeyConstraint => "key_constraint",
-            Self::Disabled => "disabled",
-            Self::PasswordChangeRequired => "password_change_required",
-            Self::Broken => "broken",
-        }
-    }
-}
-
 /// Result of a policy on a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum PolicyVerdict {
-    /// A span satisfies it.
+    /// A span satisfies the policy.
     Satisfied,
-    /// No span does.
+    /// No span satisfies the policy.
     NotSatisfied,
     /// The policy cannot be applied.
     Broken,
 }
 
-impl PolicyVerdict {
-    /// Name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Satisfied => "satisfied",
-            Self::NotSatisfied => "not_satisfied",
-            Self::Broken => "broken",
+/// A span of the trace.
+// Contains data of the trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SpanMention)]
+pub struct SpanReference {
+    /// Span id. Some emitters leave it empty or give one id to several spans: `start`, `name` and `service` distinguish these.
+    /// Spans that are equal in all of them are listed once.
+    pub span_id: String,
+    /// When the span began.
+    #[serde(serialize_with = "wire::text")]
+    #[schema(value_type = String, format = DateTime)]
+    pub start: Timestamp,
+    /// Operation name, truncated to 100 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub name: Option<String>,
+    /// Service name, truncated to 100 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub service: Option<String>,
+}
+
+/// The span that comes nearest to satisfying a policy.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct NearestSpan {
+    /// The span.
+    #[serde(flatten)]
+    pub span: SpanReference,
+    /// From 0 to 1: how much of the policy the span satisfies.
+    pub score: f64,
+}
+
+/// A deciding part of an expression, with its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DecidingPart {
+    /// Position and outcome.
+    #[serde(flatten)]
+    decision: EvaluatedDecision,
+    /// Text of the part in the expression.
+    #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
+    text: String,
+}
+
+/// The deciding parts of an expression for one span.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DecidedBy {
+    /// The span: the first one in `spans`, otherwise `nearest`. If several spans cannot be told apart, one for which the policy
+    /// has this `outcome`.
+    span_id: String,
+    /// When the span began.
+    #[schema(value_type = String, format = DateTime)]
+    start: String,
+    /// Outcome of the expression for the span.
+    outcome: EvaluatedOutcome,
+    /// The parts that determine the outcome, in text order.
+    parts: Vec<DecidingPart>,
+}
+
+impl DecidedBy {
+    /// Explains the verdict of the reference evaluator, which agrees with ClickHouse.
+    pub(crate) fn new(span: SpanReference, verdict: Verdict, expression: &str) -> Self {
+        let part = |decision: Decision| DecidingPart {
+            text: part(expression, &decision).unwrap_or_default(),
+            decision: decision.into(),
+        };
+        Self {
+            span_id: span.span_id,
+            start: span.start.to_string(),
+            outcome: (&verdict.outcome).into(),
+            parts: verdict.decided_by.into_iter().map(part).collect(),
         }
     }
 }
 
-/// Identification of a span. Contains data of the trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpanReference {
-    /// Span id; can be empty or shared by several spans of the trace.
-    pub span_id: String,
-    /// Start time.
-    pub start: Timestamp,
-    /// Operation name, truncated to 100 characters; `None` without a column for it.
-    pub name: Option<String>,
-    /// Service name, truncated likewise.
-    pub service: Option<String>,
+/// Returns the text at a position. Lines and code points are counted from 1.
+fn part(expression: &str, decision: &Decision) -> Option<String> {
+    let before = usize::try_from(decision.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(decision.column).ok()?.checked_sub(1)?;
+    let lines: usize = expression.split_inclusive('\n').take(before).map(str::len).sum();
+    let rest = expression.get(lines..)?;
+    Some(rest.chars().skip(column).take(usize::try_from(decision.length).ok()?).collect())
 }
 
-/// Explanation of a policy's verdict on one span.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpanVerdict {
-    /// The span.
-    pub span: SpanReference,
-    /// Verdict of the reference evaluator, which agrees with ClickHouse.
-    pub verdict: Verdict,
-}
-
-/// Span that comes nearest to satisfying a policy.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NearestSpan {
-    /// The span.
-    pub span: SpanReference,
-    /// Share of the policy's requirements that the span meets, from 0 to 1.
-    pub score: f64,
-}
-
-/// Result of a policy, or of the policy of an API key, on one trace.
-#[derive(Debug, Clone, PartialEq)]
+/// The result of a policy, or of a scoped API key's policy, on one trace.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PolicyExplanation {
-    /// Text of the policy; for administrators.
+    /// The CEL expression; for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub expression: Option<String>,
-    /// Requirement on a span in words; `None` if the caller may not know of a field that the policy names.
+    /// The condition that a span must satisfy, with the user's attributes filled in; absent when it names fields that the caller
+    /// may not know of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
     pub in_words: Option<String>,
     /// Result on this trace.
     pub outcome: PolicyVerdict,
-    /// Number of spans that satisfy the policy; `None` if it is broken.
+    /// Number of spans that satisfy the policy; absent when it cannot be applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub satisfied_by: Option<u64>,
-    /// First of the satisfying spans; only for callers who may read the trace.
+    /// The earliest of these spans, at most 20; empty without `details`.
     pub spans: Vec<SpanReference>,
-    /// Verdict on the first satisfying span, or on the nearest span; for administrators who may read the trace.
-    pub decided_by: Option<SpanVerdict>,
-    /// Nearest span if none satisfies the policy; only for callers who may read the trace and may know of the fields.
+    /// The deciding parts for the first of these spans, otherwise for the nearest span; for administrators, with `details`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub decided_by: Option<DecidedBy>,
+    /// When no span satisfies the policy, the span that comes nearest; only with `details`.
+    // Only for callers who may know of the fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub nearest: Option<NearestSpan>,
-    /// Errors of a broken policy; for administrators.
+    /// Why the policy cannot be applied; for administrators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub errors: Vec<Diagnostic>,
 }
 
-/// Result of a role's policy on one trace.
-#[derive(Debug, Clone, PartialEq)]
+/// The result of a policy of a role on one trace.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ExplainedPolicy {
-    /// Name of the role.
+    /// The role.
     pub role: String,
-    /// Title of the policy.
+    /// The policy's title.
     pub title: String,
-    /// Description of the policy.
+    /// The policy's description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub description: Option<String>,
-    /// Result of the policy.
+    /// Result on the trace.
+    #[serde(flatten)]
     pub explained: PolicyExplanation,
 }
 
-/// Explanation why a user can or cannot see a trace.
-#[derive(Debug, Clone, PartialEq)]
+/// Why a user can read a trace or cannot.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = AccessExplanation)]
 pub struct Explanation {
-    /// Id of the trace.
+    /// The trace.
     pub trace_id: String,
-    /// User whose access is explained.
+    /// The user whose access is explained.
     pub user: ExplainedUser,
-    /// Whether the user can see the trace.
+    /// Whether the user can read the trace.
     pub visible: bool,
-    /// Reason.
+    /// The reason.
     pub verdict: ExplainVerdict,
-    /// Explanation in one sentence.
+    /// The reason in one sentence.
+    #[schema(examples("`ada` sees this trace: the policy `Own team` of the role `payments` grants access"))]
     pub summary: String,
     /// Number of spans in the trace.
     pub spans: u64,
-    /// Whether the caller may read the trace, so that the explanation contains span data.
+    /// Whether the caller may read the trace; otherwise the response contains counts only and no spans.
     pub details: bool,
-    /// Every policy that applies to the user, by role and in the role's order.
+    /// Every policy that applies to the user, by role.
     pub policies: Vec<ExplainedPolicy>,
-    /// Result of the policy of the API key that the caller uses.
+    /// The policy of the API key in the request, which the trace must satisfy too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub key_constraint: Option<PolicyExplanation>,
 }
 
@@ -206,5 +264,28 @@ impl ExplainedUser {
     pub(crate) fn new(caller: &Caller, disabled: bool) -> Self {
         let Caller { username, roles, attributes } = caller.clone();
         Self { username, roles, attributes, disabled }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_policy::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn parts_contain_the_text_at_their_position() {
+        let at = |line, column, length| Decision {
+            line,
+            column,
+            length,
+            outcome: Outcome::True,
+            read: Vec::new(),
+        };
+        let text = "a == 'ö' &&\n  b == 'x'";
+        assert_eq!(part(text, &at(1, 1, 8)).unwrap(), "a == 'ö'");
+        assert_eq!(part(text, &at(2, 3, 8)).unwrap(), "b == 'x'");
+        assert_eq!(part(text, &at(1, 1, 22)).unwrap(), text);
+        assert_eq!(part(text, &at(0, 1, 1)), None);
     }
 }

@@ -1,40 +1,59 @@
 //! Fields that the caller may use in a filter.
 
+use serde::{Serialize, Serializer};
 use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{LogicalType, MarkedField, Operator};
+use utoipa::ToSchema;
 
-use crate::core::{Limits, Principal, ServiceError};
+use crate::core::{Limits, Principal, ServiceError, wire};
 use crate::traces::Traces;
 
-/// Field, as visible to the caller.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A field that the caller may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldDescriptor {
-    /// Map column; empty for a field with its own column.
+    /// The map column; empty for a field that is a column itself.
     pub map: String,
-    /// Key or column name.
+    /// The key within the map, or the column's name.
     pub name: String,
-    /// Name of the field in filters and policies.
+    /// Reference to the field in policies.
+    #[serde(rename = "ref")]
+    #[schema(examples("SpanAttributes[\"http.route\"]"))]
     pub reference: String,
-    /// Logical type.
+    /// Type of the field.
+    #[serde(rename = "type", serialize_with = "wire::text")]
+    #[schema(value_type = wire::LogicalType)]
     pub logical: LogicalType,
-    /// Available operators; `None` when the field is not filterable.
+    /// Operators for conditions on the field; only when it is filterable.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "operator_names")]
+    #[schema(nullable = false, value_type = Option<Vec<String>>)]
     pub operators: Option<&'static [Operator]>,
-    /// For administrators: whether filters may use it.
+    /// Whether filters may use the field; administrators only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub filterable: Option<bool>,
-    /// For administrators: whether policies may use it.
+    /// Whether policies may use the field; administrators only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub policy: Option<bool>,
 }
 
-/// All information that a client needs to write filters.
-#[derive(Debug, Clone)]
+fn operator_names<S: Serializer>(
+    operators: &Option<&'static [Operator]>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(operators.iter().copied().flatten().map(|operator| operator.as_str()))
+}
+
+/// The fields and limits of filters.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct FilterSchema {
-    /// Fields in the administrator's order.
+    /// Fields that the caller may use.
     pub fields: Vec<FieldDescriptor>,
     /// Version of the access model.
     pub version: u64,
     /// Limits on filters and pages.
     pub limits: Limits,
-    /// Explanation in plain English.
+    /// How filters work, in plain English.
     pub description: &'static str,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use tracewarden_rest::json::Json;
+use tracewarden_documents::Json;
 
 /// The changes that a file would make.
 #[derive(Debug, Default, Deserialize)]

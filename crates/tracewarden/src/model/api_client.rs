@@ -12,7 +12,7 @@ use reqwest::{Certificate, Client, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
-use tracewarden_rest::document::Document;
+use tracewarden_documents::Document;
 use url::Url;
 
 use super::error::CommandError;

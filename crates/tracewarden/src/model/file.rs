@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
+use tracewarden_documents::{Document, Json};
 use tracewarden_policy::{CODES, Diagnostic};
-use tracewarden_rest::document::Document;
-use tracewarden_rest::json::Json;
 
 use super::answers::Warning;
 use super::api_client::{ApiClient, Body, Failure, InvalidMember, Problem};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use http::Method;
 use serde_json::{Value, json};
-use tracewarden_rest::json::Json;
+use tracewarden_documents::Json;
 
 use super::answers::{Change, ChangeDetails, History};
 use super::api_client::ApiClient;

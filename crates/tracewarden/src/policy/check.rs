@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 use tracewarden_clickhouse::display_sql;
+use tracewarden_documents::FilePolicy;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{CheckedPolicy, Diagnostic, check, role_warnings};
-use tracewarden_rest::policies::CheckResult;
-use tracewarden_rest::policy_file::FilePolicy;
+use tracewarden_service::PolicyCheck as CheckResult;
 
 use super::error::{EXIT_FAILED, ErrorReport};
 use super::files::{self, Origin, sanitize};
@@ -169,10 +169,14 @@ fn show(found: &PolicyReport, options: &PolicyCheck, user: &Caller, output: &mut
 fn line(found: PolicyReport, user: &Caller) -> JsonResult {
     let PolicyReport { origin, checked, warnings, .. } = found;
     let result = match checked {
-        Ok(checked) => {
-            CheckResult::offline(Vec::new(), checked.fields(), warnings, predicate(&checked, user))
-        }
-        Err(errors) => CheckResult::offline(errors, Vec::new(), Vec::new(), None),
+        Ok(checked) => CheckResult {
+            valid: true,
+            fields: checked.fields(),
+            warnings,
+            predicate: predicate(&checked, user),
+            ..CheckResult::default()
+        },
+        Err(errors) => CheckResult { errors, ..CheckResult::default() },
     };
     JsonResult { policy: origin.to_string(), result }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use tracewarden_documents::Json;
 use tracewarden_model::AccessModel;
-use tracewarden_rest::json::Json;
 
 use super::files::NamedDocument;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use tracewarden_policy::{check, explain};
-use tracewarden_rest::policies::EvaluateResult;
+use tracewarden_service::EvaluateResult;
 
 use super::columns::print_misspelt_columns;
 use super::error::{EXIT_FAILED, ErrorReport, Line};
@@ -17,8 +17,8 @@ use crate::command_line::{Format, PolicyEvaluate};
 /// # Errors
 /// When a file cannot be read, or contains spans that cannot be rows of the table.
 pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, ErrorReport> {
-    let files = [Some(&options.model), Some(&options.user), Some(&options.spans), options.file.as_ref()];
-    files::require_single_standard_input(files.into_iter().flatten())?;
+    let files = [&options.model, &options.user, &options.spans];
+    files::require_single_standard_input(files.into_iter().chain(&options.file))?;
     let model = files::model(&options.model)?;
     let user = files::user(&options.user)?;
     let (origin, text) = match (&options.expression, &options.file) {
@@ -40,7 +40,7 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, E
         return refuse(diagnostics, output);
     }
     print_misspelt_columns(&named, &raw_spans, &model, pointer);
-    let spans = tracewarden_rest::spans(&raw_spans, &model, pointer).map_err(|errors| {
+    let spans = tracewarden_documents::spans(&raw_spans, &model, pointer).map_err(|errors| {
         ErrorReport(
             errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail))).collect(),
         )

@@ -6,11 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tracewarden_documents::{Document, EvaluatedUser, Fault, Json, Lines, MemberFault, PolicyFile};
 use tracewarden_model::{AccessModel, Caller};
-use tracewarden_rest::document::{Document, Fault, Lines};
-use tracewarden_rest::json::Json;
-use tracewarden_rest::policies::EvaluatedUser;
-use tracewarden_rest::policy_file::{MemberFault, PolicyFile};
 
 use super::error::{ErrorReport, Line};
 
@@ -31,7 +28,7 @@ pub(crate) fn display_name(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { sanitize(&path.display().to_string()) }
 }
 
-pub(crate) fn is_standard_input(path: &Path) -> bool {
+fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 

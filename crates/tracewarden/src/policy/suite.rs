@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use tracewarden_documents::{PolicyFile, SuiteFault, resolve};
 use tracewarden_model::AccessModel;
 use tracewarden_policy::suite::{self, SuitePolicy};
-use tracewarden_rest::policy_file::PolicyFile;
-use tracewarden_rest::policy_suite::{SuiteFault, resolve};
 
 use super::columns::print_misspelt_columns;
 use super::error::{ErrorReport, Line};

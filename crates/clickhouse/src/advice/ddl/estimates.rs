@@ -11,7 +11,7 @@ use super::drafts::{DraftSubject, Drafts, IndexedExpression};
 use super::facts::Facts;
 use super::order::ordered;
 use super::parts::Parts;
-use super::suggestion::{DdlAdvice, DdlSuggestion, Reads};
+use super::suggestion::{DdlAdvice, DdlSuggestion, Reads, gain};
 use crate::client::{Client, QueryLimits};
 use crate::schema::BoundTable;
 use crate::sql::{Statement, quote};
@@ -87,6 +87,7 @@ pub(super) async fn estimated(
             measured_on: estimates.operation.to_owned(),
             reads_now: estimates.now,
             reads_then: estimates.then,
+            gain: gain(estimates.now, estimates.then),
             disk_bytes: estimates.disk.map(rounded),
             ..draft.suggestion
         });

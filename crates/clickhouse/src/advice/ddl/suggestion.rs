@@ -1,77 +1,124 @@
 //! Suggested additions, and additions in place.
 
+use serde::{Serialize, Serializer};
 use tracewarden_model::FieldRef;
+use utoipa::ToSchema;
 
-/// Suggestions that make searches and reads cheaper.
-#[derive(Debug, Clone, PartialEq)]
+/// Suggested changes to the bound table that reduce the cost of searches and reads. The service never runs these statements.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct DdlAdvice {
-    /// Additions, those with the largest gain first, but none before one that it needs.
+    /// Missing objects, those with the largest gain first, but each after the suggestions that it needs.
     pub suggestions: Vec<DdlSuggestion>,
-    /// Additions that are in place.
+    /// Objects that the table already has, under any name.
     pub in_place: Vec<ExistingAddition>,
-    /// Facts that could not be determined or additions that cannot be suggested, with the reason.
+    /// Checks or suggestions that were not possible, with the reason.
     pub notes: Vec<String>,
 }
 
-/// A suggested addition.
-#[derive(Debug, Clone, PartialEq)]
+/// A suggested change.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct DdlSuggestion {
-    /// Its number in the list, from 1. It changes with the additions in place and with the data.
+    /// Position in this list, from 1. It changes with the table's definition and data.
     pub number: usize,
-    /// Stable id.
+    /// Subject of the suggestion; it never changes.
+    #[schema(examples("key_column:SpanAttributes[\"tenant.id\"]"))]
     pub id: String,
-    /// Kind of the addition.
+    /// `key_column`, `time_projection`, `trace_projection`, `trace_index` or `skip_index`.
+    #[schema(value_type = String)]
     pub kind: DdlKind,
-    /// How much of it exists.
+    /// `missing`; `partial` when it is declared, but not built for all rows or a part of it is missing; `building` while
+    /// ClickHouse builds it.
+    #[schema(value_type = String)]
     pub state: DdlState,
-    /// Statements to run in this order, one at a time. None while ClickHouse is building it.
+    /// Statements to run in this order, each as a single statement, without a semicolon at the end. Empty while ClickHouse is
+    /// building, or when only `bind_trace_index` remains to be done.
     pub statements: Vec<String>,
-    /// Statements to run when the mutations that the others start are complete.
+    /// Statements to run when ClickHouse has completed the work that `statements` started.
     pub afterwards: Vec<String>,
     /// The table to bind as `trace_index` afterwards.
+    #[schema(required = true)]
     pub bind_trace_index: Option<String>,
-    /// Ids of suggestions whose statements must be run first.
+    /// Ids of the suggestions whose statements must be run first.
     pub needs: Vec<String>,
-    /// The marked fields that it serves; empty when it serves every search.
+    /// The marked fields that benefit; empty when every search benefits.
+    #[serde(serialize_with = "fields")]
+    #[schema(value_type = Vec<DdlField>)]
     pub fields: Vec<FieldRef>,
-    /// Marked fields that it cannot serve.
+    /// Marked fields that do not benefit: searches on one of them stay as they are.
+    #[serde(serialize_with = "fields")]
+    #[schema(value_type = Vec<DdlField>)]
     pub leaves_out: Vec<FieldRef>,
-    /// Which operations become faster.
+    /// The operations that become faster.
     pub speeds_up: String,
-    /// The operation that the estimates are for.
+    /// The operation that the estimates refer to.
     pub measured_on: String,
-    /// Estimated reads of this operation now.
+    /// Amount that this operation reads now; null where it cannot be estimated.
+    #[schema(required = true)]
     pub reads_now: Option<Reads>,
-    /// Estimated reads afterwards.
+    /// Amount that it will read with the change; null where it cannot be estimated.
+    #[schema(required = true)]
     pub reads_then: Option<Reads>,
-    /// Size on disk in bytes.
+    /// Factor by which fewer bytes are read, or fewer rows where bytes are unknown.
+    #[serde(serialize_with = "two_decimals")]
+    #[schema(required = true)]
+    pub gain: Option<f64>,
+    /// Bytes on disk that the change uses; null where they cannot be estimated.
+    #[schema(required = true)]
     pub disk_bytes: Option<u64>,
 }
 
-/// Estimated reads of a statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A marked field.
+#[derive(Serialize, ToSchema)]
+struct DdlField {
+    /// The map or JSON column; empty for a field that is a column itself.
+    map: String,
+    /// The key, the path, or the column.
+    name: String,
+}
+
+fn fields<S: Serializer>(fields: &[FieldRef], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(
+        fields
+            .iter()
+            .map(|field| DdlField { map: field.map.clone().unwrap_or_default(), name: field.name.clone() }),
+    )
+}
+
+/// Serialises a gain rounded to two decimals: the estimate is not more accurate.
+fn two_decimals<S: Serializer>(gain: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    gain.map(|gain| (gain * 100.0).round() / 100.0).serialize(serializer)
+}
+
+/// Estimated amount that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = DdlReads)]
 pub struct Reads {
-    /// Number of rows.
+    /// Rows.
     pub rows: u64,
-    /// Compressed bytes.
+    /// Bytes on disk; null where the column sizes are not known.
+    #[schema(required = true)]
     pub bytes: Option<u64>,
 }
 
-/// An addition that is in place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An object that the table already has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = DdlInPlace)]
 pub struct ExistingAddition {
-    /// The id of the matching suggestion.
+    /// The id that its suggestion would have.
     pub id: String,
-    /// Its kind.
+    /// Kind, as in a suggestion.
+    #[schema(value_type = String)]
     pub kind: DdlKind,
-    /// Its name in ClickHouse.
+    /// Name of the object in the table.
     pub name: String,
-    /// Size on disk in bytes.
+    /// Bytes on disk that it uses; null where they are not known.
+    #[schema(required = true)]
     pub disk_bytes: Option<u64>,
 }
 
 /// Kinds of additions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DdlKind {
     /// A materialized column for a map key, with a skip index on it.
     KeyColumn,
@@ -103,7 +150,8 @@ impl DdlKind {
 }
 
 /// How much of an addition exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DdlState {
     /// Nothing.
     Missing,
@@ -111,17 +159,6 @@ pub enum DdlState {
     Partial,
     /// ClickHouse is building it.
     Building,
-}
-
-impl DdlState {
-    /// Name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Partial => "partial",
-            Self::Building => "building",
-        }
-    }
 }
 
 impl DdlSuggestion {
@@ -142,19 +179,20 @@ impl DdlSuggestion {
             measured_on: String::new(),
             reads_now: None,
             reads_then: None,
+            gain: None,
             disk_bytes: None,
         }
     }
+}
 
-    /// Factor by which fewer bytes are read afterwards, or rows where bytes are unknown.
-    pub fn gain(&self) -> Option<f64> {
-        let (now, then) = (self.reads_now?, self.reads_then?);
-        let (now, then) = match (now.bytes, then.bytes) {
-            (Some(now), Some(then)) => (now, then),
-            _ => (now.rows, then.rows),
-        };
-        Some(now as f64 / then.max(1) as f64)
-    }
+/// Returns the factor by which fewer bytes are read afterwards, or rows where bytes are unknown.
+pub(super) fn gain(now: Option<Reads>, then: Option<Reads>) -> Option<f64> {
+    let (now, then) = (now?, then?);
+    let (now, then) = match (now.bytes, then.bytes) {
+        (Some(now), Some(then)) => (now, then),
+        _ => (now.rows, then.rows),
+    };
+    Some(now as f64 / then.max(1) as f64)
 }
 
 /// Returns the id of the suggestion that adds a column for a field, if the field can have one.

@@ -150,7 +150,7 @@ async fn suggestions_run_unchanged_and_disappear() {
         assert_eq!(suggestion.state, DdlState::Missing);
         let earlier: Vec<&str> = advice.suggestions[..at].iter().map(|other| other.id.as_str()).collect();
         assert!(suggestion.needs.iter().all(|needed| earlier.contains(&needed.as_str())), "{suggestion:#?}");
-        let gain = suggestion.gain().unwrap_or_else(|| panic!("{suggestion:#?}"));
+        let gain = suggestion.gain.unwrap_or_else(|| panic!("{suggestion:#?}"));
         assert!(gain >= 1.0, "{suggestion:#?}");
         assert!(suggestion.kind == DdlKind::TraceIndex || suggestion.disk_bytes.is_some(), "{suggestion:#?}");
     }

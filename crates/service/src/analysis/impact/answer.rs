@@ -1,54 +1,52 @@
 //! Result of a comparison: traces gained and lost, for the role and for each user.
 
-use tracewarden_clickhouse::Cost;
-use tracewarden_model::Window;
+use serde::Serialize;
+use utoipa::ToSchema;
 
-use crate::analysis::counted_traces::CountedTraces;
+use crate::analysis::counted_traces::Counted;
 
-/// Traces gained and lost. For a sample, the counts are estimates for the whole window.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Traces that become visible or invisible.
+// For a sample, the counts are estimates for the whole window.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TraceChange {
-    /// Traces that are accessible after the change only.
+    /// Number of traces visible after the change but not before.
     pub gained: u64,
-    /// Traces that are accessible before the change only.
+    /// Number of traces visible before the change but not after.
     pub lost: u64,
-    /// Traces that are accessible before and after.
+    /// Number of traces visible before and after the change.
     pub unchanged: u64,
-    /// Ids of some gained traces that the caller may read, newest first.
+    /// Ids of gained traces that the caller may read, at most 10, newest first.
     pub gained_ids: Vec<String>,
-    /// Ids of some lost traces that the caller may read, newest first.
+    /// Ids of lost traces that the caller may read, at most 10, newest first.
     pub lost_ids: Vec<String>,
 }
 
-/// Impact on one user, by all their roles together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The changes for one user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UserImpact {
     /// User name.
     pub username: String,
-    /// Traces gained and lost.
+    /// The changes in the access that all roles of the user grant together.
+    #[serde(flatten)]
     pub change: TraceChange,
 }
 
-/// Impact of a change of roles.
-#[derive(Debug, Clone, PartialEq)]
+/// The effect of a change of roles on the traces that users can see.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Impact)]
 pub struct ImpactAnswer {
-    /// Time window that was evaluated.
-    pub window: Window,
-    /// The set of traces that was counted.
-    pub counted_traces: CountedTraces,
-    /// Share of the traces that was read: 1 if the counts are exact. If several statements read different shares, the
-    /// smallest.
-    pub fraction: f64,
-    /// Impact of the one role in isolation, for any of its members who were evaluated; `None` if the request names no role.
+    /// The traces that were counted.
+    #[serde(flatten)]
+    pub counted: Counted,
+    /// The changes in the access that the role in isolation grants to any of the evaluated members. If the role has no members,
+    /// those for a hypothetical user with only this role and no attributes. Null when the request is not about a single role.
+    #[schema(required = true)]
     pub traces: Option<TraceChange>,
-    /// Number of users whom the change may affect: enabled users with the role, or all whose roles change.
+    /// Number of users who have the role and are not disabled; if the request is not about a single role, number of all users
+    /// whose roles change.
     pub members: u64,
-    /// Number of these users who were compared.
+    /// Number of these users who were evaluated.
     pub members_compared: u64,
-    /// Users; those whose access changes come first, then by name.
+    /// Users whose access changes first, those who lose access before others; at most 200.
     pub users: Vec<UserImpact>,
-    /// Cost of the statements.
-    pub cost: Cost,
-    /// Notes on omitted results and their reasons, for the user.
-    pub notes: Vec<String>,
 }

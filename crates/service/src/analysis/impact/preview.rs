@@ -1,13 +1,14 @@
 //! Preview of a role: the impact of storing these policies, or of deleting the role.
 
 use futures::FutureExt as _;
+use serde::Serialize;
 use tokio::time::{Duration, Instant};
-use tracewarden_clickhouse::Cost;
 use tracewarden_model::Window;
+use utoipa::ToSchema;
 
 use crate::access::{check_deletion, check_role_input};
 use crate::analysis::collateral_access::CollateralAnswer;
-use crate::analysis::counted_traces::CountedTraces;
+use crate::analysis::counted_traces::{CostInfo, CountedTraces};
 use crate::analysis::impact::{CollateralCount, ImpactAnswer};
 use crate::analysis::role_change::PolicyPreviewRequest;
 use crate::analysis::subjects::Subjects;
@@ -22,26 +23,32 @@ const COMPARISON_TIME_SHARE: f64 = 0.85;
 /// Time-out of a search whose cost is measured.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Preview of a role.
-#[derive(Debug, Clone, PartialEq)]
+/// The effect of a changed role.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PolicyPreview {
     /// Name of the role.
     pub role: String,
-    /// Traces gained and lost.
+    /// The traces gained and lost.
+    #[serde(flatten)]
     pub impact: ImpactAnswer,
-    /// Collateral access by the policies; `None` for a role that is deleted, or if it could not be counted.
+    /// Collateral access: values that the policies make visible without naming them. If one statement counted these together with
+    /// the traces gained and lost, both parts report the cost of that statement. Null for a role that is deleted, or if the
+    /// values could not be determined.
+    #[schema(required = true)]
     pub collateral_access: Option<CollateralAnswer>,
-    /// Cost of the first page of a search by the first member, before and after.
+    /// Cost for the first member of the first page of a search of all traces in the window's last 24 hours.
     pub search: SearchCosts,
 }
 
-/// Cost of a search; `None` if it was not tried, or took too long.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Cost of the first page of a search.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SearchCosts {
-    /// Cost before the change.
-    pub before: Option<Cost>,
-    /// Cost after the change.
-    pub after: Option<Cost>,
+    /// Cost before the change; null when the search was not run or took too long.
+    #[schema(required = true)]
+    pub before: Option<CostInfo>,
+    /// Cost after the change; null when the search was not run or took too long.
+    #[schema(required = true)]
+    pub after: Option<CostInfo>,
 }
 
 impl Analysis {
@@ -80,18 +87,25 @@ impl Analysis {
             Some(CollateralCount { by, counted, .. }) => {
                 let collateral_answer = match counted {
                     Some((groups, fraction)) => self
-                        .collateral_answer(groups, subjects.members, window, by, fraction, impact.cost)
+                        .collateral_answer(
+                            groups,
+                            subjects.members,
+                            window,
+                            by,
+                            fraction,
+                            impact.counted.cost,
+                        )
                         .map_err(ServiceError::from),
                     None => self.count_collateral_access(&access, window, &subjects, by, deadline).await,
                 };
                 match collateral_answer {
                     Ok(mut collateral_access) => {
-                        impact.notes.append(&mut collateral_access.notes);
+                        impact.counted.notes.append(&mut collateral_access.counted.notes);
                         Some(collateral_access)
                     }
                     // The comparison is returned without it.
                     Err(failure) => {
-                        impact.notes.push(format!(
+                        impact.counted.notes.push(format!(
                             "the collateral access of the role could not be counted: {}",
                             record.error(failure).detail()
                         ));
@@ -102,7 +116,7 @@ impl Analysis {
             None => {
                 if request.policies.is_some() {
                     let note = "no service column is bound, so collateral access is not counted";
-                    impact.notes.push(note.to_owned());
+                    impact.counted.notes.push(note.to_owned());
                 }
                 None
             }
@@ -135,7 +149,7 @@ impl Analysis {
             let (limit, grant) = (self.core.settings.limits.default_limit, &side.whole);
             let (binding, fields) = (&access.binding, &grant.referenced_fields);
             let found = access.store.search_cost(binding, grant.predicates(), fields, window, limit, left);
-            *cost = found.await.ok();
+            *cost = found.await.ok().map(CostInfo::from);
         }
         let [before, after] = costs;
         SearchCosts { before, after }

@@ -11,7 +11,7 @@ use tracewarden_policy::{self as policy, Outcome, Span};
 
 use crate::core::{Access, CancelOnDrop, ServiceError, blocking};
 use crate::policies::{
-    NearestSpan, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader, SpanReference, SpanVerdict,
+    DecidedBy, NearestSpan, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader, SpanReference,
 };
 use crate::traces::reader::MAX_BYTES_WITHOUT_PERMIT;
 
@@ -156,7 +156,7 @@ fn span_verdicts(
     model: &AccessModel,
     caller: &Caller,
     cancelled: &AtomicBool,
-) -> Vec<(usize, SpanVerdict)> {
+) -> Vec<(usize, DecidedBy)> {
     let deadline = Instant::now() + TIMEOUT;
     let mut span_verdicts = Vec::new();
     for VerdictRequest { at, expression, span, satisfied } in requested {
@@ -166,7 +166,7 @@ fn span_verdicts(
         let Some(spans) = spans.get(&SpanIdentity::from(&span)) else { continue };
         let Ok(verdicts) = policy::explain(&expression, model, caller, spans, cancelled) else { continue };
         let verdict = verdicts.into_iter().find(|verdict| (verdict.outcome == Outcome::True) == satisfied);
-        span_verdicts.extend(verdict.map(|verdict| (at, SpanVerdict { span, verdict })));
+        span_verdicts.extend(verdict.map(|verdict| (at, DecidedBy::new(span, verdict, &expression))));
     }
     span_verdicts
 }

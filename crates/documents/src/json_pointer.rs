@@ -3,7 +3,7 @@
 use serde_path_to_error::Segment;
 
 /// Formats a path within a document as a JSON Pointer (RFC 6901).
-pub(crate) fn pointer(path: &serde_path_to_error::Path) -> String {
+pub fn pointer(path: &serde_path_to_error::Path) -> String {
     let mut pointer = String::new();
     for segment in path {
         match segment {
@@ -16,6 +16,6 @@ pub(crate) fn pointer(path: &serde_path_to_error::Path) -> String {
 }
 
 /// Escapes one reference token of a JSON Pointer.
-pub(crate) fn escape(token: &str) -> String {
+pub fn escape(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
 }

@@ -8,7 +8,7 @@ use super::fault::{Fault, SourcePosition};
 pub(super) const MAX_DEPTH: usize = 64;
 /// Maximum number of values, without names, in a document whose notation is declared. A value of a few bytes uses a hundred bytes
 /// of memory, and more in the types that are built from it.
-pub(crate) const MAX_VALUES: usize = 500_000;
+pub const MAX_VALUES: usize = 500_000;
 
 /// Limit on the number of values in a document, and the number left.
 #[derive(Debug, Clone)]

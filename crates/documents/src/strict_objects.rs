@@ -8,9 +8,13 @@ use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
+use serde::forward_to_deserialize_any;
 
 /// Wraps a deserializer of a self-describing format and applies the same rules to all nested values.
-pub(crate) struct StrictDeserializer<D>(pub(crate) D);
+pub struct StrictDeserializer<D>(
+    /// The deserializer.
+    pub D,
+);
 
 /// Applies the same rules to the values that a visitor reads.
 struct StrictVisitor<V>(V);
@@ -38,34 +42,14 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
 
     forward! {
         deserialize_any();
-        deserialize_bool();
-        deserialize_i8();
-        deserialize_i16();
-        deserialize_i32();
-        deserialize_i64();
-        deserialize_i128();
-        deserialize_u8();
-        deserialize_u16();
-        deserialize_u32();
-        deserialize_u64();
-        deserialize_u128();
-        deserialize_f32();
-        deserialize_f64();
-        deserialize_char();
-        deserialize_str();
-        deserialize_string();
-        deserialize_bytes();
-        deserialize_byte_buf();
         deserialize_option();
-        deserialize_unit();
-        deserialize_unit_struct(name: &'static str);
         deserialize_newtype_struct(name: &'static str);
-        deserialize_seq();
-        deserialize_tuple(length: usize);
-        deserialize_tuple_struct(name: &'static str, length: usize);
-        deserialize_map();
-        deserialize_identifier();
         deserialize_ignored_any();
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -108,19 +92,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
 
     visit! {
         visit_bool(bool);
-        visit_i8(i8);
-        visit_i16(i16);
-        visit_i32(i32);
         visit_i64(i64);
-        visit_i128(i128);
-        visit_u8(u8);
-        visit_u16(u16);
-        visit_u32(u32);
         visit_u64(u64);
-        visit_u128(u128);
-        visit_f32(f32);
         visit_f64(f64);
-        visit_char(char);
         visit_str(&str);
         visit_borrowed_str(&'de str);
         visit_string(String);

@@ -12,8 +12,8 @@ mod node;
 mod write;
 mod yaml;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use tracewarden_model::nearest::nearest;
 
@@ -25,7 +25,7 @@ use limits::ValueBudget;
 use node::{Node, NodeContent};
 
 pub use fault::{Fault, SourcePosition};
-pub(crate) use limits::MAX_VALUES;
+pub use limits::MAX_VALUES;
 pub use node::Lines;
 pub use write::yaml;
 
@@ -138,14 +138,15 @@ impl Document {
     /// Returns the document as JSON with all digits of its numbers.
     #[cfg(test)]
     pub(crate) fn json(&self) -> Json {
-        to_exact_json(&self.root)
+        Json::deserialize(content::NodeDeserializer(&self.root)).unwrap()
     }
 }
 
 /// Converts a value to JSON with all digits of its numbers; `None` if it cannot be JSON.
-pub(crate) fn json_of(value: &impl Serialize) -> Option<Json> {
+pub fn json_of(value: &impl Serialize) -> Option<Json> {
     let text = serde_json::to_string(value).ok()?;
-    Some(to_exact_json(&json::read(&text, ValueBudget::new(usize::MAX)).ok()?))
+    let root = json::read(&text, ValueBudget::new(usize::MAX)).ok()?;
+    Json::deserialize(content::NodeDeserializer(&root)).ok()
 }
 
 fn root(text: &str, values: ValueBudget) -> Result<Node, Fault> {
@@ -175,19 +176,6 @@ fn value(node: &Node) -> Value {
         NodeContent::List(list) => list.iter().map(value).collect(),
         NodeContent::Object(members) => {
             Value::Object(members.iter().map(|(name, _, node)| (name.clone(), value(node))).collect())
-        }
-    }
-}
-
-fn to_exact_json(node: &Node) -> Json {
-    match &node.content {
-        NodeContent::Null => Json::Null,
-        NodeContent::Bool(value) => Json::Bool(*value),
-        NodeContent::Number(number) => Json::Number(number.clone()),
-        NodeContent::Text(text) => Json::Text(text.clone()),
-        NodeContent::List(list) => Json::List(list.iter().map(to_exact_json).collect()),
-        NodeContent::Object(members) => {
-            Json::Object(members.iter().map(|(name, _, node)| (name.clone(), to_exact_json(node))).collect())
         }
     }
 }

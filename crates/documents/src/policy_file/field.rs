@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
-use tracewarden_service::{FieldMark, FileField as ServiceField};
+use tracewarden_service::{FieldMark, FileField as ServiceField, WireFieldSource};
 use utoipa::ToSchema;
 
-use crate::body::present;
-use crate::schema_wire::{self, WireFieldSource};
+use crate::json::present;
 
 /// A marked field, as in `GET /schema`; in a file written by hand, the name is sufficient.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -26,7 +25,7 @@ pub(crate) struct FileField {
     /// Logical type; absent for the natural one of the column's type.
     #[serde(default, deserialize_with = "present", rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    logical: Option<schema_wire::LogicalType>,
+    logical: Option<tracewarden_service::LogicalType>,
     /// Type of the column, of the map's values, or of the value at the path.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -7,7 +7,6 @@ use tracewarden_model::Caller;
 use tracewarden_service::suite::{Failure, Suite, TestError};
 use tracewarden_service::{FailedTest, FieldError, ModelState, TestRun};
 
-use crate::code::Code;
 use crate::json::Json;
 use crate::policy_file::{FilePolicy, FileRole, FileTest, MemberFault, PolicyFile, TestsDocument};
 use crate::policy_suite::{SuiteFault, resolve};
@@ -17,7 +16,10 @@ const MAX_REASONS: usize = 3;
 
 /// Runs the stored tests of a model. A policy that is not valid does not prevent the tests that do not depend on it. Whether the
 /// model may contain such a policy is not decided here.
-pub(crate) fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
+///
+/// # Errors
+/// Every fault that prevents running them.
+pub fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
     let document = TestsDocument::read(&state.tests)
         .map_err(|fault| vec![error("/tests", format!("the tests cannot be read: {}", fault.message))])?;
     let TestsDocument { users, traces, tests } = document;
@@ -48,8 +50,7 @@ pub(crate) fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<Test
 }
 
 fn error(pointer: &str, detail: String) -> FieldError {
-    let code = Code::InvalidValue.as_str();
-    FieldError { pointer: pointer.to_owned(), code, detail, diagnostic: None }
+    FieldError { pointer: pointer.to_owned(), code: "invalid_value", detail, diagnostic: None }
 }
 
 fn error_list(faults: Vec<SuiteFault>) -> Vec<FieldError> {

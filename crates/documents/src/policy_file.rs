@@ -8,14 +8,12 @@ use std::collections::BTreeSet;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use tracewarden_model::{AccessModel, MarkedField};
-use tracewarden_service::{ModelFile, ModelState, Policy};
+use tracewarden_service::{ModelFile, ModelState, Policy, WireBinding};
 use utoipa::ToSchema;
 
-use crate::body::present;
 use crate::document::{Document, Fault, Lines};
-use crate::json::Json;
-use crate::policies::EvaluatedUser;
-use crate::schema_wire::WireBinding;
+use crate::json::{Json, present};
+use crate::user::EvaluatedUser;
 
 pub(crate) use field::FileField;
 
@@ -177,7 +175,7 @@ impl PolicyFile {
     ///
     /// # Errors
     /// When the stored tests are not a valid [`TestsDocument`].
-    pub(crate) fn from_state(state: ModelState) -> Result<Self, Fault> {
+    pub fn from_state(state: ModelState) -> Result<Self, Fault> {
         let ModelState { model, roles, tests } = state;
         let TestsDocument { users, traces, tests } = TestsDocument::read(&tests)?;
         let roles = roles.into_iter().map(|(name, policies)| FileRole {
@@ -199,7 +197,7 @@ impl PolicyFile {
     ///
     /// # Errors
     /// Every member that is not allowed in such a file.
-    pub(crate) fn into_model_file(self) -> Result<ModelFile, Vec<MemberFault>> {
+    pub fn into_model_file(self) -> Result<ModelFile, Vec<MemberFault>> {
         let mut faults = Vec::new();
         let mut fault = |pointer: String, message: &str| {
             faults.push(MemberFault { pointer, message: message.to_owned() });
@@ -291,10 +289,13 @@ impl PolicyFile {
 /// The stored tests of a model, as one text that is always the same for the same tests.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TestsDocument {
-    pub(crate) users: Vec<EvaluatedUser>,
-    pub(crate) traces: Vec<FileTrace>,
-    pub(crate) tests: Vec<FileTest>,
+pub struct TestsDocument {
+    /// Users in the tests.
+    pub users: Vec<EvaluatedUser>,
+    /// Traces in the tests.
+    pub traces: Vec<FileTrace>,
+    /// The tests.
+    pub tests: Vec<FileTest>,
 }
 
 impl TestsDocument {
@@ -302,7 +303,7 @@ impl TestsDocument {
     ///
     /// # Errors
     /// When the text is not a tests document.
-    pub(crate) fn read(text: &str) -> Result<Self, Fault> {
+    pub fn read(text: &str) -> Result<Self, Fault> {
         if text.is_empty() { Ok(Self::default()) } else { Document::read_json(text)?.parse() }
     }
 

@@ -9,8 +9,9 @@ use tracewarden_service::suite::{ExpectedOutcome, Suite, SuitePolicy, Test};
 use tracewarden_service::{Diagnostic, Span, check_expression};
 
 use crate::json::Json;
+use crate::json_pointer::escape;
 use crate::policy_file::{FilePolicy, FileTest, MemberFault, PolicyFile, duplicate_indexes};
-use crate::span_wire;
+use crate::spans::spans;
 
 /// The built-in role, which a file need not define. By itself it grants access to no trace.
 const ADMIN_ROLE: &str = "admin";
@@ -169,7 +170,7 @@ impl Reader<'_> {
     }
 
     fn spans(&mut self, sent: &[Json], pointer: &str) -> Vec<Span> {
-        span_wire::spans(sent, self.model, pointer).unwrap_or_else(|errors| {
+        spans(sent, self.model, pointer).unwrap_or_else(|errors| {
             for error in errors {
                 self.fault(&error.pointer, &error.detail);
             }
@@ -242,7 +243,7 @@ impl Reader<'_> {
         }
         let mut outcomes = Vec::with_capacity(members.len());
         for (title, wanted) in members {
-            let pointer = format!("{pointer}/{}", title.replace('~', "~0").replace('/', "~1"));
+            let pointer = format!("{pointer}/{}", escape(title));
             let by = |same: &dyn Fn(&SuitePolicy) -> bool| -> Vec<&Rc<SuitePolicy>> {
                 policies.iter().filter(|policy| same(policy)).collect()
             };

@@ -16,14 +16,7 @@ const MAX_PLAIN_NAME_BYTES: usize = 256;
 /// Writes a value and a line end.
 pub fn yaml(value: &Json) -> String {
     let mut writer = Writer { text: String::new() };
-    match value {
-        Json::Object(members) if !members.is_empty() => writer.members(members, 0),
-        Json::List(list) if !list.is_empty() => writer.list(list, 0),
-        other => {
-            writer.scalar(other, 0);
-            writer.text.push('\n');
-        }
-    }
+    writer.value(value, 0);
     writer.text
 }
 
@@ -38,8 +31,19 @@ impl Writer {
         }
     }
 
-    /// Writes members: the first one on the current line, the others on lines of their own.
-    fn members_here(&mut self, members: &[(String, Json)], level: usize) {
+    /// Writes a value and a line end: its first line on the current one, the others on lines of their own.
+    fn value(&mut self, value: &Json, level: usize) {
+        match value {
+            Json::Object(members) if !members.is_empty() => self.members(members, level),
+            Json::List(list) if !list.is_empty() => self.list(list, level),
+            other => {
+                self.scalar(other, level);
+                self.text.push('\n');
+            }
+        }
+    }
+
+    fn members(&mut self, members: &[(String, Json)], level: usize) {
         for (at, (name, value)) in members.iter().enumerate() {
             if at > 0 {
                 self.indent(level);
@@ -54,53 +58,28 @@ impl Writer {
                 self.text.push_str(&quoted);
             }
             self.text.push(':');
-            self.member(value, level);
-        }
-    }
-
-    fn members(&mut self, members: &[(String, Json)], level: usize) {
-        self.indent(level);
-        self.members_here(members, level);
-    }
-
-    /// Writes the value after a name's colon.
-    fn member(&mut self, value: &Json, level: usize) {
-        match value {
-            Json::Object(members) if !members.is_empty() => {
+            let has_parts = match value {
+                Json::Object(members) => !members.is_empty(),
+                Json::List(list) => !list.is_empty(),
+                _ => false,
+            };
+            if has_parts {
                 self.text.push('\n');
-                self.members(members, level + 1);
-            }
-            Json::List(list) if !list.is_empty() => {
-                self.text.push('\n');
-                self.list(list, level + 1);
-            }
-            other => {
+                self.indent(level + 1);
+            } else {
                 self.text.push(' ');
-                self.scalar(other, level + 1);
-                self.text.push('\n');
             }
+            self.value(value, level + 1);
         }
     }
 
     fn list(&mut self, list: &[Json], level: usize) {
-        self.indent(level);
-        self.list_here(list, level);
-    }
-
-    fn list_here(&mut self, list: &[Json], level: usize) {
         for (at, value) in list.iter().enumerate() {
             if at > 0 {
                 self.indent(level);
             }
             self.text.push_str("- ");
-            match value {
-                Json::Object(members) if !members.is_empty() => self.members_here(members, level + 1),
-                Json::List(list) if !list.is_empty() => self.list_here(list, level + 1),
-                other => {
-                    self.scalar(other, level + 1);
-                    self.text.push('\n');
-                }
-            }
+            self.value(value, level + 1);
         }
     }
 

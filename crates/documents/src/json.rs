@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
@@ -36,17 +36,10 @@ pub struct JsonNumber(Box<str>);
 impl JsonNumber {
     /// Creates a number from a text, if it is a valid JSON number.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let rest = text.strip_prefix('-').unwrap_or(text);
-        let (mantissa, exponent) = rest
-            .split_once(['e', 'E'])
-            .map_or((rest, None), |(mantissa, exponent)| (mantissa, Some(exponent)));
-        let (whole, fraction) =
-            mantissa.split_once('.').map_or((mantissa, None), |(whole, fraction)| (whole, Some(fraction)));
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_exponent = |text: &str| digits(text.strip_prefix(['+', '-']).unwrap_or(text));
-        let is_whole = digits(whole) && (whole.len() == 1 || !whole.starts_with('0'));
-        (is_whole && fraction.is_none_or(digits) && exponent.is_none_or(is_exponent))
-            .then(|| Self(text.into()))
+        // White space around the number is JSON, too, but not part of it.
+        let is_bare = text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+            && !text.ends_with(char::is_whitespace);
+        (is_bare && serde_json::from_str::<IgnoredAny>(text).is_ok()).then(|| Self(text.into()))
     }
 
     /// Returns the text.
@@ -85,7 +78,7 @@ pub(crate) const EXACT_NUMBERS: &str = "$tracewarden::exact";
 
 impl Json {
     /// Returns the number of values: this value and all values inside it.
-    pub(crate) fn values(&self) -> usize {
+    pub fn values(&self) -> usize {
         1 + match self {
             Self::List(list) => list.iter().map(Self::values).sum(),
             Self::Object(members) => members.iter().map(|(_, value)| value.values()).sum(),
@@ -207,4 +200,16 @@ impl ToSchema for Json {
     fn name() -> Cow<'static, str> {
         "Json".into()
     }
+}
+
+/// Deserialises a member that may be absent but not null, where its presence has a meaning.
+///
+/// # Errors
+/// When the value is null, or not a `T`.
+pub fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
 }

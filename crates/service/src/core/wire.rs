@@ -1,0 +1,380 @@
+//! Serialised forms of types of the model, which itself has none, for results that transports return as they are.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tracewarden_model::{AttributeValue, Binding, Display, FieldSource, MarkedField, Timestamp};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// A point in time in RFC 3339 format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(
+    /// The point in time.
+    pub Timestamp,
+);
+
+impl From<Timestamp> for Time {
+    fn from(timestamp: Timestamp) -> Self {
+        Self(timestamp)
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TimeVisitor;
+        impl Visitor<'_> for TimeVisitor {
+            type Value = Time;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 time")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
+                Timestamp::parse(text).map(Time).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(TimeVisitor)
+    }
+}
+
+impl PartialSchema for Time {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .description(Some("RFC 3339, with at most nine fractional digits"))
+            .examples(["2026-11-21T07:33:26.123456789Z"])
+            .into()
+    }
+}
+
+impl ToSchema for Time {
+    fn name() -> Cow<'static, str> {
+        "Time".into()
+    }
+}
+
+/// The value of a user's attribute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "expected a string, a boolean or a list of strings")]
+pub enum Attribute {
+    /// A string.
+    String(String),
+    /// A boolean.
+    Boolean(bool),
+    /// A list of strings.
+    Strings(Vec<String>),
+}
+
+/// A user's attributes by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(transparent)]
+pub struct Attributes(BTreeMap<String, Attribute>);
+
+impl Attributes {
+    /// Whether there are no attributes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Duplicate names are rejected, as in other objects: different parsers would use different ones of the two values.
+impl<'de> Deserialize<'de> for Attributes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AttributesVisitor;
+        impl<'de> Visitor<'de> for AttributesVisitor {
+            type Value = Attributes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of attributes")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Attributes, A::Error> {
+                let mut attributes = BTreeMap::new();
+                while let Some(name) = access.next_key::<String>()? {
+                    let value =
+                        access.next_value_seed(UniqueAttributeSeed { name: &name, before: &attributes })?;
+                    attributes.insert(name, value);
+                }
+                Ok(Attributes(attributes))
+            }
+        }
+        deserializer.deserialize_map(AttributesVisitor)
+    }
+}
+
+/// Deserialises the value of a name that did not occur before. The check is part of deserialising the value, so the error points
+/// at it.
+struct UniqueAttributeSeed<'a> {
+    name: &'a str,
+    before: &'a BTreeMap<String, Attribute>,
+}
+
+impl<'de> DeserializeSeed<'de> for UniqueAttributeSeed<'_> {
+    type Value = Attribute;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Attribute, D::Error> {
+        if self.before.contains_key(self.name) {
+            return Err(D::Error::custom(format_args!("duplicate field `{}`", self.name)));
+        }
+        Attribute::deserialize(deserializer)
+    }
+}
+
+impl From<Attribute> for AttributeValue {
+    fn from(attribute: Attribute) -> Self {
+        match attribute {
+            Attribute::String(text) => Self::String(text),
+            Attribute::Boolean(value) => Self::Bool(value),
+            Attribute::Strings(list) => Self::Strings(list),
+        }
+    }
+}
+
+impl From<AttributeValue> for Attribute {
+    fn from(value: AttributeValue) -> Self {
+        match value {
+            AttributeValue::String(text) => Self::String(text),
+            AttributeValue::Bool(value) => Self::Boolean(value),
+            AttributeValue::Strings(list) => Self::Strings(list),
+        }
+    }
+}
+
+impl From<Attributes> for BTreeMap<String, AttributeValue> {
+    fn from(attributes: Attributes) -> Self {
+        attributes.0.into_iter().map(|(name, value)| (name, value.into())).collect()
+    }
+}
+
+impl From<BTreeMap<String, AttributeValue>> for Attributes {
+    fn from(attributes: BTreeMap<String, AttributeValue>) -> Self {
+        Self(attributes.into_iter().map(|(name, value)| (name, value.into())).collect())
+    }
+}
+
+/// The logical type of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogicalType {
+    /// Text.
+    String,
+    /// A list of strings.
+    StringArray,
+    /// `true` or `false`.
+    Boolean,
+    /// A number; filters only.
+    Number,
+}
+
+impl From<tracewarden_model::LogicalType> for LogicalType {
+    fn from(logical: tracewarden_model::LogicalType) -> Self {
+        match logical {
+            tracewarden_model::LogicalType::String => Self::String,
+            tracewarden_model::LogicalType::StringArray => Self::StringArray,
+            tracewarden_model::LogicalType::Boolean => Self::Boolean,
+            tracewarden_model::LogicalType::Number => Self::Number,
+        }
+    }
+}
+
+impl From<LogicalType> for tracewarden_model::LogicalType {
+    fn from(logical: LogicalType) -> Self {
+        match logical {
+            LogicalType::String => Self::String,
+            LogicalType::StringArray => Self::StringArray,
+            LogicalType::Boolean => Self::Boolean,
+            LogicalType::Number => Self::Number,
+        }
+    }
+}
+
+/// A table that is bound as trace source.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Binding)]
+pub struct WireBinding {
+    /// Database in ClickHouse.
+    #[schema(examples("otel"))]
+    pub database: String,
+    /// Table with one row for each span.
+    #[schema(examples("otel_traces"))]
+    pub table: String,
+    /// Column with the trace id.
+    #[schema(examples("TraceId"))]
+    pub trace_id: String,
+    /// Column with the span id.
+    #[schema(examples("SpanId"))]
+    pub span_id: String,
+    /// Column with the span's start.
+    #[schema(examples("Timestamp"))]
+    pub timestamp: String,
+    /// Column with the parent's span id, empty on a root span.
+    #[schema(examples("ParentSpanId"))]
+    pub parent_span_id: String,
+    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End`.
+    #[schema(examples("otel_traces_trace_id_ts"))]
+    pub trace_index: Option<String>,
+    /// Columns that summaries show.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub display: WireDisplay,
+}
+
+/// Columns that summaries and pages show.
+#[derive(Debug, Serialize, Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Display)]
+pub struct WireDisplay {
+    /// Column with the operation name of a span.
+    name: Option<String>,
+    /// Column with the service name of a span.
+    service: Option<String>,
+    /// Column with the duration of a span in nanoseconds.
+    duration: Option<String>,
+    /// Column with the status of a span.
+    status: Option<String>,
+    /// Column with the kind of a span.
+    kind: Option<String>,
+}
+
+impl From<Display> for WireDisplay {
+    fn from(Display { name, service, duration, status, kind }: Display) -> Self {
+        Self { name, service, duration, status, kind }
+    }
+}
+
+impl From<WireBinding> for Binding {
+    fn from(wire: WireBinding) -> Self {
+        let WireDisplay { name, service, duration, status, kind } = wire.display;
+        Self {
+            database: wire.database,
+            table: wire.table,
+            trace_id: wire.trace_id,
+            span_id: wire.span_id,
+            timestamp: wire.timestamp,
+            parent_span_id: wire.parent_span_id,
+            trace_index: wire.trace_index,
+            display: Display { name, service, duration, status, kind },
+        }
+    }
+}
+
+impl From<Binding> for WireBinding {
+    fn from(binding: Binding) -> Self {
+        Self {
+            database: binding.database,
+            table: binding.table,
+            trace_id: binding.trace_id,
+            span_id: binding.span_id,
+            timestamp: binding.timestamp,
+            parent_span_id: binding.parent_span_id,
+            trace_index: binding.trace_index,
+            display: binding.display.into(),
+        }
+    }
+}
+
+/// Where a row stores the value of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = FieldSource)]
+pub enum WireFieldSource {
+    /// In the column itself.
+    Column,
+    /// Under a key of a map column.
+    MapKey,
+    /// At a path of a JSON column.
+    JsonPath,
+}
+
+impl From<FieldSource> for WireFieldSource {
+    fn from(source: FieldSource) -> Self {
+        match source {
+            FieldSource::Column => Self::Column,
+            FieldSource::MapKey => Self::MapKey,
+            FieldSource::JsonPath => Self::JsonPath,
+        }
+    }
+}
+
+impl From<WireFieldSource> for FieldSource {
+    fn from(source: WireFieldSource) -> Self {
+        match source {
+            WireFieldSource::Column => Self::Column,
+            WireFieldSource::MapKey => Self::MapKey,
+            WireFieldSource::JsonPath => Self::JsonPath,
+        }
+    }
+}
+
+/// A marked field as administrators see it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MarkedField)]
+pub struct WireMarkedField {
+    /// The map or JSON column; empty for a field that is a column itself.
+    map: String,
+    /// The key within the map, the path within the JSON column, or the column's name.
+    name: String,
+    /// Reference to the field in policies.
+    #[serde(rename = "ref")]
+    #[schema(read_only)]
+    reference: String,
+    /// Logical type for filters and policies.
+    #[serde(rename = "type")]
+    logical: LogicalType,
+    /// ClickHouse type of the column, of the map's values, or of the value at the path; `Dynamic` for a path without a declared
+    /// type.
+    #[schema(read_only)]
+    column_type: String,
+    /// Where a row stores the value.
+    #[schema(read_only)]
+    source: WireFieldSource,
+    /// Whether filters may use the field.
+    filterable: bool,
+    /// Whether policies may use the field.
+    policy: bool,
+    /// The materialized column that policies read instead of the map; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<String>,
+}
+
+impl From<&MarkedField> for WireMarkedField {
+    fn from(field: &MarkedField) -> Self {
+        Self {
+            map: field.field.map.clone().unwrap_or_default(),
+            name: field.field.name.clone(),
+            reference: field.field.to_string(),
+            logical: field.logical.into(),
+            column_type: field.column_type.to_string(),
+            source: field.source.into(),
+            filterable: field.filterable,
+            policy: field.policy,
+            column: field.column.clone(),
+        }
+    }
+}
+
+/// Serialises a value as its text.
+pub(crate) fn text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Serialises attributes of the model.
+pub(crate) fn attributes<S: Serializer>(
+    attributes: &BTreeMap<String, AttributeValue>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    Attributes::from(attributes.clone()).serialize(serializer)
+}
