@@ -4,64 +4,32 @@ mod explain;
 mod field_values;
 mod filter_schema;
 mod reader;
+mod request;
 mod span_stream;
 mod stats;
 
 pub use field_values::{FieldValuesAnswer, FieldValuesRequest};
 pub use filter_schema::{FieldDescriptor, FilterSchema};
 pub use reader::{BRIEF_SPANS_MAX, TraceReader};
+pub use request::{QueryRequest, View};
 pub use span_stream::SpanStream;
 pub use stats::{TraceStatsAnswer, TraceStatsRequest};
 
 use std::sync::Arc;
 
 use futures::{FutureExt as _, TryFutureExt as _, stream};
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary,
 };
-use tracewarden_model::{Binding, Filter, RawCondition, Timestamp, Window};
-use utoipa::ToSchema;
+use tracewarden_model::{Binding, Filter, Timestamp, Window};
 
 use crate::core::{
     Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal,
     ServiceError, TRACES_GET, TRACES_QUERY, conditions_detail, query_input,
 };
 use crate::traces::span_stream::with_audit_record;
-
-/// Content of each trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum View {
-    /// All spans, under `spans`.
-    #[default]
-    Spans,
-    /// One object for each trace, under `traces`.
-    Summary,
-    /// The trace ids only, under `trace_ids`.
-    Ids,
-}
-
-/// Query as sent.
-#[derive(Debug, Clone, Default)]
-pub struct QueryRequest {
-    /// Start of the window; 24 hours before `to` when absent.
-    pub from: Option<Timestamp>,
-    /// End of the window, exclusive; now when absent.
-    pub to: Option<Timestamp>,
-    /// Conditions, all of which must match.
-    pub conditions: Vec<RawCondition>,
-    /// Maximum number of traces in a page, at least 1; capped.
-    pub limit: Option<i64>,
-    /// Cursor from the preceding page.
-    pub cursor: Option<String>,
-    /// Columns to return; all when absent.
-    pub columns: Option<Vec<String>>,
-    /// Content of the page.
-    pub view: View,
-}
 
 /// Binding and access model under which an answer was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
