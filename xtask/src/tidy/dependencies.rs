@@ -43,6 +43,7 @@ const ALLOWED_FOR_TESTS: &[(&str, &[&str])] = &[
     ("service", &["testkit"]),
     ("tracewarden", &["localstore", "testkit", "sample-data"]),
     ("clickhouse", &["testkit"]),
+    ("policy", &["testkit"]),
     ("localstore", &["testkit"]),
 ];
 
