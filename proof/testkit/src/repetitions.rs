@@ -44,6 +44,7 @@ pub fn seed(default: u64) -> u64 {
 ///
 /// # Panics
 /// When its value is no number.
+#[expect(clippy::panic, reason = "a test of another size than intended must fail")]
 pub fn from_environment<T: FromStr>(variable: &str) -> Option<T> {
     let text = std::env::var(variable).ok()?;
     let Ok(number) = text.parse() else { panic!("`{variable}` is no number: `{text}`") };

@@ -59,6 +59,10 @@ impl Traces {
     }
 }
 
+/// Reads given spans of at most this number of bytes.
+type ReadSpans<S, T> =
+    for<'a> fn(&'a TraceReader, usize, &'a [S]) -> BoxFuture<'a, Result<Vec<T>, ClickHouseError>>;
+
 impl TraceReader {
     /// Returns the binding, and the columns that [`TraceReader::spans`] omits if none were named.
     pub fn schema(&self) -> SchemaEcho {
@@ -160,7 +164,7 @@ impl TraceReader {
     async fn read_within_limits<S, T>(
         &mut self,
         spans: &[S],
-        read: for<'a> fn(&'a Self, usize, &'a [S]) -> BoxFuture<'a, Result<Vec<T>, ClickHouseError>>,
+        read: ReadSpans<S, T>,
     ) -> Result<Option<Vec<T>>, ServiceError> {
         let mut found = read(self, MAX_BYTES_WITHOUT_PERMIT, spans).await;
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {

@@ -129,8 +129,8 @@ fn line(tree: &Tree, outline: &Outline, shown: ShownLine, detail_level: DetailLe
         duration_ms: Nanos(line.longest),
         duration_invalid: line.duration_invalid.then_some(true),
         count: several.then_some(line.count),
-        p50_ms: several.then(|| Nanos(line.median)),
-        p95_ms: several.then(|| Nanos(line.p95)),
+        p50_ms: several.then_some(Nanos(line.median)),
+        p95_ms: several.then_some(Nanos(line.p95)),
         errors: some(line.errors),
         hidden: some(shown.hidden),
     })
