@@ -13,7 +13,7 @@ use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{Client, Service, USER_PASSWORD};
 
 /// Requests per operation and phase, unless the environment overrides it.
-const EXAMPLES: Repetitions = Repetitions { test: 5, verify: 30 };
+const EXAMPLES: Repetitions = Repetitions { test: 3, verify: 30 };
 /// Fewer on the second database, to find differences between the two.
 const EXAMPLES_ON_POSTGRESQL: Repetitions = Repetitions { test: 3, verify: 10 };
 const SEED: u64 = 20_261_121;

@@ -19,7 +19,7 @@ const SPARSE_FACTOR: u64 = 20;
 const LANES: usize = 6;
 
 /// Set `TRACEWARDEN_TEST_CUT_STEP` to the number of bytes between two cuts of a page; by default, there are some 28 cuts of
-/// each page and 10 of other answers in `cargo xtask verify`.
+/// each page and 10 of other answers.
 #[tokio::test]
 async fn cuts_are_detected_at_every_position() {
     let step: Option<u64> = repetitions::from_environment("TRACEWARDEN_TEST_CUT_STEP");
@@ -39,12 +39,7 @@ async fn cut_answers(step: Option<u64>, lane: usize, lanes: usize) -> usize {
         proxy.set(Fault::None);
         assert_eq!(test_request.ask().await, whole, "{name}");
         let total = proxy.forwarded_bytes();
-        let (many, apart) = match (test_request.is_streamed, repetitions::is_verify()) {
-            (true, true) => (16, 2),
-            (true, false) => (6, 6),
-            (false, true) => (6, 6),
-            (false, false) => (3, 12),
-        };
+        let (many, apart) = if test_request.is_streamed { (16, 2) } else { (6, 6) };
         let step = step.map(|step| if name == DENSEST_REQUEST { step } else { SPARSE_FACTOR * step });
         let between = step.unwrap_or(total / many).max(1);
         let mut cuts: Vec<u64> = (0..total).step_by(usize::try_from(between).unwrap()).collect();
