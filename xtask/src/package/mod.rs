@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::cargo_tool::CYCLONEDX;
@@ -124,9 +125,10 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
 
 fn version() -> Result<String> {
     let metadata = workspace::metadata()?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let service = packages.into_iter().find(|package| package["name"] == SERVICE);
-    let version = service.and_then(|package| package["version"].as_str());
+    let packages = metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
+    let service =
+        packages.into_iter().find(|package| package.get("name").is_some_and(|name| name == SERVICE));
+    let version = service.and_then(|package| package.get("version").and_then(Value::as_str));
     Ok(version.context("`cargo metadata` names no version of the service")?.to_owned())
 }
 

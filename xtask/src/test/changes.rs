@@ -50,17 +50,20 @@ pub fn since_main() -> Result<Changes> {
 /// Returns the packages that these files belong to, with all packages that depend on them. Files of no package, such as the
 /// workspace's manifest, belong to all; so does no change at all.
 fn affected(metadata: &Value, files: &[&str]) -> BTreeSet<String> {
-    let root = metadata["workspace_root"].as_str().unwrap_or_default();
-    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let root = metadata.get("workspace_root").and_then(Value::as_str).unwrap_or_default();
+    let packages = metadata.get("packages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut directories = BTreeMap::new();
     let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in packages {
-        let name = package["name"].as_str().unwrap_or_default();
-        let manifest = package["manifest_path"].as_str().unwrap_or_default();
+        let name = package.get("name").and_then(Value::as_str).unwrap_or_default();
+        let manifest = package.get("manifest_path").and_then(Value::as_str).unwrap_or_default();
         let directory = manifest.strip_prefix(root).and_then(|path| path.strip_suffix("Cargo.toml"));
         directories.insert(directory.unwrap_or_default().trim_start_matches('/'), name);
-        for dependency in package["dependencies"].as_array().into_iter().flatten() {
-            users.entry(dependency["name"].as_str().unwrap_or_default()).or_default().push(name);
+        for dependency in package.get("dependencies").and_then(Value::as_array).into_iter().flatten() {
+            users
+                .entry(dependency.get("name").and_then(Value::as_str).unwrap_or_default())
+                .or_default()
+                .push(name);
         }
     }
     let owner = |file: &str| directories.iter().find(|(at, _)| file.starts_with(**at)).map(|(_, name)| *name);
