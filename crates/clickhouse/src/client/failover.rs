@@ -106,19 +106,20 @@ async fn statements_fail_over_and_the_first_endpoint_recovers() {
         let limit = Duration::from_secs(if fault == Fault::Silence { 12 } else { 1 });
         assert!(begun.elapsed() < limit, "{fault:?}: {:?}", begun.elapsed());
         assert_eq!(fixture.healthy_endpoints(), [false, true], "{fault:?}");
-        assert_eq!(fixture.metric_value("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 0);
-        assert_eq!(fixture.metric_value("tracewarden_store_failovers_total"), round as u64 + 1);
+        assert_eq!(fixture.metric_value("tracewarden_clickhouse_endpoint_up{endpoint=\"FIRST\"}"), 0);
+        assert_eq!(fixture.metric_value("tracewarden_clickhouse_failovers_total"), round as u64 + 1);
         // At once, without a statement to the first.
         let begun = Instant::now();
         assert_eq!(fixture.run_statement().await, Ok(3));
         assert!(begun.elapsed() < Duration::from_secs(1), "{fault:?}: {:?}", begun.elapsed());
-        let name =
-            format!("tracewarden_store_endpoint_failures_total{{endpoint=\"FIRST\",reason=\"{reason}\"}}");
+        let name = format!(
+            "tracewarden_clickhouse_endpoint_failures_total{{endpoint=\"FIRST\",reason=\"{reason}\"}}"
+        );
         let failed = fixture.metric_value(&name);
         assert!(failed > failures.insert(reason, failed).unwrap_or_default(), "{fault:?}");
         fixture.first.set(Fault::None);
         fixture.wait_until_healthy([true, true]).await;
-        assert_eq!(fixture.metric_value("tracewarden_store_endpoint_up{endpoint=\"FIRST\"}"), 1);
+        assert_eq!(fixture.metric_value("tracewarden_clickhouse_endpoint_up{endpoint=\"FIRST\"}"), 1);
         let forwarded_bytes = fixture.second.forwarded_bytes();
         assert_eq!(fixture.run_statement().await, Ok(3));
         assert_eq!(fixture.second.forwarded_bytes(), forwarded_bytes, "the first endpoint is queried again");
@@ -139,7 +140,7 @@ async fn an_overloaded_server_is_not_marked_unhealthy() {
     let of_first = fixture.store.client.pinned_to(Some(0)).with_limits(QueryLimits { seconds: 1, rows: 0 });
     let failed = of_first.rows::<(u64,)>(Statement::new(ONE)).await.unwrap_err();
     assert!(matches!(failed, ClickHouseError::Unavailable { retry_after_seconds: 1, .. }), "{failed}");
-    let failures = "tracewarden_store_endpoint_failures_total{endpoint=\"FIRST\",reason=\"cannot\"}";
+    let failures = "tracewarden_clickhouse_endpoint_failures_total{endpoint=\"FIRST\",reason=\"cannot\"}";
     // The statement was retried there until its time was over.
     assert!(fixture.metric_value(failures) > 3, "{}", fixture.metric_value(failures));
     let waiting = fixture.store.client.pinned_to(Some(0));
@@ -162,7 +163,7 @@ async fn an_overloaded_server_is_not_marked_unhealthy() {
 #[tokio::test]
 async fn failing_statements_are_not_sent_to_other_endpoints() {
     let fixture = fixture();
-    let begun = fixture.metric_value("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}");
+    let begun = fixture.metric_value("tracewarden_clickhouse_endpoint_requests_total{endpoint=\"FIRST\"}");
     for (text, code) in
         [("SELECT nothing_here", Some(47)), ("SELEKT 1", Some(62)), ("SELECT throwIf(1)", Some(395))]
     {
@@ -180,7 +181,7 @@ async fn failing_statements_are_not_sent_to_other_endpoints() {
     assert_eq!(fixture.second.forwarded_bytes(), 0);
     assert_eq!(fixture.healthy_endpoints(), [true, true]);
     let requests =
-        fixture.metric_value("tracewarden_store_endpoint_requests_total{endpoint=\"FIRST\"}") - begun;
+        fixture.metric_value("tracewarden_clickhouse_endpoint_requests_total{endpoint=\"FIRST\"}") - begun;
     assert_eq!(requests, 4);
     // A wrong password is reported, not retried at every endpoint.
     let wrong = connect_at(&format!("{},{}", fixture.first.url(), fixture.second.url()), "wrong");

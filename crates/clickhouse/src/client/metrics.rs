@@ -96,36 +96,40 @@ impl Metrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
         let Self { statements, seconds, running, healthy, requests, failures, failovers } = self;
         registry.register(
-            "tracewarden_store_endpoint_up",
+            "tracewarden_clickhouse_endpoint_up",
             "Whether a ClickHouse endpoint is healthy (1) or marked unhealthy (0)",
             healthy.clone(),
         );
         registry.register(
-            "tracewarden_store_endpoint_requests",
+            "tracewarden_clickhouse_endpoint_requests",
             "Statements sent to an endpoint, including health checks",
             requests.clone(),
         );
         registry.register(
-            "tracewarden_store_endpoint_failures",
+            "tracewarden_clickhouse_endpoint_failures",
             "Statements that failed at an endpoint, by reason",
             failures.clone(),
         );
         registry.register(
-            "tracewarden_store_failovers",
+            "tracewarden_clickhouse_failovers",
             "Statements that were answered after a failure at an endpoint",
             failovers.clone(),
         );
         registry.register(
-            "tracewarden_store_statements",
+            "tracewarden_clickhouse_statements",
             "Statements sent to ClickHouse, by outcome",
             statements.clone(),
         );
         registry.register(
-            "tracewarden_store_statement_duration_seconds",
+            "tracewarden_clickhouse_statement_duration_seconds",
             "Time from sending a statement to the end of its response",
             seconds.clone(),
         );
-        registry.register("tracewarden_store_statements_running", "Statements in progress", running.clone());
+        registry.register(
+            "tracewarden_clickhouse_statements_running",
+            "Statements in progress",
+            running.clone(),
+        );
     }
 
     pub(crate) fn begin(&self) -> InFlightStatement {

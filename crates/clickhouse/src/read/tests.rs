@@ -119,7 +119,8 @@ fn answered(store: &ClickHouse) -> u64 {
     store.register_metrics(&mut registry);
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    let samples = text.lines().filter(|line| line.starts_with("tracewarden_store_endpoint_requests_total{"));
+    let samples =
+        text.lines().filter(|line| line.starts_with("tracewarden_clickhouse_endpoint_requests_total{"));
     samples.map(|sample| sample.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 

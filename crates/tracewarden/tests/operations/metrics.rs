@@ -130,7 +130,7 @@ async fn events_are_counted_without_request_data() {
         assert!(now - before > by, "{sample}: {before}, {now}\n{text}");
     };
     beyond("tracewarden_http_response_body_bytes_total", page.bytes.len() as f64);
-    beyond("tracewarden_store_statements_total{outcome=\"complete\"}", 3.0);
+    beyond("tracewarden_clickhouse_statements_total{outcome=\"complete\"}", 3.0);
     assert!(value(&text, "process_resident_memory_bytes") > 1e6);
 
     assert_eq!(served(&text), documented());
@@ -166,7 +166,7 @@ async fn failures_are_counted() {
     let text = scrape(&service).await;
     assert_eq!(value(&text, "tracewarden_audit_write_failures_total"), 1.0, "{text}");
     assert_eq!(value(&text, "tracewarden_database_failures_total{step=\"statement\"}"), 1.0, "{text}");
-    assert!(value(&text, "tracewarden_store_statements_total{outcome=\"unavailable\"}") > 0.0, "{text}");
+    assert!(value(&text, "tracewarden_clickhouse_statements_total{outcome=\"unavailable\"}") > 0.0, "{text}");
     assert!(value(&text, "tracewarden_logins_total{outcome=\"throttled\"}") > 0.0, "{text}");
     let failed = value(&text, "tracewarden_trace_reads_total{action=\"traces.query\",outcome=\"failed\"}");
     assert_eq!(failed, 1.0, "{text}");
