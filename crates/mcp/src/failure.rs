@@ -185,10 +185,10 @@ fn advice(code: &str, retry: Retry, retry_after_seconds: Option<u64>) -> Option<
         }
         "forbidden" => "The key is limited to other tools; its owner can create another.",
         "too_many_queries" => "Wait a second, and call one tool at a time.",
-        "trace_store_error" if retry == Retry::Never => {
+        "clickhouse_error" if retry == Retry::Never => {
             "An administrator has to change something in ClickHouse first; the same call fails until then."
         }
-        "unavailable" | "overloaded" | "trace_store_error" => match retry_after_seconds {
+        "unavailable" | "overloaded" | "clickhouse_error" => match retry_after_seconds {
             Some(1) => "Try again in a second.",
             Some(seconds) => return Some(format!("Try again in {seconds} seconds.")),
             None => "Try again in some seconds.",
@@ -226,9 +226,9 @@ mod tests {
         let exception = ClickHouseError::Exception { code: Some(1001), message };
         let rest = "\nTry again in some seconds.\nretry: safe";
         let text = failed(exception.clone()).text();
-        assert_eq!(text, format!("error trace_store_error: ClickHouse failed{rest}"));
+        assert_eq!(text, format!("error clickhouse_error: ClickHouse failed{rest}"));
         let text = failed(exception).with_administrator_detail().text();
-        assert_eq!(text, format!("error trace_store_error: ClickHouse failed: {cause}{rest}"));
+        assert_eq!(text, format!("error clickhouse_error: ClickHouse failed: {cause}{rest}"));
         for (retry_after_seconds, expected) in
             [(59, "Try again in 59 seconds."), (1, "Try again in a second.")]
         {

@@ -121,7 +121,7 @@ codes! {
     /// An internal error of the service.
     Internal "internal" INTERNAL_SERVER_ERROR "Internal error";
     /// ClickHouse failed.
-    TraceStoreError "trace_store_error" BAD_GATEWAY "ClickHouse failed";
+    ClickHouseError "clickhouse_error" BAD_GATEWAY "ClickHouse failed";
     /// ClickHouse or the application database is not reachable.
     Unavailable "unavailable" SERVICE_UNAVAILABLE "Temporarily unavailable";
     /// The service is at capacity; the operation was not started.

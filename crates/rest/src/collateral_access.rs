@@ -68,7 +68,7 @@ impl From<WireCollateralRequest> for PolicyPreviewRequest {
     (status = 409, description = "`conflict`: the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
     (status = 422, description = "`policy_invalid`, with the place in the text; `invalid_value`, `invalid_window`; `unknown_field`, `value_type`: of `by`"),
     (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
-    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: timed out before even a sample was counted, or the query exceeded another limit; `detail` says what to do"),
 ))]

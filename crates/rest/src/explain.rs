@@ -42,7 +42,7 @@ fn read_span(line: &str, model: &AccessModel) -> Option<Span> {
     (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
     (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
     (status = 500, description = "`policy_broken`: a stored policy of the caller cannot be applied; `detail` says why"),
-    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
@@ -62,7 +62,7 @@ pub(crate) async fn explain(
     (status = 404, description = "`trace_not_found`: no such trace; with the setting `discovery_samples` off, also one that the caller may not read"),
     (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
     (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
-    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]

@@ -75,7 +75,7 @@ pub(crate) struct TableList {
 /// Lists the ClickHouse tables that could be bound.
 #[utoipa::path(get, path = "/schema/tables", tag = "trace source", responses(
     (status = 200, description = "Tables", body = TableList),
-    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
@@ -215,7 +215,7 @@ pub(crate) struct WireTableDetail {
     ("database" = String, Path, description = "Database"), ("table" = String, Path, description = "Table")), responses(
     (status = 200, description = "The columns and keys of the table", body = WireTableDetail),
     (status = 404, description = "`not_found`: no such table"),
-    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
@@ -251,7 +251,7 @@ pub(crate) struct BoundSchema {
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`unknown_field`, or `invalid_value`: a table or column that cannot be used"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
@@ -334,7 +334,7 @@ impl From<WireFieldMark> for FieldMark {
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`unknown_field`, or `invalid_value`: a field that cannot be used; `column_differs`: the values of a column to adopt differ from the map"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`trace_store_error`: ClickHouse failed"),
+    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
     (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]

@@ -96,7 +96,7 @@ async fn failed_answers_and_client_disconnects_are_distinguished() {
     }
     assert!(failed && spans.next().await.is_none());
     let record = reading.last().await;
-    assert_eq!((record.outcome.as_str(), &record.detail["code"]), ("failed", &"trace_store_error".into()));
+    assert_eq!((record.outcome.as_str(), &record.detail["code"]), ("failed", &"clickhouse_error".into()));
 
     reading.fixture.store.set(|answers| answers.cut = false);
     let spans = reading.spans(query(vec![])).await;
@@ -109,7 +109,7 @@ async fn too_few_spans_fail_the_page() {
     let reading = reading().await;
     reading.fixture.store.set(|answers| answers.selected[1].2 = 5);
     let chunks: Vec<_> = reading.spans(query(vec![])).await.collect().await;
-    assert_eq!(code(chunks.into_iter().collect::<Result<Vec<_>, _>>()), "trace_store_error");
+    assert_eq!(code(chunks.into_iter().collect::<Result<Vec<_>, _>>()), "clickhouse_error");
     assert_eq!(reading.last().await.outcome, "failed");
 }
 
@@ -252,13 +252,13 @@ async fn concurrent_calls_on_large_traces_are_limited() {
     let mut held = Vec::new();
     for _ in 0..4 {
         let (trace, failed) = ask(5_001).await;
-        assert_eq!(failed, "trace_store_error");
+        assert_eq!(failed, "clickhouse_error");
         held.push(trace);
     }
     assert_eq!(ask(5_001).await.1, "too_many_queries");
-    assert_eq!(ask(5_000).await.1, "trace_store_error", "which needs no permit");
+    assert_eq!(ask(5_000).await.1, "clickhouse_error", "which needs no permit");
     held.pop();
-    assert_eq!(ask(5_001).await.1, "trace_store_error");
+    assert_eq!(ask(5_001).await.1, "clickhouse_error");
 }
 
 #[tokio::test]

@@ -2,10 +2,10 @@
 //! database, and the ClickHouse user, which should be able to read traces and nothing else.
 
 mod application_database;
+mod clickhouse;
 mod file_permissions;
 mod finding;
 mod listeners;
-mod trace_store;
 
 use std::process::ExitCode;
 
@@ -40,6 +40,6 @@ async fn check_environment(configuration: &Configuration) -> Vec<Finding> {
     findings.extend(configuration.secret_files.iter().map(|path| check_permissions(path, "holds a secret")));
     listeners::check(configuration, &mut findings).await;
     let contents = application_database::check(configuration, &mut findings).await;
-    trace_store::check(configuration, contents.as_ref(), &mut findings).await;
+    clickhouse::check(configuration, contents.as_ref(), &mut findings).await;
     findings
 }

@@ -11,7 +11,7 @@ const ADVICE: Partial<Record<string, string>> = {
   forbidden: "Only administrators may do this.",
   password_change_required: "Change your password first.",
   session_required: "This requires a browser session, not an API key. Sign in first.",
-  trace_store_error:
+  clickhouse_error:
     "ClickHouse failed. Try again; if it fails again, give your administrator the request id below.",
   unavailable: "ClickHouse or the application database cannot be reached at the moment. Try again shortly.",
   query_timeout: "The search took longer than the service allows. Narrow the time range or add a condition.",

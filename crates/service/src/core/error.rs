@@ -313,7 +313,7 @@ impl ServiceError {
             Self::Refused(errors) => errors.first().map_or("invalid_value", |error| error.code),
             Self::PolicyBroken { .. } => "policy_broken",
             Self::Internal { .. } => "internal",
-            Self::ClickHouse { .. } => "trace_store_error",
+            Self::ClickHouse { .. } => "clickhouse_error",
             Self::SchemaChanged { .. } => "schema_changed",
             Self::Unavailable { .. }
             | Self::ClickHouseUnavailable { .. }

@@ -138,8 +138,8 @@ pub async fn replica(db: &AppDb, clock: &Arc<ManualClock>, store: &FakeStore, se
         max_trace_duration_nanos: Some(3_600 * SECOND),
     };
     let entropy: Arc<dyn Entropy> = ENTROPY.clone();
-    let trace_store = ClickHouse::new(config, Arc::clone(&entropy)).unwrap();
-    Service::new(db.clone(), trace_store, clock.clone(), entropy, settings).await.unwrap()
+    let clickhouse = ClickHouse::new(config, Arc::clone(&entropy)).unwrap();
+    Service::new(db.clone(), clickhouse, clock.clone(), entropy, settings).await.unwrap()
 }
 
 pub fn from_address(address: &str) -> RequestInfo {

@@ -366,7 +366,7 @@ async fn a_missing_bound_table_is_reported() {
             for (client, is_admin) in [(&admin, true), (&ada, false)] {
                 let request = client.request(method.clone(), &path);
                 let request = if method == Method::POST { request.json(&json!({})) } else { request };
-                let answer = Answer::read(path.clone(), request).await.problem(502, "trace_store_error");
+                let answer = Answer::read(path.clone(), request).await.problem(502, "clickhouse_error");
                 let detail = answer.body["detail"].as_str().unwrap();
                 let (advice, table) = (detail.contains("/schema/binding"), detail.contains(reason));
                 assert_eq!((advice, table), (is_admin, is_admin), "{path}: {detail}");

@@ -159,7 +159,7 @@ async fn other_limits_are_distinguished() {
     // A search that fails at once returns an error status, also with NDJSON.
     store.run("DROP VIEW otel.viewed").await;
     let lines = ada.with("accept", "application/x-ndjson");
-    lines.post("/traces/query", json!({})).await.problem(502, "trace_store_error");
+    lines.post("/traces/query", json!({})).await.problem(502, "clickhouse_error");
 }
 
 #[tokio::test]

@@ -320,9 +320,9 @@ async fn a_store_that_fails_is_an_error_and_not_an_empty_page() {
     let (_service, _admin, ada) = two_teams(&store).await;
     // Without the bound table, ClickHouse answers with an error.
     store.run("RENAME TABLE otel.otel_traces TO otel.gone").await;
-    let answer = ada.post("/traces/query", json!({})).await.problem(502, "trace_store_error");
+    let answer = ada.post("/traces/query", json!({})).await.problem(502, "clickhouse_error");
     assert!(!answer.body.to_string().contains("otel"), "{}", answer.body);
-    ada.get(&format!("/traces/{BLUE}")).await.problem(502, "trace_store_error");
+    ada.get(&format!("/traces/{BLUE}")).await.problem(502, "clickhouse_error");
     store.kill();
     ada.post("/traces/query", json!({})).await.problem(503, "unavailable");
     ada.get(&format!("/traces/{BLUE}")).await.problem(503, "unavailable");

@@ -315,7 +315,7 @@ async fn administrators_see_the_error_of_clickhouse() {
         assert_eq!(detail.contains("answered with code 395"), knows, "{detail}");
         let agent = key(client, json!({})).await;
         let arguments = json!({"trace_id": BLUE, "view": "full", "columns": ["Failing"]});
-        let text = call(&agent, "svc_get_trace", arguments).await.failure("trace_store_error");
-        assert!(text.starts_with(&format!("error trace_store_error: {detail}\n")), "{detail}: {text}");
+        let text = call(&agent, "svc_get_trace", arguments).await.failure("clickhouse_error");
+        assert!(text.starts_with(&format!("error clickhouse_error: {detail}\n")), "{detail}: {text}");
     }
 }
