@@ -220,7 +220,7 @@ describe("a stored role", () => {
     await chooseWeek(section);
     await section.getByRole("button", { name: "Count", exact: true }).click();
     await waitUntilIdle(page);
-    const opened = await visibleIds(SINGLE_ROLE_USER);
+    const visible = await visibleIds(SINGLE_ROLE_USER);
     const answer = await admin.call<{
       traces: number;
       only_shared: number;
@@ -231,7 +231,7 @@ describe("a stored role", () => {
       from: new Date(Date.now() - 7 * 86_400_000).toISOString(),
       seconds: 60,
     });
-    expect(answer).toMatchObject({ traces: opened.size, sampled: false });
+    expect(answer).toMatchObject({ traces: visible.size, sampled: false });
     await waitUntilVisible(
       section.getByText(
         `${answer.only_shared} of ${answer.distinct} values of ServiceName are seen only because traces are shown whole`,

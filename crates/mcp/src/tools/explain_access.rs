@@ -70,7 +70,7 @@ struct ExplainedTrace {
     trace_id: String,
     spans: u64,
     summary: String,
-    opened_by: Vec<GrantingPolicy>,
+    granted_by: Vec<GrantingPolicy>,
 }
 
 /// The caller.
@@ -106,7 +106,7 @@ pub(crate) struct Answer {
     trace: Option<ExplainedTrace>,
     /// You can see a trace if any of its spans satisfies any of these.
     policies: Vec<Policy>,
-    /// Number of policies here or under `opened_by`.
+    /// Number of policies here or under `granted_by`.
     returned: usize,
     total: usize,
     truncated: bool,
@@ -238,21 +238,21 @@ fn explained(
     granting: &[&ExplainedPolicy],
     limits: DetailLimits,
 ) -> ExplainedTrace {
-    let mut opened_by: Vec<GrantingPolicy> = granting
+    let mut granted_by: Vec<GrantingPolicy> = granting
         .iter()
         .map(|policy| {
             let (role, title) = (one_line(&policy.role, limits.name), one_line(&policy.title, limits.name));
             granting_policy(Some((role, title)), &policy.explained, limits)
         })
         .collect();
-    opened_by.extend(
+    granted_by.extend(
         explanation.key_constraint.iter().map(|key_constraint| granting_policy(None, key_constraint, limits)),
     );
     ExplainedTrace {
         trace_id: one_line(&explanation.trace_id, 256),
         spans: explanation.spans,
         summary: one_line(&explanation.summary, 600),
-        opened_by,
+        granted_by,
     }
 }
 
@@ -302,7 +302,7 @@ fn text(answer: &Answer) -> String {
             pluralize(trace.spans, "span"),
             trace.summary
         ));
-        let lines: Vec<String> = trace.opened_by.iter().map(GrantingPolicy::line).collect();
+        let lines: Vec<String> = trace.granted_by.iter().map(GrantingPolicy::line).collect();
         if !lines.is_empty() {
             text.push_str("access granted by:\n");
         }

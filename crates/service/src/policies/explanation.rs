@@ -35,7 +35,6 @@ pub struct ExplainedUser {
 #[schema(as = AccessVerdict)]
 pub enum ExplainVerdict {
     /// Visible: a span satisfies a policy.
-    #[serde(rename = "opened")]
     Granted,
     /// Not visible: no role of the user has a policy.
     NoPolicy,

@@ -64,7 +64,7 @@ async fn readers_get_only_their_own_reasons() {
 
     let explanation = explain(&ada, BLUE, None).await;
     assert_eq!(explanation["visible"], true);
-    assert_eq!(explanation["verdict"], "opened");
+    assert_eq!(explanation["verdict"], "granted");
     assert_eq!(explanation["details"], true);
     assert_eq!(explanation["spans"], 3);
     assert_eq!(explanation["user"]["username"], "ada");
@@ -427,7 +427,7 @@ async fn a_pending_password_change_is_explained_as_no_access() {
     let change = json!({"current_password": initial, "new_password": "quite another long secret"});
     ada.post("/me/password", change).await.expect(204);
     key.get(&format!("/traces/{BLUE}")).await.expect(200);
-    assert_eq!(explain(&admin, BLUE, Some("ada")).await["verdict"], "opened");
+    assert_eq!(explain(&admin, BLUE, Some("ada")).await["verdict"], "granted");
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ async fn compare_explanations(
         }
         let about = admin.get(&format!("{path}/explain?user={}", reader.name)).await.expect(200).body;
         assert_eq!(about["visible"], open, "{} {id}: {about}", reader.name);
-        assert_eq!(about["verdict"] == "opened", open, "{about}");
+        assert_eq!(about["verdict"] == "granted", open, "{about}");
         let readable = visible["admin"].contains(id);
         assert_eq!(about["details"], readable, "{about}");
         for policy in about["policies"].as_array().unwrap() {

@@ -29,12 +29,12 @@ async fn access_is_explained_in_words() {
     let answer = call(&agent, "svc_explain_access", json!({"trace_id": BLUE})).await.expect();
     let trace = &answer.body["trace"];
     assert_eq!((&trace["trace_id"], &trace["spans"]), (&json!(BLUE), &json!(3)));
-    let [opened] = list(trace, "opened_by").as_slice() else { panic!("{trace}") };
+    let [granting] = list(trace, "granted_by").as_slice() else { panic!("{trace}") };
     assert_eq!(
-        (&opened["role"], &opened["title"], &opened["count"]),
+        (&granting["role"], &granting["title"], &granting["count"]),
         (&json!("blue"), &json!("Blue"), &json!(3))
     );
-    let ids: Vec<&str> = list(opened, "first").iter().map(|span| text(span, "span_id")).collect();
+    let ids: Vec<&str> = list(granting, "first").iter().map(|span| text(span, "span_id")).collect();
     assert_eq!(ids, ["0000000000000000", "0000000000000002", "0000000000000004"]);
     assert!(answer.text.contains("the policy `Blue` of the role `blue` grants access"), "{}", answer.text);
     assert!(answer.text.contains("| blue / Blue, 3 spans: [0000000000000000]"), "{}", answer.text);
@@ -92,8 +92,8 @@ async fn a_key_shows_its_constraint() {
     let mut named: Vec<&str> = list(narrowed, "tools").iter().map(|tool| tool.as_str().unwrap()).collect();
     named.sort_unstable();
     assert_eq!(named, ["svc_explain_access", "svc_get_trace"]);
-    let opened = list(&answer.body["trace"], "opened_by");
-    assert_eq!((opened.len(), &opened[1]["role"], &opened[1]["count"]), (2, &Value::Null, &json!(3)));
+    let granting = list(&answer.body["trace"], "granted_by");
+    assert_eq!((granting.len(), &granting[1]["role"], &granting[1]["count"]), (2, &Value::Null, &json!(3)));
     assert!(answer.text.contains("| the policy of your key, 3 spans"), "{}", answer.text);
 
     let agent = key(&ada, json!({"policy": "ServiceName == \"other\""})).await;
@@ -170,7 +170,7 @@ async fn span_names_are_marked_as_data() {
         assert!(crate::token_count::most_tokens(&answer.result) <= max_tokens, "{}", answer.result);
         let body = &answer.body;
         assert_eq!(body["total"], 80, "{body}");
-        let shown = list(&body["trace"], "opened_by").len() + list(body, "policies").len();
+        let shown = list(&body["trace"], "granted_by").len() + list(body, "policies").len();
         assert_eq!(body["returned"], shown, "{body}");
         assert_eq!(body["truncated"], shown < 80, "{body}");
         assert!(shown > 0 && (shown == 80) == (max_tokens == 20_000), "{max_tokens}: {shown}");

@@ -41,10 +41,10 @@ fn warnings_agree_with_evaluation() {
                     }
                 }
                 "constant" => {
-                    for (claim, opened) in [("access to no trace", false), ("access to every trace", true)] {
+                    for (claim, granted) in [("access to no trace", false), ("access to every trace", true)] {
                         if message.contains(claim) {
                             let found = outcomes(&expression, &callers, &spans).unwrap();
-                            assert!(found.iter().all(|of| (*of == Outcome::True) == opened), "{about}");
+                            assert!(found.iter().all(|of| (*of == Outcome::True) == granted), "{about}");
                             whole += 1;
                         }
                     }

@@ -76,12 +76,12 @@ impl Trial {
         model: &AccessModel,
         max_collateral_services: u64,
     ) -> Vec<Diagnostic> {
-        let opened: Option<Vec<(&Predicate, CoveredTraces)>> = self
+        let covered: Option<Vec<(&Predicate, CoveredTraces)>> = self
             .predicates
             .iter()
             .map(|at| Some((predicates.get(*at)?, *coverage.covered.get(*at)?)))
             .collect();
-        let Some(opened) = opened.filter(|_| coverage.traces >= MIN_TRACES) else { return Vec::new() };
+        let Some(covered) = covered.filter(|_| coverage.traces >= MIN_TRACES) else { return Vec::new() };
         let whole = |code, message, hint: &str| Diagnostic {
             line: 1,
             column: 1,
@@ -90,23 +90,23 @@ impl Trial {
             message,
             hint: Some(hint.to_owned()),
         };
-        if opened.iter().all(|(_, opened)| opened.traces == 0) {
+        if covered.iter().all(|(_, covered)| covered.traces == 0) {
             let message =
                 format!("it grants access to none of {}{}", sample(coverage), self.for_users("any"));
             let hint = "check the spelling of names and values, unless the intended traces are rare";
             return vec![whole("opens_no_recent_trace", message, hint)];
         }
-        if opened.iter().all(|(_, opened)| opened.traces == coverage.traces) {
+        if covered.iter().all(|(_, covered)| covered.traces == coverage.traces) {
             let message =
                 format!("it grants access to all of {}{}", sample(coverage), self.for_users("each"));
             let hint = "to grant access to every trace, write `true`";
             return vec![whole("opens_every_recent_trace", message, hint)];
         }
         // The user with the most collateral access, among those for whom the policy is tested.
-        let worst = opened.iter().rev().max_by_key(|(_, opened)| collateral_services(*opened));
-        let for_user = self.for_users(if opened.len() == 1 { "each" } else { "one" });
-        let broad_policy_message = worst.and_then(|(predicate, opened)| {
-            broad_policy_message(predicate, *opened, &for_user, model, max_collateral_services)
+        let worst = covered.iter().rev().max_by_key(|(_, covered)| collateral_services(*covered));
+        let for_user = self.for_users(if covered.len() == 1 { "each" } else { "one" });
+        let broad_policy_message = worst.and_then(|(predicate, covered)| {
+            broad_policy_message(predicate, *covered, &for_user, model, max_collateral_services)
         });
         let hint =
             "access to a trace includes the spans of all its services; the preview of the role lists them";
@@ -138,29 +138,29 @@ fn sample(coverage: &PolicyCoverage) -> String {
 }
 
 /// Returns the number of services without a span that satisfies the predicate, in the traces that it matches.
-fn collateral_services(opened: CoveredTraces) -> u64 {
-    opened.services.saturating_sub(opened.matching_services)
+fn collateral_services(covered: CoveredTraces) -> u64 {
+    covered.services.saturating_sub(covered.matching_services)
 }
 
 /// Returns a message if a predicate gives collateral access to many services: none of their spans satisfies it, they are
 /// visible only because traces are shown whole. `for_user` names the users for whom the policy has this predicate.
 fn broad_policy_message(
     predicate: &Predicate,
-    opened: CoveredTraces,
+    covered: CoveredTraces,
     for_user: &str,
     model: &AccessModel,
     max_collateral_services: u64,
 ) -> Option<String> {
     let services = |count: u64| if count == 1 { "1 service".to_owned() } else { format!("{count} services") };
     let column = model.binding.as_ref()?.display.service.as_deref()?;
-    let collateral_services = collateral_services(opened);
+    let collateral_services = collateral_services(covered);
     if collateral_services <= max_collateral_services {
         return None;
     }
-    let covered_services = services(opened.services);
+    let covered_services = services(covered.services);
     let named = named(predicate, &FieldRef::column(column));
     if named.is_empty() {
-        let own = services(opened.matching_services);
+        let own = services(covered.matching_services);
         return Some(format!(
             "its matching spans are of {own}, but the traces that it grants{for_user} contain spans of \
              {covered_services}: {collateral_services} are visible only via whole traces"

@@ -428,7 +428,7 @@ async fn compare_trace(
 fn check_granted_access(body: &Value, spans: &[Value], ids: &BTreeSet<&str>, context: &str) {
     let (trace, roles) = (&body["trace"], list(&body["user"], "roles"));
     assert_eq!(number(trace, "spans"), spans.len() as u64, "{context}: {body}");
-    let by = list(trace, "opened_by");
+    let by = list(trace, "granted_by");
     assert!(by.iter().any(|policy| policy["role"].is_string()), "{context}: {body}");
     for policy in by {
         assert!(policy["role"].is_null() || roles.contains(&policy["role"]), "{context}: {body}");

@@ -16,7 +16,7 @@ export function outcomeOf(outcome: Api["PolicyVerdict"]): Api["PolicyOutcome"] {
 }
 
 const VERDICTS: Readonly<Record<Api["AccessVerdict"], string>> = {
-  opened: "Access granted",
+  granted: "Access granted",
   no_policy: "No role has a policy",
   not_satisfied: "No policy matches",
   key_constraint: "The constraint of the key does not match",
