@@ -24,7 +24,7 @@ use presence::{implied, is_text_when_present};
 /// The description is one line without invisible characters, and at most a few thousand characters long: long texts,
 /// lists and junctions are truncated, with the number of omitted items. It contains values of the policy and of the
 /// caller.
-pub fn in_words(predicate: &Predicate) -> String {
+pub fn describe(predicate: &Predicate) -> String {
     match predicate {
         Predicate::True => "every span".to_owned(),
         Predicate::False => "no span".to_owned(),

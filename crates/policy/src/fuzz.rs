@@ -15,7 +15,7 @@ use tracewarden_model::{
 
 use crate::evaluate::string_array;
 use crate::tokens::tokens;
-use crate::{CODES, Diagnostic, FieldValue, Pattern, check, evaluate, explain, in_words};
+use crate::{CODES, Diagnostic, FieldValue, Pattern, check, describe, evaluate, explain};
 
 fn model() -> AccessModel {
     let field = |map: Option<&str>, name: &str, logical, column_type: &str| MarkedField {
@@ -120,7 +120,7 @@ fn policy(input: &[u8]) {
     within_time_limit(|| checked.warnings().iter().for_each(|warning| check_diagnostic(text, warning)));
     assert!(
         within_time_limit(|| checked.predicate(&caller()))
-            .is_none_or(|predicate| !in_words(&predicate).is_empty())
+            .is_none_or(|predicate| !describe(&predicate).is_empty())
     );
     let spans = [BTreeMap::new(), span()];
     let outcomes = within_time_limit(|| evaluate(text, &model, &caller(), &spans)).unwrap();

@@ -38,7 +38,7 @@ pub use caller_references::{AttributeUse, RoleUse};
 pub use check::{CheckedPolicy, check};
 pub use compiled::{CompiledPolicies, PolicyCacheStats};
 pub use condition::lower_condition;
-pub use description::in_words;
+pub use description::describe;
 pub use diagnostics::{CODES, Code, Diagnostic, Severity};
 pub use evaluate::{Decision, FieldValue, Outcome, ReadValue, Span, Verdict, evaluate, explain};
 pub use lint::role_warnings;

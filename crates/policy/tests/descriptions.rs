@@ -11,14 +11,14 @@ use support::predicates::{FieldValues, Spans, atom, holds, predicate, value};
 use support::{caller, field, model};
 use tracewarden_model::{AccessModel, Caller, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::predicate::{Atom, Int, Quantifier, Relation, Text};
-use tracewarden_policy::{Predicate, check, in_words};
+use tracewarden_policy::{Predicate, check, describe};
 
 /// The documented maximum.
 const MAX_CHARACTERS: usize = 5_000;
 
-fn describe(expression: &str, model: &AccessModel, caller: &Caller) -> String {
+fn description_of(expression: &str, model: &AccessModel, caller: &Caller) -> String {
     match check(expression, model).map(|checked| checked.predicate(caller)) {
-        Ok(Some(predicate)) => in_words(&predicate),
+        Ok(Some(predicate)) => describe(&predicate),
         Ok(None) => "too large".to_owned(),
         Err(errors) => format!("refused: {errors:?}"),
     }
@@ -26,7 +26,7 @@ fn describe(expression: &str, model: &AccessModel, caller: &Caller) -> String {
 
 #[track_caller]
 fn assert_description(expression: &str, expected: &str) {
-    assert_eq!(describe(expression, &model(), &caller()), expected, "{expression}");
+    assert_eq!(description_of(expression, &model(), &caller()), expected, "{expression}");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn junctions() {
 
 #[test]
 fn invisible_characters_are_escaped() {
-    let words = describe(
+    let words = description_of(
         "ServiceName == \"a\\n\\\"b\\u202e\\u0000\" || ServiceName.matches(\"\\u200b`\")",
         &model(),
         &caller(),
@@ -216,7 +216,7 @@ fn invisible_characters_are_escaped() {
     let hostile = MarkedField {
         ..field(FieldRef::key("SpanAttributes", "a\u{202e}\n\"b"), LogicalType::String, "String")
     };
-    let present = in_words(&Predicate::atom(Atom::Present(Arc::new(hostile))));
+    let present = describe(&Predicate::atom(Atom::Present(Arc::new(hostile))));
     assert_eq!(present, "SpanAttributes[\"a\\u202e\\n\\\"b\"] is present");
 }
 
@@ -227,7 +227,7 @@ fn json_values_state_their_type() {
         column_type: tracewarden_model::ColumnType::Dynamic,
         ..field(FieldRef::key("Attributes", "a.b"), logical, "String")
     };
-    let defined = |logical| in_words(&Predicate::atom(Atom::Defined(Arc::new(path(logical)))));
+    let defined = |logical| describe(&Predicate::atom(Atom::Defined(Arc::new(path(logical)))));
     assert_eq!(defined(LogicalType::String), "Attributes[\"a.b\"] is present as a text");
     assert_eq!(defined(LogicalType::Boolean), "Attributes[\"a.b\"] is present as a boolean");
     assert_eq!(defined(LogicalType::Number), "Attributes[\"a.b\"] is present as a number");
@@ -238,7 +238,7 @@ fn json_values_state_their_type() {
     );
     let guarded =
         Predicate::atom(Atom::Defined(Arc::new(path(LogicalType::String)))).and(Predicate::atom(ne));
-    assert_eq!(in_words(&guarded), "Attributes[\"a.b\"] is present as a text and is not \"x\"");
+    assert_eq!(describe(&guarded), "Attributes[\"a.b\"] is present as a text and is not \"x\"");
 }
 
 #[test]
@@ -255,12 +255,12 @@ fn long_descriptions_are_truncated_with_counts() {
     assert_description(&long, &format!("ServiceName is \"{}\"… (300 characters)", "x".repeat(80)));
     let parts: Vec<String> =
         (0..20).map(|at| format!("(ServiceName.contains(\"{at}\") && size(Events.Name) == {at})")).collect();
-    let words = describe(&parts.join(" || "), &model(), &caller());
+    let words = description_of(&parts.join(" || "), &model(), &caller());
     assert!(words.ends_with(" or … 8 more conditions"), "{words}");
     let nested = (0..30).fold("Sampled".to_owned(), |inner, at| {
         format!("(ServiceName == \"{at}\" || (SpanAttributes[\"env\"] == \"{at}\" && {inner}))")
     });
-    let words = describe(&nested, &model(), &caller());
+    let words = description_of(&nested, &model(), &caller());
     assert!(words.contains('…') && words.chars().count() < MAX_CHARACTERS, "{words}");
 }
 
@@ -356,7 +356,7 @@ proptest! {
         spans in sensible_spans(),
     ) {
         let (left, right) = (within(&context, left).simplified(), within(&context, right).simplified());
-        let (description, other) = (in_words(&left), in_words(&right));
+        let (description, other) = (describe(&left), describe(&right));
         if description == other && !is_cut(&description) {
             for span in &spans {
                 let none = HashMap::new();
@@ -371,7 +371,7 @@ proptest! {
     #[test]
     fn descriptions_are_one_line_of_bounded_length(predicate in predicate()) {
         for predicate in [predicate.simplified(), predicate] {
-            let words = in_words(&predicate);
+            let words = describe(&predicate);
             prop_assert!(!words.is_empty() && words.chars().count() < MAX_CHARACTERS, "{words}");
             prop_assert!(!words.chars().any(char::is_control), "{words}");
             prop_assert_eq!(words.matches('(').count(), words.matches(')').count(), "{}", words);
@@ -402,7 +402,7 @@ fn the_largest_predicates_are_described_quickly() {
         Predicate::exactly_one([inner.clone().and(size.clone()), inner.or(size)])
     });
     for predicate in [wide, deep, shared] {
-        let words = in_words(&predicate);
+        let words = describe(&predicate);
         assert!(words.contains('…') && words.chars().count() < MAX_CHARACTERS, "{}", words.len());
     }
 }

@@ -231,7 +231,7 @@ pub(crate) struct AccessPolicy {
     /// applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
-    in_words: Option<String>,
+    requirement: Option<String>,
 }
 
 /// A role as it applies to one user.
@@ -272,12 +272,12 @@ pub(crate) async fn access(
     Path(username): Path<String>,
 ) -> Result<JsonResponse<UserAccess>, Problem> {
     let access = app.service.users().user_access(&caller.require_admin()?, &username).await?;
-    let roles = access.roles.into_iter().zip(access.in_words).map(|(role, words)| AccessRole {
+    let roles = access.roles.into_iter().zip(access.requirements).map(|(role, requirements)| AccessRole {
         policies: role
             .policies
             .into_iter()
-            .zip(words)
-            .map(|(policy, in_words)| AccessPolicy { policy, in_words })
+            .zip(requirements)
+            .map(|(policy, requirement)| AccessPolicy { policy, requirement })
             .collect(),
         name: role.name,
         revision: role.revision,

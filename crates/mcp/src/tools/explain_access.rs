@@ -39,7 +39,7 @@ struct Policy {
     /// Condition that any span of a trace must satisfy. Absent if it uses fields that you may not search, or cannot
     /// be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    in_words: Option<String>,
+    requirement: Option<String>,
 }
 
 /// A span that satisfies a policy.
@@ -229,7 +229,7 @@ fn shown(role: &str, policy: &OwnPolicy, limits: DetailLimits) -> Policy {
         role: one_line(role, limits.name),
         title: one_line(&policy.title, limits.name),
         description: description.map(|text| one_line(text, limits.description)),
-        in_words: policy.in_words.as_deref().map(|words| one_line(words, limits.words)),
+        requirement: policy.requirement.as_deref().map(|words| one_line(words, limits.words)),
     }
 }
 
@@ -316,7 +316,7 @@ fn text(answer: &Answer) -> String {
         text.push_str("you can read a trace when any of its spans satisfies any of these:\n");
     }
     for policy in &answer.policies {
-        let words = policy.in_words.as_deref().unwrap_or(UNDESCRIBED);
+        let words = policy.requirement.as_deref().unwrap_or(UNDESCRIBED);
         let description = policy.description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
         text.push_str(&format!("- {} / {}: {words}{description}\n", policy.role, policy.title));
     }

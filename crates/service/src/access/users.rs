@@ -131,7 +131,7 @@ pub struct UserAccess {
     pub roles: Vec<Role>,
     /// Requirement of each policy on a span in words, by role, with the user's attributes inserted; `None` if the policy
     /// cannot be applied.
-    pub in_words: Vec<Vec<Option<String>>>,
+    pub requirements: Vec<Vec<Option<String>>>,
     /// The whole access in one sentence.
     pub summary: String,
 }
@@ -393,8 +393,8 @@ impl Users {
         let model = tx.access_model().await?;
         drop(tx);
         let applied = self.core.compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
-        let (in_words, summary) = (applied.in_words(), access_summary(&applied));
-        Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, in_words, summary })
+        let (requirements, summary) = (applied.requirements(), access_summary(&applied));
+        Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, requirements, summary })
     }
 }
 

@@ -156,7 +156,7 @@ pub struct PolicyExplanation {
     /// may not know of.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
-    pub in_words: Option<String>,
+    pub requirement: Option<String>,
     /// Result on this trace.
     pub outcome: PolicyVerdict,
     /// Number of spans that satisfy the policy; absent when it cannot be applied.
@@ -231,7 +231,7 @@ pub struct OwnPolicy {
     /// Description of the policy.
     pub description: Option<String>,
     /// Requirement on a span in words; `None` if the policy names a field that the caller may not know of, or is broken.
-    pub in_words: Option<String>,
+    pub requirement: Option<String>,
 }
 
 /// A role of the caller.

@@ -1,6 +1,6 @@
 //! Formats an explanation, and a user's whole access, as one sentence.
 
-use tracewarden_policy::{Predicate, in_words};
+use tracewarden_policy::{Predicate, describe};
 
 use crate::core::{policy_name, reason_text};
 use crate::policies::explanation::ExplainVerdict;
@@ -68,7 +68,7 @@ fn policies_summary(applied: &UserPolicies) -> String {
         (0, _) => format!("`{name}` can read no trace: none of their roles has a policy"),
         (_, []) => format!("`{name}` can read no trace: no span can satisfy a policy of their roles"),
         (_, [Predicate::True]) => format!("`{name}` can read every trace"),
-        (_, [one]) => format!("`{name}` can read a trace when one of its spans matches: {}", in_words(one)),
+        (_, [one]) => format!("`{name}` can read a trace when one of its spans matches: {}", describe(one)),
         (_, several) => format!(
             "`{name}` can read a trace when one of its spans satisfies any of {} policies",
             several.len()

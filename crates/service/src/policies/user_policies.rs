@@ -7,7 +7,7 @@ use tracewarden_clickhouse::{ChangedField, ClickHouseError, MatchingSpans, Selec
 use tracewarden_model::{AccessModel, Caller, MarkedField};
 use tracewarden_policy::{
     AppliedPolicies, AppliedPolicy, BrokenPolicy, CompiledPolicies, Diagnostic, KeyConstraint, PolicySource,
-    Predicate, apply, in_words,
+    Predicate, apply, describe,
 };
 
 use crate::core::{Access, Authority, Core, ServiceError, access, reason_text, role_policies};
@@ -115,10 +115,10 @@ impl UserPolicies {
     }
 
     /// Returns the requirement of each policy in words, by role, for administrators; `None` for a broken policy.
-    pub(crate) fn in_words(&self) -> Vec<Vec<Option<String>>> {
-        let mut words =
-            self.policies.policies.iter().map(|policy| requirement_in_words(policy.as_ref().ok(), true));
-        let of_role = |role: &Role| words.by_ref().take(role.policies.len()).collect();
+    pub(crate) fn requirements(&self) -> Vec<Vec<Option<String>>> {
+        let mut requirements =
+            self.policies.policies.iter().map(|policy| policy_requirement(policy.as_ref().ok(), true));
+        let of_role = |role: &Role| requirements.by_ref().take(role.policies.len()).collect();
         self.inputs.roles.iter().map(of_role).collect()
     }
 
@@ -229,12 +229,12 @@ async fn query_matches(
 }
 
 /// Returns the requirement of a policy in words, if the reader may know of its fields.
-pub(crate) fn requirement_in_words(
+pub(crate) fn policy_requirement(
     policy: Option<&AppliedPolicy>,
     knows_policy_fields: bool,
 ) -> Option<String> {
     let policy = policy.filter(|policy| knows_policy_fields || policy.has_only_filterable_fields())?;
-    Some(in_words(&policy.predicate))
+    Some(describe(&policy.predicate))
 }
 
 /// Returns the part of the explanation that contains no span data.
@@ -255,7 +255,7 @@ pub(crate) fn policy_explanation(
     };
     PolicyExplanation {
         expression: admin.then(|| expression.to_owned()),
-        in_words: requirement_in_words(policy.as_ref().ok(), admin),
+        requirement: policy_requirement(policy.as_ref().ok(), admin),
         outcome,
         satisfied_by: satisfied.as_ref().map(|found| found.spans),
         spans: Vec::new(),

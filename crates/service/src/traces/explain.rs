@@ -21,7 +21,7 @@ use crate::core::{
     audit_detail, find_user,
 };
 use crate::policies::{
-    PolicyInputs, UserPolicies, decision_summary, match_policies, policy_explanation, requirement_in_words,
+    PolicyInputs, UserPolicies, decision_summary, match_policies, policy_explanation, policy_requirement,
 };
 use crate::traces::{AuthorizedTrace, Traces, trace_not_found};
 use crate::{
@@ -179,12 +179,12 @@ impl Traces {
             UserPolicies::new(inputs, &compiled)
         };
         let applied = self.core.permits.compilation.run(work).await?;
-        let mut words = applied.all().map(|policy| requirement_in_words(policy.as_ref().ok(), admin));
+        let mut requirements = applied.all().map(|policy| policy_requirement(policy.as_ref().ok(), admin));
         let roles = applied.inputs.roles.iter().map(|role| {
             let policies = role.policies.iter().map(|policy| OwnPolicy {
                 title: policy.title.clone(),
                 description: policy.description.clone(),
-                in_words: words.next().flatten(),
+                requirement: requirements.next().flatten(),
             });
             OwnRole { name: role.name.clone(), policies: policies.collect() }
         });
@@ -193,7 +193,7 @@ impl Traces {
             user: applied.inputs.explained_user(),
             preview: authority.principal.preview().is_some(),
             roles,
-            key_constraint: words.next(),
+            key_constraint: requirements.next(),
             tools: authority.principal.key_tools(),
         })
     }

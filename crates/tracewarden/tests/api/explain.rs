@@ -78,7 +78,7 @@ async fn readers_get_only_their_own_reasons() {
     assert_eq!(policies[0]["role"], "blue");
     assert_eq!(policies[0]["title"], "P0");
     assert_eq!(policies[0]["description"], "why");
-    assert_eq!(policies[0]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
+    assert_eq!(policies[0]["requirement"], "SpanAttributes[\"team\"] is \"blue\"");
     assert_eq!(policies[0]["satisfied_by"], 3);
     let start = policies[0]["spans"][0]["start"].clone();
     assert!(start.as_str().is_some_and(|start| start.ends_with('Z')), "{explanation}");
@@ -87,7 +87,7 @@ async fn readers_get_only_their_own_reasons() {
     assert_eq!(policies[0]["spans"], all);
     // The policy grants access to the trace, but its field is for policies only, so the user does not see it.
     assert_eq!(policies[1]["outcome"], "satisfied");
-    assert!(policies[1].get("in_words").is_none(), "{explanation}");
+    assert!(policies[1].get("requirement").is_none(), "{explanation}");
     // A policy that is not satisfied shows its nearest span: here, neither service nor team match.
     assert_eq!((&policies[2]["outcome"], &policies[2]["satisfied_by"]), (&json!("not_satisfied"), &json!(0)));
     assert_eq!(policies[2]["nearest"]["span_id"], "0000000000000000");
@@ -146,9 +146,9 @@ async fn administrators_get_the_reasons_of_any_user() {
         (&json!("not_satisfied"), &json!(0), &json!([]))
     );
     assert_eq!(policy["expression"], text);
-    assert_eq!(policy["in_words"], "ServiceName is \"shop\" and SpanAttributes[\"team\"] is \"blue\"");
+    assert_eq!(policy["requirement"], "ServiceName is \"shop\" and SpanAttributes[\"team\"] is \"blue\"");
     assert!(policy.get("nearest").is_none() && policy.get("decided_by").is_none(), "{explanation}");
-    assert_eq!(explanation["policies"][1]["in_words"], "SpanAttributes[\"secret.label\"] is \"x\"");
+    assert_eq!(explanation["policies"][1]["requirement"], "SpanAttributes[\"secret.label\"] is \"x\"");
     let seen = explain(&admin, BLUE, Some("BOB")).await;
     assert_eq!((&seen["visible"], &seen["policies"][0]["satisfied_by"]), (&json!(true), &json!(3)));
     assert_eq!(seen["policies"][0]["spans"], json!([]));
@@ -306,7 +306,7 @@ async fn a_key_constraint_is_explained_and_its_tools_apply() {
     let scoped = key(json!({"policy": "SpanAttributes[\"team\"] == \"blue\""})).await;
     let explanation = explain(&scoped, BLUE, None).await;
     assert_eq!(explanation["key_constraint"]["outcome"], "satisfied");
-    assert_eq!(explanation["key_constraint"]["in_words"], "SpanAttributes[\"team\"] is \"blue\"");
+    assert_eq!(explanation["key_constraint"]["requirement"], "SpanAttributes[\"team\"] is \"blue\"");
     assert_eq!(explanation["key_constraint"]["satisfied_by"], 3);
     assert_eq!(explanation["policies"].as_array().unwrap().len(), 1);
     send_explain(&scoped, RED, None).await.problem(404, "trace_not_found");

@@ -197,7 +197,7 @@ async fn access_lists_the_current_policies() {
     assert_eq!(access["user"]["username"], "ada");
     assert_eq!(access["roles"][0]["name"], "readers");
     assert_eq!(access["roles"][0]["policies"][0]["expression"], "true");
-    assert_eq!(access["roles"][0]["policies"][0]["in_words"], "every span");
+    assert_eq!(access["roles"][0]["policies"][0]["requirement"], "every span");
     assert_eq!(access["summary"], "`ada` can read every trace; nothing before the password is changed");
     service.user(&admin, "bob", &["readers"]).await;
     assert_eq!(

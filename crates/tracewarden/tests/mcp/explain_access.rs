@@ -8,7 +8,7 @@ use crate::rpc::{call, key};
 use crate::support::store::{BLUE, RED, Store, bind, binding, two_teams};
 
 #[tokio::test]
-async fn access_is_explained_in_words() {
+async fn access_is_explained() {
     let store = Store::start();
     let (_service, admin, ada) = two_teams(&store).await;
     let agent = key(&ada, json!({})).await;
@@ -20,7 +20,7 @@ async fn access_is_explained_in_words() {
     assert_eq!((&user["username"], &user["roles"]), (&json!("ada"), &json!(["blue"])));
     assert_eq!(user["attributes"], json!({"tenants": "a, b", "lead": "true"}));
     let words = r#"SpanAttributes["team"] is "blue""#;
-    assert_eq!(answer.body["policies"], json!([{"role": "blue", "title": "Blue", "in_words": words}]));
+    assert_eq!(answer.body["policies"], json!([{"role": "blue", "title": "Blue", "requirement": words}]));
     assert!(answer.body.get("trace").is_none() && answer.body.get("key").is_none(), "{}", answer.body);
     assert!(answer.text.contains("you are ada; role: blue\n"), "{}", answer.text);
     assert!(answer.text.contains(&format!("- blue / Blue: {words}\n")), "{}", answer.text);
@@ -66,7 +66,7 @@ async fn hidden_fields_are_not_named() {
     for arguments in [json!({}), json!({"trace_id": RED})] {
         let answer = call(&agent, "svc_explain_access", arguments).await.expect();
         for policy in list(&answer.body, "policies") {
-            assert_eq!(policy["in_words"], Value::Null, "{policy}");
+            assert_eq!(policy["requirement"], Value::Null, "{policy}");
         }
         assert!(!answer.result.contains("secret.label"), "{}", answer.result);
         assert!(answer.text.contains("fields that you may not search"), "{}", answer.text);
@@ -77,7 +77,7 @@ async fn hidden_fields_are_not_named() {
     let agent = key(&admin, json!({})).await;
     let answer = call(&agent, "svc_explain_access", json!({})).await.expect();
     let first = &answer.body["policies"][0];
-    assert_eq!(first["in_words"], r#"SpanAttributes["secret.label"] is "x""#, "{first}");
+    assert_eq!(first["requirement"], r#"SpanAttributes["secret.label"] is "x""#, "{first}");
 }
 
 #[tokio::test]

@@ -71,8 +71,8 @@ async fn check_answers(admin: &Client, answers: &Value) {
 }
 
 /// Converts an answer of 0.1.0 to the current form: the version of the access model is the number of its last change, and
-/// has only this name. Before, `version` and `model_version` were numbers of binding and fields. Audit records stay
-/// unchanged.
+/// has only this name. Before, `version` and `model_version` were numbers of binding and fields. `requirement` was named
+/// `in_words`. Audit records stay unchanged.
 fn expected_now(path: &str, before: &Value, answers: &Value) -> Value {
     let mut before = before.clone();
     let numbered = |entry: &mut Value| {
@@ -90,6 +90,15 @@ fn expected_now(path: &str, before: &Value, answers: &Value) -> Value {
             before["version"] = newest.get("version").unwrap_or(&newest["change"]).clone();
         }
         "/schema/history" => before["changes"].as_array_mut().unwrap().iter_mut().for_each(numbered),
+        _ if path.ends_with("/access") => {
+            for role in before["roles"].as_array_mut().unwrap() {
+                for policy in role["policies"].as_array_mut().unwrap() {
+                    if let Some(requirement) = policy.as_object_mut().unwrap().remove("in_words") {
+                        policy["requirement"] = requirement;
+                    }
+                }
+            }
+        }
         _ => {}
     }
     before

@@ -100,13 +100,13 @@ function PolicyAccess({
           <SanitizedText text={policy.description} />
         </Secondary>
       )}
-      {policy.in_words === undefined ? (
+      {policy.requirement === undefined ? (
         <Text component="div" size="sm" my={4}>
           <StateBadge color="red">Broken</StateBadge> It is invalid for the current fields, and its users
           cannot read any trace. Fix it in its role.
         </Text>
       ) : (
-        <PolicyDescription text={policy.in_words} />
+        <PolicyDescription text={policy.requirement} />
       )}
       <Code block style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
         <SanitizedText text={policy.expression} />

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tracewarden_policy::{Span, check, in_words};
+use tracewarden_policy::{Span, check, describe};
 use tracewarden_testkit::policies::Generator;
 use tracewarden_testkit::repetitions::Repetitions;
 
@@ -33,7 +33,7 @@ fn policies_with_equal_descriptions_match_the_same_spans() {
             else {
                 continue;
             };
-            let description = in_words(&predicate);
+            let description = describe(&predicate);
             assert!(
                 !description.is_empty() && description.chars().count() < MAX_DESCRIPTION_LENGTH,
                 "{text}: {description}"

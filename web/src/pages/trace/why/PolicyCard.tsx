@@ -123,10 +123,10 @@ function VerdictDetails({
   onShowSpan: ShowSpan;
 }) {
   const me = useMe();
-  const { expression, in_words, decided_by, nearest, spans } = verdict;
+  const { expression, requirement, decided_by, nearest, spans } = verdict;
   return (
     <>
-      {in_words !== undefined && <PolicyDescription text={in_words} />}
+      {requirement !== undefined && <PolicyDescription text={requirement} />}
       {expression !== undefined && (
         <div>
           <span className={classes.label}>
