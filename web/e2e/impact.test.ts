@@ -257,14 +257,14 @@ describe("a stored role", () => {
     await chooseWeek(section);
     await section.getByRole("button", { name: "Count", exact: true }).click();
     await waitUntilIdle(page);
-    const answer = await admin.call<{ only_shared: number; members_told: number; notes: string[] }>(
+    const answer = await admin.call<{ only_shared: number; members_listed: number; notes: string[] }>(
       "POST",
       "/policies/collateral-access",
       { role, from: new Date(Date.now() - 7 * 86_400_000).toISOString(), seconds: 60 },
     );
     // The traces that one team's policies name are collateral access for the other team.
     expect(answer.only_shared).toBeGreaterThan(0);
-    expect(answer.members_told).toBe(1);
+    expect(answer.members_listed).toBe(1);
     expect(answer.notes).toHaveLength(1);
     await waitUntilVisible(section.getByText("counted for 2 of 2 members", { exact: false }));
     await waitUntilVisible(section.getByText(answer.notes[0] as string));

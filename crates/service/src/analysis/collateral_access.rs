@@ -62,12 +62,10 @@ pub struct CollateralAnswer {
     pub members_counted: u64,
     /// Number of members to whom the counts and values apply: those members with the same effective policies who have the most
     /// values that are visible by collateral access only.
-    #[serde(rename = "members_told")]
-    pub members_reported: u64,
+    pub members_listed: u64,
     /// Number of evaluated members who have any value that is visible by collateral access only; for a sample, as far as the
     /// sample shows it.
-    #[serde(rename = "members_shared")]
-    pub members_with_collateral: u64,
+    pub members_with_collateral_access: u64,
     /// Number of traces that the policies grant access to.
     pub traces: u64,
     /// Number of different values in these traces.
@@ -222,8 +220,8 @@ impl Analysis {
             by: by.name(),
             members,
             members_counted: groups.counted,
-            members_reported: highest.members,
-            members_with_collateral: groups.collateral,
+            members_listed: highest.members,
+            members_with_collateral_access: groups.collateral,
             traces: scale(highest.collateral.traces),
             distinct: highest.collateral.distinct,
             only_shared: highest.collateral.only_shared,

@@ -45,7 +45,7 @@ pub struct Counted {
     /// End of the window.
     pub to: Time,
     /// The set of traces that was counted.
-    pub among: CountedTraces,
+    pub counted_traces: CountedTraces,
     /// Whether only a sample was evaluated, for lack of time. The counts of traces are then estimates for the whole window, and
     /// the counts of values are those of the sample.
     pub sampled: bool,
@@ -66,9 +66,17 @@ fn cost<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Error> {
 
 impl Counted {
     /// Returns the description of exact counts.
-    pub(crate) fn new(window: Window, among: CountedTraces) -> Self {
+    pub(crate) fn new(window: Window, counted_traces: CountedTraces) -> Self {
         let (from, to) = (window.from().into(), window.to().into());
-        Self { from, to, among, sampled: false, fraction: 1.0, cost: Cost::default(), notes: Vec::new() }
+        Self {
+            from,
+            to,
+            counted_traces,
+            sampled: false,
+            fraction: 1.0,
+            cost: Cost::default(),
+            notes: Vec::new(),
+        }
     }
 }
 

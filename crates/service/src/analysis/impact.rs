@@ -213,7 +213,7 @@ impl Analysis {
                 collateral,
                 window: change.window,
                 readable: &access.scope,
-                only_readable: answer.counted.among == CountedTraces::Readable,
+                only_readable: answer.counted.counted_traces == CountedTraces::Readable,
                 referenced_fields: &subjects.referenced_fields,
                 samples: SAMPLES,
                 timeout: match (collateral.is_some(), is_last) {

@@ -77,7 +77,7 @@ pub(super) struct Impact {
     pub(super) from: String,
     pub(super) to: String,
     /// `all` traces, or the traces that are `readable` for the caller.
-    pub(super) among: String,
+    pub(super) counted_traces: String,
     pub(super) sampled: bool,
     /// Fraction of the traces that were sampled.
     pub(super) fraction: f64,

@@ -55,7 +55,7 @@ async fn counts_values_visible_only_through_collateral_access() {
     };
     assert_eq!((numbers(&found), &found["values"]), ([4, 5, 4, 5], &json!([])));
     assert_eq!(
-        (&found["by"], &found["sampled"], &found["among"]),
+        (&found["by"], &found["sampled"], &found["counted_traces"]),
         (&json!("ServiceName"), &json!(false), &json!("all"))
     );
     // Values of the two traces that the administrator may read are included.
@@ -101,7 +101,7 @@ async fn collateral_access_is_counted_per_member() {
         admin.post("/users", new).await.expect(201);
     };
     let members = |found: &Value| {
-        ["members", "members_counted", "members_told", "members_shared"]
+        ["members", "members_counted", "members_listed", "members_with_collateral_access"]
             .map(|name| found[name].as_u64().unwrap())
     };
     let numbers =
@@ -162,7 +162,7 @@ async fn collateral_access_needs_an_administrator_and_respects_discovery_samples
     ada.post("/policies/collateral-access", body.clone()).await.problem(403, "forbidden");
     let found = admin.post("/policies/collateral-access", body.clone()).await.expect(200).body;
     assert_eq!(
-        (&found["among"], &found["traces"], &found["distinct"]),
+        (&found["counted_traces"], &found["traces"], &found["distinct"]),
         (&json!("readable"), &json!(0), &json!(0))
     );
     admin.put("/roles/few", json!({"policies": policies("ServiceName == 'service-7'")})).await.expect(201);

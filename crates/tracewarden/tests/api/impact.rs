@@ -35,7 +35,7 @@ async fn previews_count_gained_and_lost_traces() {
     assert_eq!((&found["members"], &found["members_compared"]), (&json!(1), &json!(1)));
     assert_eq!(found["users"][0]["username"], "ada");
     assert_eq!(
-        (&found["among"], &found["sampled"], &found["fraction"]),
+        (&found["counted_traces"], &found["sampled"], &found["fraction"]),
         (&json!("all"), &json!(false), &json!(1.0))
     );
     assert!(!found.to_string().contains(BLUE) && !found.to_string().contains(RED), "{found}");
@@ -151,7 +151,7 @@ async fn without_discovery_samples_only_readable_traces_are_counted() {
     store.insert_two_traces().await;
     let (_service, admin) = bound_service(&store, &[("TRACEWARDEN_DISCOVERY_SAMPLES", "false")]).await;
     let found = preview(&admin, "new", policies(&["true"])).await;
-    assert_eq!((&found["among"], counts(&found["traces"])), (&json!("readable"), [0, 0, 0]));
+    assert_eq!((&found["counted_traces"], counts(&found["traces"])), (&json!("readable"), [0, 0, 0]));
     assert_eq!(found["search"], json!({"before": null, "after": null}));
     admin
         .put("/roles/blue", json!({"policies": policies(&[&format!("{TEAM} == \"blue\"")])}))

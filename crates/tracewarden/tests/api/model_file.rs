@@ -208,7 +208,7 @@ async fn a_plan_says_what_users_gain_and_lose() {
     role["policies"][0]["expression"] = json!("SpanAttributes[\"team\"] == \"red\"");
     let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
     let impact = &plan["impact"];
-    assert_eq!((&impact["sampled"], &impact["among"]), (&json!(false), &json!("all")), "{plan}");
+    assert_eq!((&impact["sampled"], &impact["counted_traces"]), (&json!(false), &json!("all")), "{plan}");
     let users = impact["users"].as_array().unwrap();
     let reported = (&users[0]["username"], &users[0]["gained"], &users[0]["lost"], &users[0]["unchanged"]);
     assert_eq!((users.len(), reported), (1, (&json!("ada"), &json!(1), &json!(1), &json!(0))), "{plan}");

@@ -217,7 +217,7 @@ async fn compare_preview(
         json!({"role": role, "policies": policies, "from": data_set.from, "to": data_set.to, "seconds": 30});
     let result = admin.post("/policies/preview", body).await.expect(200).body;
     assert_eq!(
-        (&result["sampled"], &result["fraction"], &result["among"]),
+        (&result["sampled"], &result["fraction"], &result["counted_traces"]),
         (&json!(false), &json!(1.0), &json!("all")),
         "{result}"
     );

@@ -152,13 +152,13 @@ export function UsersView({
 export function ReliabilityNotice({
   sampled,
   fraction,
-  among,
+  counted_traces,
   notes = [],
   action,
 }: {
   sampled: boolean;
   fraction: number;
-  among: Api["CountedTraces"];
+  counted_traces: Api["CountedTraces"];
   notes?: readonly string[];
   /** Action that improves the reliability. */
   action?: ReactNode;
@@ -166,7 +166,7 @@ export function ReliabilityNotice({
   const sample = sampleText(sampled, fraction);
   const texts = [
     sample,
-    among === "readable"
+    counted_traces === "readable"
       ? "Only traces that you may see yourself are counted: this service shows administrators nothing of other traces."
       : null,
     ...notes,

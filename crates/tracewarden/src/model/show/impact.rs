@@ -12,9 +12,10 @@ const MAX_SHOWN_USERS: usize = 20;
 const MAX_SHOWN_IDS: usize = 3;
 
 pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
-    let Impact { from, to, among, sampled, fraction, members, members_compared, users, notes } = impact;
+    let Impact { from, to, counted_traces, sampled, fraction, members, members_compared, users, notes } =
+        impact;
     let _ = writeln!(text, "\n{}", paint.heading("Users who would see more or fewer traces"));
-    let which = if among == "readable" { "traces that you may read yourself" } else { "traces" };
+    let which = if counted_traces == "readable" { "traces that you may read yourself" } else { "traces" };
     let _ = write!(text, "  {which} from {} to {}", seconds(from), seconds(to));
     let _ = match sampled {
         true => writeln!(text, ", estimated from {} of them", percent(*fraction)),
