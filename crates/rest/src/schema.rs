@@ -158,7 +158,7 @@ pub(crate) struct SampledMap {
     /// Keys or paths, the most frequent first; at most 500.
     keys: Vec<SampledKey>,
     /// Whether sampling took longer than a few seconds and was stopped, so that the keys are not known.
-    gave_up: bool,
+    stopped_early: bool,
 }
 
 /// A key of a map, or a path of a JSON column, in the sample.
@@ -189,7 +189,7 @@ impl From<SampledColumn> for SampledMap {
             map: sampled.column,
             sampled_rows: sampled.sampled_rows,
             keys: keys.collect(),
-            gave_up: sampled.gave_up,
+            stopped_early: sampled.stopped_early,
         }
     }
 }

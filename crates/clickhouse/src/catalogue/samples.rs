@@ -47,7 +47,7 @@ pub struct SampledColumn {
     /// Keys or paths, most frequent first.
     pub keys: Vec<SampledKey>,
     /// Whether the column was too large to sample, so that its keys are unknown.
-    pub gave_up: bool,
+    pub stopped_early: bool,
 }
 
 /// A key of a map column, or a path of a JSON column.
@@ -103,12 +103,12 @@ impl Catalogue {
                 ColumnType::Json { .. } => source.paths(column).await,
                 _ => source.keys(column).await,
             };
-            let ((sampled_rows, keys), gave_up) = match result {
+            let ((sampled_rows, keys), stopped_early) = match result {
                 Ok(sampled) => (sampled, false),
                 Err(error) if error.is_refusal() => ((0, Vec::new()), true),
                 Err(error) => return Err(error),
             };
-            found.push(SampledColumn { column: column.name.clone(), sampled_rows, keys, gave_up });
+            found.push(SampledColumn { column: column.name.clone(), sampled_rows, keys, stopped_early });
         }
         Ok(found)
     }

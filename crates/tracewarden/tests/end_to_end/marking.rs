@@ -208,7 +208,7 @@ async fn discovery_finds_keys_and_paths_with_their_types() {
             .as_array()
             .unwrap()
             .iter()
-            .all(|map| map["gave_up"] == false && map["sampled_rows"] == 3),
+            .all(|map| map["stopped_early"] == false && map["sampled_rows"] == 3),
         "{detail}"
     );
     assert!(

@@ -92,7 +92,7 @@ export function FieldsEditor({
     detail === null
       ? containers.map(({ container: name }) => name).filter((map) => map !== "")
       : detail.columns.filter((column) => column.key_logical_types.length > 0).map(({ name }) => name);
-  const unsampledMaps = detail?.maps.filter((map) => map.gave_up).map(({ map }) => map) ?? [];
+  const unsampledMaps = detail?.maps.filter((map) => map.stopped_early).map(({ map }) => map) ?? [];
   const isFiltered =
     text !== "" || container !== ALL_CONTAINERS || onlyMarked || (onlyRejected && rejectedCount > 0);
   return (

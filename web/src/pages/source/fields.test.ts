@@ -74,7 +74,7 @@ const detail: Api["TableDetail"] = {
     {
       map: "SpanAttributes",
       sampled_rows: 200,
-      gave_up: false,
+      stopped_early: false,
       keys: [
         {
           name: "http.status_code",
