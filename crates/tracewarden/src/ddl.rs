@@ -67,9 +67,9 @@ fn sql(binding: &Binding, advice: &DdlAdvice) -> String {
         for statement in &suggestion.statements {
             let _ = writeln!(text, "{statement};");
         }
-        if !suggestion.afterwards.is_empty() {
+        if !suggestion.follow_up.is_empty() {
             comment(&mut text, "when ClickHouse has built that (see system.mutations):");
-            for statement in &suggestion.afterwards {
+            for statement in &suggestion.follow_up {
                 comment(&mut text, &format!("{statement};"));
             }
         }
@@ -86,17 +86,22 @@ fn sql(binding: &Binding, advice: &DdlAdvice) -> String {
 fn describe(text: &mut String, suggestion: &DdlSuggestion) {
     comment(text, &format!("{}. {}", suggestion.number, suggestion.id));
     comment(text, &format!("   speeds up {}", suggestion.speeds_up));
-    if let (Some(now), Some(then)) = (suggestion.reads_now, suggestion.reads_then) {
+    if let (Some(before), Some(after)) = (suggestion.reads_before, suggestion.reads_after) {
         let gain = suggestion.gain.map_or(String::new(), |gain| format!(", {gain:.1} times less"));
         comment(
             text,
-            &format!("   {} reads {} now, {} then{gain}", suggestion.measured_on, reads(now), reads(then)),
+            &format!(
+                "   {} reads {} before, {} after{gain}",
+                suggestion.measured_on,
+                reads(before),
+                reads(after)
+            ),
         );
     }
     if let Some(bytes) = suggestion.disk_bytes {
         comment(text, &format!("   takes about {} on disk", size(bytes)));
     }
-    for field in &suggestion.leaves_out {
+    for field in &suggestion.omitted_fields {
         comment(text, &format!("   does not speed up searches on {field}"));
     }
     for needed in &suggestion.needs {

@@ -61,7 +61,10 @@ async fn suggestions_disappear_when_they_are_in_place_and_answers_stay() {
     }
     for (at, suggestion) in advice["suggestions"].as_array().unwrap().iter().enumerate() {
         assert_eq!(suggestion["number"], at + 1);
-        assert!(suggestion["reads_now"]["rows"].is_u64() && suggestion["gain"].is_number(), "{suggestion:#}");
+        assert!(
+            suggestion["reads_before"]["rows"].is_u64() && suggestion["gain"].is_number(),
+            "{suggestion:#}"
+        );
     }
     // The command gives the same advice.
     let printed_advice: Value = serde_json::from_str(&run_ddl(&service, &["--format", "json"])).unwrap();
@@ -124,7 +127,7 @@ async fn read_access_to_the_table_is_sufficient() {
     assert_eq!(advice["notes"], json!([]));
     let column = advice["suggestions"].as_array().unwrap().iter();
     let column = column.clone().find(|found| found["id"] == "key_column:SpanAttributes[\"team\"]").unwrap();
-    assert_eq!(column["reads_now"]["rows"], 6, "{column:#}");
+    assert_eq!(column["reads_before"]["rows"], 6, "{column:#}");
     // ClickHouse does not record column sizes for parts as small as this one, so the size is unknown, not zero.
-    assert_eq!(column["reads_now"]["bytes"], Value::Null, "{column:#}");
+    assert_eq!(column["reads_before"]["bytes"], Value::Null, "{column:#}");
 }

@@ -115,10 +115,10 @@ function gainText({ kind, speeds_up }: Suggestion): string {
   return `${speeds_up.charAt(0).toUpperCase()}${speeds_up.slice(1)}`;
 }
 
-function costText({ reads_now, reads_then, disk_bytes }: Suggestion): string {
+function costText({ reads_before, reads_after, disk_bytes }: Suggestion): string {
   const reads =
-    reads_now?.bytes != null && reads_then?.bytes != null
-      ? `reads ${formatBytes(reads_then.bytes)} instead of ${formatBytes(reads_now.bytes)}`
+    reads_before?.bytes != null && reads_after?.bytes != null
+      ? `reads ${formatBytes(reads_after.bytes)} instead of ${formatBytes(reads_before.bytes)}`
       : "";
   const disk = disk_bytes == null ? "" : `takes ${formatBytes(disk_bytes)} of disk`;
   return [reads, disk].filter((part) => part !== "").join(", ");
@@ -163,20 +163,20 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
               {formatRanges(requiredNumbers)} first.
             </Text>
           )}
-          {suggestion.leaves_out.length > 0 && (
+          {suggestion.omitted_fields.length > 0 && (
             <Text size="sm">
               Does not help searches by{" "}
               <SanitizedText
-                text={suggestion.leaves_out.map(({ map, name }) => refOf(map, name)).join(", ")}
+                text={suggestion.omitted_fields.map(({ map, name }) => refOf(map, name)).join(", ")}
               />
               .
             </Text>
           )}
           <Statements statements={suggestion.statements} />
-          {suggestion.afterwards.length > 0 && (
+          {suggestion.follow_up.length > 0 && (
             <>
               <Text size="sm">After ClickHouse has finished:</Text>
-              <Statements statements={suggestion.afterwards} />
+              <Statements statements={suggestion.follow_up} />
             </>
           )}
           {suggestion.bind_trace_index != null && (
@@ -195,7 +195,7 @@ function SuggestionItem({ suggestion, suggestions }: { suggestion: Suggestion; s
 }
 
 function CostTable({ suggestion }: { suggestion: Suggestion }) {
-  const { reads_now: before, reads_then: after, disk_bytes, measured_on } = suggestion;
+  const { reads_before: before, reads_after: after, disk_bytes, measured_on } = suggestion;
   if (before == null && after == null && disk_bytes == null) {
     return null;
   }
@@ -213,16 +213,16 @@ function CostTable({ suggestion }: { suggestion: Suggestion }) {
           <Table.Thead>
             <Table.Tr>
               <Table.Th>Reads</Table.Th>
-              <Table.Th className={classes.number}>Now</Table.Th>
+              <Table.Th className={classes.number}>Before</Table.Th>
               <Table.Th className={classes.number}>After</Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {rows.map(([name, now, later]) => (
+            {rows.map(([name, before, after]) => (
               <Table.Tr key={name}>
                 <Table.Td>{name}</Table.Td>
-                <Table.Td className={classes.number}>{now}</Table.Td>
-                <Table.Td className={classes.number}>{later}</Table.Td>
+                <Table.Td className={classes.number}>{before}</Table.Td>
+                <Table.Td className={classes.number}>{after}</Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>

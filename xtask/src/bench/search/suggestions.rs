@@ -40,9 +40,9 @@ pub fn apply(service: &BenchService, store: &Store, table: Table) -> Result<Appl
         }
         ensure!(turn < ROUNDS, "suggestions that were run are suggested again: {advice}");
         for suggestion in suggested {
-            let afterwards = list(suggestion, "/afterwards").unwrap_or_default();
+            let follow_up = list(suggestion, "/follow_up").unwrap_or_default();
             let statements =
-                list(suggestion, "/statements")?.iter().chain(afterwards).filter_map(Value::as_str);
+                list(suggestion, "/statements")?.iter().chain(follow_up).filter_map(Value::as_str);
             let what = text(suggestion, "/id")?;
             eprintln!("running the suggestion `{what}`");
             let begun = Instant::now();

@@ -85,9 +85,9 @@ pub(super) async fn estimated(
         let estimates = estimator.estimates(&draft.subject, max_trace_nanos).await?;
         suggestions.push(DdlSuggestion {
             measured_on: estimates.operation.to_owned(),
-            reads_now: estimates.now,
-            reads_then: estimates.then,
-            gain: gain(estimates.now, estimates.then),
+            reads_before: estimates.before,
+            reads_after: estimates.after,
+            gain: gain(estimates.before, estimates.after),
             disk_bytes: estimates.disk.map(rounded),
             ..draft.suggestion
         });
@@ -99,8 +99,8 @@ pub(super) async fn estimated(
 #[derive(Default)]
 struct Estimates {
     operation: &'static str,
-    now: Option<Reads>,
-    then: Option<Reads>,
+    before: Option<Reads>,
+    after: Option<Reads>,
     disk: Option<f64>,
 }
 
@@ -183,12 +183,12 @@ impl Estimator<'_> {
 
     async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates, ClickHouseError> {
         let scanned = self.scanned(&[map.to_owned()], 0).await?;
-        let then = self.key_row_bytes(map, key, column).await?;
+        let after = self.key_row_bytes(map, key, column).await?;
         Ok(Estimates {
             operation: "searching the newest hour by this key",
-            now: reads(scanned, self.parts.row_bytes(map)),
-            then: reads(scanned, then),
-            disk: product(self.rows, then),
+            before: reads(scanned, self.parts.row_bytes(map)),
+            after: reads(scanned, after),
+            disk: product(self.rows, after),
         })
     }
 
@@ -253,27 +253,27 @@ impl Estimator<'_> {
     ) -> Result<Estimates, ClickHouseError> {
         let exists = |column: &&String| self.table.columns.iter().any(|known| known.name == **column);
         let existing: Vec<String> = columns.iter().filter(exists).cloned().collect();
-        let mut now_columns = existing.clone();
+        let mut before_columns = existing.clone();
         for (map, _) in new_keys {
-            if !now_columns.contains(map) {
-                now_columns.push(map.clone());
+            if !before_columns.contains(map) {
+                before_columns.push(map.clone());
             }
         }
-        let scanned = self.scanned(&now_columns, 0).await?;
-        let mut then_bytes: Option<f64> = existing.iter().map(|column| self.parts.row_bytes(column)).sum();
+        let scanned = self.scanned(&before_columns, 0).await?;
+        let mut after_bytes: Option<f64> = existing.iter().map(|column| self.parts.row_bytes(column)).sum();
         for (map, key) in new_keys {
             let more = self.key_row_bytes(map, key, "").await?;
-            then_bytes = then_bytes.zip(more).map(|(bytes, more)| bytes + more);
+            after_bytes = after_bytes.zip(more).map(|(bytes, more)| bytes + more);
         }
-        let now_bytes = now_columns.iter().map(|column| self.parts.row_bytes(column)).sum();
+        let before_bytes = before_columns.iter().map(|column| self.parts.row_bytes(column)).sum();
         // Granules at both ends are read whole.
-        let then_rows =
+        let after_rows =
             self.in_window.map(|in_window| (in_window + GRANULE_ROWS).min(self.rows.unwrap_or(in_window)));
         Ok(Estimates {
             operation: "searching the newest hour",
-            now: reads(scanned, now_bytes),
-            then: reads(then_rows, then_bytes),
-            disk: product(self.rows, then_bytes),
+            before: reads(scanned, before_bytes),
+            after: reads(after_rows, after_bytes),
+            disk: product(self.rows, after_bytes),
         })
     }
 
@@ -305,23 +305,23 @@ impl Estimator<'_> {
             self.table.trace_id_column,
             listed.join(", ")
         ));
-        estimated.now = reads(self.estimate(statement).await?, row_bytes);
+        estimated.before = reads(self.estimate(statement).await?, row_bytes);
         let granules = ids.len() as f64 * GRANULE_ROWS;
-        estimated.then = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);
+        estimated.after = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);
         Ok(estimated)
     }
 
     async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
         let columns = [self.trace_id.to_owned()];
-        let now = match max_trace_nanos {
+        let before = match max_trace_nanos {
             Some(nanos) => self.scanned(&columns, nanos).await?,
             None => self.rows,
         };
-        let then = self.scanned(&columns, 0).await?;
+        let after = self.scanned(&columns, 0).await?;
         Ok(Estimates {
             operation: "evaluating the traces of the newest hour",
-            now: reads(now, None),
-            then: reads(then, None),
+            before: reads(before, None),
+            after: reads(after, None),
             disk: None,
         })
     }
@@ -336,11 +336,11 @@ impl Estimator<'_> {
         let sampled = self.sample(self.table.statement(), column, &strings, share).await?;
         let scanned = self.scanned(&[column.to_owned()], 0).await?;
         let row_bytes = self.parts.row_bytes(column);
-        let then = scanned.map(|rows| rows.min(GRANULE_ROWS + FALSE_POSITIVE_RATE * rows));
+        let after = scanned.map(|rows| rows.min(GRANULE_ROWS + FALSE_POSITIVE_RATE * rows));
         Ok(Estimates {
             operation: "searching the newest hour for a value that one span has",
-            now: reads(scanned, row_bytes),
-            then: reads(then, row_bytes),
+            before: reads(scanned, row_bytes),
+            after: reads(after, row_bytes),
             disk: product(self.rows, sampled.map(|sampled| sampled.distinct * FILTER_BYTES / sampled.rows)),
         })
     }

@@ -32,10 +32,10 @@ pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion>
 /// Returns the saved bytes, or the saved rows where bytes are unknown. Rows are fewer than bytes, so that those suggestions
 /// come last, as they should.
 fn savings(suggestion: &DdlSuggestion) -> u64 {
-    match (suggestion.reads_now, suggestion.reads_then) {
-        (Some(now), Some(then)) => match (now.bytes, then.bytes) {
-            (Some(now), Some(then)) => now.saturating_sub(then),
-            _ => now.rows.saturating_sub(then.rows),
+    match (suggestion.reads_before, suggestion.reads_after) {
+        (Some(before), Some(after)) => match (before.bytes, after.bytes) {
+            (Some(before), Some(after)) => before.saturating_sub(after),
+            _ => before.rows.saturating_sub(after.rows),
         },
         _ => 0,
     }

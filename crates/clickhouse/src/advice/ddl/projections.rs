@@ -19,7 +19,7 @@ impl Drafter<'_> {
         }
         let mut columns = vec![binding.timestamp.clone(), binding.trace_id.clone()];
         let mut fields = Vec::new();
-        let mut leaves_out = Vec::new();
+        let mut omitted_fields = Vec::new();
         let mut needs = Vec::new();
         let mut new_keys = Vec::new();
         for marked in self.facts.fields {
@@ -37,7 +37,7 @@ impl Drafter<'_> {
                 }
                 None if scalar => &marked.field.name,
                 None => {
-                    leaves_out.push(marked.field.clone());
+                    omitted_fields.push(marked.field.clone());
                     continue;
                 }
             };
@@ -70,14 +70,14 @@ impl Drafter<'_> {
             name: "by_time",
             query,
         };
-        let afterwards =
+        let follow_up =
             older.iter().map(|name| self.target.alter(&format!("DROP PROJECTION {}", quote(name)))).collect();
         let Some(draft) = self.projection(required) else { return };
         let suggestion = DdlSuggestion {
-            afterwards,
+            follow_up,
             needs,
             fields,
-            leaves_out,
+            omitted_fields,
             speeds_up:
                 "every search for the newest traces: it reads only the columns that it needs, in order of \
                  time"

@@ -34,7 +34,7 @@ pub struct DdlSuggestion {
     /// building, or when only `bind_trace_index` remains to be done.
     pub statements: Vec<String>,
     /// Statements to run when ClickHouse has completed the work that `statements` started.
-    pub afterwards: Vec<String>,
+    pub follow_up: Vec<String>,
     /// The table to bind as `trace_index` afterwards.
     #[schema(required = true)]
     pub bind_trace_index: Option<String>,
@@ -47,17 +47,17 @@ pub struct DdlSuggestion {
     /// Marked fields that do not benefit: searches on one of them stay as they are.
     #[serde(serialize_with = "fields")]
     #[schema(value_type = Vec<DdlField>)]
-    pub leaves_out: Vec<FieldRef>,
+    pub omitted_fields: Vec<FieldRef>,
     /// The operations that become faster.
     pub speeds_up: String,
     /// The operation that the estimates refer to.
     pub measured_on: String,
     /// Amount that this operation reads now; null where it cannot be estimated.
     #[schema(required = true)]
-    pub reads_now: Option<Reads>,
+    pub reads_before: Option<Reads>,
     /// Amount that it will read with the change; null where it cannot be estimated.
     #[schema(required = true)]
-    pub reads_then: Option<Reads>,
+    pub reads_after: Option<Reads>,
     /// Factor by which fewer bytes are read, or fewer rows where bytes are unknown.
     #[serde(serialize_with = "two_decimals")]
     #[schema(required = true)]
@@ -170,15 +170,15 @@ impl DdlSuggestion {
             kind,
             state: DdlState::Missing,
             statements: Vec::new(),
-            afterwards: Vec::new(),
+            follow_up: Vec::new(),
             bind_trace_index: None,
             needs: Vec::new(),
             fields: Vec::new(),
-            leaves_out: Vec::new(),
+            omitted_fields: Vec::new(),
             speeds_up: String::new(),
             measured_on: String::new(),
-            reads_now: None,
-            reads_then: None,
+            reads_before: None,
+            reads_after: None,
             gain: None,
             disk_bytes: None,
         }
@@ -186,13 +186,13 @@ impl DdlSuggestion {
 }
 
 /// Returns the factor by which fewer bytes are read afterwards, or rows where bytes are unknown.
-pub(super) fn gain(now: Option<Reads>, then: Option<Reads>) -> Option<f64> {
-    let (now, then) = (now?, then?);
-    let (now, then) = match (now.bytes, then.bytes) {
-        (Some(now), Some(then)) => (now, then),
-        _ => (now.rows, then.rows),
+pub(super) fn gain(before: Option<Reads>, after: Option<Reads>) -> Option<f64> {
+    let (before, after) = (before?, after?);
+    let (before, after) = match (before.bytes, after.bytes) {
+        (Some(before), Some(after)) => (before, after),
+        _ => (before.rows, after.rows),
     };
-    Some(now as f64 / then.max(1) as f64)
+    Some(before as f64 / after.max(1) as f64)
 }
 
 /// Returns the id of the suggestion that adds a column for a field, if the field can have one.

@@ -156,7 +156,7 @@ async fn suggestions_run_unchanged_and_disappear() {
     }
     let by_time = advice.suggestions.iter().find(|found| found.kind == DdlKind::TimeProjection).unwrap();
     assert_eq!(
-        by_time.leaves_out,
+        by_time.omitted_fields,
         [FieldRef::column("tags"), FieldRef::key("doc", "a"), FieldRef::key("n", "k")]
     );
     // Without samples, nothing is estimated from spans.
@@ -304,9 +304,9 @@ async fn partial_objects_are_completed_under_any_name() {
         "ALTER TABLE t ADD PROJECTION IF NOT EXISTS `by_time` \
          (SELECT `Start`, `trace id`, `mine`, `service`, `user` ORDER BY `Start`)"
     );
-    assert_eq!(successor.afterwards, [format!("ALTER TABLE {table} DROP PROJECTION `mine too`")]);
+    assert_eq!(successor.follow_up, [format!("ALTER TABLE {table} DROP PROJECTION `mine too`")]);
     run(&local, successor).await;
-    for statement in &successor.afterwards {
+    for statement in &successor.follow_up {
         execute(&local, statement.clone()).await;
     }
     let advice = wait_for_mutations(&store, &binding(), &fields_before).await;
@@ -395,7 +395,10 @@ async fn unsupported_tables_get_no_suggestions() {
     assert!(!kinds.contains(&DdlKind::TimeProjection) && !kinds.contains(&DdlKind::TraceProjection));
     assert!(!ids(&advice).contains(&"skip_index:trace id"), "it is in the order of trace ids");
     for suggestion in &advice.suggestions {
-        assert_eq!((suggestion.reads_now, suggestion.reads_then, suggestion.disk_bytes), (None, None, None));
+        assert_eq!(
+            (suggestion.reads_before, suggestion.reads_after, suggestion.disk_bytes),
+            (None, None, None)
+        );
         run(&local, suggestion).await;
     }
     assert_eq!(ids(&wait_for_mutations(&store, &other, &fields).await), ["trace_index"]);

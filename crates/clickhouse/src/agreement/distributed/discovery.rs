@@ -11,7 +11,7 @@ use crate::{ClickHouse, DdlSuggestion};
 /// Runs suggested statements without `ON CLUSTER`. The engine supports clusters, but has no queue that distributes DDL
 /// statements; here both shards are this server.
 async fn run(local: &LocalStore, suggestion: &DdlSuggestion) {
-    for statement in suggestion.statements.iter().chain(&suggestion.afterwards) {
+    for statement in suggestion.statements.iter().chain(&suggestion.follow_up) {
         let local_statement = statement.replace(&format!(" ON CLUSTER '{CLUSTER}'"), "");
         assert!(local_statement != *statement || local_statement.starts_with("INSERT"), "{statement}");
         let wait_setting =

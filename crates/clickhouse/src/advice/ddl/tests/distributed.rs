@@ -72,7 +72,7 @@ fn statements_reach_every_server_of_a_cluster() {
         let _ = writeln!(text, "## cluster `{cluster}`, local tables in `{database}`\n");
         for draft in suggested(cluster, database) {
             let _ = writeln!(text, "# {}", draft.suggestion.id);
-            for statement in draft.suggestion.statements.iter().chain(&draft.suggestion.afterwards) {
+            for statement in draft.suggestion.statements.iter().chain(&draft.suggestion.follow_up) {
                 let _ = writeln!(text, "{statement}");
             }
             text.push('\n');
