@@ -67,7 +67,7 @@ enum Command {
         /// Run only this part.
         part: Option<test::verify::Part>,
         /// Arguments for the part's test runner.
-        #[arg(last = true)]
+        #[arg(last = true, requires = "part")]
         filters: Vec<String>,
     },
     /// Build the web application into `web/dist` if its sources have changed. The service is built with the content of that

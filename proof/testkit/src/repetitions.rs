@@ -16,6 +16,11 @@ pub struct Repetitions {
 }
 
 impl Repetitions {
+    /// The same number in both commands, for a test that proves nothing in fewer repetitions or is short.
+    pub const fn always(number: u64) -> Self {
+        Self { test: number, verify: number }
+    }
+
     /// Returns the number for this run: that of the environment variable, if it is set.
     ///
     /// # Panics

@@ -163,7 +163,7 @@ async fn an_agent_disconnect_stops_its_statement() {
 /// `TRACEWARDEN_TEST_CLIENT_DISCONNECTS` clients use each operation that reads spans in turn, and disconnect at different times.
 #[tokio::test]
 async fn many_client_disconnects_stop_all_statements() {
-    let many = Repetitions { test: 18, verify: 18 }.get("TRACEWARDEN_TEST_CLIENT_DISCONNECTS");
+    let many = Repetitions::always(18).get("TRACEWARDEN_TEST_CLIENT_DISCONNECTS");
     let store = store().await;
     let (service, admin) = bound_service_at(&store.url, &store, &[]).await;
     let ada = reader(&service, &admin).await;

@@ -22,7 +22,7 @@ static TABLE_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
 /// Maximum length of a policy, in bytes.
 const MAX_POLICY_LENGTH: usize = 80;
 /// Number of windows in an ordinary run.
-const WINDOWS: Repetitions = Repetitions { test: 200, verify: 200 };
+const WINDOWS: Repetitions = Repetitions::always(200);
 /// Number of windows of one data set.
 const WINDOWS_PER_DATA_SET: usize = 50;
 /// Number of windows that one caller requests.

@@ -196,7 +196,7 @@ impl KillCounts {
 }
 
 async fn kills(mut victim: Service, mut random: ChaCha8Rng, database: &str) {
-    let rounds = Repetitions { test: 25, verify: 25 }.get("TRACEWARDEN_TEST_KILLS");
+    let rounds = Repetitions::always(25).get("TRACEWARDEN_TEST_KILLS");
     let begun = Instant::now();
     let admin = victim.admin().await;
     store::bind(&admin).await;

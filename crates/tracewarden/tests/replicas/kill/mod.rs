@@ -192,7 +192,7 @@ async fn write_until_killed(
 }
 
 async fn rounds(mut victim: Service, other_replica: Option<Service>, database: &str) {
-    let rounds = Repetitions { test: 50, verify: 50 }.get("TRACEWARDEN_TEST_KILLS");
+    let rounds = Repetitions::always(50).get("TRACEWARDEN_TEST_KILLS");
     let seed = random::seed();
     let mut random = random::source(seed, u64::MAX);
     let begun = Instant::now();

@@ -176,7 +176,7 @@ async fn check_writes(tx: &mut ReadTx, since: u64, round: usize, acknowledged: u
 }
 
 async fn kills(mut victim: Service, mut random: ChaCha8Rng, database: &str) {
-    let rounds = Repetitions { test: 20, verify: 20 }.get("TRACEWARDEN_TEST_KILLS");
+    let rounds = Repetitions::always(20).get("TRACEWARDEN_TEST_KILLS");
     let begun = Instant::now();
     let admin = victim.admin().await;
     let taken = measure_without_kills(&mut victim, &admin).await;
