@@ -5,6 +5,9 @@ import { type Instant, parseInstant } from "../lib/time";
 /** A span in a response of the service: a row of the bound table. */
 export type RawSpan = Readonly<Record<string, unknown>>;
 
+/** Columns of a binding that pages show. */
+export type DisplayedColumn = "name" | "service" | "duration" | "end" | "status" | "kind";
+
 /** Columns of the bound table, as the service reports them. */
 export type TraceSchema = Pick<
   Api["SchemaBinding"],
@@ -25,6 +28,8 @@ export type Columns = {
   readonly durationUnit: number;
   readonly end?: string;
   readonly status?: string;
+  /** Values of the status that mean an error, if the binding names them. */
+  readonly errorValues?: readonly string[];
   readonly statusMessage?: string;
   readonly kind?: string;
   readonly traceState?: string;
@@ -94,9 +99,10 @@ export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Colum
     );
     return column === undefined ? undefined : (column.split(".")[0] ?? column);
   };
+  const maps = pairedMaps(Object.keys(span ?? {}));
   const result: Record<string, string> = {};
   for (const [part, names] of Object.entries(COMMON_NAMES)) {
-    const selectedColumn = schema.display?.[part as keyof Api["Display"]] ?? undefined;
+    const selectedColumn = schema.display?.[part as DisplayedColumn] ?? undefined;
     const column =
       selectedColumn !== undefined && span !== undefined && selectedColumn in span
         ? selectedColumn
@@ -106,20 +112,73 @@ export function columnsOf(span: RawSpan | undefined, schema: TraceSchema): Colum
     }
   }
   const [events, links] = [nestedColumn("events"), nestedColumn("links")];
-  // A duration column of the binding is in nanoseconds.
-  const unit = result.duration === schema.display?.duration ? "" : normalizeName(result.duration ?? "");
+  const isBound = result.duration === schema.display?.duration;
+  const unit = isBound ? (schema.display?.duration_unit ?? "ns") : normalizeName(result.duration ?? "");
+  const { error_values } = schema.display ?? {};
   return {
     traceId: schema.trace_id,
     spanId: schema.span_id,
     timestamp: schema.timestamp,
     parentId: schema.parent_span_id,
     ...result,
-    durationUnit: /us$|micros$/.test(unit) ? 1e3 : /ms$|millis$/.test(unit) ? 1e6 : 1,
-    attributes: mapColumns(ATTRIBUTE_COLUMNS),
-    resource: mapColumns(RESOURCE_COLUMNS),
+    durationUnit: nanosOfUnit(unit),
+    ...(error_values === undefined || error_values.length === 0 ? {} : { errorValues: error_values }),
+    attributes: [...mapColumns(ATTRIBUTE_COLUMNS), ...maps.filter((map) => !/^(resource|scope)/.test(map))],
+    resource: [...mapColumns(RESOURCE_COLUMNS), ...maps.filter((map) => map.startsWith("resource"))],
     ...(events === undefined ? {} : { events }),
     ...(links === undefined ? {} : { links }),
   };
+}
+
+// Ends of the names of two array columns that hold a map: its keys, and its values in the same order.
+const PAIR_SUFFIXES = [
+  [".key", ".value"],
+  [".keys", ".values"],
+  [".names", ".values"],
+  ["_keys", "_values"],
+  ["_names", "_values"],
+] as const;
+
+/** Names of the maps that are stored as two array columns: what the names of both columns have in common. */
+function pairedMaps(columns: string[]): string[] {
+  const known = new Set(columns);
+  const maps = columns.flatMap((column) =>
+    PAIR_SUFFIXES.flatMap(([keys, values]) => {
+      const map = column.slice(0, -keys.length);
+      const isPair = column.endsWith(keys) && map !== "" && known.has(`${map}${values}`) && !known.has(map);
+      return isPair ? [map] : [];
+    }),
+  );
+  return [...new Set(maps)];
+}
+
+/** Entries of a map that is stored as two array columns. Of equal keys, the first counts. */
+function entriesOfPair(span: RawSpan, map: string): [string, unknown][] {
+  for (const [keySuffix, valueSuffix] of PAIR_SUFFIXES) {
+    const [keys, values] = [span[`${map}${keySuffix}`], span[`${map}${valueSuffix}`]];
+    if (Array.isArray(keys) && Array.isArray(values)) {
+      const entries = new Map<string, unknown>();
+      keys.slice(0, values.length).forEach((key, index) => {
+        const name = textOf(key);
+        if (!entries.has(name)) {
+          entries.set(name, values[index]);
+        }
+      });
+      return [...entries];
+    }
+  }
+  return [];
+}
+
+/** Nanoseconds of the unit that a text ends with. */
+function nanosOfUnit(text: string): number {
+  if (/us$|micros$/.test(text)) {
+    return 1e3;
+  }
+  if (/ms$|millis$/.test(text)) {
+    return 1e6;
+  }
+  return text === "s" ? 1e9 : 1;
 }
 
 /** A value as text, or an empty text if it is absent. */
@@ -160,14 +219,17 @@ export function instantOfValue(value: unknown): Instant | null {
   };
 }
 
-/** An id, or an empty text if there is none, as the parent id of a root span. */
+/** An id, or an empty text if there is none, as the parent id of a root span: zeros, a zero UUID, zeros in base64. */
 export function idOf(value: unknown): string {
   const text = textOf(value);
-  return /^0*$/.test(text) ? "" : text;
+  return /^(0*|0{8}(-0{4}){3}-0{12}|A{11}=)$/.test(text) ? "" : text;
 }
 
-/** Whether a status is an error: `Error`, `STATUS_CODE_ERROR`, or OTLP's number. */
-export function isErrorStatus(value: unknown): boolean {
+/** Whether a status is an error: one of the binding's values, or else `Error`, `STATUS_CODE_ERROR`, or OTLP's number. */
+export function isErrorStatus(value: unknown, columns: Columns): boolean {
+  if (columns.errorValues !== undefined) {
+    return columns.errorValues.includes(textOf(value));
+  }
   if (typeof value === "number") {
     return value === 2;
   }
@@ -182,6 +244,8 @@ export function* entriesOf(span: RawSpan, columns: readonly string[]): Generator
       for (const entry of Object.entries(map)) {
         yield entry;
       }
+    } else {
+      yield* entriesOfPair(span, column);
     }
   }
 }
@@ -192,10 +256,9 @@ export function serviceOf(span: RawSpan, columns: Columns): string {
   if (service !== "") {
     return service;
   }
-  for (const column of columns.resource) {
-    const map = span[column];
-    if (typeof map === "object" && map !== null && "service.name" in map) {
-      return textOf(map["service.name"]);
+  for (const [key, value] of entriesOf(span, columns.resource)) {
+    if (key === "service.name") {
+      return textOf(value);
     }
   }
   return "";

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { LosslessNumber } from "../lib/json";
 import type { RawSpan, TraceSchema } from "./columns";
-import { Flag } from "./flags";
+import { attributesOf } from "./details";
+import { Flag, isError } from "./flags";
 import { groupsOf } from "./groups";
 import { buildTrace, nameOf, serviceNameOf, servicesBySelf, type Trace } from "./model";
 import { TEST_SCHEMA, testSpan } from "./testSpans";
@@ -337,5 +338,48 @@ describe("data of exporters", () => {
     const spans = [testSpan("s", "", 0, 1, { TraceId: "0af7" })];
     expect(buildTrace("0AF7", TEST_SCHEMA, spans).id).toBe("0af7");
     expect(buildTrace("0AF7", TEST_SCHEMA, []).id).toBe("0AF7");
+  });
+});
+
+describe("a table with another layout", () => {
+  const schema = {
+    trace_id: "trace_id",
+    span_id: "id",
+    timestamp: "start_us",
+    parent_span_id: "parent",
+    display: { name: "op", end: "end_us", status: "code", error_values: ["2"] },
+  };
+  const spans = [
+    {
+      trace_id: "0af76519-16cd-43dd-8448-eb211c80319c",
+      id: "18446744073709551615",
+      parent: "00000000-0000-0000-0000-000000000000",
+      start_us: 1_790_000_000_000_000,
+      end_us: 1_790_000_000_250_000,
+      op: "checkout",
+      code: 2,
+      "str_attributes.key": ["tenant.id", "lonely", "tenant.id"],
+      "str_attributes.value": ["acme", "b", "second"],
+      resource_names: ["service.name", "without a value"],
+      resource_values: ["cart"],
+    },
+  ];
+
+  it("has durations until the end, errors by the binding's values, and maps in two arrays", () => {
+    const trace = buildTrace("x", schema, spans);
+    expect(trace.duration[0]).toBe(250e6);
+    expect(isError(trace.flags[0])).toBe(true);
+    expect(trace.services.map(({ name }) => name)).toEqual(["cart"]);
+    expect(trace.parent[0]).toBe(-1);
+    expect(attributesOf(spans[0] ?? {}, trace.columns)).toEqual([
+      { key: "lonely", value: "b" },
+      { key: "tenant.id", value: "acme" },
+    ]);
+  });
+
+  it("multiplies durations by the unit of the binding", () => {
+    const display = { ...schema.display, end: null, duration: "took", duration_unit: "ms" as const };
+    const trace = buildTrace("x", { ...schema, display }, [{ ...spans[0], took: 7 }]);
+    expect(trace.duration[0]).toBe(7e6);
   });
 });

@@ -188,7 +188,7 @@ export function buildTrace(requestedId: string, schema: TraceSchema, rows: reado
     knownStart[index] = spanStart;
     knownDuration[index] = Number.isNaN(spanDuration) ? spanDuration : (duration[index] ?? 0);
     length = Math.max(length, (start[index] ?? 0) + (duration[index] ?? 0));
-    const hasErrorStatus = columns.status !== undefined && isErrorStatus(span[columns.status]);
+    const hasErrorStatus = columns.status !== undefined && isErrorStatus(span[columns.status], columns);
     flags[index] =
       (tree.flags[index] ?? 0) |
       (hasErrorStatus ? Flag.Error : 0) |

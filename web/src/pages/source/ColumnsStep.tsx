@@ -53,7 +53,9 @@ export function ColumnsStep({
   const detail = useQuery(tableQuery(database, table));
   const bound = schema.data?.model.binding ?? null;
   const isSameTable = bound?.database === database && bound.table === table;
-  const summary = tables.data?.find((candidate) => candidate.database === database && candidate.name === table);
+  const summary = tables.data?.find(
+    (candidate) => candidate.database === database && candidate.name === table,
+  );
   const proposal = detail.data?.proposal ?? null;
   const initialDraft = draftOf(isSameTable ? bound : proposal);
   const currentDraft = draft ?? initialDraft;
@@ -97,15 +99,15 @@ export function ColumnsStep({
     bind.reset();
     onDraft({ ...currentDraft, ...changed });
   };
-  const isInteger = columns.some(
-    (column) => column.name === currentDraft.timestamp && isIntegerTime(column),
-  );
+  const isInteger = columns.some((column) => column.name === currentDraft.timestamp && isIntegerTime(column));
   const setColumn = (member: DraftColumn, value: string | null) => {
     const isUnitNeeded =
       member === "timestamp" && columns.some((column) => column.name === value && isIntegerTime(column));
     change({
       [member]: value ?? "",
-      ...(member === "timestamp" ? { timestamp_unit: isUnitNeeded ? currentDraft.timestamp_unit || "ns" : "" } : {}),
+      ...(member === "timestamp"
+        ? { timestamp_unit: isUnitNeeded ? currentDraft.timestamp_unit || "ns" : "" }
+        : {}),
     });
   };
   const engine = summary?.engine ?? "";
@@ -235,13 +237,7 @@ export function ColumnsStep({
           />
         </div>
       </section>
-      <RowsSection
-        engine={engine}
-        columns={columns}
-        draft={currentDraft}
-        errors={errors}
-        onChange={change}
-      />
+      <RowsSection engine={engine} columns={columns} draft={currentDraft} errors={errors} onChange={change} />
       {bound !== null && isChange && <RebindingNotice from={bound} isSameTable={isSameTable} />}
       <StepBar
         hint={

@@ -11,6 +11,7 @@ import { SearchInput } from "../../components/SearchInput";
 import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { AddField } from "./AddField";
+import { DISPLAYED_COLUMNS } from "./columns";
 import { FieldsTable } from "./FieldsTable";
 import { type Candidate, candidatesOf } from "./fields";
 import { ALL_CONTAINERS, containersOf, listFields, type SortOrder } from "./listing";
@@ -83,7 +84,9 @@ export function FieldsEditor({
         container,
         order,
         onlyKeys,
-        leadingColumns: Object.values(binding.display ?? {}).filter((column) => column != null),
+        leadingColumns: DISPLAYED_COLUMNS.map(({ member }) => binding.display?.[member]).filter(
+          (column) => column != null,
+        ),
       }),
     [candidates, text, container, order, onlyKeys, binding],
   );
@@ -91,7 +94,10 @@ export function FieldsEditor({
   const maps =
     detail === null
       ? containers.map(({ container: name }) => name).filter((map) => map !== "")
-      : detail.columns.filter((column) => column.key_logical_types.length > 0).map(({ name }) => name);
+      : [
+          ...detail.columns.filter((column) => column.key_logical_types.length > 0),
+          ...detail.paired_maps,
+        ].map(({ name }) => name);
   const unsampledMaps = detail?.maps.filter((map) => map.stopped_early).map(({ map }) => map) ?? [];
   const isFiltered =
     text !== "" || container !== ALL_CONTAINERS || onlyMarked || (onlyRejected && rejectedCount > 0);

@@ -6,6 +6,7 @@ import {
   draftOf,
   duplicateColumns,
   indexCandidates,
+  isIntegerTime,
   STRUCTURAL_COLUMNS,
   sameDraft,
   unsuitableReason,
@@ -27,7 +28,16 @@ function column(type: string, ...logical_types: Api["LogicalType"][]): Api["Tabl
 }
 
 function table(name: string, engine = "MergeTree"): Api["Table"] {
-  return { database: "otel", name, engine, rows: 1, bytes: 1, product: null, proposal: null, unsuitable: null };
+  return {
+    database: "otel",
+    name,
+    engine,
+    rows: 1,
+    bytes: 1,
+    product: null,
+    proposal: null,
+    unsuitable: null,
+  };
 }
 
 describe("a draft", () => {
@@ -74,9 +84,19 @@ describe("suitable columns", () => {
       .find((part) => part.member === member)
       ?.isSuitable(isSuitableFor);
 
-  it("for ids are strings, also nullable or of low cardinality", () => {
-    expect(fits("trace_id", column("LowCardinality(Nullable(String))", "string"))).toBe(true);
-    expect(fits("trace_id", column("FixedString(16)", "string"))).toBe(false);
+  it("for ids are strings, UUIDs and integers, also nullable or of low cardinality", () => {
+    for (const type of ["LowCardinality(Nullable(String))", "FixedString(16)", "UUID", "UInt64", "UInt128"]) {
+      expect(fits("trace_id", column(type))).toBe(true);
+    }
+    for (const type of ["UInt8", "Float64", "Array(String)", "DateTime", "Enum8('a' = 1)"]) {
+      expect(fits("span_id", column(type))).toBe(false);
+    }
+  });
+
+  it("for the time may be integers, whose unit is chosen", () => {
+    expect(fits("timestamp", column("UInt64", "number"))).toBe(true);
+    expect(isIntegerTime(column("Int64"))).toBe(true);
+    expect(isIntegerTime(column("DateTime64(9)"))).toBe(false);
   });
 
   it("for the time are not nullable", () => {

@@ -1,10 +1,12 @@
 import type { Api } from "../../api/client";
+import type { DisplayedColumn } from "../../trace/columns";
+
+export type { DisplayedColumn };
 
 type Binding = Api["Binding"];
 type Column = Api["TableColumn"];
 
 export type StructuralColumn = "trace_id" | "span_id" | "parent_span_id" | "timestamp";
-export type DisplayedColumn = "name" | "service" | "duration" | "end" | "status" | "kind";
 export type TimeUnit = Api["TimeUnit"];
 
 type ColumnRole<Name> = {
@@ -161,11 +163,13 @@ export function bindingOf(database: string, table: string, draft: BindingDraft):
     return null;
   }
   const { trace_id, span_id, parent_span_id, timestamp } = draft;
-  const display = Object.fromEntries([
-    ...DISPLAYED_COLUMNS.map(({ member }) => [member, draft[`display_${member}`]] as const),
-    ["duration_unit", draft.display_duration === "" ? "" : draft.duration_unit] as const,
-    ["error_values", draft.display_status === "" ? [] : draft.error_values] as const,
-  ].filter(([, value]) => value.length > 0));
+  const display = Object.fromEntries(
+    [
+      ...DISPLAYED_COLUMNS.map(({ member }) => [member, draft[`display_${member}`]] as const),
+      ["duration_unit", draft.display_duration === "" ? "" : draft.duration_unit] as const,
+      ["error_values", draft.display_status === "" ? [] : draft.error_values] as const,
+    ].filter(([, value]) => value.length > 0),
+  );
   return {
     database,
     table,

@@ -46,6 +46,8 @@ const change = (map: string, name: string, overrides: Partial<Mark> = {}): Chang
 const detail: Api["TableDetail"] = {
   sampled: true,
   unsuitable: null,
+  paired_maps: [],
+  proposal: null,
   columns: [
     {
       name: "ServiceName",
