@@ -16,7 +16,7 @@ const DIRECTORY: &str = "docs/screenshots";
 pub fn run(views: &[String]) -> Result<()> {
     let chromium = chromium::ensure()?;
     interrupt::install()?;
-    let mut demo = Demo::start(None)?;
+    let mut demo = Demo::start(None, None)?;
     let logins: BTreeMap<&str, &str> = demo
         .accounts
         .all

@@ -19,6 +19,7 @@ use tracewarden_sample_data::{SEED, SPANS, Shop};
 use crate::engine;
 use crate::programs::Profile;
 use crate::stack::api::Client;
+use crate::stack::external_store::{self, ExternalStore};
 use crate::stack::interrupt::{self, Interrupted};
 use crate::stack::{self, Stack};
 pub use demo_users::ADMINISTRATOR;
@@ -34,6 +35,10 @@ pub struct Options {
     /// Keep the data in this directory, which must be empty or absent. By default, the data are removed at the end.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Use this ClickHouse server in place of the local store, such as `http://user:password@localhost:8123`. The demo creates
+    /// the database `tracewarden_demo` there.
+    #[arg(long, value_name = "URL")]
+    clickhouse: Option<String>,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -61,12 +66,15 @@ pub struct Demo {
     /// Path of the service's program.
     program: PathBuf,
     first_answer: Duration,
+    /// The ClickHouse server that is used in place of the local store.
+    server: Option<ExternalStore>,
 }
 
 impl Demo {
     /// Starts and configures everything. The service is ready afterwards.
-    pub fn start(keep: Option<&Path>) -> Result<Self> {
+    pub fn start(keep: Option<&Path>, clickhouse: Option<&str>) -> Result<Self> {
         let begun = Instant::now();
+        let server = clickhouse.map(ExternalStore::connect).transpose()?;
         eprintln!(
             "building the web application, the service and the local store: some 4 minutes on two cores the first \
              time, seconds later"
@@ -79,20 +87,28 @@ impl Demo {
         let shop = Shop::new(SEED, now()?);
         let mut expectations = Expectations::new(&shop);
 
-        let mut stack = Stack::start(&binaries, &engine, directory.path())?;
-        stack.check()?;
-        print_step(begun, "local store runs");
         let traces = shop.traces().inspect(|trace| expectations.observe(trace));
-        let sent = load::send(traces, SPANS, &stack.otlp);
-        // If ClickHouse has exited, that error explains a failed request better.
-        stack.check()?;
-        let sent = sent?;
+        let (mut stack, sent) = match &server {
+            Some(server) => Stack::start_on(server, &binaries, &engine, directory.path(), |otlp| {
+                load::send(traces, SPANS, otlp)
+            })?,
+            None => {
+                let mut stack = Stack::start(&binaries, &engine, directory.path())?;
+                stack.check()?;
+                print_step(begun, "local store runs");
+                let sent = load::send(traces, SPANS, &stack.otlp);
+                // If ClickHouse has exited, that error explains a failed request better.
+                stack.check()?;
+                (stack, sent?)
+            }
+        };
         print_step(begun, &format!("{sent} sample spans in {} traces sent", expectations.traces));
 
         let anonymous = Client::anonymous(&stack.base);
         stack.wait_until_ready(&anonymous)?;
         print_step(begun, "service runs");
-        let accounts = seed::set_up(&anonymous, &stack.admin_password);
+        let database = if server.is_some() { external_store::DATABASE } else { seed::LOCAL_DATABASE };
+        let accounts = seed::set_up(&anonymous, &stack.admin_password, database);
         stack.check()?;
         let accounts = accounts?;
         seed::write_key_file(directory.path(), &accounts)?;
@@ -102,7 +118,7 @@ impl Demo {
         let first_answer = begun.elapsed();
         print_step(begun, "first query answered");
         let program = binaries.join("tracewarden");
-        Ok(Self { stack, directory, shop, expectations, anonymous, accounts, program, first_answer })
+        Ok(Self { stack, directory, shop, expectations, anonymous, accounts, program, first_answer, server })
     }
 
     /// Returns the named traces of the sample.
@@ -112,7 +128,7 @@ impl Demo {
 }
 
 fn demonstrate(options: &Options) -> Result<()> {
-    let mut demo = Demo::start(options.keep.as_deref())?;
+    let mut demo = Demo::start(options.keep.as_deref(), options.clickhouse.as_deref())?;
     let verdict = if options.check { check(&demo) } else { report(&demo).and_then(|()| wait(&mut demo)) };
     let ended = stop(&mut demo);
     verdict.and(ended)
@@ -134,7 +150,8 @@ fn check(demo: &Demo) -> Result<()> {
 fn report(demo: &Demo) -> Result<()> {
     let report = report::Report {
         base: &demo.stack.base,
-        otlp: &demo.stack.otlp,
+        otlp: (!demo.stack.otlp.is_empty()).then_some(demo.stack.otlp.as_str()),
+        removal: demo.server.as_ref().map(ExternalStore::removal),
         accounts: &demo.accounts,
         landmarks: &demo.expectations.landmarks,
         directory: &demo.directory.path().display().to_string(),
@@ -167,6 +184,10 @@ fn stop(demo: &mut Demo) -> Result<()> {
         eprintln!();
     }
     let ended = demo.stack.stop();
+    if let Some(server) = &demo.server {
+        eprintln!("the database `{}` is still on the server; to remove it:", external_store::DATABASE);
+        eprintln!("  {}", server.removal());
+    }
     match &demo.directory {
         Directory::Kept(path) => {
             let path = path.display();

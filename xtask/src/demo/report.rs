@@ -13,7 +13,10 @@ use crate::stack::api::Client;
 /// Input of the report.
 pub struct Report<'a> {
     pub base: &'a str,
-    pub otlp: &'a str,
+    /// URL for OTLP traces, if there is one.
+    pub otlp: Option<&'a str>,
+    /// Command that removes what the demo created on a ClickHouse server.
+    pub removal: Option<String>,
     pub accounts: &'a Accounts,
     pub landmarks: &'a [Landmark],
     /// Directory of the data, and whether it is kept.
@@ -38,7 +41,7 @@ impl Report<'_> {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        let Self { base, otlp, directory, .. } = self;
+        let Self { base, directory, .. } = self;
         writeln!(out, "\nTracewarden runs at  {base}{}\n", if self.web { "/ui/" } else { "" })?;
         writeln!(out, "Accounts. Each user sees a trace whole or not at all:\n")?;
         for account in &self.accounts.all {
@@ -96,12 +99,21 @@ impl Report<'_> {
         writeln!(out, "  export TRACEWARDEN_API_KEY_FILE={directory}/{KEY_FILE}")?;
         writeln!(out, "  {program} model export --output access.yaml")?;
         writeln!(out, "  {program} model plan access.yaml")?;
-        let otlp = otlp.strip_suffix("/v1/traces").unwrap_or(otlp);
-        writeln!(out, "\nSend your own spans (the policies decide who sees them):\n")?;
-        writeln!(
-            out,
-            "  export OTEL_EXPORTER_OTLP_ENDPOINT={otlp} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
-        )?;
+        if let Some(otlp) = self.otlp {
+            let otlp = otlp.strip_suffix("/v1/traces").unwrap_or(otlp);
+            writeln!(out, "\nSend your own spans (the policies decide who sees them):\n")?;
+            writeln!(
+                out,
+                "  export OTEL_EXPORTER_OTLP_ENDPOINT={otlp} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+            )?;
+        }
+        if let Some(removal) = &self.removal {
+            writeln!(
+                out,
+                "\nThe spans are in a database of their own on your server, which stays; to remove it:\n"
+            )?;
+            writeln!(out, "  {removal}")?;
+        }
         let kept = if self.kept { "kept at the end" } else { "removed at the end; --keep DIR keeps them" };
         writeln!(out, "\nData and logs ({kept}): {directory}")?;
         writeln!(out, "Ctrl-C stops everything.")
@@ -181,7 +193,8 @@ mod tests {
         let accounts = Accounts { all, administrator_key: key.clone(), key };
         let report = Report {
             base: "http://127.0.0.1:8080",
-            otlp: "http://127.0.0.1:4318/v1/traces",
+            otlp: Some("http://127.0.0.1:4318/v1/traces"),
+            removal: None,
             accounts: &accounts,
             landmarks: &[Landmark { name: "incident", ..landmark() }],
             directory: "/tmp/tracewarden-demo-abcdef",

@@ -15,7 +15,8 @@ use crate::stack::trace_source;
 /// Name of the file with the administrator's API key, in the demo's directory.
 pub const KEY_FILE: &str = "administrator-key";
 
-const DATABASE: &str = "otel";
+/// The database of the local store's spans.
+pub const LOCAL_DATABASE: &str = "otel";
 const TABLE: &str = "otel_traces";
 
 /// A signed-in user.
@@ -41,9 +42,9 @@ impl Accounts {
 }
 
 /// Performs the whole setup, from the administrator's first sign-in to the API key for an agent.
-pub fn set_up(anonymous: &Client, admin_password: &str) -> Result<Accounts> {
+pub fn set_up(anonymous: &Client, admin_password: &str, database: &str) -> Result<Accounts> {
     let (administrator, admin_password) = anonymous.activate_account(ADMINISTRATOR, admin_password)?;
-    let binding = trace_source::bind(&administrator, DATABASE, TABLE)?;
+    let binding = trace_source::bind(&administrator, database, TABLE)?;
     for pointer in
         ["/trace_index", "/display/name", "/display/service", "/display/duration", "/display/status"]
     {

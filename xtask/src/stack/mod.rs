@@ -1,6 +1,7 @@
 //! Starts the local store and the service as a new user does, for the demo and the benchmarks.
 
 pub mod api;
+pub mod external_store;
 pub mod interrupt;
 mod ports;
 mod processes;
@@ -20,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use crate::programs::{self, Profile};
 use crate::{engine, process, web};
 use api::Client;
+use external_store::ExternalStore;
 use processes::ManagedProcess;
 
 const PREFERRED_PORT: u16 = 8080;
@@ -29,14 +31,15 @@ const PREFERRED_OTLP_PORT: u16 = 4318;
 /// Both programs. Fields are dropped in declaration order, so that the service stops first.
 pub struct Stack {
     service: Service,
-    store: LocalStore,
+    /// `None` for a ClickHouse server of the user.
+    store: Option<LocalStore>,
     /// URL of the service.
     pub base: String,
-    /// URL of the local store's ClickHouse interface.
+    /// URL of ClickHouse's HTTP interface.
     pub store_url: String,
-    /// Password of the local store's user `default`.
+    /// Password of ClickHouse's user.
     pub store_password: String,
-    /// URL for OTLP traces.
+    /// URL for OTLP traces; empty without a local store.
     pub otlp: String,
     /// The administrator's password.
     pub admin_password: String,
@@ -54,20 +57,49 @@ impl Stack {
             otlp: store.otlp.clone(),
             admin_password: service.admin_password.clone(),
             service,
-            store,
+            store: Some(store),
         })
+    }
+
+    /// Starts the service on a ClickHouse server of the user. Spans are sent by `send` to a local store, which stops again
+    /// after the server has a copy of them. Returns the number of spans, too.
+    pub fn start_on(
+        server: &ExternalStore,
+        binaries: &Path,
+        engine: &Path,
+        directory: &Path,
+        send: impl FnOnce(&str) -> Result<u64>,
+    ) -> Result<(Self, u64)> {
+        let mut local = LocalStore::start(binaries, engine, &directory.join("store"), directory, None)?;
+        let sent = send(&local.otlp);
+        local.check()?;
+        sent?;
+        let spans = server.fill_from(&local)?;
+        local.stop()?;
+        let user = [("TRACEWARDEN_CLICKHOUSE_USER", server.user.as_str())];
+        let service = Service::start(binaries, directory, &server.url, &server.password, &user)?;
+        let stack = Self {
+            base: service.base.clone(),
+            store_url: server.url.clone(),
+            store_password: server.password.clone(),
+            otlp: String::new(),
+            admin_password: service.admin_password.clone(),
+            service,
+            store: None,
+        };
+        Ok((stack, spans))
     }
 
     /// Returns an error with the end of the log if one of them has exited.
     pub fn check(&mut self) -> Result<()> {
         self.service.check()?;
-        self.store.check()
+        self.store.as_mut().map_or(Ok(()), LocalStore::check)
     }
 
     /// Waits until the service is ready.
     pub fn wait_until_ready(&mut self, anonymous: &Client) -> Result<()> {
         let Self { service, store, .. } = self;
-        service.wait_until_ready(anonymous, || store.check())
+        service.wait_until_ready(anonymous, || store.as_mut().map_or(Ok(()), LocalStore::check))
     }
 
     /// Peak memory of the service in bytes.
@@ -83,7 +115,7 @@ impl Stack {
     /// Stops both programs, the service first. Returns an error if one of them did not exit cleanly.
     pub fn stop(&mut self) -> Result<()> {
         let service = self.service.stop();
-        let store = self.store.stop();
+        let store = self.store.as_mut().map_or(Ok(()), LocalStore::stop);
         service.and(store)
     }
 }
