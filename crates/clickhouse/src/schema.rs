@@ -24,7 +24,9 @@ pub(crate) use key_columns::Purpose;
 pub use key_columns::adoption_error;
 #[cfg(test)]
 pub(crate) use layout::parse_key_expression;
-pub(crate) use layout::{KEY_COLUMN_TYPE, LayoutCache, only_name, split_list, split_outside, with_keys};
+pub(crate) use layout::{
+    KEY_COLUMN_TYPE, LayoutCache, only_name, parse_items_expression, split_list, split_outside, with_keys,
+};
 pub use layout::{
     Layout, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column, key_column_expression,
 };

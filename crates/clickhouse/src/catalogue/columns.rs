@@ -1,7 +1,7 @@
 //! Reading of columns and engines of tables from ClickHouse.
 
 use super::Catalogue;
-use crate::schema::with_keys;
+use crate::schema::{parse_items_expression, with_keys};
 use crate::sql::Statement;
 use crate::{ClickHouseError, Column, TableEngine};
 
@@ -31,7 +31,7 @@ impl Catalogue {
         statement.push(&format!(
             "WITH (SELECT groupArray((name, engine, if(engine = 'Distributed', engine_full, ''))) FROM system.tables \
              WHERE database = {in_database} AND name IN ({of_tables})) AS {engines} \
-             SELECT table, name, type, default_kind, if(default_kind = 'MATERIALIZED', default_expression, ''), \
+             SELECT table, name, type, default_kind, if(default_kind IN ('MATERIALIZED', 'ALIAS'), default_expression, ''), \
              arrayFirst({one} -> {one}.1 = table, {engines}) FROM system.columns \
              WHERE database = {in_database} AND table IN ({of_tables}) AND default_kind != 'EPHEMERAL' \
              ORDER BY table, position"
@@ -52,9 +52,32 @@ impl Catalogue {
                 in_parts: engine.ends_with("MergeTree"),
                 ..Column::new(name.clone(), type_text.clone())
             });
-            *slot = self.verify_on_local_table(database, table, with_keys(columns.collect())).await?;
+            let columns = self.verify_on_local_table(database, table, with_keys(columns.collect())).await?;
+            *slot = self.with_items(database, table, columns).await?;
         }
         Ok(found)
+    }
+
+    /// Finds the aliases that list the entries of a map and have a text index, as the newest tables of the OpenTelemetry exporter
+    /// have.
+    async fn with_items(
+        &self,
+        database: &str,
+        table: &str,
+        mut columns: Vec<Column>,
+    ) -> Result<Vec<Column>, ClickHouseError> {
+        let map_of = |column: &Column| {
+            let map = parse_items_expression(&column.default_expression)?;
+            (column.default_kind == "ALIAS" && column.type_text == "Array(String)").then_some(map)
+        };
+        if columns.iter().all(|column| map_of(column).is_none()) {
+            return Ok(columns);
+        }
+        let layout = self.layout(database, table).await?;
+        for column in &mut columns {
+            column.items_of = map_of(column).filter(|_| layout.has_text_index(column));
+        }
+        Ok(columns)
     }
 
     /// Clears the keys of columns of a distributed table that the table behind it lacks or defines in another form, or when

@@ -20,6 +20,9 @@ pub struct Column {
     pub omitted: bool,
     /// The map key whose values it holds, when it is materialized in exactly the standard form.
     pub key: Option<MapKey>,
+    /// The map whose entries it lists as `key=value`, when it is an alias in exactly the standard form and a text index covers
+    /// it.
+    pub items_of: Option<String>,
     /// Whether the table stores its rows itself, in parts. The declaration of a column in a distributed table proves nothing
     /// about the tables behind it.
     pub in_parts: bool,
@@ -45,6 +48,7 @@ impl Column {
             default_expression: String::new(),
             omitted: false,
             key: None,
+            items_of: None,
             in_parts: false,
         }
     }

@@ -147,7 +147,25 @@ pub(crate) fn parse_key_expression(expression: &str) -> Option<MapKey> {
     (same_map && same_key && scanner.at_end()).then_some(MapKey { map, key })
 }
 
+/// Returns the map, if an expression lists its entries as `key=value` in the form of the OpenTelemetry exporter.
+pub(crate) fn parse_items_expression(expression: &str) -> Option<String> {
+    let mut scanner = Scanner::new(expression);
+    scanner.exact("arrayMap(kv -> concat(kv.1, '=', kv.2), CAST(")?;
+    let map = scanner.name()?;
+    scanner.exact(", 'Array(Tuple(String, String))'))")?;
+    scanner.at_end().then_some(map)
+}
+
 impl Layout {
+    /// Whether a text index of whole strings covers an array column.
+    pub(crate) fn has_text_index(&self, column: &Column) -> bool {
+        self.indexes.iter().any(|index| {
+            index.index_type.starts_with("text(tokenizer = 'array'")
+                && (index.expression == column.default_expression
+                    || only_name(&index.expression).as_ref() == Some(&column.name))
+        })
+    }
+
     /// Returns the column that holds the values of a key, if the table has one in exactly the standard form.
     pub fn key_column(&self, map: &str, key: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.holds_key(map, key))

@@ -174,7 +174,11 @@ impl BoundTable {
 
     /// Creates a statement over this table.
     pub(crate) fn statement(&self) -> Statement {
-        Statement::for_columns(self.columns.iter().map(|column| column.name.as_str()))
+        let mut statement = Statement::for_columns(self.columns.iter().map(|column| column.name.as_str()));
+        let items =
+            self.columns.iter().filter_map(|column| Some((column.items_of.clone()?, column.name.clone())));
+        statement.items = items.collect();
+        statement
     }
 
     /// Checks that fields can be read as they were marked, even if a predicate no longer refers to them.

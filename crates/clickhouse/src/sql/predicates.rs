@@ -20,7 +20,7 @@ use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
-use crate::sql::statement::Statement;
+use crate::sql::statement::{Statement, quote};
 pub(crate) use fields::text as string;
 use fields::{boolean, compare_number, is_defined, is_present};
 use operators::operator;
@@ -313,10 +313,25 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
     // A comparison with a map's value comes after a condition that an index on the map's values can serve.
     match fields::map_values(field) {
         Some(map_values) if statement.filters_rows && !negated && field.column_type.is_string() => {
-            format!("(hasAny({map_values}, {}) AND {comparison})", list(values, statement))
+            let indexed = match item_list(field, values, statement) {
+                Some(indexed) => indexed,
+                None => format!("hasAny({map_values}, {})", list(values, statement)),
+            };
+            format!("({indexed} AND {comparison})")
         }
         _ => comparison,
     }
+}
+
+/// Writes a condition that a text index on the map's entries serves. It also holds for other entries whose key contains `=`,
+/// so the comparison stays. Not as `indexHint`, which uses no text index (observed with 26.7).
+fn item_list(field: &MarkedField, values: &[String], statement: &mut Statement) -> Option<String> {
+    // The column's expression fails on NULL.
+    let can_be_listed = field.source == FieldSource::MapKey && !field.column_type.is_nullable();
+    let map = field.field.map.as_ref().filter(|_| can_be_listed)?;
+    let column = quote(statement.items.get(map)?);
+    let items: Vec<String> = values.iter().map(|value| format!("{}={value}", field.field.name)).collect();
+    Some(format!("hasAny({column}, {})", list(&items, statement)))
 }
 
 fn text(term: &Text, statement: &mut Statement) -> String {

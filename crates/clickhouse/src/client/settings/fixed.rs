@@ -85,6 +85,11 @@ pub(crate) const REQUIRED_SETTINGS: &[(&str, &str)] = &[
     ("use_index_for_in_with_subqueries", "1"),
     ("optimize_move_to_prewhere", "1"),
     ("optimize_read_in_order", "1"),
+    // With `FINAL`: a condition that excludes the newest version of a row, before or instead of the merge, would show an older
+    // one. Rows with the same sorting key may be in different partitions.
+    ("optimize_move_to_prewhere_if_final", "0"),
+    ("do_not_merge_across_partitions_select_final", "0"),
+    ("use_skip_indexes_if_final_exact_mode", "1"),
     // Semantics of statements.
     ("join_use_nulls", "0"),
     ("join_default_strictness", "ALL"),
