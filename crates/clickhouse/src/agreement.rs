@@ -10,6 +10,7 @@ mod golden;
 mod index_use;
 mod randomized_tests;
 mod real_server;
+mod trace_tables;
 
 pub(crate) use cancellation::{binding, unrestricted_scope, wait_until_running};
 pub(crate) use differential::{connect, connect_at, execute, seed};

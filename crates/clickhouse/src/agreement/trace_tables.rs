@@ -1,0 +1,166 @@
+//! Tables whose rows are not all spans, and tables with other indexes.
+
+use tracewarden_model::{Binding, ColumnValue, Filter, ReadAs, RowOptions, TimeBucket, Timestamp, Window};
+use tracewarden_testkit::local_store::LocalStore;
+
+use super::{binding, connect, execute, unrestricted_scope};
+use crate::{BindingError, ClickHouse, SelectRequest};
+
+const HOUR: i64 = 3_600_000_000_000;
+const NOW: i64 = 1_790_000_000_000_000_000;
+
+/// Returns the ids of all traces of a window, sorted.
+async fn traces(store: &ClickHouse, binding: &Binding, from: i64, to: i64) -> Vec<String> {
+    let (scope, filter) = (unrestricted_scope(), Filter::default());
+    let [from, to] = [from, to].map(Timestamp::from_nanos);
+    let request = SelectRequest {
+        binding,
+        scope: &scope,
+        filter: &filter,
+        window: Window::new(from, to).unwrap(),
+        limit: 100,
+        after: None,
+        progress: None,
+    };
+    let mut ids: Vec<String> = store.select(request).await.unwrap().trace_ids().map(str::to_owned).collect();
+    ids.sort();
+    ids
+}
+
+fn with_rows(table: &str, rows: RowOptions) -> Binding {
+    Binding { rows, ..binding("default", table) }
+}
+
+async fn refusal(store: &ClickHouse, binding: &Binding) -> (String, String) {
+    match store.catalogue().check_binding(binding).await {
+        Err(BindingError::Invalid(errors)) => {
+            let (member, text) = errors.into_iter().next().unwrap();
+            (member.to_owned(), text)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn replaced_and_deleted_rows_are_never_spans_with_final() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    execute(
+        &local,
+        "CREATE TABLE default.versions (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+         at UInt64, gone UInt8, INDEX trace TraceId TYPE bloom_filter(0.001) GRANULARITY 1) \
+         ENGINE = ReplacingMergeTree(at, gone) ORDER BY (SpanId) SETTINGS index_granularity = 2"
+            .to_owned(),
+    )
+    .await;
+    execute(&local, "SYSTEM STOP MERGES default.versions".to_owned()).await;
+    // The newest version of a span is in another trace, and another span is deleted.
+    for rows in [
+        "('old', 's1', 1, 0), ('kept', 's2', 1, 0), ('gone', 's3', 1, 0)",
+        "('new', 's1', 2, 0), ('gone', 's3', 2, 1)",
+    ] {
+        execute(
+            &local,
+            format!(
+                "INSERT INTO default.versions SELECT fromUnixTimestamp64Nano({NOW}), v.1, v.2, '', v.3, v.4 FROM \
+                 (SELECT arrayJoin([{rows}]) AS v)"
+            ),
+        )
+        .await;
+    }
+    let read_as = |read_as| with_rows("versions", RowOptions { read_as, ..RowOptions::default() });
+    let (member, text) = refusal(&store, &read_as(None)).await;
+    assert_eq!(member, "read_as");
+    assert!(text.contains("ReplacingMergeTree") && text.contains("`final`"), "{text}");
+    let found = async |binding: &Binding| traces(&store, binding, NOW - HOUR, NOW + HOUR).await;
+    let whole = read_as(Some(ReadAs::Final));
+    store.catalogue().check_binding(&whole).await.unwrap();
+    assert_eq!(found(&whole).await, ["kept", "new"]);
+    assert_eq!(found(&read_as(Some(ReadAs::AsIs))).await, ["gone", "kept", "new", "old"]);
+    for (id, exists) in [("old", false), ("gone", false), ("new", true), ("kept", true)] {
+        let selected = store.find(&whole, &unrestricted_scope(), id).await.unwrap();
+        assert_eq!(selected.is_some(), exists, "{id}");
+    }
+    execute(&local, "CREATE VIEW default.seen AS SELECT * FROM default.versions".to_owned()).await;
+    let warnings = store.catalogue().check_binding(&binding("default", "seen")).await.unwrap();
+    assert!(warnings.iter().any(|text| text.contains("`default.versions`")), "{warnings:?}");
+    let (member, _) = refusal(
+        &store,
+        &with_rows("seen", RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() }),
+    )
+    .await;
+    assert_eq!(member, "read_as");
+}
+
+#[tokio::test]
+async fn rows_of_other_tenants_are_never_spans() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    execute(
+        &local,
+        "CREATE TABLE default.shared (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+         project UInt32) ENGINE = MergeTree ORDER BY (project, Timestamp)"
+            .to_owned(),
+    )
+    .await;
+    execute(
+        &local,
+        // Both projects have spans of `both`.
+        format!(
+            "INSERT INTO default.shared SELECT fromUnixTimestamp64Nano({NOW} + number), \
+             ['both', 'seven', 'both', 'eight'][number + 1], toString(number), '', [7, 7, 8, 8][number + 1] FROM numbers(4)"
+        ),
+    )
+    .await;
+    let only = |value: &str| {
+        let only = vec![ColumnValue { column: "project".to_owned(), value: value.to_owned() }];
+        with_rows("shared", RowOptions { only, ..RowOptions::default() })
+    };
+    store.catalogue().check_binding(&only("7")).await.unwrap();
+    let found = async |value: &str| traces(&store, &only(value), NOW - HOUR, NOW + HOUR).await;
+    assert_eq!(found("7").await, ["both", "seven"]);
+    assert_eq!(found("8").await, ["both", "eight"]);
+    let both = store.find(&only("7"), &unrestricted_scope(), "both").await.unwrap().unwrap();
+    assert_eq!(both.span_count(), 1);
+    let summaries = store.span_summaries(&only("7"), &both, 10).await.unwrap();
+    assert_eq!(summaries.iter().map(|span| span.span_id.as_str()).collect::<Vec<_>>(), ["0"]);
+    assert!(store.find(&only("7"), &unrestricted_scope(), "eight").await.unwrap().is_none());
+    for value in ["-7", "seven", "4294967296", "7 OR 1", ""] {
+        assert_eq!(refusal(&store, &only(value)).await.0, "only", "{value}");
+    }
+}
+
+#[tokio::test]
+async fn time_buckets_are_compared_before_they_are_used() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    execute(
+        &local,
+        "CREATE TABLE default.bucketed (bucket UInt64, Timestamp DateTime64(9), TraceId String, SpanId String, \
+         ParentSpanId String) ENGINE = MergeTree ORDER BY (bucket, Timestamp) SETTINGS index_granularity = 1"
+            .to_owned(),
+    )
+    .await;
+    execute(
+        &local,
+        format!(
+            "INSERT INTO default.bucketed SELECT intDiv(toUnixTimestamp(at), 1800) * 1800, at, toString(number), '', '' FROM \
+             (SELECT number, fromUnixTimestamp64Nano({NOW} - number * 600000000000) AS at FROM numbers(100))"
+        ),
+    )
+    .await;
+    let bucket = |seconds| {
+        let time_bucket = Some(TimeBucket { column: "bucket".to_owned(), seconds });
+        with_rows("bucketed", RowOptions { time_bucket, ..RowOptions::default() })
+    };
+    let (member, text) = refusal(&store, &bucket(900)).await;
+    assert_eq!(member, "time_bucket");
+    assert!(text.contains("do not begin in their bucket"), "{text}");
+    store.catalogue().check_binding(&bucket(1_800)).await.unwrap();
+    for (from, to) in [(0, 10), (3, 4), (17, 50), (99, 200)] {
+        let [low, high] = [to, from].map(|at| NOW - at * 600_000_000_000 + 1);
+        let plain = traces(&store, &binding("default", "bucketed"), low, high).await;
+        assert_eq!(traces(&store, &bucket(1_800), low, high).await, plain, "{from} to {to}");
+        assert!(!plain.is_empty());
+    }
+}
