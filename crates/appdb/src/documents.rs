@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{
-    AccessModel, AttributeValue, Binding, ColumnType, Display, FieldRef, FieldSource, LogicalType,
-    MarkedField, Timestamp,
+    AccessModel, AttributeValue, Binding, ColumnType, ColumnValue, Display, FieldRef, FieldSource,
+    LogicalType, MarkedField, ReadAs, RowOptions, TimeBucket, TimeUnit, Timestamp,
 };
 
 use crate::audit_prune::PrunedAudit;
@@ -51,8 +51,94 @@ struct BindingForm {
     timestamp: String,
     parent_span_id: String,
     trace_index: Option<String>,
+    /// Absent in documents of earlier versions, and for tables that need none.
+    #[serde(with = "RowOptionsForm", default, skip_serializing_if = "is_default")]
+    rows: RowOptions,
     #[serde(with = "DisplayForm")]
     display: Display,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, remote = "RowOptions")]
+struct RowOptionsForm {
+    #[serde(with = "unit", default, skip_serializing_if = "Option::is_none")]
+    timestamp_unit: Option<TimeUnit>,
+    #[serde(with = "read_as", default, skip_serializing_if = "Option::is_none")]
+    read_as: Option<ReadAs>,
+    #[serde(with = "only", default, skip_serializing_if = "Vec::is_empty")]
+    only: Vec<ColumnValue>,
+    #[serde(with = "time_bucket", default, skip_serializing_if = "Option::is_none")]
+    time_bucket: Option<TimeBucket>,
+}
+
+fn is_default(rows: &RowOptions) -> bool {
+    *rows == RowOptions::default()
+}
+
+/// Writes and reads an optional value as its spelling.
+macro_rules! spelled {
+    ($module:ident, $type:ty) => {
+        mod $module {
+            use serde::de::Error;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+            pub(super) fn serialize<S: Serializer>(
+                value: &Option<$type>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                value.map(<$type>::as_str).serialize(serializer)
+            }
+
+            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Option<$type>, D::Error> {
+                let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+                let unknown = || D::Error::custom(format_args!("unknown value `{text}`"));
+                <$type>::parse(&text).map(Some).ok_or_else(unknown)
+            }
+        }
+    };
+}
+
+spelled!(unit, tracewarden_model::TimeUnit);
+spelled!(read_as, tracewarden_model::ReadAs);
+
+/// Pairs of column and value.
+mod only {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tracewarden_model::ColumnValue;
+
+    pub(super) fn serialize<S: Serializer>(only: &[ColumnValue], serializer: S) -> Result<S::Ok, S::Error> {
+        let pairs: Vec<(&str, &str)> = only.iter().map(|only| (&*only.column, &*only.value)).collect();
+        pairs.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<ColumnValue>, D::Error> {
+        let pairs = Vec::<(String, String)>::deserialize(deserializer)?;
+        Ok(pairs.into_iter().map(|(column, value)| ColumnValue { column, value }).collect())
+    }
+}
+
+/// A pair of column and seconds.
+mod time_bucket {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tracewarden_model::TimeBucket;
+
+    pub(super) fn serialize<S: Serializer>(
+        bucket: &Option<TimeBucket>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        bucket.as_ref().map(|bucket| (&*bucket.column, bucket.seconds)).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<TimeBucket>, D::Error> {
+        let pair = Option::<(String, u32)>::deserialize(deserializer)?;
+        Ok(pair.map(|(column, seconds)| TimeBucket { column, seconds }))
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,7 +147,13 @@ struct DisplayForm {
     name: Option<String>,
     service: Option<String>,
     duration: Option<String>,
+    #[serde(with = "unit", default, skip_serializing_if = "Option::is_none")]
+    duration_unit: Option<TimeUnit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end: Option<String>,
     status: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    error_values: Vec<String>,
     kind: Option<String>,
 }
 

@@ -6,6 +6,7 @@ mod columns;
 mod discovery;
 mod distributed_tables;
 mod key_column_comparison;
+mod proposal;
 mod readiness;
 mod samples;
 mod suitability;

@@ -31,6 +31,7 @@ fn binding() -> Binding {
         timestamp: "ts".to_owned(),
         parent_span_id: "p".to_owned(),
         trace_index: None,
+        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
     }
 }

@@ -38,9 +38,9 @@ pub use catalogue::{
 pub use client::{ChangedField, ClickHouseConfig, ClickHouseError, Cost, SharedWork};
 pub use read::{SpanIdentity, SpanSummary, Summary};
 pub use schema::{
-    Column, ERROR_STATUSES, FieldLookupError, Layout, MapKey, PhysicalField, ProjectedColumns, Projection,
+    Column, FieldLookupError, Layout, MapKey, PairedMap, PhysicalField, ProjectedColumns, Projection,
     SkipIndex, TableEngine, adoption_error, can_be_key_column, key_column_expression, key_logical_types,
-    members, physical_field,
+    members, paired_maps, physical_field,
 };
 pub use search::{Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties};
 pub use sql::display_sql;

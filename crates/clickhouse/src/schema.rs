@@ -1,22 +1,25 @@
 //! Tables, their columns and fields, as data.
 
+mod array_pairs;
 mod cached_schema;
 mod column;
 mod display;
 mod fields;
+mod id_column;
 pub(crate) mod key_columns;
 mod layout;
 mod table;
 mod trace_index;
 mod trace_sizes;
 
+pub use array_pairs::{PairedMap, paired_maps};
 pub(crate) use cached_schema::{CachedSchema, Tables};
 pub(crate) use column::omitted_columns;
 pub use column::{Column, MapKey};
 pub(crate) use display::DisplayExpressions;
-pub use display::ERROR_STATUSES;
 pub(crate) use fields::resolve_fields;
 pub use fields::{FieldLookupError, PhysicalField, key_logical_types, members, physical_field};
+pub(crate) use id_column::{IdColumn, IdOf, integer, is_id, uuid};
 pub(crate) use key_columns::Purpose;
 pub use key_columns::adoption_error;
 #[cfg(test)]
@@ -25,6 +28,6 @@ pub(crate) use layout::{KEY_COLUMN_TYPE, LayoutCache, only_name, split_list, spl
 pub use layout::{
     Layout, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column, key_column_expression,
 };
-pub(crate) use table::{BoundTable, known_column, plain_text};
+pub(crate) use table::{BoundTable, TimeExpressions, can_choose_rows, known_column, plain_text};
 pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};
 pub(crate) use trace_sizes::TraceSizes;

@@ -46,6 +46,9 @@ impl Reader<'_> {
                 (Some(map), FieldSource::JsonPath) => {
                     json.member(map).map_or(Ok(None), |column| path(column, map, field))
                 }
+                (Some(map), FieldSource::ArrayPair(pair)) if json.member(map).is_none() => {
+                    key_of_pair(json, &pair.columns(map), field)
+                }
                 (Some(map), _) => json.member(map).map_or(Ok(None), |column| key(column, map, field)),
             };
             match (found, &field.field.map) {
@@ -121,6 +124,27 @@ fn key(column: &Json, map: &str, field: &MarkedField) -> ReadResult<Option<Field
     let name = &field.field.name;
     let sub_pointer = format!("{sub_pointer}/{}", escape(name));
     column.member(name).map(|json| value(json, &field.column_type, &sub_pointer)).transpose()
+}
+
+/// Returns the value of a key in two arrays, as the table has them.
+fn key_of_pair(
+    span: &Json,
+    [keys, values]: &[String; 2],
+    field: &MarkedField,
+) -> ReadResult<Option<FieldValue>> {
+    let list = |name: &String| match span.member(name) {
+        None => Ok(&[] as &[Json]),
+        Some(Json::List(elements)) => Ok(elements.as_slice()),
+        Some(other) => {
+            Err((format!("/{}", escape(name)), format!("`{name}` is an array, this is {}", other.kind())))
+        }
+    };
+    let (keys, found) = (list(keys)?, list(values)?);
+    let is_key = |key: &Json| matches!(key, Json::Text(text) if *text == field.field.name);
+    let Some((at, json)) = keys.iter().position(is_key).and_then(|at| Some((at, found.get(at)?))) else {
+        return Ok(None);
+    };
+    value(json, &field.column_type, &format!("/{}/{at}", escape(values))).map(Some)
 }
 
 fn path(column: &Json, map: &str, field: &MarkedField) -> ReadResult<Option<FieldValue>> {

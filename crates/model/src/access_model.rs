@@ -20,10 +20,133 @@ pub struct Binding {
     pub timestamp: String,
     /// Column with the parent's span id, empty on a root span.
     pub parent_span_id: String,
-    /// Table in the same database with the bounds of each trace in columns `TraceId`, `Start`, `End`.
+    /// Table in the same database with the bounds of each trace.
     pub trace_index: Option<String>,
+    /// Which rows are spans, and how their times are stored.
+    pub rows: RowOptions,
     /// Columns shown in summaries.
     pub display: Display,
+}
+
+/// Which rows of a table are spans, and how their times are stored.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct RowOptions {
+    /// Unit of a timestamp column of integers; `None` for a column of times.
+    pub timestamp_unit: Option<TimeUnit>,
+    /// How rows with the same sorting key are read; `None` for an engine that keeps all rows.
+    pub read_as: Option<ReadAs>,
+    /// Only rows in which each of these columns has this value are spans.
+    pub only: Vec<ColumnValue>,
+    /// The column with the start of each span's time bucket, if the table has one.
+    pub time_bucket: Option<TimeBucket>,
+}
+
+/// How a table is read whose engine replaces or collapses rows with the same sorting key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReadAs {
+    /// As after all merges (`FINAL`): replaced and deleted rows are absent.
+    Final,
+    /// As stored: replaced and deleted rows are present until ClickHouse merges them.
+    AsIs,
+}
+
+/// A column and the value that it must have.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ColumnValue {
+    /// The column.
+    pub column: String,
+    /// The value, as text.
+    pub value: String,
+}
+
+/// A column with the start of each span's time bucket. It leads the sorting key of some tables, which then need it to find
+/// the spans of a time range.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TimeBucket {
+    /// The column: seconds since the epoch, or a time.
+    pub column: String,
+    /// Length of a bucket in seconds.
+    pub seconds: u32,
+}
+
+/// Unit of an integer that is a time or a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TimeUnit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    #[default]
+    Nanoseconds,
+}
+
+impl TimeUnit {
+    /// All units, the longest first.
+    pub const ALL: [Self; 4] = [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
+
+    /// Returns the symbol of the unit.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Milliseconds => "ms",
+            Self::Microseconds => "us",
+            Self::Nanoseconds => "ns",
+        }
+    }
+
+    /// Parses the symbol of a unit.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.as_str() == text)
+    }
+
+    /// Number of decimals of a second.
+    pub fn decimals(self) -> u8 {
+        match self {
+            Self::Seconds => 0,
+            Self::Milliseconds => 3,
+            Self::Microseconds => 6,
+            Self::Nanoseconds => 9,
+        }
+    }
+
+    /// The unit in nanoseconds.
+    pub fn nanos(self) -> i64 {
+        10_i64.pow(9 - u32::from(self.decimals()))
+    }
+}
+
+impl ReadAs {
+    /// Both ways, the safe one first.
+    pub const ALL: [Self; 2] = [Self::Final, Self::AsIs];
+
+    /// Returns the spelling in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Final => "final",
+            Self::AsIs => "as_is",
+        }
+    }
+
+    /// Parses the spelling in the API.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|read_as| read_as.as_str() == text)
+    }
+}
+
+impl Display {
+    /// Status values of failed spans, by the versions of the OpenTelemetry exporter.
+    pub const ERROR_VALUES: [&str; 3] = ["Error", "STATUS_CODE_ERROR", "ERROR"];
+
+    /// Returns the status values of failed spans.
+    pub fn statuses_of_errors(&self) -> Vec<String> {
+        match self.error_values.as_slice() {
+            [] => Self::ERROR_VALUES.map(str::to_owned).to_vec(),
+            values => values.to_vec(),
+        }
+    }
 }
 
 impl Binding {
@@ -40,10 +163,16 @@ pub struct Display {
     pub name: Option<String>,
     /// Service name of a span.
     pub service: Option<String>,
-    /// Duration of a span in nanoseconds.
+    /// Duration of a span.
     pub duration: Option<String>,
-    /// Status of a span; the texts `Error` and `STATUS_CODE_ERROR` count as errors.
+    /// Unit of `duration`; `None` for nanoseconds.
+    pub duration_unit: Option<TimeUnit>,
+    /// End of a span, in a table without durations: a time, or an integer in the unit of the timestamp.
+    pub end: Option<String>,
+    /// Status of a span.
     pub status: Option<String>,
+    /// The status values, as text, of failed spans; empty for those of the OpenTelemetry exporter.
+    pub error_values: Vec<String>,
     /// Kind of a span.
     pub kind: Option<String>,
 }

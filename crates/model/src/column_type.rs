@@ -303,6 +303,8 @@ mod tests {
         );
         same("JSON(`a b`.c String)", "JSON(`a b.c` String)");
         same("Dynamic(max_types=3)", "Dynamic");
+        same("SimpleAggregateFunction(min, DateTime64(9))", "DateTime64(9)");
+        same("SimpleAggregateFunction(anyLast, Nullable(String))", "Nullable(String)");
     }
 
     #[test]

@@ -154,19 +154,88 @@ pub enum FieldSource {
     Column,
     /// Under a key of a map column.
     MapKey,
+    /// Under a key of a map that is stored as two array columns.
+    ArrayPair(ArrayPair),
     /// At a path of a JSON column.
     JsonPath,
 }
 
+/// Two array columns that hold a map: its keys, and its values in the same order. The map's name is what the names of the
+/// columns have in common; these are the rest of both names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ArrayPair {
+    /// `Map.key` and `Map.value`.
+    NestedKeyValue,
+    /// `Map.keys` and `Map.values`.
+    NestedKeysValues,
+    /// `Map.names` and `Map.values`.
+    NestedNamesValues,
+    /// `Map_keys` and `Map_values`.
+    KeysValues,
+    /// `Map_names` and `Map_values`.
+    NamesValues,
+}
+
+impl ArrayPair {
+    /// All pairs.
+    pub const ALL: [Self; 5] = [
+        Self::NestedKeyValue,
+        Self::NestedKeysValues,
+        Self::NestedNamesValues,
+        Self::KeysValues,
+        Self::NamesValues,
+    ];
+
+    /// Returns the names of the columns with the keys and the values of this map.
+    pub fn columns(self, map: &str) -> [String; 2] {
+        self.suffixes().map(|suffix| format!("{map}{suffix}"))
+    }
+
+    /// Returns the name of the map whose keys this column holds.
+    pub fn map_of_keys(self, column: &str) -> Option<&str> {
+        let [keys, _] = self.suffixes();
+        column.strip_suffix(keys).filter(|map| !map.is_empty())
+    }
+
+    fn suffixes(self) -> [&'static str; 2] {
+        match self {
+            Self::NestedKeyValue => [".key", ".value"],
+            Self::NestedKeysValues => [".keys", ".values"],
+            Self::NestedNamesValues => [".names", ".values"],
+            Self::KeysValues => ["_keys", "_values"],
+            Self::NamesValues => ["_names", "_values"],
+        }
+    }
+}
+
 impl FieldSource {
     /// All sources.
-    pub const ALL: [Self; 3] = [Self::Column, Self::MapKey, Self::JsonPath];
+    pub const ALL: [Self; 8] = [
+        Self::Column,
+        Self::MapKey,
+        Self::ArrayPair(ArrayPair::NestedKeyValue),
+        Self::ArrayPair(ArrayPair::NestedKeysValues),
+        Self::ArrayPair(ArrayPair::NestedNamesValues),
+        Self::ArrayPair(ArrayPair::KeysValues),
+        Self::ArrayPair(ArrayPair::NamesValues),
+        Self::JsonPath,
+    ];
+
+    /// Whether the value is under a key of a map, however the map is stored.
+    pub fn is_map_key(self) -> bool {
+        matches!(self, Self::MapKey | Self::ArrayPair(_))
+    }
 
     /// Returns the stored spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Column => "column",
             Self::MapKey => "map_key",
+            Self::ArrayPair(ArrayPair::NestedKeyValue) => "nested_key_value",
+            Self::ArrayPair(ArrayPair::NestedKeysValues) => "nested_keys_values",
+            Self::ArrayPair(ArrayPair::NestedNamesValues) => "nested_names_values",
+            Self::ArrayPair(ArrayPair::KeysValues) => "keys_values",
+            Self::ArrayPair(ArrayPair::NamesValues) => "names_values",
             Self::JsonPath => "json_path",
         }
     }

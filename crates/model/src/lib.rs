@@ -15,12 +15,14 @@ pub mod nearest;
 pub mod time;
 pub mod trace_id;
 
-pub use access_model::{AccessModel, Binding, Display, MarkedField};
+pub use access_model::{
+    AccessModel, Binding, ColumnValue, Display, MarkedField, ReadAs, RowOptions, TimeBucket, TimeUnit,
+};
 pub use ambient::{Clock, Entropy};
 pub use caller::{AttributeKind, AttributeValue, Caller};
 pub use column_type::ColumnType;
 pub use decimal::{Decimal, InvalidDecimal};
-pub use field::{FieldRef, FieldSource};
+pub use field::{ArrayPair, FieldRef, FieldSource};
 pub use filter::{
     Condition, ConditionError, ConditionErrorKind, FieldNameError, Filter, RawCondition, Scalar, Test,
     named_field,

@@ -163,6 +163,7 @@ mod tests {
             timestamp: text(),
             parent_span_id: text(),
             trace_index: None,
+            rows: tracewarden_model::RowOptions::default(),
             display: Display::default(),
         };
         let body = AnswerBody::Ids(vec!["a".to_owned()]);

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
 use tracewarden_service::{
-    ColumnDetail, FieldMark, LogicalType, MemberDetail, SampledColumn, TableSummary, WireBinding,
+    ColumnDetail, FieldMark, LogicalType, MemberDetail, PairedMap, SampledColumn, TableSummary, WireBinding,
 };
 use utoipa::ToSchema;
 
@@ -43,9 +43,12 @@ pub(crate) struct Table {
     /// Bytes on disk, if the engine knows them.
     #[schema(required = true)]
     bytes: Option<u64>,
-    /// Proposed structural columns; null when the table does not look like a table of spans.
+    /// Proposed binding; null when the table does not look like a table of spans.
     #[schema(required = true)]
     proposal: Option<WireBinding>,
+    /// The product that writes such tables, if their columns tell.
+    #[schema(required = true, examples("SigNoz"))]
+    product: Option<&'static str>,
     /// The reason why there is no proposal, and the table to bind instead, if the cause is the kind of table and not its columns.
     #[schema(required = true)]
     unsuitable: Option<String>,
@@ -60,6 +63,7 @@ impl From<TableSummary> for Table {
             rows: table.rows,
             bytes: table.bytes,
             proposal: table.proposal.map(WireBinding::from),
+            product: table.product,
             unsuitable: table.unsuitable,
         }
     }
@@ -194,13 +198,48 @@ impl From<SampledColumn> for SampledMap {
     }
 }
 
+/// A map that is stored as two array columns.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PairedMap)]
+pub(crate) struct WirePairedMap {
+    /// The value of `map` to mark a key with.
+    #[schema(examples("str_attributes"))]
+    name: String,
+    /// Column with the keys.
+    #[schema(examples("str_attributes.key"))]
+    keys: String,
+    /// Column with the values.
+    #[schema(examples("str_attributes.value"))]
+    values: String,
+    /// The types that keys can be marked as.
+    key_logical_types: Vec<LogicalType>,
+}
+
+impl From<PairedMap> for WirePairedMap {
+    fn from(map: PairedMap) -> Self {
+        let [keys, values] = map.columns();
+        Self {
+            keys,
+            values,
+            key_logical_types: wire(map.column_type.map_key_logical_types()),
+            name: map.name,
+        }
+    }
+}
+
 /// Content of a table.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TableDetail)]
 pub(crate) struct WireTableDetail {
     /// Columns in order.
     columns: Vec<TableColumn>,
-    /// Keys of map columns and paths of JSON columns, from a bounded sample of the first 30 such columns.
+    /// Maps that are stored as two array columns, of keys and of values.
+    paired_maps: Vec<WirePairedMap>,
+    /// Proposed binding; units and values are those of a sample, where rows were sampled. Null when the table does not look
+    /// like a table of spans.
+    #[schema(required = true)]
+    proposal: Option<WireBinding>,
+    /// Keys of maps and paths of JSON columns, from a bounded sample of the first 30 such columns.
     maps: Vec<SampledMap>,
     /// Whether rows were sampled; the setting `discovery_samples` can forbid it.
     sampled: bool,
@@ -227,6 +266,8 @@ pub(crate) async fn table(
     let detail = app.service.source().table(&caller.require_admin()?, &database, &table).await?;
     Ok(JsonResponse(WireTableDetail {
         columns: detail.columns.into_iter().map(TableColumn::from).collect(),
+        paired_maps: detail.paired_maps.into_iter().map(WirePairedMap::from).collect(),
+        proposal: detail.proposal.map(WireBinding::from),
         maps: detail.maps.into_iter().map(SampledMap::from).collect(),
         sampled: detail.sampled,
         unsuitable: detail.unsuitable,

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{Binding, Timestamp};
-use tracewarden_service::{CurrentModel, SchemaEcho, Time, WireBinding, WireDisplay, WireMarkedField};
+use tracewarden_service::{
+    CurrentModel, SchemaEcho, Time, WireBinding, WireColumnValue, WireDisplay, WireMarkedField, WireReadAs,
+    WireTimeBucket, WireTimeUnit,
+};
 use utoipa::ToSchema;
 
 use crate::preconditions::Version;
@@ -100,12 +103,22 @@ pub(crate) struct BindingRequest {
     /// Column with the span's start.
     #[schema(examples("Timestamp"))]
     timestamp: String,
+    /// Unit of the timestamp, if the column holds integers.
+    timestamp_unit: Option<WireTimeUnit>,
     /// Column with the parent's span id, empty on a root span.
     #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
-    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End`.
+    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End` or `trace_id`, `start`, `end`.
     #[schema(examples("otel_traces_trace_id_ts"))]
     trace_index: Option<String>,
+    /// How a table is read whose engine replaces or collapses rows; required for such an engine, refused for others.
+    read_as: Option<WireReadAs>,
+    /// Only rows in which each of these columns has this value are spans: the table holds those of other tenants, too.
+    #[serde(default)]
+    #[schema(required = false)]
+    only: Vec<WireColumnValue>,
+    /// Column with the start of each span's time bucket, if it leads the sorting key.
+    time_bucket: Option<WireTimeBucket>,
     /// Columns that summaries show.
     #[serde(default)]
     #[schema(required = false)]
@@ -121,8 +134,12 @@ impl BindingRequest {
             trace_id: self.trace_id,
             span_id: self.span_id,
             timestamp: self.timestamp,
+            timestamp_unit: self.timestamp_unit,
             parent_span_id: self.parent_span_id,
             trace_index: self.trace_index,
+            read_as: self.read_as,
+            only: self.only,
+            time_bucket: self.time_bucket,
             display: self.display,
         };
         (self.version, binding.into())

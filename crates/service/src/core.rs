@@ -77,7 +77,10 @@ pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, T
 pub(crate) use user_batches::{UserBatches, take_batch};
 pub(crate) use username_key::UsernameKey;
 pub(crate) use validate::{attribute_bytes, find_user};
-pub use wire::{Attributes, LogicalType, Time, WireBinding, WireDisplay, WireFieldSource, WireMarkedField};
+pub use wire::{
+    Attributes, LogicalType, Time, WireBinding, WireColumnValue, WireDisplay, WireFieldSource,
+    WireMarkedField, WireReadAs, WireTimeBucket, WireTimeUnit,
+};
 
 use std::sync::Arc;
 

@@ -146,13 +146,12 @@ impl ClickHouse {
             let conditions = part.iter().map(|predicate| table.condition(predicate, &mut statement));
             let matched = conditions.map(|matched| Ok(format!("countIf({})", matched?)));
             let matched = matched.collect::<Result<Vec<String>, ClickHouseError>>()?.join(", ");
-            let (trace, ids) = (statement.alias("trace"), statement.string_parameters(notations.ids()));
+            let is_wanted = table.trace_id.is_one_of(notations.ids(), &mut statement);
+            let (trace, spans) = (statement.alias("trace"), table.spans(&is_wanted, &mut statement));
             statement.filters_by_trace_id = true;
             statement.push(&format!(
-                "SELECT {id} AS {trace}, count(), [{matched}] FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace}",
-                id = table.trace_id,
-                name = table.name,
-                column = table.trace_id_column,
+                "SELECT {id} AS {trace}, count(), [{matched}] FROM {spans} GROUP BY {trace}",
+                id = table.trace_id.text,
             ));
             let mut rows: Vec<(String, u64, Vec<u64>)> =
                 self.client.pinned_to(endpoint).rows(statement).await?;
@@ -258,12 +257,10 @@ impl TraceTarget<'_> {
     ) -> Result<T, ClickHouseError> {
         let columns: String = columns.map(|(expression, name)| format!(", {expression} AS {name}")).collect();
         let identity = identity_columns(self.table, display, &statement);
-        let id = statement.string(self.trace_id);
+        let is_trace = self.table.trace_id.is(self.trace_id, &mut statement);
+        let spans = self.table.spans(&is_trace, &mut statement);
         statement.filters_by_trace_id = true;
-        let (table, column) = (&self.table.name, &self.table.trace_id_column);
-        statement.push(&format!(
-            "SELECT {select} FROM (SELECT {identity}{columns} FROM {table} WHERE {column} = {id})"
-        ));
+        statement.push(&format!("SELECT {select} FROM (SELECT {identity}{columns} FROM {spans})"));
         let rows: Vec<T> = client.pinned_to(self.endpoint).rows(statement).await?;
         rows.into_iter().next().ok_or_else(missing_counts)
     }

@@ -163,18 +163,21 @@ fn statement(
     let covered = list(&|name| format!("countIf({whole} AND notEmpty({name}))"));
     let own = list(&|name| named(format!("groupUniqArrayArrayIf({name}, {whole})")));
     let all = list(&|name| named(format!("groupUniqArrayArrayIf({services}, {whole} AND notEmpty({name}))")));
-    let scan = table.time(range.scan, &mut statement);
-    let from = table.time(range.from, &mut statement);
+    let in_scan = table.begins_from(range.scan, &mut statement);
+    let before_window = table.begins_before(range.from, &mut statement);
     let inside = table.within(range.from, range.to, &mut statement);
-    let BoundTable { name, trace_id: id, trace_id_column: column, timestamp, .. } = table;
+    let (id, column) = (&table.trace_id.text, &table.trace_id.column);
+    let in_window = table.spans(&inside, &mut statement);
+    let sampled = format!(
+        "{in_scan} AND {column} GLOBAL IN (SELECT {column} FROM {in_window} GROUP BY {column} \
+         HAVING NOT match({id}, '^0*$') AND isValidUTF8({id}) ORDER BY cityHash64({id}), {column} LIMIT {MAX_TRACES})"
+    );
+    let spans = table.spans(&sampled, &mut statement);
     statement.push(&format!(
         "SELECT count(), countIf({whole}), [{covered}], [{own}], [{all}] FROM (\
-         SELECT {id} AS {trace}, countIf({timestamp} < {from}) = 0 AS {whole}, \
+         SELECT {id} AS {trace}, countIf({before_window}) = 0 AS {whole}, \
          groupUniqArray({MAX_SERVICES})({service}) AS {services}{each} \
-         FROM {name} WHERE {timestamp} >= {scan} AND {column} GLOBAL IN (\
-         SELECT {column} FROM {name} WHERE {inside} GROUP BY {column} \
-         HAVING NOT match({id}, '^0*$') AND isValidUTF8({id}) ORDER BY cityHash64({id}), {column} LIMIT {MAX_TRACES}) \
-         GROUP BY {trace})"
+         FROM {spans} GROUP BY {trace})"
     ));
     Ok(statement)
 }
@@ -218,6 +221,7 @@ mod tests {
             timestamp: "Timestamp".to_owned(),
             parent_span_id: "ParentSpanId".to_owned(),
             trace_index: None,
+            rows: tracewarden_model::RowOptions::default(),
             display: Display { service: service.then(|| "ServiceName".to_owned()), ..Display::default() },
         }
     }

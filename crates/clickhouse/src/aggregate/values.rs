@@ -13,7 +13,7 @@ use tracewarden_policy::predicate::{Atom, Text, TextFunction};
 use utoipa::ToSchema;
 
 use crate::schema::{BoundTable, Purpose, resolve_fields};
-use crate::search::{SelectedTrace, Selection, id_list};
+use crate::search::{SelectedTrace, Selection};
 use crate::sql::{Statement, render, strings};
 use crate::{ClickHouse, ClickHouseError};
 
@@ -95,33 +95,33 @@ impl ClickHouse {
     }
 }
 
+/// Writes the spans of traces in a range of time that satisfy a further condition (`AND …`), after `FROM`.
+fn spans_of(
+    table: &BoundTable,
+    traces: &[SelectedTrace],
+    time_range: Option<(Timestamp, Timestamp)>,
+    condition: &str,
+    statement: &mut Statement,
+) -> String {
+    let mut conditions = table.trace_id.is_one_of(traces.iter().map(|trace| &trace.id), statement);
+    if let Some((low, high)) = time_range {
+        conditions.push_str(&format!(" AND {}", table.within(low, high, statement)));
+    }
+    conditions.push_str(condition);
+    table.spans(&conditions, statement)
+}
+
 /// Returns the statement that counts the spans to read, by trace.
 fn counts_statement(request: ValuesRequest<'_>, time_range: Option<(Timestamp, Timestamp)>) -> Statement {
     let table = request.selection.table.as_ref();
     let mut statement = table.statement();
-    let ids = id_list(&request.selection.traces, &mut statement);
-    let time_condition = time_condition(table, time_range, &mut statement);
+    let of_traces = spans_of(table, &request.selection.traces, time_range, "", &mut statement);
     let trace = statement.alias("trace");
     statement.push(&format!(
-        "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}){time_condition} GROUP BY {trace}",
-        id = table.trace_id,
-        name = table.name,
-        column = table.trace_id_column,
+        "SELECT {id} AS {trace}, count() FROM {of_traces} GROUP BY {trace}",
+        id = table.trace_id.text,
     ));
     statement
-}
-
-fn time_condition(
-    table: &BoundTable,
-    time_range: Option<(Timestamp, Timestamp)>,
-    statement: &mut Statement,
-) -> String {
-    match time_range {
-        None => String::new(),
-        Some((low, high)) => {
-            format!(" AND {}", table.within(low, high, statement))
-        }
-    }
 }
 
 fn values_statement(
@@ -135,8 +135,7 @@ fn values_statement(
     let having = render(&having, &mut statement);
     let prefix = request.prefix.map(|prefix| statement.string(prefix));
     let values = strings(&field, prefix.as_deref(), &mut statement);
-    let ids = id_list(traces, &mut statement);
-    let time_condition = time_condition(table, time_range, &mut statement);
+    let spans_with_value = spans_of(table, traces, time_range, &format!(" AND {having}"), &mut statement);
     let [value, trace, odd, key, seen, spans] =
         statement.aliases(["value", "trace", "odd", "key", "seen", "spans"]);
     // Odd values are distinguished by a hash, without keeping them: one of them can be as large as a span.
@@ -145,12 +144,9 @@ fn values_statement(
          SELECT {odd}, if({odd}, hex(sipHash128({value})), {value}) AS {key}, uniqExact({trace}) AS {seen}, \
          count() AS {spans} FROM (\
          SELECT {value}, {trace}, {is_odd} AS {odd} FROM (\
-         SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {name} \
-         WHERE {column} IN ({ids}){time_condition} AND {having})) \
+         SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {spans_with_value})) \
          GROUP BY {odd}, {key}) ORDER BY {odd}, {seen} DESC, {spans} DESC, {key} LIMIT {limit}",
-        id = table.trace_id,
-        name = table.name,
-        column = table.trace_id_column,
+        id = table.trace_id.text,
         is_odd = is_unlistable(&value),
         limit = request.limit,
     ));
@@ -238,6 +234,7 @@ mod tests {
             timestamp: "Timestamp".to_owned(),
             parent_span_id: "SpanId".to_owned(),
             trace_index: None,
+            rows: tracewarden_model::RowOptions::default(),
             display: Display::default(),
         }
     }

@@ -71,12 +71,14 @@ fn binding(index: bool) -> Binding {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: index.then(|| "spans_trace_id_ts".to_owned()),
+        rows: tracewarden_model::RowOptions::default(),
         display: Display {
             name: Some("SpanName".to_owned()),
             service: Some("ServiceName".to_owned()),
             duration: Some("Duration".to_owned()),
             status: Some("StatusCode".to_owned()),
             kind: Some("Kind".to_owned()),
+            ..Display::default()
         },
     }
 }

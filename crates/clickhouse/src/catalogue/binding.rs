@@ -1,10 +1,13 @@
 //! Checks a binding against ClickHouse.
 
-use tracewarden_model::{Binding, ColumnType, nearest::nearest};
+use tracewarden_model::{Binding, ColumnType, ReadAs, RowOptions, nearest::nearest};
 
 use super::Catalogue;
 use crate::ClickHouseError;
-use crate::schema::{Column, is_trace_index};
+use crate::schema::{
+    BoundTable, Column, Layout, TableEngine, can_choose_rows, integer, is_id, is_trace_index, uuid,
+};
+use crate::sql::{Statement, quote};
 
 /// Why a table cannot be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,55 +51,20 @@ impl Catalogue {
             let message = format!("there is no table `{}.{}`", binding.database, binding.table);
             return Err(BindingError::Invalid(vec![("table", message)]));
         }
-        let mut errors = Vec::new();
-        let mut check_column =
-            |member: &'static str, name: &str, what: &str, fits: fn(&ColumnType) -> bool| match columns
-                .iter()
-                .find(|column| column.name == name)
-            {
-                None => errors.push((member, unknown(name, &columns))),
-                Some(column) if !fits(&column.column_type) => {
-                    errors
-                        .push((member, format!("`{name}` must be {what}, its type is {}", column.type_text)));
-                }
-                Some(_) => {}
-            };
-        // Ids are looked up as texts and compared with the texts in the rows. A column of another type would have to be
-        // compared without its index, and writes its values in another form (a `FixedString` with zero bytes).
-        let id = "a `String`, perhaps nullable or of low cardinality";
-        check_column("trace_id", &binding.trace_id, id, ColumnType::is_string);
-        check_column("span_id", &binding.span_id, id, ColumnType::is_string);
-        check_column("parent_span_id", &binding.parent_span_id, id, ColumnType::is_string);
-        check_column(
-            "timestamp",
-            &binding.timestamp,
-            "a DateTime or DateTime64 that is not nullable",
-            is_time,
-        );
-        let display = &binding.display;
-        for (member, name) in [
-            ("display/name", &display.name),
-            ("display/service", &display.service),
-            ("display/status", &display.status),
-            ("display/kind", &display.kind),
-        ] {
-            if let Some(name) = name {
-                let what = "a string, an enumeration or a UUID";
-                check_column(member, name, what, ColumnType::is_text);
-            }
-        }
-        if let Some(name) = &display.duration {
-            check_column("display/duration", name, "a number that is not nullable", is_number);
-        }
+        let mut errors = column_errors(binding, &columns);
+        let layout = self.current_layout(&binding.database, &binding.table).await?;
+        errors.extend(read_as_error(binding, &layout));
         let mut warnings = self.partial_table_warnings(binding).await?;
         warnings.extend(unsuitable.map(|unsuitable| unsuitable.reason));
+        warnings.extend(self.hidden_rows_warning(binding, &layout.engine).await?);
         match &binding.trace_index {
             Some(index) => {
                 let columns = self.columns(&binding.database, index).await?;
                 if columns.is_empty() {
                     errors.push(("trace_index", format!("there is no table `{}.{index}`", binding.database)));
                 } else if !is_trace_index(&columns) {
-                    let message = "a trace index has the columns `TraceId` (a string), `Start` and `End` (times)";
+                    let message = "a trace index has the columns `TraceId` (an id), `Start` and `End` (each a `DateTime` or \
+                                   `DateTime64(9)`), or `trace_id`, `start` and `end`";
                     errors.push(("trace_index", message.to_owned()));
                 }
             }
@@ -111,7 +79,70 @@ impl Catalogue {
                     .to_owned(),
             }),
         }
+        if errors.is_empty() {
+            errors.extend(self.time_bucket_error(binding, &columns).await?);
+        }
         if errors.is_empty() { Ok(warnings) } else { Err(BindingError::Invalid(errors)) }
+    }
+
+    /// Compares the time bucket of each row with its timestamp: searches would miss spans that lie in another bucket.
+    async fn time_bucket_error(
+        &self,
+        binding: &Binding,
+        columns: &[Column],
+    ) -> Result<Option<(&'static str, String)>, ClickHouseError> {
+        let Some(bucket) = &binding.rows.time_bucket else { return Ok(None) };
+        let unbucketed =
+            Binding { rows: RowOptions { time_bucket: None, ..binding.rows.clone() }, ..binding.clone() };
+        let table = BoundTable::new(&unbucketed, columns.to_vec())?;
+        let mut statement = table.statement();
+        let (start, seconds) = (quote(&bucket.column), bucket.seconds);
+        let span = format!("intDiv({}, {})", table.ticks, 1_000_000_000 / table.nanos_per_tick);
+        let outside = format!("({span} < toInt64({start}) OR {span} >= toInt64({start}) + {seconds})");
+        let spans = table.spans(&outside, &mut statement);
+        statement.push(&format!("SELECT count() FROM {spans}"));
+        let rows: Vec<(u64,)> = self.comparison_client().rows(statement).await?;
+        Ok(match rows.first() {
+            Some((0,)) => None,
+            Some((outside,)) => Some((
+                "time_bucket",
+                format!(
+                    "{outside} spans do not begin in their bucket of {seconds} seconds from `{}`: searches would miss them; \
+                     correct the length, or leave the time bucket out",
+                    bucket.column
+                ),
+            )),
+            None => return Err(ClickHouseError::incomplete("counts are missing")),
+        })
+    }
+
+    /// Warns about a view or a `Merge` table over tables whose engine replaces rows: nothing tells whether it reads them with
+    /// `FINAL`.
+    async fn hidden_rows_warning(
+        &self,
+        binding: &Binding,
+        engine: &TableEngine,
+    ) -> Result<Option<String>, ClickHouseError> {
+        if !matches!(engine.name(), "View" | "Merge") {
+            return Ok(None);
+        }
+        let mut statement = Statement::default();
+        let (database, table) = (statement.string(&binding.database), statement.string(&binding.table));
+        let [select, full] = statement.aliases(["select", "full"]);
+        statement.push(&format!(
+            "WITH (SELECT (as_select, engine_full) FROM system.tables WHERE database = {database} AND name = {table}) AS {select}, \
+             extractAll({select}.2, '\\'([^\\']*)\\'') AS {full} \
+             SELECT database, name FROM system.tables WHERE match(engine, '(Replacing|Collapsing|Aggregating|Summing)MergeTree$') \
+             AND (position({select}.1, name) > 0 OR (database = {database} AND length({full}) > 0 AND match(name, {full}[-1]))) \
+             ORDER BY database, name LIMIT 1"
+        ));
+        let rows: Vec<(String, String)> = self.client.rows(statement).await?;
+        Ok(rows.into_iter().next().map(|(database, name)| {
+            format!(
+                "it reads `{database}.{name}`, whose engine replaces rows: unless the view reads it with `FINAL`, replaced and \
+                 deleted spans are shown"
+            )
+        }))
     }
 
     /// Warns about tables that hold only one server's rows, where there are more servers.
@@ -137,6 +168,149 @@ impl Catalogue {
         }
         Ok(warnings)
     }
+}
+
+/// Checks the columns that a binding names.
+fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, String)> {
+    let mut errors = Vec::new();
+    let mut check_column =
+        |member: &'static str, name: &str, what: &str, fits: &dyn Fn(&ColumnType) -> bool| match columns
+            .iter()
+            .find(|column| column.name == name)
+        {
+            None => errors.push((member, unknown(name, columns))),
+            Some(column) if !fits(&column.column_type) => {
+                errors.push((member, format!("`{name}` must be {what}, its type is {}", column.type_text)));
+            }
+            Some(_) => {}
+        };
+    let id = "a string, a UUID or an integer of 32, 64 or 128 bits";
+    check_column("trace_id", &binding.trace_id, id, &is_id);
+    check_column("span_id", &binding.span_id, id, &is_id);
+    check_column("parent_span_id", &binding.parent_span_id, id, &is_id);
+    let rows = &binding.rows;
+    match rows.timestamp_unit {
+        None => {
+            let time = "a DateTime or DateTime64 that is not nullable, or an integer with `timestamp_unit`";
+            check_column("timestamp", &binding.timestamp, time, &is_time);
+        }
+        Some(_) => {
+            let time = "an integer of 32 or 64 bits that is not nullable, since `timestamp_unit` is set";
+            check_column("timestamp", &binding.timestamp, time, &is_integer_time);
+        }
+    }
+    let display = &binding.display;
+    for (member, name) in [
+        ("display/name", &display.name),
+        ("display/service", &display.service),
+        ("display/kind", &display.kind),
+    ] {
+        if let Some(name) = name {
+            check_column(member, name, "a string, an enumeration or a UUID", &ColumnType::is_text);
+        }
+    }
+    if let Some(name) = &display.status {
+        let what = "a string, an enumeration, an integer or a boolean";
+        check_column("display/status", name, what, &|column_type| {
+            let bare = column_type.bare();
+            bare.is_text() || matches!(bare, ColumnType::Integer { .. } | ColumnType::Bool)
+        });
+    }
+    if let Some(name) = &display.duration {
+        check_column("display/duration", name, "a number that is not nullable", &is_number);
+    }
+    if let Some(name) = &display.end {
+        match rows.timestamp_unit {
+            None => {
+                check_column("display/end", name, "a DateTime or DateTime64, like the timestamp", &|end| {
+                    is_time(end.bare())
+                })
+            }
+            Some(_) => {
+                check_column("display/end", name, "an integer, like the timestamp", &|end| {
+                    is_integer_time(end.bare())
+                });
+            }
+        }
+    }
+    for only in &rows.only {
+        let what = "a string, an integer, an enumeration, a UUID or a boolean";
+        check_column("only", &only.column, what, &can_choose_rows);
+    }
+    if let Some(bucket) = &rows.time_bucket {
+        let what = "a time, or seconds since the epoch as an integer, and not nullable";
+        check_column("time_bucket", &bucket.column, what, &|column_type| {
+            is_time(column_type) || is_integer_time(column_type)
+        });
+    }
+    let mut refuse = |is_wrong: bool, member: &'static str, message: &str| {
+        if is_wrong {
+            errors.push((member, message.to_owned()));
+        }
+    };
+    refuse(
+        display.duration.is_some() && display.end.is_some(),
+        "display/end",
+        "the duration already tells when a span ends: leave one of them out",
+    );
+    refuse(
+        display.duration.is_none() && display.duration_unit.is_some(),
+        "display/duration_unit",
+        "it needs a column with the duration",
+    );
+    refuse(
+        display.status.is_none() && !display.error_values.is_empty(),
+        "display/error_values",
+        "they need a column with the status",
+    );
+    let bucket_seconds = rows.time_bucket.as_ref().map_or(1, |bucket| bucket.seconds);
+    refuse(bucket_seconds == 0, "time_bucket", "a bucket is at least one second long");
+    for only in &rows.only {
+        let column_type =
+            columns.iter().find(|column| column.name == only.column).map(|column| &column.column_type);
+        let is_value = column_type.is_none_or(|column_type| is_value_of(&only.value, column_type));
+        refuse(!is_value, "only", &format!("`{}` is not a value of `{}`", only.value, only.column));
+    }
+    errors
+}
+
+/// Whether a text is a value of a column that rows can be chosen by. ClickHouse would refuse every statement otherwise.
+fn is_value_of(text: &str, column_type: &ColumnType) -> bool {
+    match column_type.bare() {
+        ColumnType::Integer { bits, signed } => integer(text, *bits, *signed).is_some(),
+        ColumnType::Enum { names } => names.iter().any(|name| name == text),
+        ColumnType::FixedString { bytes } => text.len() <= *bytes as usize,
+        ColumnType::Uuid => uuid(text).is_some(),
+        ColumnType::Bool => matches!(text, "true" | "false"),
+        _ => true,
+    }
+}
+
+/// Checks that a table whose engine replaces rows is read as the administrator chose, and another one as it is.
+fn read_as_error(binding: &Binding, layout: &Layout) -> Option<(&'static str, String)> {
+    let stored = &layout.underlying().engine;
+    match (binding.rows.read_as, stored) {
+        (None, stored) if stored.replaces_rows() => Some((
+            "read_as",
+            format!(
+                "the engine {} keeps replaced and deleted rows until it merges them: choose `final`, which never shows them, or \
+                 `as_is`, which is faster and shows them",
+                stored.name()
+            ),
+        )),
+        (Some(_), TableEngine::MergeTree { .. }) if !stored.replaces_rows() => {
+            Some(("read_as", format!("the engine {} keeps all rows: leave `read_as` out", stored.name())))
+        }
+        (Some(ReadAs::Final), TableEngine::Other(name)) if name != "Merge" => {
+            Some(("read_as", format!("ClickHouse cannot read a table of the engine {name} with `FINAL`")))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a column of this type can hold times as integers.
+pub(super) fn is_integer_time(column_type: &ColumnType) -> bool {
+    matches!(column_type, ColumnType::Integer { bits: 32 | 64, .. })
 }
 
 pub(super) fn is_time(column_type: &ColumnType) -> bool {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tracewarden_model::{Binding, ColumnType, Display};
+use tracewarden_model::Binding;
 
 use super::Catalogue;
 use crate::ClickHouseError;
-use crate::catalogue::binding::{SYSTEM_DATABASES, is_number, is_time};
+use crate::catalogue::binding::SYSTEM_DATABASES;
 use crate::catalogue::distributed_tables::DistributedTables;
+use crate::catalogue::proposal::{Candidate, product, propose};
 use crate::catalogue::suitability::unsuitable;
-use crate::schema::{Column, is_trace_index};
+use crate::schema::{Column, TableEngine, is_trace_index, split_list};
 use crate::sql::Statement;
 
 /// Maximum number of tables that discovery lists.
@@ -29,12 +30,24 @@ pub struct TableSummary {
     pub bytes: Option<u64>,
     /// A binding that would work, derived from the names and types of its columns.
     pub proposal: Option<Binding>,
+    /// The product that writes such tables, where it is known by their columns.
+    pub product: Option<&'static str>,
     /// Why there is no proposal, where its columns are not the reason: the kind of table that it is, and the table to bind
     /// instead.
     pub unsuitable: Option<String>,
 }
 
 impl Catalogue {
+    /// Returns the proposed binding of a table; `None` for a table that does not look like one of spans.
+    ///
+    /// # Errors
+    /// When ClickHouse fails.
+    pub async fn proposal(&self, database: &str, table: &str) -> Result<Option<Binding>, ClickHouseError> {
+        let mut tables = self.tables().await?.into_iter();
+        let summary = tables.find(|summary| summary.database == database && summary.name == table);
+        Ok(summary.and_then(|summary| summary.proposal))
+    }
+
     /// Returns the tables in ClickHouse, with proposed bindings for those that look like span tables.
     ///
     /// # Errors
@@ -45,20 +58,21 @@ impl Catalogue {
         let own = own.join(", ");
         let mut columns_statement = statement.clone();
         statement.push(&format!(
-            "SELECT database, name, engine, engine_full, total_rows, total_bytes, \
+            "SELECT database, name, engine, engine_full, total_rows, total_bytes, sorting_key, \
              arrayMap(parameter -> parameter.1, parameterized_view_parameters) FROM system.tables \
              WHERE database NOT IN ({own}) AND NOT is_temporary ORDER BY database, name LIMIT {MAX_TABLES}"
         ));
-        type Row = (String, String, String, String, Option<u64>, Option<u64>, Vec<String>);
+        type Row = (String, String, String, String, Option<u64>, Option<u64>, String, Vec<String>);
         let tables: Vec<Row> = self.client.rows(statement).await?;
         columns_statement.push(&format!(
-            "SELECT database, table, name, type FROM system.columns \
+            "SELECT database, table, name, type, default_kind FROM system.columns \
              WHERE database NOT IN ({own}) ORDER BY database, table, position LIMIT 1000000"
         ));
-        let rows: Vec<(String, String, String, String)> = self.client.rows(columns_statement).await?;
+        let rows: Vec<(String, String, String, String, String)> = self.client.rows(columns_statement).await?;
         let mut columns: BTreeMap<(String, String), Vec<Column>> = BTreeMap::new();
-        for (database, table, name, type_text) in rows {
-            columns.entry((database, table)).or_default().push(Column::new(name, type_text));
+        for (database, table, name, type_text, default_kind) in rows {
+            let column = Column { default_kind, ..Column::new(name, type_text) };
+            columns.entry((database, table)).or_default().push(column);
         }
         let of = |database: &str, table: &str| {
             columns.get(&(database.to_owned(), table.to_owned())).map(Vec::as_slice).unwrap_or_default()
@@ -67,15 +81,25 @@ impl Catalogue {
             DistributedTables::new(tables.iter().map(|(database, name, engine, full, ..)| {
                 [database, name, engine, full].map(String::as_str)
             }));
+        // Engine and sorting key of the table that stores the rows.
+        let stored: BTreeMap<(&str, &str), (TableEngine, Vec<String>)> = tables
+            .iter()
+            .map(|(database, name, engine, full, _, _, sorting_key, _)| {
+                let key = split_list(sorting_key).into_iter().map(str::to_owned).collect();
+                ((database.as_str(), name.as_str()), (TableEngine::from_system_table(engine, full), key))
+            })
+            .collect();
+        let unknown = (TableEngine::Other(String::new()), Vec::new());
         Ok(tables
-            .into_iter()
-            .map(|(database, name, engine, _, rows, bytes, parameters)| {
+            .iter()
+            .map(|(database, name, engine, _, rows, bytes, _, parameters)| {
                 let index = distributed_tables
-                    .index_name(&database, &name)
-                    .filter(|index| is_trace_index(of(&database, index)));
-                let unsuitable = unsuitable(&name, &engine, &parameters).map(|unsuitable| unsuitable.reason);
+                    .index_names(database, name)
+                    .into_iter()
+                    .find(|index| is_trace_index(of(database, index)));
+                let unsuitable = unsuitable(name, engine, parameters).map(|unsuitable| unsuitable.reason);
                 let unsuitable = unsuitable.or_else(|| {
-                    let whole = distributed_tables.over(&database, &name)?;
+                    let whole = distributed_tables.over(database, name)?;
                     Some(format!(
                         "it is the local table of one server behind the distributed table `{}.{}`: bind the \
                          distributed table",
@@ -85,54 +109,29 @@ impl Catalogue {
                 let proposal = if unsuitable.is_some() {
                     None
                 } else {
-                    propose(&database, &name, of(&database, &name), index)
+                    let local = distributed_tables.find(database, name);
+                    let local = local.map_or((database.as_str(), name.as_str()), |table| table.local());
+                    let (engine, sorting_key) = stored.get(&local).unwrap_or(&unknown);
+                    propose(&Candidate {
+                        database,
+                        table: name,
+                        columns: of(database, name),
+                        engine,
+                        sorting_key,
+                        trace_index: index,
+                    })
                 };
-                TableSummary { database, name, engine, rows, bytes, proposal, unsuitable }
+                TableSummary {
+                    database: database.clone(),
+                    name: name.clone(),
+                    engine: engine.clone(),
+                    rows: *rows,
+                    bytes: *bytes,
+                    product: proposal.as_ref().and_then(|_| product(of(database, name))),
+                    proposal,
+                    unsuitable,
+                }
             })
             .collect())
     }
-}
-
-/// Proposes a binding by the names that span tables use: those of the OpenTelemetry exporter, and common spellings of others.
-fn propose(database: &str, table: &str, columns: &[Column], trace_index: Option<String>) -> Option<Binding> {
-    let id = |names: &[&str]| find_column(columns, names, ColumnType::is_string);
-    let text = |names: &[&str]| find_column(columns, names, ColumnType::is_text);
-    Some(Binding {
-        database: database.to_owned(),
-        table: table.to_owned(),
-        trace_id: id(&["traceid"])?,
-        span_id: id(&["spanid"])?,
-        parent_span_id: id(&["parentspanid", "parentid"])?,
-        timestamp: find_column(
-            columns,
-            &["timestamp", "starttime", "start", "startedat", "time", "ts"],
-            is_time,
-        )?,
-        trace_index,
-        display: Display {
-            name: text(&["spanname", "name", "operationname", "operation"]),
-            service: text(&["servicename", "service"]),
-            duration: find_column(
-                columns,
-                &["duration", "durationnano", "durationnanos", "durationns"],
-                is_number,
-            ),
-            status: text(&["statuscode", "status"]),
-            kind: text(&["spankind", "kind"]),
-        },
-    })
-}
-
-fn find_column(
-    columns: &[Column],
-    names: &[&str],
-    type_matches: impl Fn(&ColumnType) -> bool,
-) -> Option<String> {
-    let folded = |name: &str| name.replace('_', "").to_lowercase();
-    names.iter().find_map(|wanted| {
-        let column = columns
-            .iter()
-            .find(|column| folded(&column.name) == *wanted && type_matches(&column.column_type))?;
-        Some(column.name.clone())
-    })
 }

@@ -28,6 +28,13 @@ impl Catalogue {
     }
 }
 
+impl DistributedTable {
+    /// Database and name of the table behind it.
+    pub(super) fn local(&self) -> (&str, &str) {
+        (&self.local_database, &self.local)
+    }
+}
+
 impl DistributedTables {
     /// Finds them among tables, each with `database`, `name`, `engine` and `engine_full` of `system.tables`.
     pub(super) fn new<'a>(tables: impl Iterator<Item = [&'a str; 4]>) -> Self {
@@ -55,17 +62,20 @@ impl DistributedTables {
         self.0.iter().find(|table| table.local_database == database && table.local == local)
     }
 
-    /// Returns the name of a table's trace index, if it has one. The index of a distributed table must be distributed as
-    /// well: one server's index lacks the spans on the others.
-    pub(super) fn index_name(&self, database: &str, name: &str) -> Option<String> {
-        let Some(table) = self.find(database, name) else { return Some(format!("{name}_trace_id_ts")) };
-        let wanted = format!("{}_trace_id_ts", table.local);
-        let is_index = |index: &&DistributedTable| {
+    /// Returns the names that a table's trace index may have: that of the OpenTelemetry exporter, and those of Jaeger and
+    /// SigNoz. The index of a distributed table must be distributed as well: one server's index lacks the spans on the others.
+    pub(super) fn index_names(&self, database: &str, name: &str) -> Vec<String> {
+        let of_table = |table: &str| {
+            [format!("{table}_trace_id_ts"), "trace_id_timestamps".to_owned(), "trace_summary".to_owned()]
+        };
+        let Some(table) = self.find(database, name) else { return of_table(name).to_vec() };
+        let is_index = |index: &&DistributedTable, wanted: &String| {
             index.database == database
                 && index.local_database == table.local_database
-                && index.local == wanted
+                && index.local == *wanted
         };
-        self.0.iter().find(is_index).map(|index| index.name.clone())
+        let index = |wanted| Some(self.0.iter().find(|index| is_index(index, wanted))?.name.clone());
+        of_table(&table.local).iter().filter_map(index).collect()
     }
 
     /// Returns the clusters of all tables.

@@ -3,13 +3,12 @@
 //! A user waits for the result, and the table may hold anything: every statement has a limit on rows, keys per row, and
 //! seconds. A column that exceeds them is reported as such, and the others are still sampled.
 
-use serde::de::DeserializeOwned;
-use tracewarden_model::{ColumnType, FieldRef, LogicalType};
+use tracewarden_model::{Binding, ColumnType, FieldRef, LogicalType, Timestamp};
 
 use super::Catalogue;
 use crate::ClickHouseError;
 use crate::client::{Client, QueryLimits};
-use crate::schema::{Column, physical_field};
+use crate::schema::{BoundTable, Column, paired_maps, physical_field};
 use crate::sql::{Statement, quote, quote_path, quote_table};
 
 /// Maximum number of sampled columns.
@@ -65,17 +64,32 @@ pub struct SampledKey {
     pub examples: Vec<String>,
 }
 
-/// The table that is sampled.
+/// The rows that are sampled.
 struct SampleSource<'a> {
     client: Client,
     columns: &'a [Column],
-    /// The table's quoted name, and the condition for its newest rows.
-    from: String,
+    rows: SampleRows,
+}
+
+/// Which rows are sampled.
+enum SampleRows {
+    /// Any rows of a table that is not bound, by its quoted name.
+    Table(String),
+    /// Spans of the bound table in a range of time, if it has spans.
+    Spans(Box<BoundTable>, Option<(Timestamp, Timestamp)>),
+}
+
+/// A map to sample: its name, and its keys and values as arrays over a row.
+struct SampledMap {
+    name: String,
+    column_type: ColumnType,
+    keys: String,
+    values: String,
 }
 
 impl Catalogue {
-    /// Samples the map and JSON columns of a table: rows of the newest hour when the timestamp is known, future ones
-    /// excluded.
+    /// Samples the map and JSON columns of a table, and its maps that are stored as two arrays: spans of the newest hour when
+    /// the table is bound, future ones excluded.
     ///
     /// # Errors
     /// When ClickHouse cannot be reached or aborts the answer.
@@ -84,51 +98,81 @@ impl Catalogue {
         database: &str,
         table: &str,
         columns: &[Column],
-        timestamp: Option<&str>,
+        binding: Option<&Binding>,
     ) -> Result<Vec<SampledColumn>, ClickHouseError> {
-        let name = quote_table(database, table);
         let client = self.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 });
-        let recent = match timestamp {
-            None => String::new(),
-            Some(column) => newest_hour(&client, &name, &quote(column)).await,
+        let rows = match binding {
+            None => SampleRows::Table(quote_table(database, table)),
+            Some(binding) => {
+                let table = BoundTable::new(binding, columns.to_vec())?;
+                let newest_hour = newest_hour(&client, &table).await;
+                SampleRows::Spans(Box::new(table), newest_hour)
+            }
         };
-        let source = SampleSource { client, columns, from: format!("{name}{recent}") };
-        let sampled = columns.iter().filter(|column| {
-            matches!(column.column_type, ColumnType::Json { .. })
-                || !column.column_type.map_key_logical_types().is_empty()
-        });
+        let source = SampleSource { client, columns, rows };
         let mut found = Vec::new();
-        for column in sampled.take(MAX_COLUMNS) {
-            let result = match column.column_type {
-                ColumnType::Json { .. } => source.paths(column).await,
-                _ => source.keys(column).await,
+        for sampled in sampled_columns(columns).into_iter().take(MAX_COLUMNS) {
+            let (name, result) = match sampled {
+                Sampled::Json(column) => (column.name.clone(), source.paths(column).await),
+                Sampled::Map(map) => (map.name.clone(), source.keys(&map).await),
             };
             let ((sampled_rows, keys), stopped_early) = match result {
                 Ok(sampled) => (sampled, false),
                 Err(error) if error.is_refusal() => ((0, Vec::new()), true),
                 Err(error) => return Err(error),
             };
-            found.push(SampledColumn { column: column.name.clone(), sampled_rows, keys, stopped_early });
+            found.push(SampledColumn { column: name, sampled_rows, keys, stopped_early });
         }
         Ok(found)
     }
 }
 
-/// Writes the condition for a table's newest hour. It excludes the future: one span from a clock that is years ahead would
-/// otherwise be the whole sample.
-async fn newest_hour(client: &Client, table: &str, timestamp: &str) -> String {
-    const SOON: &str = "now() + INTERVAL 1 HOUR";
-    let statement = format!("SELECT max({timestamp}) > {SOON} AND min({timestamp}) <= {SOON} FROM {table}");
-    let is_ahead: Result<Vec<(u8,)>, ClickHouseError> = client.rows(Statement::new(&statement)).await;
+/// A column with keys or paths, or a pair of columns.
+enum Sampled<'a> {
+    Json(&'a Column),
+    Map(SampledMap),
+}
+
+fn sampled_columns(columns: &[Column]) -> Vec<Sampled<'_>> {
+    let column = |column: &'_ Column| -> Option<SampledMap> {
+        let quoted = quote(&column.name);
+        (!column.column_type.map_key_logical_types().is_empty()).then(|| SampledMap {
+            name: column.name.clone(),
+            column_type: column.column_type.clone(),
+            keys: format!("mapKeys({quoted})"),
+            values: format!("mapValues({quoted})"),
+        })
+    };
+    let of_columns = columns.iter().filter_map(|found| match found.column_type {
+        ColumnType::Json { .. } => Some(Sampled::Json(found)),
+        _ => column(found).map(Sampled::Map),
+    });
+    let of_pairs = paired_maps(columns).into_iter().map(|map| {
+        let [keys, values] = map.columns().map(|column| quote(&column));
+        Sampled::Map(SampledMap { name: map.name, column_type: map.column_type, keys, values })
+    });
+    of_columns.chain(of_pairs).collect()
+}
+
+/// Returns the newest hour of a table's spans; `None` where it has none or cannot be read. It excludes the future: one span
+/// from a clock that is years ahead would otherwise be the whole sample.
+async fn newest_hour(client: &Client, table: &BoundTable) -> Option<(Timestamp, Timestamp)> {
+    const HOUR_NANOS: i64 = 3_600_000_000_000;
+    let mut statement = table.statement();
+    let ticks = &table.ticks;
+    let past = format!(
+        "intDiv({ticks}, {}) <= toInt64(toUnixTimestamp(now())) + 3600",
+        1_000_000_000 / table.nanos_per_tick
+    );
+    let spans = table.spans("1", &mut statement);
+    statement.push(&format!(
+        "SELECT if(countIf({past}) > 0, maxIf({ticks}, {past}), max({ticks})), count() FROM {spans}"
+    ));
     // If this fails, the statement that reads the keys fails as well, and reports it.
-    if matches!(is_ahead.as_deref(), Ok([(1,)])) {
-        let past = format!("{timestamp} <= {SOON}");
-        format!(
-            " WHERE {past} AND {timestamp} >= (SELECT max({timestamp}) FROM {table} WHERE {past}) - INTERVAL 1 HOUR"
-        )
-    } else {
-        format!(" WHERE {timestamp} >= (SELECT max({timestamp}) FROM {table}) - INTERVAL 1 HOUR")
-    }
+    let rows: Vec<(i64, u64)> = client.rows(statement).await.unwrap_or_default();
+    let (newest, _) = rows.into_iter().find(|(_, spans)| *spans > 0)?;
+    let newest = Timestamp::from_nanos(newest.saturating_mul(table.nanos_per_tick));
+    Some((newest.saturating_sub(HOUR_NANOS), newest.saturating_add(table.nanos_per_tick)))
 }
 
 impl SampleSource<'_> {
@@ -136,58 +180,66 @@ impl SampleSource<'_> {
         Statement::for_columns(self.columns.iter().map(|column| column.name.as_str()))
     }
 
-    async fn rows<T: DeserializeOwned + Send + 'static>(
-        &self,
-        mut statement: Statement,
-        text: &str,
-    ) -> Result<Vec<T>, ClickHouseError> {
-        statement.push(text);
-        self.client.rows(statement).await
+    /// Writes the rows that are sampled, after `FROM`.
+    fn source(&self, statement: &mut Statement) -> String {
+        match &self.rows {
+            SampleRows::Table(name) => name.clone(),
+            SampleRows::Spans(table, None) => table.spans("1", statement),
+            SampleRows::Spans(table, Some((from, to))) => {
+                let condition = table.within(*from, *to, statement);
+                table.spans(&condition, statement)
+            }
+        }
     }
 
-    /// Returns the sub-query for some rows of a column, and their number.
-    async fn sample(&self, column: &Column, rows: u32) -> Result<(String, u64), ClickHouseError> {
-        let statement = self.statement();
-        let sampled = statement.alias("sampled");
-        let sample = format!("(SELECT {} AS {sampled} FROM {} LIMIT {rows})", quote(&column.name), self.from);
-        let counted: Vec<(u64,)> = self.rows(statement, &format!("SELECT count() FROM {sample}")).await?;
-        Ok((sample, counted.first().map_or(0, |(rows,)| *rows)))
+    /// Returns the sub-query for some rows, and their number.
+    async fn sample(&self, select: &str, rows: u32) -> Result<(String, Statement, u64), ClickHouseError> {
+        let mut statement = self.statement();
+        let sample = format!("(SELECT {select} FROM {} LIMIT {rows})", self.source(&mut statement));
+        let mut counting = statement.clone();
+        counting.push(&format!("SELECT count() FROM {sample}"));
+        let counted: Vec<(u64,)> = self.client.rows(counting).await?;
+        Ok((sample, statement, counted.first().map_or(0, |(rows,)| *rows)))
     }
 
-    async fn keys(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
-        let statement = self.statement();
-        let [sampled, key, value, found] = statement.aliases(["sampled", "key", "value", "found"]);
-        let (sample, sampled_rows) = self.sample(column, MAX_ROWS).await?;
-        let text = format!(
+    async fn keys(&self, map: &SampledMap) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
+        let [keys, values, key, value, found] =
+            self.statement().aliases(["keys", "values", "key", "value", "found"]);
+        // In two arrays of unequal lengths, a key without a value does not count.
+        let select = format!(
+            "arraySlice({0}, 1, least(length({1}), {MAX_KEYS_PER_ROW})) AS {keys}, \
+             arraySlice({1}, 1, least(length({0}), {MAX_KEYS_PER_ROW})) AS {values}",
+            map.keys, map.values
+        );
+        let (sample, mut statement, sampled_rows) = self.sample(&select, MAX_ROWS).await?;
+        statement.push(&format!(
             "SELECT toString({key}), count() AS {found}, arraySort(groupUniqArray({MAX_EXAMPLES})(\
              substringUTF8(ifNull(toString({value}), ''), 1, {MAX_EXAMPLE_LENGTH}))) \
-             FROM (SELECT {key}, {value} FROM {sample} ARRAY JOIN \
-             arraySlice(mapKeys({sampled}), 1, {MAX_KEYS_PER_ROW}) AS {key}, \
-             arraySlice(mapValues({sampled}), 1, {MAX_KEYS_PER_ROW}) AS {value}) \
+             FROM (SELECT {key}, {value} FROM {sample} ARRAY JOIN {keys} AS {key}, {values} AS {value}) \
              WHERE isValidUTF8({key}) AND length({key}) <= {MAX_KEY_BYTES} \
              GROUP BY {key} ORDER BY {found} DESC, {key} LIMIT {MAX_KEYS}"
-        );
-        let rows: Vec<(String, u64, Vec<String>)> = self.rows(statement, &text).await?;
+        ));
+        let rows: Vec<(String, u64, Vec<String>)> = self.client.rows(statement).await?;
         let map_key = |(name, rows, examples): (String, u64, Vec<String>)| {
-            let types = column.column_type.map_value().map(ToString::to_string).into_iter().collect();
-            let logical_types = column.column_type.map_key_logical_types().to_vec();
+            let types = map.column_type.map_value().map(ToString::to_string).into_iter().collect();
+            let logical_types = map.column_type.map_key_logical_types().to_vec();
             SampledKey { name, rows, types, logical_types, examples }
         };
         Ok((sampled_rows, rows.into_iter().map(map_key).collect()))
     }
 
     async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
-        let statement = self.statement();
-        let [sampled, pair, found] = statement.aliases(["sampled", "pair", "found"]);
-        let (sample, sampled_rows) = self.sample(column, MAX_DOCUMENTS).await?;
-        let text = format!(
+        let [sampled, pair, found] = self.statement().aliases(["sampled", "pair", "found"]);
+        let select = format!("{} AS {sampled}", quote(&column.name));
+        let (sample, mut statement, sampled_rows) = self.sample(&select, MAX_DOCUMENTS).await?;
+        statement.push(&format!(
             "SELECT {pair}.1, count() AS {found}, arraySort(groupUniqArray({MAX_TYPES})({pair}.2)) \
              FROM {sample} ARRAY JOIN arraySlice(CAST(JSONAllPathsWithTypes({sampled}), \
              'Array(Tuple(String, String))'), 1, {MAX_KEYS_PER_ROW}) AS {pair} \
              WHERE isValidUTF8({pair}.1) AND length({pair}.1) <= {MAX_KEY_BYTES} \
              GROUP BY {pair}.1 ORDER BY {found} DESC, {pair}.1 LIMIT {MAX_KEYS}"
-        );
-        let rows: Vec<(String, u64, Vec<String>)> = self.rows(statement, &text).await?;
+        ));
+        let rows: Vec<(String, u64, Vec<String>)> = self.client.rows(statement).await?;
         let json_key = |(name, rows, types): (String, u64, Vec<String>)| {
             let mut logical_types = physical_field(&FieldRef::key(&column.name, &name), self.columns)
                 .map_or(Vec::new(), |physical| physical.logical_types.to_vec());
@@ -207,7 +259,7 @@ impl SampleSource<'_> {
         if named.is_empty() {
             return Ok(());
         }
-        let statement = self.statement();
+        let mut statement = self.statement();
         let own: Vec<String> = (0..named.len()).map(|at| statement.alias(&format!("path{at}"))).collect();
         let pairs = named.iter().zip(&own);
         let read = pairs.map(|(key, own)| format!("{} AS {own}", quote_path(&column.name, &key.name)));
@@ -219,13 +271,13 @@ impl SampleSource<'_> {
             )
         });
         let examples: Vec<String> = examples.collect();
-        let text = format!(
-            "SELECT [{}] FROM (SELECT {} FROM {} LIMIT {MAX_EXAMPLE_DOCUMENTS})",
+        let source = self.source(&mut statement);
+        statement.push(&format!(
+            "SELECT [{}] FROM (SELECT {} FROM {source} LIMIT {MAX_EXAMPLE_DOCUMENTS})",
             examples.join(", "),
             read.join(", "),
-            self.from
-        );
-        let rows: Vec<(Vec<Vec<String>>,)> = match self.rows(statement, &text).await {
+        ));
+        let rows: Vec<(Vec<Vec<String>>,)> = match self.client.rows(statement).await {
             // Paths without examples are better than none.
             Err(error) if error.is_refusal() => return Ok(()),
             rows => rows?,
@@ -250,26 +302,28 @@ fn natural_type(type_text: &str) -> Option<LogicalType> {
 mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
-    use crate::agreement::{connect, execute};
+    use crate::agreement::{binding, connect, execute};
 
     #[tokio::test]
     async fn a_clock_ahead_hides_no_keys() {
         let local = LocalStore::start().unwrap();
         let store = connect(&local);
-        let table = "CREATE TABLE default.spans (At DateTime64(3), m Map(String, String)) ENGINE = MergeTree ORDER BY At";
+        let table = "CREATE TABLE default.spans (Timestamp DateTime64(3), m Map(String, String), TraceId String, \
+                     SpanId String, ParentSpanId String) ENGINE = MergeTree ORDER BY Timestamp";
         execute(&local, table.to_owned()).await;
         let keys = async || {
             let columns = store.columns("default", "spans").await.unwrap();
+            let binding = binding("default", "spans");
             let mut sampled =
-                store.catalogue().sample_keys("default", "spans", &columns, Some("At")).await.unwrap();
+                store.catalogue().sample_keys("default", "spans", &columns, Some(&binding)).await.unwrap();
             let mut keys: Vec<String> = sampled.remove(0).keys.into_iter().map(|key| key.name).collect();
             keys.sort();
             keys
         };
-        let ahead = "INSERT INTO default.spans VALUES (toDateTime64('2262-01-01 00:00:00', 3, 'UTC'), map('ahead', ''))";
+        let ahead = "INSERT INTO default.spans (Timestamp, m) VALUES (toDateTime64('2262-01-01 00:00:00', 3, 'UTC'), map('ahead', ''))";
         execute(&local, ahead.to_owned()).await;
         assert_eq!(keys().await, ["ahead"], "there is nothing else");
-        let past = "INSERT INTO default.spans SELECT now() - INTERVAL 2 DAY - INTERVAL number MINUTE, map(concat('k', \
+        let past = "INSERT INTO default.spans (Timestamp, m) SELECT now() - INTERVAL 2 DAY - INTERVAL number MINUTE, map(concat('k', \
                     toString(number % 2)), '') FROM numbers(180)";
         execute(&local, past.to_owned()).await;
         assert_eq!(keys().await, ["k0", "k1"]);

@@ -130,6 +130,7 @@ mod tests {
             timestamp: "ts".to_owned(),
             parent_span_id: "p".to_owned(),
             trace_index: None,
+            rows: tracewarden_model::RowOptions::default(),
             display: Display::default(),
         };
         let traces: Vec<SelectedTrace> =

@@ -12,11 +12,12 @@ use tokio::task::JoinSet;
 use tracewarden_model::Binding;
 use tracing::Instrument as _;
 
+use super::columns::named_columns;
 use super::lines::LineChecker;
 use crate::client::{Client, StreamedResponse};
 use crate::schema::{BoundTable, TraceSizes};
 use crate::search::{SelectedTrace, Selection, id_list};
-use crate::sql::{Statement, quote};
+use crate::sql::Statement;
 use crate::{ClickHouse, ClickHouseError};
 
 /// Number of spans that one statement reads, unless a single trace has more.
@@ -100,7 +101,7 @@ impl Parts {
         projection: Vec<String>,
         sizes: PartSizes,
     ) -> Self {
-        let mean_spans = store.trace_sizes.mean_spans_per_trace(&selection.table.name).unwrap_or(0);
+        let mean_spans = store.trace_sizes.mean_spans_per_trace(selection.table.key()).unwrap_or(0);
         let mut parts = Self {
             client: store.client.pinned_to(selection.endpoint),
             binding: binding.clone(),
@@ -164,7 +165,7 @@ impl Parts {
     pub(super) fn record_trace_sizes(&mut self, spans: u64) {
         let traces = std::mem::take(&mut self.selection.traces).len();
         if traces > 0 {
-            self.sizes.record(&self.selection.table.name, spans, traces);
+            self.sizes.record(self.selection.table.key(), spans, traces);
         }
     }
 
@@ -178,21 +179,21 @@ impl Parts {
 
 fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedTrace]) -> Statement {
     let mut statement = table.statement();
-    let columns: Vec<String> = projection.iter().map(|name| quote(name)).collect();
+    let columns = named_columns(table, projection);
     let ids = id_list(traces, &mut statement);
+    let is_selected = table.trace_id.is_one_of(traces.iter().map(|trace| &trace.id), &mut statement);
+    let spans = table.spans(&is_selected, &mut statement);
     statement.filters_by_trace_id = true;
     let positions: Vec<String> = (1..=traces.len()).map(|position| position.to_string()).collect();
     // No time bounds: a trace is read whole, however long it is.
     statement.push(&format!(
-        "SELECT {columns} FROM {name} WHERE {column} IN ({ids}) \
+        "SELECT {columns} FROM {spans} \
          ORDER BY transform({id}, [{ids}], [{positions}], 0), {timestamp}, {span}",
         columns = columns.join(", "),
-        name = table.name,
-        column = table.trace_id_column,
-        id = table.trace_id,
+        id = table.trace_id.text,
         positions = positions.join(", "),
         timestamp = table.timestamp,
-        span = table.span_id,
+        span = table.span_id.text,
     ));
     statement
 }

@@ -52,7 +52,7 @@ pub(crate) fn identity_columns(
 
 fn expressions(table: &BoundTable, display: &DisplayExpressions) -> [String; 4] {
     let (name, service) = (truncated(display.name.as_ref()), truncated(display.service.as_ref()));
-    [table.ticks.clone(), table.span_id.clone(), name, service]
+    [table.ticks.clone(), table.span_id.text.clone(), name, service]
 }
 
 /// Converts ticks and saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
@@ -95,7 +95,7 @@ impl SpanIdentity {
             _ => String::new(),
         };
         let names = named(name, &self.name) + &named(service, &self.service);
-        format!("({} = {id} AND {} {relation} {ticks}{names})", table.span_id, table.ticks)
+        format!("({} = {id} AND {} {relation} {ticks}{names})", table.span_id.text, table.ticks)
     }
 }
 
@@ -128,8 +128,8 @@ impl ClickHouse {
         let mut statement = table.statement();
         let conditions: Vec<String> =
             spans.iter().map(|span| span.condition(table, display, &mut statement)).collect();
-        let (id, conditions) = (statement.string(&trace.id), conditions.join(" OR "));
-        let condition = format!("{} = {id} AND ({conditions})", table.trace_id_column);
+        let is_trace = table.trace_id.is(&trace.id, &mut statement);
+        let condition = format!("{is_trace} AND ({})", conditions.join(" OR "));
         let expressions = expressions(table, display);
         let limit = format!("{MAX_SPANS_PER_IDENTITY} BY {}", expressions.join(", "));
         let mut found = Vec::new();

@@ -68,15 +68,16 @@ impl ClickHouse {
         let table = selection.table.as_ref();
         let display = DisplayExpressions::new(table, &binding.display);
         let mut statement = table.statement();
-        let id = statement.string(&trace.id);
+        let is_trace = table.trace_id.is(&trace.id, &mut statement);
+        let spans = table.spans(&is_trace, &mut statement);
         statement.filters_by_trace_id = true;
         statement.push(&format!(
-            "SELECT {span_id}, if(match({parent}, '^0*$'), '', {parent_id}), {ticks}, {duration}, {invalid}, {name}, {service}, {kind}, {failed} \
-             FROM {table} WHERE {column} = {id} ORDER BY {timestamp}, {span} LIMIT {most}",
-            span = table.span_id,
-            span_id = truncate_text(&table.span_id, MAX_ID),
-            parent = table.parent_span_id,
-            parent_id = truncate_text(&table.parent_span_id, MAX_ID),
+            "SELECT {span_id}, if({is_root}, '', {parent_id}), {ticks}, {duration}, {invalid}, {name}, {service}, {kind}, {failed} \
+             FROM {spans} ORDER BY {timestamp}, {span} LIMIT {most}",
+            span = table.span_id.text,
+            span_id = truncate_text(&table.span_id.text, MAX_ID),
+            is_root = table.is_root(),
+            parent_id = truncate_text(&table.parent_span_id.text, MAX_ID),
             ticks = table.ticks,
             duration = display.duration_nanos(),
             invalid = display.is_duration_invalid(),
@@ -84,8 +85,6 @@ impl ClickHouse {
             service = truncated(display.service.as_ref()),
             kind = truncated(display.kind.as_ref()),
             failed = display.is_error(),
-            table = table.name,
-            column = table.trace_id_column,
             timestamp = table.timestamp,
         ));
         let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;
@@ -155,6 +154,7 @@ mod tests {
             kind: Some("Kind".to_owned()),
             // A column that the table no longer has.
             service: Some("Service".to_owned()),
+            ..Display::default()
         };
         let with = Binding { display, ..without.clone() };
         let summary = |id: &str, parent: &str, millis: i64, took: i64, name: &str, error: bool| SpanSummary {

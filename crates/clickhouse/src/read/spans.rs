@@ -4,10 +4,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tracewarden_model::Binding;
 
+use super::columns::unnamed_columns;
 use super::projection;
 use crate::schema::DisplayExpressions;
 use crate::search::{SelectedTrace, Selection};
-use crate::sql::{Statement, quote};
+use crate::sql::Statement;
 use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum size of spans that are collected, in bytes of JSON: all are held in memory at once.
@@ -50,9 +51,10 @@ impl ClickHouse {
         };
         let table = &selection.table;
         let mut statement = table.statement();
-        let (id, spans) = (statement.string(&trace.id), statement.string_array(span_ids));
-        let condition = format!("{} = {id} AND {} IN {spans}", table.trace_id_column, table.span_id);
-        let limit = format!("{MAX_SPANS_PER_ID} BY {}", table.span_id);
+        let is_trace = table.trace_id.is(&trace.id, &mut statement);
+        let span_ids = statement.string_array(span_ids);
+        let condition = format!("{is_trace} AND {} IN {span_ids}", table.span_id.text);
+        let limit = format!("{MAX_SPANS_PER_ID} BY {}", table.span_id.text);
         let found = reader.read(self, trace, statement, &condition, &[], &limit).await?;
         let lines = found.into_iter().map(|(line, _)| line).collect::<Vec<_>>();
         reader.check_size(&lines)?;
@@ -98,18 +100,18 @@ impl<'a> SpanReader<'a> {
         limit: &str,
     ) -> Result<Vec<(SpanLine, Vec<Box<RawValue>>)>, ClickHouseError> {
         let table = &self.selection.table;
-        let mut columns: Vec<String> = self.projection.iter().map(|name| quote(name)).collect();
+        let mut columns = unnamed_columns(table, &self.projection);
         columns.extend_from_slice(expressions);
         let duration = self.binding.display.duration.as_ref();
         let has_duration = duration.is_some_and(|duration| self.projection.contains(duration));
         let invalid = if has_duration { self.display.is_duration_invalid() } else { "0" };
         statement.filters_by_trace_id = true;
+        let spans = table.spans(condition, &mut statement);
         statement.push(&format!(
-            "SELECT {}, {invalid} FROM {} WHERE {condition} ORDER BY {}, {} LIMIT {limit}",
+            "SELECT {}, {invalid} FROM {spans} ORDER BY {}, {} LIMIT {limit}",
             columns.join(", "),
-            table.name,
             table.timestamp,
-            table.span_id,
+            table.span_id.text,
         ));
         // Collected and not streamed: the number of these spans was never counted, so the answer itself has to state it.
         let most = self.max_bytes.saturating_mul(2).saturating_add(RESPONSE_OVERHEAD_BYTES);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracewarden_model::{Binding, Filter, Timestamp};
 
 use crate::schema::DisplayExpressions;
-use crate::search::{Selection, id_list};
+use crate::search::Selection;
 use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of matching span ids in a summary.
@@ -58,30 +58,29 @@ impl ClickHouse {
         let display = DisplayExpressions::new(table, &binding.display);
         let mut statement = table.statement();
         let matched = table.any_condition(&filter.conditions, &mut statement)?;
-        let ids = id_list(&selection.traces, &mut statement);
+        let is_selected =
+            table.trace_id.is_one_of(selection.traces.iter().map(|trace| &trace.id), &mut statement);
+        let spans = table.spans(&is_selected, &mut statement);
         statement.filters_by_trace_id = true;
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;
         let empty = || "''".to_owned();
         let [trace, pair] = statement.aliases(["trace", "pair"]);
-        // Some exporters write "no parent" as zeros.
-        let root = format!("(NOT match({}, '^0*$'), {ticks}, {})", table.parent_span_id, table.span_id);
+        let root = format!("(NOT {}, {ticks}, {})", table.is_root(), table.span_id.text);
         statement.push(&format!(
             "SELECT {id} AS {trace}, count(), min({ticks}), \
              {duration}, max({invalid}), countIf({failed}), \
              argMin({name}, {root}), argMin({service}, {root}), \
              arraySort(groupUniqArray({MAX_SERVICES})({service})), \
              arrayMap({pair} -> {pair}.2, arraySlice(arraySort(groupArraySortedIf({MAX_MATCHED})(({ticks}, {span}), {matched})), 1, {MAX_MATCHED})) \
-             FROM {table} WHERE {column} IN ({ids}) GROUP BY {trace}",
-            id = table.trace_id,
+             FROM {spans} GROUP BY {trace}",
+            id = table.trace_id.text,
             duration = display.trace_duration(table),
             invalid = display.is_duration_invalid(),
             failed = display.is_error(),
             name = display.name.clone().unwrap_or_else(empty),
             service = display.service.clone().unwrap_or_else(empty),
-            span = table.span_id,
-            table = table.name,
-            column = table.trace_id_column,
+            span = table.span_id.text,
         ));
         let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;
         let mut by_id: HashMap<String, Row> = rows.into_iter().map(|row| (row.0.clone(), row)).collect();

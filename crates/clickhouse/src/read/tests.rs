@@ -85,7 +85,7 @@ async fn a_page_read_in_parts_is_complete() {
         assert!(parts.next().await.is_none());
     }
     let spans = whole.lines().count() as u64;
-    assert_eq!(store.trace_sizes.mean_spans_per_trace(&selection.table.name), Some(spans / TRACES as u64));
+    assert_eq!(store.trace_sizes.mean_spans_per_trace(selection.table.key()), Some(spans / TRACES as u64));
 }
 
 /// ClickHouse aborts an answer of which the client takes nothing for long: the statement of a part that has waited is sent
@@ -153,7 +153,7 @@ async fn nothing_follows_a_failed_part() {
     assert_eq!(spans, first.spans + second.spans);
     assert!(parts.next().await.is_none());
     // The failed page records nothing about the size of traces.
-    assert_eq!(store.trace_sizes.mean_spans_per_trace(&selection.table.name), None);
+    assert_eq!(store.trace_sizes.mean_spans_per_trace(selection.table.key()), None);
 }
 
 /// Returns the spans of a trace from `lines` of a page, each with its id.

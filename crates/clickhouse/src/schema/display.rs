@@ -1,12 +1,11 @@
 //! Writes the display columns of spans as SQL, in one place: a list of traces, an outline of one and statistics about many
 //! then always agree on which spans failed, and how long they took.
 
-use tracewarden_model::{ColumnType, Display};
+use tracewarden_model::{ColumnType, Display, TimeUnit};
 
-use crate::schema::table::{BoundTable, known_column, plain_text};
-
-/// Values of the status of a failed span, by all known exporters.
-pub const ERROR_STATUSES: [&str; 3] = ["Error", "STATUS_CODE_ERROR", "ERROR"];
+use crate::schema::column::Column;
+use crate::schema::table::{BoundTable, TimeExpressions, known_column, plain_text};
+use crate::sql::quote_literal;
 
 /// The display columns that are bound and that the table still has, each as an expression over a span.
 pub(crate) struct DisplayExpressions {
@@ -15,39 +14,67 @@ pub(crate) struct DisplayExpressions {
     pub(crate) service: Option<String>,
     pub(crate) kind: Option<String>,
     status: Option<String>,
+    error_values: Vec<String>,
     duration: Option<DurationExpressions>,
 }
 
-/// The duration of a span, from the duration column.
+/// The duration of a span.
 struct DurationExpressions {
     /// Nanoseconds in 64 bits, not negative.
     nanos: String,
-    /// Whether the column's value is not a valid duration.
+    /// Whether the stored value is not a valid duration.
     invalid: String,
 }
 
 impl DurationExpressions {
-    /// Writes the duration. For a span that ends before it begins, exporters write a negative number, or in an unsigned
-    /// column one that wrapped around below zero to some 580 years. Neither is a valid duration, nor is a float that is not a
-    /// finite number: they count as 0. All code that shows, counts or orders durations uses this.
-    fn new(quoted: &str, column_type: &ColumnType) -> Self {
-        let nanos = |invalid: &str, raw: &str| format!("if({invalid}, toInt64(0), toInt64({raw}))");
-        if let ColumnType::Integer { bits: ..=64, signed } = column_type {
+    /// Writes the duration from its column. For a span that ends before it begins, exporters write a negative number, or in an
+    /// unsigned column one that wrapped around below zero to some 580 years. Neither is a valid duration, nor is a float that
+    /// is not a finite number: they count as 0. All code that shows, counts or orders durations uses this.
+    fn of_column(quoted: &str, column_type: &ColumnType, unit: TimeUnit) -> Self {
+        if let (ColumnType::Integer { bits: ..=64, signed }, TimeUnit::Nanoseconds) = (column_type, unit) {
             // Without converting every span to 128 bits.
             let invalid =
                 if *signed { format!("({quoted} < 0)") } else { format!("({quoted} > 9223372036854775807)") };
-            return Self { nanos: nanos(&invalid, quoted), invalid };
+            return Self { nanos: valid_nanos(&invalid, quoted), invalid };
         }
         // In 128 bits, where nothing overflows.
-        let raw = match column_type {
-            ColumnType::Float { .. } => {
-                format!("toInt128(if(isFinite({quoted}), least(greatest({quoted}, -1), 1e19), -1))")
-            }
-            _ => format!("toInt128({quoted})"),
+        let scaled = |value: String| match unit {
+            TimeUnit::Nanoseconds => value,
+            unit => format!("{value} * {}", unit.nanos()),
         };
-        let invalid = format!("({raw} < 0 OR {raw} > 9223372036854775807)");
-        Self { nanos: nanos(&invalid, &raw), invalid }
+        Self::of_128_bits(&match column_type {
+            ColumnType::Float { .. } => {
+                let nanos = scaled(quoted.to_owned());
+                format!("toInt128(if(isFinite({quoted}), least(greatest({nanos}, -1), 1e19), -1))")
+            }
+            _ => scaled(format!("toInt128({quoted})")),
+        })
     }
+
+    /// Writes the duration from the end of the span. One without an end, or with the epoch as its end, is not finished, and
+    /// has no duration yet.
+    fn until(end: &Column, unit: Option<TimeUnit>, table: &BoundTable) -> Option<Self> {
+        let is_nullable = end.column_type.is_nullable();
+        let value = Column {
+            name: end.name.clone(),
+            ..Column::new(String::new(), end.column_type.bare().to_string())
+        };
+        let time = TimeExpressions::new(&value, unit)?;
+        let (ticks, per_tick) = (&time.ticks, 10_i64.pow(9 - u32::from(time.precision)));
+        let ticks = if is_nullable { format!("ifNull({ticks}, 0)") } else { ticks.clone() };
+        let raw = format!("if({ticks} = 0, toInt128(0), toInt128({ticks}) * {per_tick} - {})", start(table));
+        Some(Self::of_128_bits(&format!("({raw})")))
+    }
+
+    /// Writes the duration from nanoseconds in 128 bits.
+    fn of_128_bits(raw: &str) -> Self {
+        let invalid = format!("({raw} < 0 OR {raw} > 9223372036854775807)");
+        Self { nanos: valid_nanos(&invalid, raw), invalid }
+    }
+}
+
+fn valid_nanos(invalid: &str, raw: &str) -> String {
+    format!("if({invalid}, toInt64(0), toInt64({raw}))")
 }
 
 impl DisplayExpressions {
@@ -56,14 +83,17 @@ impl DisplayExpressions {
         let text = |name: &Option<String>| {
             column(name).map(|(column, quoted)| plain_text(&quoted, &column.column_type))
         };
+        let unit = display.duration_unit.unwrap_or_default();
         let duration = column(&display.duration)
-            .map(|(column, quoted)| DurationExpressions::new(&quoted, column.column_type.bare()));
+            .map(|(column, quoted)| DurationExpressions::of_column(&quoted, column.column_type.bare(), unit));
+        let until_end = || DurationExpressions::until(column(&display.end)?.0, table.timestamp_unit(), table);
         Self {
             name: text(&display.name),
             service: text(&display.service),
             kind: text(&display.kind),
             status: text(&display.status),
-            duration,
+            error_values: display.statuses_of_errors(),
+            duration: duration.or_else(until_end),
         }
     }
 
@@ -75,17 +105,21 @@ impl DisplayExpressions {
     /// Writes whether the span's status is an error; false without a status column.
     pub(crate) fn is_error(&self) -> String {
         match &self.status {
-            Some(status) => format!("{status} IN ('{}')", ERROR_STATUSES.join("', '")),
+            Some(status) => {
+                let values: Vec<String> =
+                    self.error_values.iter().map(|value| quote_literal(value)).collect();
+                format!("{status} IN ({})", values.join(", "))
+            }
             None => "0".to_owned(),
         }
     }
 
-    /// Whether a column tells how long spans took.
+    /// Whether a column tells how long spans took, or when they ended.
     pub(crate) fn has_duration(&self) -> bool {
         self.duration.is_some()
     }
 
-    /// Writes the duration of the span in nanoseconds, in 64 bits, not negative; NULL without a duration column.
+    /// Writes the duration of the span in nanoseconds, in 64 bits, not negative; NULL without duration and end.
     pub(crate) fn duration_nanos(&self) -> &str {
         self.duration.as_ref().map_or("NULL", |duration| &duration.nanos)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, nearest::nearest};
 use tracewarden_policy::{Predicate, is_compatible_field};
 
+use crate::schema::array_pairs::find_paired_map;
 use crate::schema::column::Column;
 use crate::schema::key_columns::{Purpose, with_column};
 use crate::{ChangedField, ClickHouseError};
@@ -58,8 +59,18 @@ pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalFi
     };
     match &field.map {
         Some(map) => {
-            let holder = column(map).ok_or_else(|| unknown(map))?;
-            within(holder, &field.name, columns)
+            if let Some(holder) = column(map) {
+                return within(holder, &field.name, columns);
+            }
+            let paired = find_paired_map(map, columns).ok_or_else(|| unknown(map))?;
+            match paired.column_type.within(&field.name) {
+                Ok((_, column_type, logical_types)) => Ok(PhysicalField {
+                    source: FieldSource::ArrayPair(paired.pair),
+                    column_type,
+                    logical_types,
+                }),
+                Err(reason) => Err(FieldLookupError::UnsupportedColumn(reason)),
+            }
         }
         None => match (column(&field.name), nested(&field.name, columns)) {
             (Some(_), Some((holder, _))) => Err(ambiguous(&field.name, holder)),

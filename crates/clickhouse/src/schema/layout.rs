@@ -184,7 +184,26 @@ impl Projection {
     }
 }
 
+/// Engines, without `Replicated` and `Shared`, that replace, collapse or aggregate rows with the same sorting key.
+const REPLACING_ENGINES: [&str; 7] = [
+    "ReplacingMergeTree",
+    "CollapsingMergeTree",
+    "VersionedCollapsingMergeTree",
+    "AggregatingMergeTree",
+    "SummingMergeTree",
+    "CoalescingMergeTree",
+    "GraphiteMergeTree",
+];
+
 impl TableEngine {
+    /// Whether a merge replaces, collapses or aggregates rows with the same sorting key. Until then, all are stored.
+    pub fn replaces_rows(&self) -> bool {
+        let Self::MergeTree { name } = self else { return false };
+        let name =
+            ["Replicated", "Shared"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+        REPLACING_ENGINES.contains(&name)
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         match self {

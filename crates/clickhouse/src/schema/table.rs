@@ -1,9 +1,12 @@
 //! The current columns of tables in ClickHouse.
 
-use tracewarden_model::{Binding, ColumnType, Condition, MarkedField, Timestamp};
+use tracewarden_model::{
+    Binding, ColumnType, Condition, MarkedField, ReadAs, TimeBucket, TimeUnit, Timestamp,
+};
 use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::schema::fields::resolve_fields;
+use crate::schema::id_column::{IdColumn, IdOf};
 use crate::schema::key_columns::Purpose;
 use crate::schema::trace_index::is_date_time;
 use crate::sql::{Statement, quote, render, score};
@@ -13,14 +16,15 @@ use crate::{ClickHouseError, Column};
 #[derive(Debug)]
 pub(crate) struct BoundTable {
     pub(crate) columns: Vec<Column>,
-    /// The table's quoted name.
-    pub(crate) name: String,
-    /// The trace id as a plain string, empty for NULL.
-    pub(crate) trace_id: String,
-    /// The trace id's column, for conditions that can use an index.
-    pub(crate) trace_id_column: String,
-    pub(crate) span_id: String,
-    pub(crate) parent_span_id: String,
+    /// The table's quoted name, with `FINAL` where it is read so. Statements name it by [`BoundTable::spans`] only.
+    source: String,
+    /// Columns that must have a value, each with its type.
+    only: Vec<(Column, String)>,
+    time_bucket: Option<TimeBucketColumn>,
+    pub(crate) trace_id: IdColumn,
+    pub(crate) span_id: IdColumn,
+    pub(crate) parent_span_id: IdColumn,
+    /// The timestamp as a `DateTime` or `DateTime64`.
     pub(crate) timestamp: String,
     /// The timestamp as an integer that orders spans. One tick is [`BoundTable::nanos_per_tick`].
     pub(crate) ticks: String,
@@ -28,68 +32,139 @@ pub(crate) struct BoundTable {
     pub(crate) nanos_per_tick: i64,
     /// Decimals of the timestamp, where they are fewer than nine: its range may then exceed that of nanoseconds.
     pub(crate) coarse_precision: Option<u8>,
+    /// The column of a timestamp that is stored as an integer, and whether it can be negative.
+    integer_timestamp: Option<(String, bool)>,
+    timestamp_unit: Option<TimeUnit>,
+}
+
+/// A column with the start of each span's time bucket.
+#[derive(Debug)]
+struct TimeBucketColumn {
+    /// The column, quoted.
+    name: String,
+    is_integer: bool,
+    seconds: i64,
+}
+
+/// A table that changed after it was bound, with what to do about it.
+fn table_changed(binding: &Binding, what: &str) -> ClickHouseError {
+    let Binding { database, table, .. } = binding;
+    ClickHouseError::TableChanged(format!("the bound table {database}.{table} {what}"))
 }
 
 impl BoundTable {
     /// Describes the bound table from its columns.
     ///
     /// # Errors
-    /// When the table no longer has a structural column, or with an unusable type.
+    /// When the table no longer has a bound column, or with an unusable type.
     pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self, ClickHouseError> {
         let find = |name: &str| {
-            columns.iter().find(|column| column.name == name).ok_or_else(|| {
-                let Binding { database, table, .. } = binding;
-                ClickHouseError::TableChanged(match columns.is_empty() {
-                    true => format!(
-                        "the bound table {database}.{table} no longer exists, or the service's user has no \
-                         access to it: restore it, or bind another table with `PUT /schema/binding`"
+            columns.iter().find(|column| column.name == name).ok_or_else(|| match columns.is_empty() {
+                true => table_changed(
+                    binding,
+                    "no longer exists, or the service's user has no access to it: restore it, or bind another table with \
+                     `PUT /schema/binding`",
+                ),
+                false => table_changed(
+                    binding,
+                    &format!(
+                        "has no column `{name}`: restore it, or bind the table again with `PUT /schema/binding`"
                     ),
-                    false => format!(
-                        "the bound table {database}.{table} has no column `{name}`: restore it, or bind the table again with \
-                         `PUT /schema/binding`"
-                    ),
-                })
+                ),
             })
         };
-        let text = |name: &str| -> Result<String, ClickHouseError> {
+        let unusable = |column: &Column, expected: &str| {
+            ClickHouseError::TableChanged(format!(
+                "`{}` of the bound table has type {} now and is not {expected}: bind the table again with \
+                 `PUT /schema/binding`",
+                column.name, column.type_text
+            ))
+        };
+        let id = |name: &str, id_of: IdOf| {
             let column = find(name)?;
-            if !column.column_type.is_string() {
-                let message = format!(
-                    "`{name}` of the bound table has type {} now and is not a string: bind the table again with \
-                     `PUT /schema/binding`",
-                    column.type_text
-                );
-                return Err(ClickHouseError::TableChanged(message));
-            }
-            Ok(plain_text(&quote(name), &column.column_type))
+            IdColumn::new(column, id_of).ok_or_else(|| unusable(column, "an id"))
         };
-        let timestamp = quote(&binding.timestamp);
-        let (precision, ticks) = match find(&binding.timestamp)?.column_type.bare() {
-            ColumnType::DateTime => (0, format!("toInt64(toUnixTimestamp({timestamp}))")),
-            // As it is stored: in nanoseconds, times after 2262 overflow.
-            ColumnType::DateTime64 { precision } => {
-                ((*precision).min(9), format!("reinterpretAsInt64({timestamp})"))
-            }
-            _ => {
-                let message = format!(
-                    "`{}` of the bound table is no longer a time: bind the table again with `PUT /schema/binding`",
-                    binding.timestamp
-                );
-                return Err(ClickHouseError::TableChanged(message));
+        let (trace_id, span_id) = (id(&binding.trace_id, IdOf::Trace)?, id(&binding.span_id, IdOf::Span)?);
+        let parents = find(&binding.parent_span_id)?;
+        let parent_span_id =
+            IdColumn::of_parents(parents, &span_id).ok_or_else(|| unusable(parents, "an id"))?;
+        let column = find(&binding.timestamp)?;
+        let time = TimeExpressions::new(column, binding.rows.timestamp_unit)
+            .ok_or_else(|| unusable(column, "a time"))?;
+        let is_integer = matches!(column.column_type.bare(), ColumnType::Integer { .. });
+        let time_bucket = match &binding.rows.time_bucket {
+            None => None,
+            Some(TimeBucket { column, seconds }) => {
+                let column = find(column)?;
+                Some(TimeBucketColumn {
+                    name: quote(&column.name),
+                    is_integer: matches!(column.column_type.bare(), ColumnType::Integer { .. }),
+                    seconds: i64::from(*seconds),
+                })
             }
         };
+        let only = binding.rows.only.iter().map(|only| Ok((find(&only.column)?.clone(), only.value.clone())));
+        let only = only.collect::<Result<_, ClickHouseError>>()?;
+        let table = crate::sql::quote_table(&binding.database, &binding.table);
         Ok(Self {
-            name: crate::sql::quote_table(&binding.database, &binding.table),
-            trace_id: text(&binding.trace_id)?,
-            trace_id_column: quote(&binding.trace_id),
-            span_id: text(&binding.span_id)?,
-            parent_span_id: text(&binding.parent_span_id)?,
-            timestamp,
-            ticks,
-            nanos_per_tick: 10_i64.pow(9 - u32::from(precision)),
-            coarse_precision: (precision < 9).then_some(precision),
+            source: if binding.rows.read_as == Some(ReadAs::Final) {
+                format!("{table} FINAL")
+            } else {
+                table
+            },
+            only,
+            time_bucket,
+            trace_id,
+            span_id,
+            parent_span_id,
+            integer_timestamp: is_integer.then(|| (quote(&column.name), is_signed(&column.column_type))),
+            timestamp_unit: binding.rows.timestamp_unit,
+            timestamp: time.time,
+            ticks: time.ticks,
+            nanos_per_tick: 10_i64.pow(9 - u32::from(time.precision)),
+            coarse_precision: (time.precision < 9).then_some(time.precision),
             columns,
         })
+    }
+
+    /// Writes the spans that satisfy a condition, after `FROM`. No statement names the table in another way: the rows of other
+    /// tenants and replaced rows are not spans.
+    pub(crate) fn spans(&self, condition: &str, statement: &mut Statement) -> String {
+        self.joined_spans("", condition, statement)
+    }
+
+    /// Like [`Self::spans`], with a join after the table.
+    pub(crate) fn joined_spans(&self, join: &str, condition: &str, statement: &mut Statement) -> String {
+        let only = self.only.iter().map(|(column, value)| {
+            let value = match column.column_type.bare() {
+                ColumnType::String | ColumnType::FixedString { .. } | ColumnType::Enum { .. } => {
+                    statement.string(value)
+                }
+                other => statement.parameter(&other.to_string(), value.clone()),
+            };
+            format!("{} = {value}", quote(&column.name))
+        });
+        let only: Vec<String> = only.collect();
+        let source = &self.source;
+        match only.as_slice() {
+            [] => format!("{source}{join} WHERE {condition}"),
+            only => format!("{source}{join} WHERE {} AND ({condition})", only.join(" AND ")),
+        }
+    }
+
+    /// The table as a key for what is known about it.
+    pub(crate) fn key(&self) -> &str {
+        &self.source
+    }
+
+    /// Unit of the timestamp, where it is stored as an integer.
+    pub(crate) fn timestamp_unit(&self) -> Option<TimeUnit> {
+        self.timestamp_unit
+    }
+
+    /// Writes whether a span has no parent. Exporters write NULL, nothing, zeros, or zeros in base64.
+    pub(crate) fn is_root(&self) -> String {
+        format!("match({}, '^(0*|A{{11}}=)$')", self.parent_span_id.text)
     }
 
     /// Whether the table stores its rows itself, in parts, so that ClickHouse can estimate how many it would read.
@@ -153,12 +228,35 @@ impl BoundTable {
         Ok(render(&resolve_fields(&any, &self.columns, Purpose::Filter)?, statement))
     }
 
+    /// Writes that a span begins at or after a time.
+    pub(crate) fn begins_from(&self, from: Timestamp, statement: &mut Statement) -> String {
+        if let Some((column, _)) = &self.integer_timestamp {
+            return format!("{column} >= {}", self.integer(from, statement));
+        }
+        format!("{} >= {}", self.timestamp, self.time(from, statement))
+    }
+
+    /// Writes that a span begins before a time.
+    pub(crate) fn begins_before(&self, to: Timestamp, statement: &mut Statement) -> String {
+        if let Some((column, _)) = &self.integer_timestamp {
+            return format!("{column} < {}", self.integer(to, statement));
+        }
+        format!("{} < {}", self.timestamp, self.time(to, statement))
+    }
+
+    /// Writes a time as a value of the timestamp's column of integers, for `>=` and `<`.
+    fn integer(&self, time: Timestamp, statement: &mut Statement) -> String {
+        let ticks = self.tick_at_or_after(time.as_nanos());
+        let is_signed = self.integer_timestamp.as_ref().is_some_and(|(_, is_signed)| *is_signed);
+        statement.int(if is_signed { ticks } else { ticks.max(0) })
+    }
+
     /// Writes a point in time that the timestamp may be compared with, by `>=` and `<` only: rounded up to the precision of
     /// the column.
     ///
     /// ClickHouse compares times in the finer of two precisions, and raises an error where one of them does not fit: compared
     /// with nanoseconds, one span after 2262, from a broken clock, would fail every search of every user.
-    pub(crate) fn time(&self, value: Timestamp, statement: &mut Statement) -> String {
+    fn time(&self, value: Timestamp, statement: &mut Statement) -> String {
         let Some(precision) = self.coarse_precision else { return statement.time(value) };
         let up = self.tick_at_or_after(value.as_nanos()).saturating_mul(self.nanos_per_tick);
         format!("toDateTime64({}, {precision})", statement.time(Timestamp::from_nanos(up)))
@@ -181,13 +279,90 @@ impl BoundTable {
     /// by `toDateTime(…)`, which wrap around there; ClickHouse treats them as monotonic all the same, and skips parts and
     /// granules that hold matching rows (observed with 25.8 and 26.7).
     pub(crate) fn within(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
-        if !is_date_time(from) || !is_date_time(to) {
+        if self.integer_timestamp.is_none() && (!is_date_time(from) || !is_date_time(to)) {
             let [from, to] = [from, to].map(|time| statement.int(self.tick_at_or_after(time.as_nanos())));
             return format!("({ticks} >= {from} AND {ticks} < {to})", ticks = self.ticks);
         }
-        let (from, to) = (self.time(from, statement), self.time(to, statement));
-        format!("({timestamp} >= {from} AND {timestamp} < {to})", timestamp = self.timestamp)
+        let in_bucket = match &self.time_bucket {
+            Some(bucket) if is_date_time(from) && is_date_time(to) => {
+                format!("{} AND ", bucket.overlaps(from, to, statement))
+            }
+            _ => String::new(),
+        };
+        let (from, to) = (self.begins_from(from, statement), self.begins_before(to, statement));
+        format!("({in_bucket}{from} AND {to})")
     }
+}
+
+impl TimeBucketColumn {
+    /// Writes that the bucket overlaps a range of time, whose end is exclusive.
+    fn overlaps(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
+        const NANOS_PER_SECOND: i64 = 1_000_000_000;
+        let seconds = |time: Timestamp| time.as_nanos().div_euclid(NANOS_PER_SECOND);
+        let first = statement.int(seconds(from).saturating_sub(self.seconds).max(0));
+        let last = statement.int(seconds(to));
+        let [first, last] = [first, last]
+            .map(|second| if self.is_integer { second } else { format!("toDateTime({second})") });
+        format!("{name} >= {first} AND {name} <= {last}", name = self.name)
+    }
+}
+
+/// A column of times as expressions.
+pub(crate) struct TimeExpressions {
+    /// As a `DateTime` or `DateTime64`.
+    pub(crate) time: String,
+    /// As an integer, in units of the precision.
+    pub(crate) ticks: String,
+    /// Decimals of a second.
+    pub(crate) precision: u8,
+}
+
+impl TimeExpressions {
+    /// Returns the expressions; `None` for a type that is not a time. A column of integers needs its unit.
+    pub(crate) fn new(column: &Column, unit: Option<TimeUnit>) -> Option<Self> {
+        let quoted = quote(&column.name);
+        if column.column_type.is_nullable() {
+            return None;
+        }
+        Some(match (column.column_type.bare(), unit) {
+            (ColumnType::DateTime, _) => {
+                Self { ticks: format!("toInt64(toUnixTimestamp({quoted}))"), time: quoted, precision: 0 }
+            }
+            // As it is stored: in nanoseconds, times after 2262 overflow.
+            (ColumnType::DateTime64 { precision }, _) => Self {
+                ticks: format!("reinterpretAsInt64({quoted})"),
+                time: quoted,
+                precision: (*precision).min(9),
+            },
+            (ColumnType::Integer { bits: 32 | 64, signed }, Some(unit)) => {
+                // A time beyond the range of signed integers is the last one, not a negative one.
+                let ticks = match signed {
+                    true => format!("toInt64({quoted})"),
+                    false => format!("toInt64(least({quoted}, 9223372036854775807))"),
+                };
+                let time = format!("reinterpret({ticks}, 'DateTime64({}, ''UTC'')')", unit.decimals());
+                Self { time, ticks, precision: unit.decimals() }
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn is_signed(column_type: &ColumnType) -> bool {
+    matches!(column_type.bare(), ColumnType::Integer { signed: true, .. })
+}
+
+/// Whether rows can be chosen by a value of a column of this type.
+pub(crate) fn can_choose_rows(column_type: &ColumnType) -> bool {
+    matches!(
+        column_type.bare(),
+        ColumnType::String
+            | ColumnType::FixedString { .. }
+            | ColumnType::Enum { .. }
+            | ColumnType::Integer { .. }
+            | ColumnType::Uuid
+            | ColumnType::Bool
+    )
 }
 
 /// Converts a string column to a plain `String`, empty for NULL.

@@ -11,7 +11,8 @@ mod tests;
 use tracewarden_model::{ColumnType, Timestamp, Window};
 
 use crate::schema::column::Column;
-use crate::sql::{Statement, quote_table};
+use crate::schema::id_column::{IdColumn, IdOf};
+use crate::sql::{Statement, quote, quote_table};
 
 /// Nanoseconds of a second.
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -28,7 +29,12 @@ pub(crate) fn is_date_time(time: Timestamp) -> bool {
 pub(crate) struct TraceIndex {
     /// Its quoted name.
     pub(crate) name: String,
-    /// Whether `Start` and `End` are `DateTime` (whole seconds).
+    /// The trace id as a string.
+    pub(crate) trace_id: String,
+    /// The first and the last time of the trace in the inserted batch: columns, quoted.
+    start: String,
+    end: String,
+    /// Whether start and end are `DateTime` (whole seconds).
     whole_seconds: [bool; 2],
 }
 
@@ -46,28 +52,38 @@ pub(crate) struct IndexBounds {
     pub(crate) is_indexed: String,
 }
 
-/// Whether a table has the columns of the OpenTelemetry exporter's trace index.
+/// Names of the columns of trace indexes: of the OpenTelemetry exporter, of Jaeger and SigNoz.
+const TRACE_ID_NAMES: [&str; 3] = ["TraceId", "trace_id", "traceID"];
+const START_NAMES: [&str; 2] = ["Start", "start"];
+const END_NAMES: [&str; 2] = ["End", "end"];
+
+/// Whether a table has the columns of a trace index.
 pub(crate) fn is_trace_index(columns: &[Column]) -> bool {
     TraceIndex::from_columns(columns, "", "").is_some()
 }
 
 impl TraceIndex {
-    /// Returns the table as a trace index, if it has the columns of the OpenTelemetry exporter's.
+    /// Returns the table as a trace index, if it has the columns of one.
     pub(crate) fn from_columns(columns: &[Column], database: &str, name: &str) -> Option<Self> {
-        let bare = |name: &str| {
-            let column = columns.iter().find(|column| column.name == name)?;
-            (!column.column_type.is_nullable()).then(|| column.column_type.bare())
+        let find = |names: &[&str]| {
+            let column = names.iter().find_map(|name| columns.iter().find(|column| column.name == *name))?;
+            (!column.column_type.is_nullable()).then_some(column)
         };
         // Other types have a wider range than the type that bounds are compared with.
-        let time = |name: &str| {
-            bare(name).filter(|column_type| {
-                matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { precision: 9 })
-            })
+        let is_time = |column: &&Column| {
+            let column_type = column.column_type.bare();
+            matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { precision: 9 })
         };
-        let (start, end) = (time("Start")?, time("End")?);
-        bare("TraceId").filter(|column_type| column_type.is_string())?;
-        let whole_seconds = [start, end].map(|column_type| *column_type == ColumnType::DateTime);
-        Some(Self { name: quote_table(database, name), whole_seconds })
+        let (start, end) = (find(&START_NAMES).filter(is_time)?, find(&END_NAMES).filter(is_time)?);
+        let whole_seconds = [start, end].map(|column| *column.column_type.bare() == ColumnType::DateTime);
+        let trace_id = find(&TRACE_ID_NAMES)?;
+        // As before, a string column is compared as it is: its sorting key serves.
+        let trace_id = match trace_id.column_type.is_string() {
+            true => quote(&trace_id.name),
+            false => IdColumn::new(trace_id, IdOf::Trace)?.text,
+        };
+        let [start, end] = [start, end].map(|column| quote(&column.name));
+        Some(Self { name: quote_table(database, name), trace_id, start, end, whole_seconds })
     }
 
     /// Bounds for a search of `window`; `around` is the range for unindexed traces. If the index cannot represent the window,
@@ -78,22 +94,23 @@ impl TraceIndex {
         around: Option<(Timestamp, Timestamp)>,
         statement: &mut Statement,
     ) -> IndexBounds {
+        let Self { start, end, .. } = self;
         let unusable = match (self.covers(window), self.whole_seconds, self.unusable_entry()) {
             (false, ..) => "1".to_owned(),
             (true, _, None) => "0".to_owned(),
             // The same for seconds, with one comparison per entry.
             (true, [true, true], _) => format!(
-                "(max(`Start` > `End`) OR toUnixTimestamp(min(`Start`)) = 0 OR toUnixTimestamp(max(`End`)) = {LAST_SECOND})"
+                "(max({start} > {end}) OR toUnixTimestamp(min({start})) = 0 OR toUnixTimestamp(max({end})) = {LAST_SECOND})"
             ),
             (true, _, Some(unusable)) => format!("max({unusable})"),
         };
-        let end = match self.whole_seconds {
-            [_, true] => "toDateTime64(max(`End`), 9)",
-            [_, false] => "least(max(`End`), toDateTime64('2262-04-11 00:00:00', 9, 'UTC'))",
+        let last = match self.whole_seconds {
+            [_, true] => format!("toDateTime64(max({end}), 9)"),
+            [_, false] => format!("least(max({end}), toDateTime64('2262-04-11 00:00:00', 9, 'UTC'))"),
         };
         IndexBounds {
-            from: "toDateTime64(min(`Start`), 9)".to_owned(),
-            to: format!("({end} + INTERVAL 1 SECOND)"),
+            from: format!("toDateTime64(min({start}), 9)"),
+            to: format!("({last} + INTERVAL 1 SECOND)"),
             unusable,
             is_indexed: format!("max({})", self.entry_overlaps(window, around, statement)),
         }
@@ -107,11 +124,11 @@ impl TraceIndex {
         statement: &mut Statement,
     ) -> String {
         let Some((from, to)) = range.filter(|_| self.covers(window)) else { return "1".to_owned() };
-        let [start, end] =
+        let [last, first] =
             [to.as_nanos().saturating_sub(1), from.as_nanos().saturating_sub(NANOS_PER_SECOND - 1)];
-        let start = self.time(0, start, Round::Down, statement);
-        let end = self.time(1, end, Round::Up, statement);
-        let overlaps = format!("`Start` <= {start} AND `End` >= {end}");
+        let last = self.time(0, last, Round::Down, statement);
+        let first = self.time(1, first, Round::Up, statement);
+        let overlaps = format!("{} <= {last} AND {} >= {first}", self.start, self.end);
         match self.unusable_entry() {
             Some(unusable) => format!("({overlaps} OR {unusable})"),
             None => format!("({overlaps})"),
@@ -128,9 +145,10 @@ impl TraceIndex {
         if !self.covers(window) {
             return "0".to_owned();
         }
-        let start = self.time(0, from, Round::Up, statement);
-        let end = self.time(1, to.saturating_sub(NANOS_PER_SECOND), Round::Down, statement);
-        let within = format!("`Start` >= {start} AND `End` <= {end} AND `Start` <= `End`");
+        let from = self.time(0, from, Round::Up, statement);
+        let to = self.time(1, to.saturating_sub(NANOS_PER_SECOND), Round::Down, statement);
+        let Self { start, end, .. } = self;
+        let within = format!("{start} >= {from} AND {end} <= {to} AND {start} <= {end}");
         match self.unusable_entry() {
             Some(unusable) => format!("({within} AND NOT ({unusable}))"),
             None => format!("({within})"),
@@ -148,14 +166,15 @@ impl TraceIndex {
 
     /// SQL: whether an entry gives no usable time range.
     pub(crate) fn unusable_entry(&self) -> Option<String> {
+        let Self { start, end, .. } = self;
         self.has_whole_seconds().then(|| {
             format!(
-                "`Start` > `End` OR toUnixTimestamp(`Start`) = 0 OR toUnixTimestamp(`End`) = {LAST_SECOND}"
+                "{start} > {end} OR toUnixTimestamp({start}) = 0 OR toUnixTimestamp({end}) = {LAST_SECOND}"
             )
         })
     }
 
-    /// A time in the type of `Start` or `End`, so that ClickHouse can prune partitions.
+    /// A time in the type of start or end, so that ClickHouse can prune partitions.
     fn time(&self, column: usize, nanos: i64, round: Round, statement: &mut Statement) -> String {
         if !self.whole_seconds.get(column).is_some_and(|whole_seconds| *whole_seconds) {
             return statement.time(Timestamp::from_nanos(nanos));

@@ -303,14 +303,13 @@ impl ClickHouse {
         let having = required_predicates.having_clause(&required_predicates.all(), &table, &mut statement)?;
         // All notations in one statement, and no row for an inaccessible trace: it takes as long as a trace that does not
         // exist.
-        let ids = statement.string_parameters(notations.ids());
+        let is_wanted = table.trace_id.is_one_of(notations.ids(), &mut statement);
+        let spans = table.spans(&is_wanted, &mut statement);
         let trace = statement.alias("trace");
         statement.filters_by_trace_id = true;
         statement.push(&format!(
-            "SELECT {id} AS {trace}, count() FROM {name} WHERE {column} IN ({ids}) GROUP BY {trace} HAVING {having}",
-            id = table.trace_id,
-            name = table.name,
-            column = table.trace_id_column,
+            "SELECT {id} AS {trace}, count() FROM {spans} GROUP BY {trace} HAVING {having}",
+            id = table.trace_id.text,
         ));
         let mut rows: Vec<(String, u64)> = self.client.rows(statement).await?;
         let Some(index) = notations.best(rows.iter().map(|(id, _)| id.as_str())) else { return Ok(None) };

@@ -20,7 +20,7 @@ use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text, TextFunction};
 
-use crate::sql::statement::{Statement, quote};
+use crate::sql::statement::Statement;
 pub(crate) use fields::text as string;
 use fields::{boolean, compare_number, is_defined, is_present};
 use operators::operator;
@@ -92,7 +92,7 @@ fn conjunction(parts: &[Predicate], statement: &mut Statement) -> String {
             None => rendered.push(render(part, statement)),
             Some(field)
                 if statement.filters_rows
-                    && field.source == FieldSource::MapKey
+                    && field.source.is_map_key()
                     && fields::key_column(field).is_none() =>
             {
                 rendered.push(format!("indexHint({})", is_present(field, statement)));
@@ -128,7 +128,9 @@ fn implies_presence(part: &Predicate, field: &MarkedField) -> bool {
     // That value is NULL, with which every comparison is false, or an empty string.
     let replaced = match field.source {
         FieldSource::Column => field.column_type.is_nullable(),
-        FieldSource::MapKey => field.column_type.is_string() && !values.iter().any(String::is_empty),
+        FieldSource::MapKey | FieldSource::ArrayPair(_) => {
+            field.column_type.is_string() && !values.iter().any(String::is_empty)
+        }
         FieldSource::JsonPath => false,
     };
     **compared == *field && replaced
@@ -309,14 +311,9 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
         format!("({value} {operator} {wanted})")
     };
     // A comparison with a map's value comes after a condition that an index on the map's values can serve.
-    match &field.field.map {
-        Some(map)
-            if statement.filters_rows
-                && !negated
-                && field.source == FieldSource::MapKey
-                && field.column_type.is_string() =>
-        {
-            format!("(hasAny(mapValues({}), {}) AND {comparison})", quote(map), list(values, statement))
+    match fields::map_values(field) {
+        Some(map_values) if statement.filters_rows && !negated && field.column_type.is_string() => {
+            format!("(hasAny({map_values}, {}) AND {comparison})", list(values, statement))
         }
         _ => comparison,
     }

@@ -107,7 +107,12 @@ impl Statement {
 
     /// Adds a list of integers, as one value or several concatenated ones.
     pub(crate) fn int_array(&mut self, values: &[i64]) -> String {
-        concatenated("arrayConcat", self.lists("Array(Int64)", values.iter().map(i64::to_string)))
+        self.array("Int64", values.iter().map(i64::to_string))
+    }
+
+    /// Adds encoded values of this type as one array, or as several concatenated ones.
+    pub(crate) fn array(&mut self, kind: &str, values: impl Iterator<Item = String>) -> String {
+        concatenated("arrayConcat", self.lists(&format!("Array({kind})"), values))
     }
 
     /// Adds encoded values as array parameters of this type: at least one parameter, each short enough.

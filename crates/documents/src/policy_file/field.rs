@@ -69,7 +69,7 @@ impl FileField {
         let column_type = column_type.unwrap_or_else(|| default_type(source, wanted));
         let within = match source {
             FieldSource::Column => Ok(column_type.logical_types()),
-            FieldSource::MapKey => {
+            FieldSource::MapKey | FieldSource::ArrayPair(_) => {
                 let map = ColumnType::Map(Box::new(ColumnType::String), Box::new(column_type.clone()));
                 map.within(&self.name).map(|(.., possible)| possible)
             }
@@ -168,7 +168,7 @@ fn default_type(source: FieldSource, logical: Option<LogicalType>) -> ColumnType
     };
     match source {
         FieldSource::Column => ColumnType::parse(column),
-        FieldSource::MapKey => ColumnType::String,
+        FieldSource::MapKey | FieldSource::ArrayPair(_) => ColumnType::String,
         FieldSource::JsonPath => ColumnType::Dynamic,
     }
 }

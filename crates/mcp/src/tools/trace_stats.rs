@@ -5,8 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracewarden_service::{
-    ERROR_STATUSES, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Tool, TraceStatsAnswer,
-    TraceStatsRequest,
+    Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Tool, TraceStatsAnswer, TraceStatsRequest,
 };
 
 use super::{Context, NO_RESULTS, pluralize};
@@ -164,7 +163,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
         let window = window::window_text(found.window);
         let first = stats.groups.first().filter(|_| count > 0 && !brief);
         // The suggested next call follows the measure: if the group is first by errors, look at its errors.
-        let failed = found.status.as_deref().filter(|_| {
+        let failed = found.status.as_ref().filter(|_| {
             matches!(measure, Measure::Errors | Measure::ErrorRate)
                 && first.map_or(&stats.total, |group| &group.numbers).errors.is_some_and(|errors| errors > 0)
         });
@@ -206,7 +205,7 @@ fn next(
     group_by: &[String],
     first: Option<&StatsGroup>,
     window: &WindowText,
-    failed: Option<&str>,
+    failed: Option<&(String, Vec<String>)>,
 ) -> Vec<NextCall> {
     let mut conditions: Vec<Value> =
         sent.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -215,8 +214,8 @@ fn next(
         conditions
             .extend(fields.map(|((field, logical), value)| Condition::equal_to(field, *logical, value)));
     }
-    if let Some(status) = failed.filter(|_| found.limits.max_values >= ERROR_STATUSES.len()) {
-        conditions.push(json!({ "ref": status, "op": "in", "values": ERROR_STATUSES }));
+    if let Some((status, errors)) = failed.filter(|(_, errors)| found.limits.max_values >= errors.len()) {
+        conditions.push(json!({ "ref": status, "op": "in", "values": errors }));
     }
     if conditions.len() > found.limits.max_conditions {
         return Vec::new();

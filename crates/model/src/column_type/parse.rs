@@ -56,6 +56,11 @@ fn known(text: &str, depth: u8) -> Option<ColumnType> {
             }
         }
         ("Nested", Some(arguments)) => ColumnType::Nested(members(arguments, depth)?),
+        // Its values are those of the inner type; only merges of parts differ.
+        ("SimpleAggregateFunction", Some(arguments)) => match split(arguments)?.as_slice() {
+            [_, inner] => return known(inner.trim(), depth + 1),
+            _ => return None,
+        },
         ("Map", Some(arguments)) => match split(arguments)?.as_slice() {
             [key, value] => ColumnType::Map(inner(key), inner(value)),
             _ => return None,

@@ -7,8 +7,8 @@ mod libraries;
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
+use tracewarden_model::FieldRef;
 use tracewarden_model::field::escape;
-use tracewarden_model::{FieldRef, FieldSource};
 
 use crate::check::scope::Scope;
 use crate::expression::{Constant, Kind, Node, Type};
@@ -72,7 +72,7 @@ impl Suggester<'_> {
 
     /// Returns an example key for messages that refer to no specific map.
     pub(super) fn example_key(&self) -> FieldRef {
-        let key = self.scope.policy_fields().find(|field| field.source == FieldSource::MapKey);
+        let key = self.scope.policy_fields().find(|field| field.source.is_map_key());
         key.map_or_else(|| FieldRef::key("SpanAttributes", "key"), |field| field.field.clone())
     }
 }

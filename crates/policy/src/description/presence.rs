@@ -9,7 +9,7 @@ use crate::predicate::{Atom, Int, Predicate, Quantifier, Relation};
 
 /// Whether the field has a value of its type wherever it is present.
 pub(super) fn is_text_when_present(field: &MarkedField) -> bool {
-    let may_be_null = field.source == FieldSource::MapKey && field.column_type.is_nullable();
+    let may_be_null = field.source.is_map_key() && field.column_type.is_nullable();
     field.logical == LogicalType::String && field.source != FieldSource::JsonPath && !may_be_null
 }
 

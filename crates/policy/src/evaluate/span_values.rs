@@ -71,8 +71,7 @@ impl SpanValues {
     /// type. At a path, NULL means absent.
     fn member(&mut self, map: &str, field: &MarkedField, column: Option<&FieldValue>) -> Option<Value> {
         let found = column.and_then(|column| column.value_of_key(field.field.name.as_bytes()));
-        let is_present =
-            |value: &&FieldValue| **value != FieldValue::Null || field.source == FieldSource::MapKey;
+        let is_present = |value: &&FieldValue| **value != FieldValue::Null || field.source.is_map_key();
         let value = match found.filter(is_present) {
             Some(value) => value,
             None => &missing_path_value(field)?,
@@ -87,7 +86,7 @@ impl SpanValues {
     fn typed(&self, field: &MarkedField, value: &FieldValue) -> Option<Value> {
         let column_type = &field.column_type;
         // A string in a map can represent a value of another type.
-        let parsed = field.source == FieldSource::MapKey && column_type.is_text();
+        let parsed = field.source.is_map_key() && column_type.is_text();
         match (field.logical, value) {
             (LogicalType::String, FieldValue::String(bytes)) => {
                 Some(self.text(&normalize_string(column_type, bytes)))

@@ -23,7 +23,7 @@ pub(crate) fn present(field: &Arc<MarkedField>) -> Predicate {
 
 /// Whether every row has a value. A path of a JSON column always has one only if its declared type is not Nullable.
 fn always_present(field: &MarkedField) -> bool {
-    field.source != FieldSource::MapKey && !field.column_type.is_nullable()
+    !field.source.is_map_key() && !field.column_type.is_nullable()
 }
 
 /// Whether a predicate compiled for the field `compiled_for` means the same for `current`, the same field after a change of the

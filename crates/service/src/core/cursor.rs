@@ -9,7 +9,7 @@ use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use sha2::{Digest as _, Sha256};
 use tracewarden_clickhouse::Position;
-use tracewarden_model::{Binding, Entropy, RawCondition, Scalar, Timestamp, Window};
+use tracewarden_model::{Binding, Entropy, RawCondition, ReadAs, Scalar, TimeUnit, Timestamp, Window};
 
 use crate::core::error::{CursorFault, ServiceError};
 use crate::core::principal::Principal;
@@ -76,13 +76,20 @@ impl Fingerprint {
     /// Computes the fingerprint of a query by this caller. It includes the caller's preview and the policy of their key: a
     /// position in the pages of one of them says nothing about the others.
     pub(crate) fn new(conditions: &[RawCondition], binding: &Binding, principal: &Principal) -> Self {
-        let Binding { database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, .. } =
-            binding;
+        let Binding {
+            database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, rows, ..
+        } = binding;
         let mut bound = CanonicalHasher::new("binding");
         for text in [database, table, trace_id, span_id, timestamp, parent_span_id] {
             bound.text(text);
         }
         bound.optional(trace_index.as_deref());
+        bound.optional(rows.timestamp_unit.map(TimeUnit::as_str));
+        bound.optional(rows.read_as.map(ReadAs::as_str));
+        for only in &rows.only {
+            bound.text(&only.column);
+            bound.text(&only.value);
+        }
         let mut caller = CanonicalHasher::new("caller");
         caller.text(principal.user_id());
         // The fingerprint of a previewed user stays the same when their roles change, like the caller's own.

@@ -173,14 +173,31 @@ pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessMo
 
 fn binding_detail(binding: &Binding) -> Value {
     let [trace_id, span_id, timestamp, parent_span_id] = binding.structural_columns();
-    let display = &binding.display;
-    json!({
+    let (display, rows) = (&binding.display, &binding.rows);
+    let detail = json!({
         "database": binding.database,
         "table": binding.table,
         "columns": [trace_id, span_id, timestamp, parent_span_id],
         "trace_index": binding.trace_index,
         "display": [display.name, display.service, display.duration, display.status, display.kind],
-    })
+    });
+    // Members that most tables do not need.
+    let only: Vec<Value> =
+        rows.only.iter().map(|only| json!({ "column": only.column, "value": only.value })).collect();
+    let members = [
+        ("timestamp_unit", rows.timestamp_unit.map(|unit| unit.as_str().into())),
+        ("read_as", rows.read_as.map(|read_as| read_as.as_str().into())),
+        ("only", (!only.is_empty()).then_some(Value::Array(only))),
+        (
+            "time_bucket",
+            (rows.time_bucket.as_ref())
+                .map(|bucket| json!({ "column": bucket.column, "seconds": bucket.seconds })),
+        ),
+        ("duration_unit", display.duration_unit.map(|unit| unit.as_str().into())),
+        ("end", display.end.as_deref().map(Value::from)),
+        ("error_values", (!display.error_values.is_empty()).then(|| json!(display.error_values))),
+    ];
+    with_members(detail, members.into_iter().filter_map(|(name, value)| Some((name, value?))))
 }
 
 fn field_detail(field: &MarkedField) -> Value {

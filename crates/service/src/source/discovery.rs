@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
 use tracewarden_clickhouse::{
-    Column, DdlAdvice, PhysicalField, SampledColumn, TableSummary, key_logical_types, members, physical_field,
+    Column, DdlAdvice, PairedMap, PhysicalField, SampledColumn, TableSummary, key_logical_types, members,
+    paired_maps, physical_field,
 };
-use tracewarden_model::{FieldRef, LogicalType};
+use tracewarden_model::{Binding, FieldRef, LogicalType};
 
 use crate::core::{Administrator, Core, Outcome, ServiceError};
 
@@ -42,6 +43,10 @@ pub struct TableDetail {
     pub columns: Vec<ColumnDetail>,
     /// Keys of map columns and paths of JSON columns in a bounded sample; empty if sampling is switched off.
     pub maps: Vec<SampledColumn>,
+    /// Maps that are stored as two array columns.
+    pub paired_maps: Vec<PairedMap>,
+    /// A binding that would work: with a sample, its units and values are those of the rows.
+    pub proposal: Option<Binding>,
     /// Whether a sample was taken.
     pub sampled: bool,
     /// Reason why the table cannot be a trace source.
@@ -109,6 +114,9 @@ impl Source {
             let event = json!({ "sampled": true });
             let mut record = self.core.begin_admin_read(admin, DISCOVER, Some(&target), event).await?;
             detail.maps = record.check(self.samples(database, table, &columns).await).await?;
+            if let Some(proposal) = detail.proposal.take() {
+                detail.proposal = Some(self.core.clickhouse.catalogue().refine(proposal, &columns).await);
+            }
             record.complete(Outcome::Success, None).await?;
         }
         Ok(detail)
@@ -153,7 +161,10 @@ impl Source {
             self.core.commit_change(tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
         }
         let unsuitable = unsuitable.map(|unsuitable| unsuitable.reason);
-        let detail = TableDetail { columns: details, maps: Vec::new(), sampled, unsuitable };
+        let paired_maps = paired_maps(&columns);
+        let proposal = self.core.clickhouse.catalogue().proposal(database, table).await?;
+        let detail =
+            TableDetail { columns: details, maps: Vec::new(), paired_maps, proposal, sampled, unsuitable };
         Ok((columns, detail))
     }
 
@@ -165,12 +176,6 @@ impl Source {
     ) -> Result<Vec<SampledColumn>, ServiceError> {
         let model = self.core.db.access_model().await?;
         let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
-        let timestamp = bound.map(|binding| binding.timestamp);
-        Ok(self
-            .core
-            .clickhouse
-            .catalogue()
-            .sample_keys(database, table, columns, timestamp.as_deref())
-            .await?)
+        Ok(self.core.clickhouse.catalogue().sample_keys(database, table, columns, bound.as_ref()).await?)
     }
 }

@@ -52,8 +52,8 @@ pub struct TraceStatsAnswer {
     pub types: Vec<LogicalType>,
     /// Limits on the conditions of a filter and their values.
     pub limits: Limits,
-    /// Name in filters of the column that contains the status of a span, if the caller may use it.
-    pub status: Option<String>,
+    /// Name in filters of the column that contains the status of a span, if the caller may use it, and its values for errors.
+    pub status: Option<(String, Vec<String>)>,
 }
 
 struct Plan {
@@ -61,7 +61,7 @@ struct Plan {
     window: Window,
     group: Vec<MarkedField>,
     limit: u32,
-    status: Option<String>,
+    status: Option<(String, Vec<String>)>,
 }
 
 impl Traces {
@@ -120,9 +120,11 @@ impl Traces {
             listable_field(&pointer, reference, model, admin).cloned()
         });
         let group = group.collect::<Result<Vec<_>, _>>()?;
-        let status = access.binding.display.status.as_deref().and_then(|name| {
+        let display = &access.binding.display;
+        let status = display.status.as_deref().and_then(|name| {
             let marked = model.field(&FieldRef::column(name))?;
-            (marked.filterable && marked.logical == LogicalType::String).then(|| marked.field.to_string())
+            let is_usable = marked.filterable && marked.logical == LogicalType::String;
+            is_usable.then(|| (marked.field.to_string(), display.statuses_of_errors()))
         });
         let detail = access.detail([
             ("filter", conditions_detail(&request.conditions)),

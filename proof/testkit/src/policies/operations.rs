@@ -149,7 +149,7 @@ impl Subjects {
 fn kind(field: &MarkedField) -> String {
     let location = match field.source {
         FieldSource::Column => "column of",
-        FieldSource::MapKey => "key of a map of",
+        FieldSource::MapKey | FieldSource::ArrayPair(_) => "key of a map of",
         FieldSource::JsonPath => "path of JSON of",
     };
     format!("{location} {} as {}", short_type_name(&field.column_type), field.logical.as_str())

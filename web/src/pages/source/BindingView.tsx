@@ -6,21 +6,62 @@ import { Secondary } from "../../components/Secondary";
 import { DISPLAYED_COLUMNS, STRUCTURAL_COLUMNS } from "./columns";
 import classes from "./source.module.css";
 
+/** The column with the unit of its integers, or with the values that count as errors. */
+function withUnit(column: string | null, member: string, binding: Api["Binding"]): string | null {
+  const { timestamp_unit, display } = binding;
+  const detail =
+    member === "timestamp"
+      ? timestamp_unit
+      : member === "duration"
+        ? display?.duration_unit
+        : member === "status"
+          ? display?.error_values?.join(", ")
+          : undefined;
+  return column === null || detail == null || detail === "" ? column : `${column} (${detail})`;
+}
+
 /** The bound table, and the purpose of its columns. */
 export function BindingView({ binding, version }: { binding: Api["Binding"]; version: number }) {
   const { database, table } = binding;
   const rows = [
-    ...STRUCTURAL_COLUMNS.map(({ member, label, purpose }) => ({ label, purpose, column: binding[member] })),
+    ...STRUCTURAL_COLUMNS.map(({ member, label, purpose }) => ({
+      label,
+      purpose,
+      column: withUnit(binding[member], member, binding),
+    })),
     ...DISPLAYED_COLUMNS.map(({ member, label, purpose }) => ({
       label,
       purpose,
-      column: binding.display?.[member] ?? null,
+      column: withUnit(binding.display?.[member] ?? null, member, binding),
     })),
     {
       label: "Trace index",
       purpose: "A table with the first and last time of each trace: whole traces are found faster.",
       column: binding.trace_index ?? null,
     },
+    ...(binding.read_as === undefined
+      ? []
+      : [
+          {
+            label: "Replaced rows",
+            purpose: "Whether rows that were replaced or deleted are read.",
+            column: binding.read_as === "final" ? "never shown (FINAL)" : "shown until they are merged",
+          },
+        ]),
+    ...(binding.only ?? []).map(({ column, value }) => ({
+      label: "Only rows with",
+      purpose: "Rows with another value are never read.",
+      column: `${column} = ${value}`,
+    })),
+    ...(binding.time_bucket == null
+      ? []
+      : [
+          {
+            label: "Time bucket",
+            purpose: "Start of each span's bucket of time, which searches use.",
+            column: `${binding.time_bucket.column}, ${binding.time_bucket.seconds} seconds`,
+          },
+        ]),
   ];
   return (
     <Stack gap="md" maw={860}>

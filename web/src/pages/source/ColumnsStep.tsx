@@ -1,4 +1,4 @@
-import { Button, Group, Select, Stack, Text, Title } from "@mantine/core";
+import { Button, Group, NativeSelect, Select, Stack, TagsInput, Text, Title } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { api, hasStatus, ifMatch, unwrap } from "../../api/client";
 import { queryClient } from "../../api/queries";
@@ -11,13 +11,19 @@ import {
   type BindingDraft,
   bindingOf,
   DISPLAYED_COLUMNS,
+  type DraftColumn,
   draftOf,
   duplicateColumns,
   indexCandidates,
+  isIntegerTime,
+  replacesRows,
   STRUCTURAL_COLUMNS,
   sameDraft,
+  TIME_UNITS,
+  type TimeUnit,
 } from "./columns";
 import { invalidateSource, schemaQuery, tableQuery, tablesQuery } from "./queries";
+import { RowsSection } from "./RowsSection";
 import { memberErrors } from "./rejection";
 import { ScrollIntoView } from "./ScrollIntoView";
 import { StepBar } from "./StepBar";
@@ -47,9 +53,8 @@ export function ColumnsStep({
   const detail = useQuery(tableQuery(database, table));
   const bound = schema.data?.model.binding ?? null;
   const isSameTable = bound?.database === database && bound.table === table;
-  const proposal =
-    tables.data?.find((candidate) => candidate.database === database && candidate.name === table)?.proposal ??
-    null;
+  const summary = tables.data?.find((candidate) => candidate.database === database && candidate.name === table);
+  const proposal = detail.data?.proposal ?? null;
   const initialDraft = draftOf(isSameTable ? bound : proposal);
   const currentDraft = draft ?? initialDraft;
   const binding = bindingOf(database, table, currentDraft);
@@ -88,10 +93,23 @@ export function ColumnsStep({
     return <QueryPlaceholder query={detail} label="columns" height={260} />;
   }
   const columns = detail.data.columns;
-  const setColumn = (member: keyof BindingDraft, value: string | null) => {
+  const change = (changed: Partial<BindingDraft>) => {
     bind.reset();
-    onDraft({ ...currentDraft, [member]: value ?? "" });
+    onDraft({ ...currentDraft, ...changed });
   };
+  const isInteger = columns.some(
+    (column) => column.name === currentDraft.timestamp && isIntegerTime(column),
+  );
+  const setColumn = (member: DraftColumn, value: string | null) => {
+    const isUnitNeeded =
+      member === "timestamp" && columns.some((column) => column.name === value && isIntegerTime(column));
+    change({
+      [member]: value ?? "",
+      ...(member === "timestamp" ? { timestamp_unit: isUnitNeeded ? currentDraft.timestamp_unit || "ns" : "" } : {}),
+    });
+  };
+  const engine = summary?.engine ?? "";
+  const isReadingChosen = !replacesRows(engine) || currentDraft.read_as !== "";
   const duplicates = duplicateColumns(currentDraft);
   const columnOptions = (fits: (column: (typeof columns)[number]) => boolean, selectedColumn: string) => {
     const suitableColumns = columns.filter(fits);
@@ -104,7 +122,7 @@ export function ColumnsStep({
       ? data
       : [...data, { value: selectedColumn, label: `${sanitize(selectedColumn)} · does not fit` }];
   };
-  const selectProps = (member: keyof BindingDraft, pointer: string) => ({
+  const selectProps = (member: DraftColumn, pointer: string) => ({
     searchable: true,
     value: currentDraft[member] || null,
     onChange: (value: string | null) => setColumn(member, value),
@@ -120,7 +138,7 @@ export function ColumnsStep({
         </Text>
         .{" "}
         {draft === null && proposal !== null && !isSameTable
-          ? "They were recognised by name and type. Please check."
+          ? `They were recognised by name and type${summary?.product == null ? "" : `, as a table of ${summary.product}`}. Please check.`
           : "Only columns whose type fits are offered."}
       </Text>
       {bind.error !== null && (
@@ -155,6 +173,14 @@ export function ColumnsStep({
                 : {})}
             />
           ))}
+          {isInteger && (
+            <UnitSelect
+              label="Unit of the timestamp"
+              description="The column holds integers. A wrong unit moves all spans to another year."
+              value={currentDraft.timestamp_unit || "ns"}
+              onChange={(timestamp_unit) => change({ timestamp_unit })}
+            />
+          )}
         </div>
       </section>
       <section aria-labelledby="displayed">
@@ -178,6 +204,23 @@ export function ColumnsStep({
               {...selectProps(`display_${member}`, `/display/${member}`)}
             />
           ))}
+          {currentDraft.display_duration !== "" && (
+            <UnitSelect
+              label="Unit of the duration"
+              description="Durations are shown and compared in it."
+              value={currentDraft.duration_unit || "ns"}
+              onChange={(unit) => change({ duration_unit: unit === "ns" ? "" : unit })}
+            />
+          )}
+          {currentDraft.display_status !== "" && (
+            <TagsInput
+              label="Status values of errors"
+              description="Error, STATUS_CODE_ERROR and ERROR, if none is given."
+              value={currentDraft.error_values}
+              onChange={(error_values) => change({ error_values })}
+              error={errors.get("/display/error_values")}
+            />
+          )}
           <Select
             label="Trace index"
             description="A table with the first and last time of each trace (TraceId, Start, End). Whole traces are found faster, and regardless of their duration."
@@ -192,8 +235,23 @@ export function ColumnsStep({
           />
         </div>
       </section>
+      <RowsSection
+        engine={engine}
+        columns={columns}
+        draft={currentDraft}
+        errors={errors}
+        onChange={change}
+      />
       {bound !== null && isChange && <RebindingNotice from={bound} isSameTable={isSameTable} />}
-      <StepBar hint={binding === null ? "Choose the four required columns." : null}>
+      <StepBar
+        hint={
+          binding === null
+            ? "Choose the four required columns."
+            : isReadingChosen
+              ? null
+              : "Choose how rows are read that were replaced or deleted."
+        }
+      >
         <Button variant="default" onClick={onBack}>
           Back
         </Button>
@@ -210,7 +268,7 @@ export function ColumnsStep({
         )}
         <Button
           loading={bind.isPending}
-          disabled={binding === null || duplicates.length > 0}
+          disabled={binding === null || duplicates.length > 0 || !isReadingChosen}
           color={bound !== null && isChange && !isSameTable ? "red" : "brand"}
           onClick={() => (isChange ? bind.mutate() : onBound([]))}
         >
@@ -218,6 +276,33 @@ export function ColumnsStep({
         </Button>
       </StepBar>
     </Stack>
+  );
+}
+
+function UnitSelect({
+  label,
+  description,
+  value,
+  onChange,
+}: {
+  label: string;
+  description: string;
+  value: TimeUnit;
+  onChange: (unit: TimeUnit) => void;
+}) {
+  return (
+    <NativeSelect
+      label={label}
+      description={description}
+      data={TIME_UNITS}
+      value={value}
+      onChange={(event) => {
+        const unit = TIME_UNITS.find((known) => known.value === event.currentTarget.value);
+        if (unit !== undefined) {
+          onChange(unit.value);
+        }
+      }}
+    />
   );
 }
 

@@ -22,7 +22,16 @@ import classes from "./source.module.css";
 
 const STATE_LABELS = { marked: "New", changed: "Changed", unmarked: "No longer marked" } as const;
 
-const SOURCE_LABELS = { column: "column", map_key: "map", json_path: "JSON column" } as const;
+const SOURCE_LABELS = {
+  column: "column",
+  map_key: "map",
+  nested_key_value: "two arrays",
+  nested_keys_values: "two arrays",
+  nested_names_values: "two arrays",
+  keys_values: "two arrays",
+  names_values: "two arrays",
+  json_path: "JSON column",
+} as const;
 
 /** Location of the value in a row. */
 function sourceText({ map, name }: Candidate, stored: MarkedField | undefined): string {

@@ -123,6 +123,11 @@ export function TableStep({
                               <SanitizedText text={`${database}.${name}`} />
                             </Text>
                             {table === recommended && <Badge variant="light">Recommended</Badge>}
+                            {table.product !== null && (
+                              <Badge variant="default" color="gray" tt="none">
+                                {table.product}
+                              </Badge>
+                            )}
                             {isSame(bound) && (
                               <Badge variant="default" color="gray">
                                 Currently bound

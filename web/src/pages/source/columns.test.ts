@@ -27,12 +27,25 @@ function column(type: string, ...logical_types: Api["LogicalType"][]): Api["Tabl
 }
 
 function table(name: string, engine = "MergeTree"): Api["Table"] {
-  return { database: "otel", name, engine, rows: 1, bytes: 1, proposal: null, unsuitable: null };
+  return { database: "otel", name, engine, rows: 1, bytes: 1, product: null, proposal: null, unsuitable: null };
 }
 
 describe("a draft", () => {
   it("equals the binding that it was created from", () => {
     expect(bindingOf("otel", "otel_traces", draftOf(binding))).toEqual(binding);
+  });
+
+  it("keeps units, rows and values of errors", () => {
+    const other: Api["Binding"] = {
+      ...binding,
+      timestamp_unit: "us",
+      read_as: "final",
+      only: [{ column: "project_id", value: "7" }],
+      time_bucket: { column: "ts_bucket_start", seconds: 1800 },
+      display: { duration: "took", duration_unit: "ms", status: "code", error_values: ["2"] },
+    };
+    expect(bindingOf("otel", "otel_traces", draftOf(other))).toEqual(other);
+    expect(sameDraft(draftOf(other), draftOf({ ...other, only: [] }))).toBe(false);
   });
 
   it("gives no binding while a structural column is missing", () => {

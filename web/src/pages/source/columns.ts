@@ -4,7 +4,8 @@ type Binding = Api["Binding"];
 type Column = Api["TableColumn"];
 
 export type StructuralColumn = "trace_id" | "span_id" | "parent_span_id" | "timestamp";
-export type DisplayedColumn = keyof Api["Display"];
+export type DisplayedColumn = "name" | "service" | "duration" | "end" | "status" | "kind";
+export type TimeUnit = Api["TimeUnit"];
 
 type ColumnRole<Name> = {
   member: Name;
@@ -21,8 +22,13 @@ const baseType = (type: string): string =>
   type.replace(/^(?:(?:Nullable|LowCardinality)\()*/, "").replace(/\)+$/, "");
 
 // Same rules as in the service, so that only accepted columns are offered. The service decides.
-const isString = ({ type }: Column) => baseType(type) === "String";
-const isTime = ({ type }: Column) => /^DateTime(64)?(\(|$)/.test(type);
+const isId = ({ type }: Column) => /^(String|FixedString|UUID|U?Int(32|64|128))(\(|$)/.test(baseType(type));
+const isDate = ({ type }: Column) => /^DateTime(64)?(\(|$)/.test(type);
+/** Whether the column holds times as integers, whose unit has to be chosen. */
+export const isIntegerTime = ({ type }: Column) => /^U?Int(32|64)$/.test(type);
+const isTime = (column: Column) => isDate(column) || isIntegerTime(column);
+const isEnd = ({ type }: Column) => /^(DateTime(64)?(\(|$)|U?Int(32|64)$)/.test(baseType(type));
+const isStatus = (column: Column) => isText(column) || /^(U?Int\d+|Bool)$/.test(baseType(column.type));
 const isText = ({ logical_types }: Column) => logical_types.includes("string");
 const isNumber = ({ type }: Column) => /^(LowCardinality\()?(U?Int(8|16|32|64)|Float(32|64))\)?$/.test(type);
 
@@ -31,29 +37,29 @@ export const STRUCTURAL_COLUMNS: ColumnRole<StructuralColumn>[] = [
     member: "trace_id",
     label: "Trace id",
     purpose: "Identifies the trace of the span. All spans of a trace are shown or hidden together.",
-    isSuitable: isString,
-    requirement: "a String column",
+    isSuitable: isId,
+    requirement: "a column of strings, UUIDs or integers",
   },
   {
     member: "span_id",
     label: "Span id",
     purpose: "Identifies the span within its trace.",
-    isSuitable: isString,
-    requirement: "a String column",
+    isSuitable: isId,
+    requirement: "a column of strings, UUIDs or integers",
   },
   {
     member: "parent_span_id",
     label: "Parent span id",
     purpose: "Id of the calling span, empty on the root. Determines the tree of the trace.",
-    isSuitable: isString,
-    requirement: "a String column",
+    isSuitable: isId,
+    requirement: "a column of strings, UUIDs or integers",
   },
   {
     member: "timestamp",
     label: "Timestamp",
     purpose: "Start of the span. Searches cover a range of it.",
     isSuitable: isTime,
-    requirement: "a DateTime or DateTime64 column that is not nullable",
+    requirement: "a column of times, or of integers, that is not nullable",
   },
 ];
 
@@ -75,16 +81,23 @@ export const DISPLAYED_COLUMNS: ColumnRole<DisplayedColumn>[] = [
   {
     member: "duration",
     label: "Duration",
-    purpose: "Duration of the span in nanoseconds. Without it, no bars and no durations are shown.",
+    purpose: "Duration of the span. Without duration and end, no bars and no durations are shown.",
     isSuitable: isNumber,
     requirement: "a number column that is not nullable",
+  },
+  {
+    member: "end",
+    label: "End",
+    purpose: "End of the span, in a table without durations.",
+    isSuitable: isEnd,
+    requirement: "a column like the timestamp",
   },
   {
     member: "status",
     label: "Status",
     purpose: "Whether the span failed. Determines which spans count as errors.",
-    isSuitable: isText,
-    requirement: "a text column",
+    isSuitable: isStatus,
+    requirement: "a column of texts, integers or booleans",
   },
   {
     member: "kind",
@@ -95,9 +108,28 @@ export const DISPLAYED_COLUMNS: ColumnRole<DisplayedColumn>[] = [
   },
 ];
 
+export const TIME_UNITS: { value: TimeUnit; label: string }[] = [
+  { value: "s", label: "seconds" },
+  { value: "ms", label: "milliseconds" },
+  { value: "us", label: "microseconds" },
+  { value: "ns", label: "nanoseconds" },
+];
+
 /** The wizard's draft of a binding; empty strings for unselected columns. */
 export type BindingDraft = Record<StructuralColumn, string> &
-  Record<`display_${DisplayedColumn}`, string> & { trace_index: string };
+  Record<`display_${DisplayedColumn}`, string> & {
+    trace_index: string;
+    timestamp_unit: TimeUnit | "";
+    duration_unit: TimeUnit | "";
+    read_as: Api["ReadAs"] | "";
+    time_bucket: string;
+    bucket_seconds: number;
+    error_values: string[];
+    only: Api["ColumnValue"][];
+  };
+
+/** Members of a draft that name one column or table. */
+export type DraftColumn = StructuralColumn | `display_${DisplayedColumn}` | "trace_index" | "time_bucket";
 
 export function draftOf(binding: Binding | null): BindingDraft {
   const display = binding?.display ?? {};
@@ -110,8 +142,16 @@ export function draftOf(binding: Binding | null): BindingDraft {
     display_name: display.name ?? "",
     display_service: display.service ?? "",
     display_duration: display.duration ?? "",
+    display_end: display.end ?? "",
     display_status: display.status ?? "",
     display_kind: display.kind ?? "",
+    timestamp_unit: binding?.timestamp_unit ?? "",
+    duration_unit: display.duration_unit ?? "",
+    read_as: binding?.read_as ?? "",
+    time_bucket: binding?.time_bucket?.column ?? "",
+    bucket_seconds: binding?.time_bucket?.seconds ?? 3600,
+    error_values: display.error_values ?? [],
+    only: binding?.only ?? [],
   };
 }
 
@@ -121,11 +161,11 @@ export function bindingOf(database: string, table: string, draft: BindingDraft):
     return null;
   }
   const { trace_id, span_id, parent_span_id, timestamp } = draft;
-  const display = Object.fromEntries(
-    DISPLAYED_COLUMNS.map(({ member }) => [member, draft[`display_${member}`]]).filter(
-      ([, column]) => column !== "",
-    ),
-  );
+  const display = Object.fromEntries([
+    ...DISPLAYED_COLUMNS.map(({ member }) => [member, draft[`display_${member}`]] as const),
+    ["duration_unit", draft.display_duration === "" ? "" : draft.duration_unit] as const,
+    ["error_values", draft.display_status === "" ? [] : draft.error_values] as const,
+  ].filter(([, value]) => value.length > 0));
   return {
     database,
     table,
@@ -134,13 +174,23 @@ export function bindingOf(database: string, table: string, draft: BindingDraft):
     parent_span_id,
     timestamp,
     ...(draft.trace_index === "" ? {} : { trace_index: draft.trace_index }),
+    ...(draft.timestamp_unit === "" ? {} : { timestamp_unit: draft.timestamp_unit }),
+    ...(draft.read_as === "" ? {} : { read_as: draft.read_as }),
+    ...(draft.only.length === 0 ? {} : { only: draft.only }),
+    ...(draft.time_bucket === ""
+      ? {}
+      : { time_bucket: { column: draft.time_bucket, seconds: draft.bucket_seconds } }),
     display,
   };
 }
 
 export function sameDraft(a: BindingDraft, b: BindingDraft): boolean {
-  return (Object.keys(a) as (keyof BindingDraft)[]).every((member) => a[member] === b[member]);
+  return JSON.stringify(a) === JSON.stringify(b);
 }
+
+/** Whether merges of this engine replace, collapse or aggregate rows, so that the way of reading has to be chosen. */
+export const replacesRows = (engine: string): boolean =>
+  /(Replacing|Collapsing|Aggregating|Summing|Coalescing|Graphite)MergeTree$/.test(engine);
 
 /** Structural columns that are selected more than once; each must be a separate column. */
 export function duplicateColumns(draft: BindingDraft): StructuralColumn[] {

@@ -79,7 +79,7 @@ export function policyExclusionReason(map: string, name: string, type: LogicalTy
 /** Possible types of a field without a sample: text under a map key can be parsed as any type. */
 export function typesOfMarked(field: MarkedField): LogicalType[] {
   const isAnyType =
-    (field.source === "map_key" && /String\W*$/.test(field.column_type)) ||
+    (field.source !== "column" && field.source !== "json_path" && /String\W*$/.test(field.column_type)) ||
     (field.source === "json_path" && field.column_type === "Dynamic");
   return isAnyType ? [field.type, ...ALL_TYPES.filter((type) => type !== field.type)] : [field.type];
 }

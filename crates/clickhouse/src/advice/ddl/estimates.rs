@@ -126,7 +126,8 @@ impl Estimator<'_> {
 
     async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, ClickHouseError> {
         let mut statement = self.table.statement();
-        statement.push(&format!("SELECT max({}) FROM {}", self.table.ticks, self.table.name));
+        let spans = self.table.spans("1", &mut statement);
+        statement.push(&format!("SELECT max({}) FROM {spans}", self.table.ticks));
         let newest: Option<(i64,)> = self.row(statement).await?;
         Ok(newest.map(|(newest,)| {
             let newest = Timestamp::from_nanos(newest.saturating_mul(self.table.nanos_per_tick));
@@ -143,7 +144,8 @@ impl Estimator<'_> {
     async fn rows_in_window(&self) -> Result<Option<f64>, ClickHouseError> {
         let mut statement = self.table.statement();
         let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
-        statement.push(&format!("SELECT toFloat64(count()) FROM {} WHERE {in_window}", self.table.name));
+        let spans = self.table.spans(&in_window, &mut statement);
+        statement.push(&format!("SELECT toFloat64(count()) FROM {spans}"));
         Ok(self.row::<(f64,)>(statement).await?.map(|(rows,)| rows))
     }
 
@@ -153,11 +155,8 @@ impl Estimator<'_> {
         let mut statement = self.table.statement();
         let Some(around) = self.around(&mut statement, nanos) else { return Ok(None) };
         let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
-        statement.push(&format!(
-            "EXPLAIN ESTIMATE SELECT {} FROM {} WHERE {around}",
-            quoted.join(", "),
-            self.table.name
-        ));
+        let spans = self.table.spans(&around, &mut statement);
+        statement.push(&format!("EXPLAIN ESTIMATE SELECT {} FROM {spans}", quoted.join(", ")));
         self.estimate(statement).await
     }
 
@@ -230,13 +229,12 @@ impl Estimator<'_> {
         let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
         let rows = (SAMPLE_ROWS as f64 * share) as u64;
         let values = statement.alias("values");
-        let column = quote(column);
+        let (column, spans) = (quote(column), self.table.spans(&in_window, &mut statement));
         statement.push(&format!(
             "SELECT toFloat64(count()), toFloat64(uniqArray({values})), \
              toFloat64(ifNotFinite(sum(arraySum(arrayMap({values}_1 -> length({values}_1), {values}))) / sum(length({values})), 0)) \
              FROM (SELECT arrayMap({values}_2 -> ifNull(toString({values}_2), ''), {strings}) AS {values} FROM \
-             (SELECT {column} FROM {} WHERE {in_window} LIMIT {rows}))",
-            self.table.name
+             (SELECT {column} FROM {spans} LIMIT {rows}))"
         ));
         let row: Option<(f64, f64, f64)> = self.row(statement).await?;
         Ok(row.filter(|(rows, ..)| *rows > 0.0).map(|(rows, distinct, length)| ValueSample {
@@ -281,10 +279,9 @@ impl Estimator<'_> {
         let mut statement = self.table.statement();
         let ids: Option<(Vec<String>,)> = match self.around(&mut statement, 0) {
             Some(in_window) => {
-                statement.push(&format!(
-                    "SELECT groupUniqArray({PAGE_TRACES})({}) FROM {} WHERE {in_window}",
-                    self.table.trace_id, self.table.name
-                ));
+                let spans = self.table.spans(&in_window, &mut statement);
+                let id = &self.table.trace_id.text;
+                statement.push(&format!("SELECT groupUniqArray({PAGE_TRACES})({id}) FROM {spans}"));
                 self.row(statement).await?
             }
             None => None,
@@ -298,13 +295,9 @@ impl Estimator<'_> {
         };
         let Some((ids,)) = ids.filter(|(ids,)| !ids.is_empty()) else { return Ok(estimated) };
         let mut statement = self.table.statement();
-        let listed: Vec<String> = ids.iter().map(|id| statement.string(id)).collect();
-        statement.push(&format!(
-            "EXPLAIN ESTIMATE SELECT * FROM {} WHERE {} IN ({})",
-            self.table.name,
-            self.table.trace_id_column,
-            listed.join(", ")
-        ));
+        let of_traces = self.table.trace_id.is_one_of(&ids, &mut statement);
+        let spans = self.table.spans(&of_traces, &mut statement);
+        statement.push(&format!("EXPLAIN ESTIMATE SELECT * FROM {spans}"));
         estimated.before = reads(self.estimate(statement).await?, row_bytes);
         let granules = ids.len() as f64 * GRANULE_ROWS;
         estimated.after = reads(self.rows.map(|rows| rows.min(granules)), row_bytes);

@@ -27,6 +27,7 @@ fn binding() -> Binding {
         timestamp: "Start".to_owned(),
         parent_span_id: "parent".to_owned(),
         trace_index: None,
+        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::target::{Target, single_line};
-use crate::schema::TableEngine;
+use crate::schema::{IdColumn, IdOf, TableEngine, TimeExpressions};
 use crate::sql::{Statement, quote, quote_literal, quote_table};
 
 /// Returns the statements that create a trace index, and the name to bind it by.
@@ -68,11 +68,21 @@ pub(super) fn trace_index(facts: &Facts<'_>, target: &Target) -> (Vec<String>, S
 fn bounds(facts: &Facts<'_>, from: &str) -> String {
     let statement = Statement::for_columns(facts.layout.columns.iter().map(|column| column.name.as_str()));
     let (trace, at) = (statement.alias("trace"), statement.alias("at"));
-    let id = quote(&facts.binding.trace_id);
-    let timestamp = quote(&facts.binding.timestamp);
+    let binding = facts.binding;
+    let column = |name: &str| facts.layout.columns.iter().find(|column| column.name == name);
+    let id = match column(&binding.trace_id) {
+        Some(column) if !column.column_type.is_string() => {
+            IdColumn::new(column, IdOf::Trace).map(|ids| ids.text)
+        }
+        _ => None,
+    };
+    let id = id.unwrap_or_else(|| format!("ifNull(toString({}), '')", quote(&binding.trace_id)));
+    let timestamp = column(&binding.timestamp)
+        .and_then(|column| TimeExpressions::new(column, binding.rows.timestamp_unit))
+        .map_or_else(|| quote(&binding.timestamp), |expressions| expressions.time);
     format!(
         "SELECT {trace} AS `TraceId`, min({at}) AS `Start`, max({at}) AS `End` FROM \
-         (SELECT ifNull(toString({id}), '') AS {trace}, {timestamp} AS {at} FROM {from}) \
+         (SELECT {id} AS {trace}, {timestamp} AS {at} FROM {from}) \
          WHERE {trace} != '' GROUP BY {trace}"
     )
 }

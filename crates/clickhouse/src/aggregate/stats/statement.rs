@@ -156,14 +156,14 @@ fn traces(
 
 /// Writes the spans of the traces.
 fn spans(search: &Search<'_>, names: &Names, statement: &mut Statement) -> String {
-    format!(
-        "{name} WHERE {near} AND {column} GLOBAL IN (SELECT {trace} FROM {chosen})",
-        name = search.table.name,
+    let condition = format!(
+        "{near} AND {id} GLOBAL IN (SELECT {chosen_id} FROM {chosen})",
         near = search.range(search.default_range, statement),
-        column = search.table.trace_id_column,
-        trace = names.trace,
+        id = search.table.trace_id.column,
+        chosen_id = search.table.trace_id.stored(&names.trace),
         chosen = names.chosen,
-    )
+    );
+    search.table.spans(&condition, statement)
 }
 
 /// Writes counts of spans, by group. If the table is distributed, each shard groups its own spans.
@@ -184,7 +184,7 @@ fn per_span(
     format!(
         "SELECT {of_span} AS {group}, uniqExact({id}) AS {traces}, count() AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM {spans} GROUP BY {by}",
-        id = search.table.trace_id,
+        id = search.table.trace_id.text,
         failed = display.is_error(),
         durations = names.durations(durations(display), display.is_duration_invalid()),
         spans = spans(search, names, statement),
@@ -209,7 +209,7 @@ fn per_trace(
          {collected} AS {in_groups} FROM {spans} GROUP BY {trace}) GROUP BY {group}",
         rows = rows(&in_groups),
         durations = names.durations(&nanos, &unlistable),
-        id = search.table.trace_id,
+        id = search.table.trace_id.text,
         is_failed = display.is_error(),
         duration = display.trace_duration(search.table),
         is_odd = display.is_duration_invalid(),

@@ -67,6 +67,7 @@ pub(super) fn binding(table: &str, index: bool) -> Binding {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: index.then(|| format!("{table}_trace_id_ts")),
+        rows: tracewarden_model::RowOptions::default(),
         display: Display {
             service: Some("ServiceName".to_owned()),
             duration: Some("Duration".to_owned()),
@@ -273,7 +274,7 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
     }
     let columns = store.columns("default", table).await.unwrap();
     let mut sampled =
-        store.catalogue().sample_keys("default", table, &columns, Some("Timestamp")).await.unwrap();
+        store.catalogue().sample_keys("default", table, &columns, Some(&binding)).await.unwrap();
     // The order in which examples are found is not specified.
     sampled.iter_mut().flat_map(|column| &mut column.keys).for_each(|key| key.examples.clear());
     answered("keys of maps", format!("{sampled:?}"));

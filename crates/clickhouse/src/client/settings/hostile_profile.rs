@@ -143,8 +143,7 @@ async fn answers(store: &ClickHouse) -> BTreeMap<&'static str, String> {
     answers.insert("tables", format!("{:?}", store.catalogue().tables().await.unwrap()));
     let columns = store.columns("otel", "otel_traces").await.unwrap();
     answers.insert("columns", format!("{columns:?}"));
-    let keys =
-        store.catalogue().sample_keys("otel", "otel_traces", &columns, Some("Timestamp")).await.unwrap();
+    let keys = store.catalogue().sample_keys("otel", "otel_traces", &columns, Some(&binding)).await.unwrap();
     answers.insert("keys", format!("{keys:?}"));
     answers
 }

@@ -35,6 +35,7 @@ fn binding(table: &str) -> Binding {
         timestamp: "At".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: None,
+        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
     }
 }

@@ -19,8 +19,8 @@ pub(crate) async fn scan_ranges(
     let mut statement = Statement::default();
     let traces = trace_id_condition(search, trace_set, &mut statement);
     let bounds = search.bounds(index, &mut statement);
-    let ([from, to], open, index) = (bounds.nanos(), &bounds.unusable, &index.name);
-    statement.push(&format!("SELECT count(), {from}, {to}, {open} FROM {index} WHERE `TraceId` {traces}"));
+    let ([from, to], open, name, trace) = (bounds.nanos(), &bounds.unusable, &index.name, &index.trace_id);
+    statement.push(&format!("SELECT count(), {from}, {to}, {open} FROM {name} WHERE {trace} {traces}"));
     let rows: Vec<(u64, i64, i64, u8)> = search.rows(statement).await?;
     let range: TimeRange = match rows.as_slice() {
         [(count, .., 1)] if *count > 0 => None,
@@ -45,15 +45,14 @@ pub(crate) fn trace_id_condition(
         }
         TraceSet::Window => {
             let inside = search.window_condition(statement);
-            format!("GLOBAL IN (SELECT {} FROM {} WHERE {inside})", search.table.trace_id, search.table.name)
+            let spans = search.table.spans(&inside, statement);
+            format!("GLOBAL IN (SELECT {} FROM {spans})", search.table.trace_id.text)
         }
         TraceSet::Sample(sample) => {
-            let (inside, sampled) =
-                (search.window_condition(statement), sample.condition(&search.table.trace_id));
-            format!(
-                "GLOBAL IN (SELECT {} FROM {} WHERE {inside} AND {sampled})",
-                search.table.trace_id, search.table.name
-            )
+            let id = &search.table.trace_id.text;
+            let (inside, sampled) = (search.window_condition(statement), sample.condition(id));
+            let spans = search.table.spans(&format!("{inside} AND {sampled}"), statement);
+            format!("GLOBAL IN (SELECT {id} FROM {spans})")
         }
     }
 }
@@ -71,59 +70,55 @@ pub(crate) fn considered_spans(
     if let TraceSet::Bounded(traces) = trace_set {
         return spans_within_bounds(search, traces, &scan, statement);
     }
-    let (id, name, timestamp) = (&table.trace_id, &table.name, &table.timestamp);
+    let (id, timestamp) = (&table.trace_id.text, &table.timestamp);
     let [bounds, indexed, start, end, open] =
         statement.aliases(["bounds", "indexed", "start", "end", "open"]);
-    let mut text = format!(" FROM {name}");
+    let (mut join, mut condition) = (String::new(), scan);
     if let Some(index) = &search.index {
         let traces = match trace_set {
             // Without reading the ids of the window once more.
             TraceSet::Sample(sample) => {
                 let near = index.entry_overlaps(search.window, search.default_range, statement);
-                let sampled = sample.condition("`TraceId`");
-                format!(
-                    "`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near} AND {sampled})",
-                    index.name
-                )
+                let (trace, name) = (&index.trace_id, &index.name);
+                let sampled = sample.condition(trace);
+                format!("{trace} GLOBAL IN (SELECT {trace} FROM {name} WHERE {near} AND {sampled})")
             }
-            _ => format!("`TraceId` {}", trace_id_condition(search, trace_set, statement)),
+            _ => format!("{} {}", index.trace_id, trace_id_condition(search, trace_set, statement)),
         };
         let entries = search.bounds(index, statement).with_precision(table.coarse_precision);
         // With join_use_nulls = 0, a trace without an entry has an empty id here.
-        text.push_str(&format!(
-            " GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {is_open} AS {open} \
-             FROM {index} WHERE {traces} GROUP BY `TraceId` HAVING {known}) AS {bounds} \
+        join = format!(
+            " GLOBAL LEFT ANY JOIN (SELECT {trace} AS {indexed}, {from} AS {start}, {to} AS {end}, {is_open} AS {open} \
+             FROM {index} WHERE {traces} GROUP BY {trace} HAVING {known}) AS {bounds} \
              ON {id} = {bounds}.{indexed}",
+            trace = index.trace_id,
             from = entries.from,
             to = entries.to,
             is_open = entries.unusable,
             known = entries.is_indexed,
             index = index.name,
-        ));
+        );
     }
-    text.push_str(&format!(" WHERE {scan}"));
     match trace_set {
         TraceSet::Window | TraceSet::Bounded(_) => {}
         TraceSet::Given(ids) => {
-            let ids = statement.string_array(ids);
-            text.push_str(&format!(" AND {} IN {ids}", table.trace_id_column));
+            condition.push_str(&format!(" AND {}", table.trace_id.is_in_array(ids, statement)));
         }
         TraceSet::Sample(sample) => {
-            let column = &table.trace_id_column;
-            let (inside, sampled) = (search.window_condition(statement), sample.condition(&table.trace_id));
-            text.push_str(&format!(
-                " AND {column} GLOBAL IN (SELECT {column} FROM {name} WHERE {inside} AND {sampled})"
-            ));
+            let column = &table.trace_id.column;
+            let (inside, sampled) = (search.window_condition(statement), sample.condition(id));
+            let spans = table.spans(&format!("{inside} AND {sampled}"), statement);
+            condition.push_str(&format!(" AND {column} GLOBAL IN (SELECT {column} FROM {spans})"));
         }
     }
     if search.index.is_some() {
         let unindexed = search.range(search.default_range, statement);
-        text.push_str(&format!(
+        condition.push_str(&format!(
             " AND if({bounds}.{indexed} = '', {unindexed}, {bounds}.{open} OR ({timestamp} >= {bounds}.{start} \
              AND {timestamp} < {bounds}.{end}))"
         ));
     }
-    Ok(text)
+    Ok(format!(" FROM {}", table.joined_spans(&join, &condition, statement)))
 }
 
 /// SQL from `FROM` on: the spans within the bounds of their trace. `scan` holds all of them.
@@ -134,17 +129,16 @@ fn spans_within_bounds(
     statement: &mut Statement,
 ) -> Result<String, ClickHouseError> {
     let table = search.table;
-    let (id, name) = (&table.trace_id, &table.name);
-    let ids = format!("{scan} AND {} IN {}", table.trace_id_column, statement.string_array(bounded.traces));
+    let id = &table.trace_id.text;
+    let ids = format!("{scan} AND {}", table.trace_id.is_in_array(bounded.traces, statement));
     let mut filters = String::new();
     for predicate in bounded.filters {
         let span_condition = statement.filtering_rows(|statement| {
             search.required_predicates.span_condition(*predicate, table, statement)
         })?;
-        filters.push_str(&format!(
-            " AND {id} GLOBAL IN (SELECT {id} FROM {name} WHERE {ids} AND {span_condition})"
-        ));
+        let spans = table.spans(&format!("{ids} AND {span_condition}"), statement);
+        filters.push_str(&format!(" AND {id} GLOBAL IN (SELECT {id} FROM {spans})"));
     }
     let within = bounded.bounds.within(bounded.traces, table, statement);
-    Ok(format!(" FROM {name} WHERE {ids}{filters} AND {within}"))
+    Ok(format!(" FROM {}", table.spans(&format!("{ids}{filters} AND {within}"), statement)))
 }

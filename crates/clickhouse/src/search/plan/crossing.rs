@@ -137,32 +137,36 @@ pub(crate) fn crossing_statement(
     let inside = search.window_condition(&mut statement);
     let limit = search.options.max_ids.saturating_add(1);
     let (covers_window, unusable_entry) = (index.covers(search.window), index.unusable_entry());
-    let (id, spans, index) = (&table.trace_id, &table.name, &index.name);
-    let with_span_inside = format!("IN (SELECT {id} FROM {spans} WHERE {inside}");
+    let (id, entry_id, index) = (&table.trace_id.text, &index.trace_id, &index.name);
+    let with_span_inside = format!("IN (SELECT {id} FROM {})", table.spans(&inside, &mut statement));
     // A crossing trace has an entry near the window, and an entry that is not within it. If every entry counts as near,
     // only the window's traces bound the memory.
     let is_unbounded = search.default_range.is_none() || !covers_window;
     let (of_near, of_inside) = match index_size {
         _ if is_unbounded => (
-            format!(" AND `TraceId` GLOBAL {with_span_inside})"),
-            format!(" AND {id} GLOBAL {with_span_inside})"),
+            format!(" AND {entry_id} GLOBAL {with_span_inside}"),
+            format!(" AND {id} GLOBAL {with_span_inside}"),
         ),
         IndexSize::Small => (String::new(), String::new()),
-        IndexSize::Large => {
-            (format!(" AND `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {near})"), String::new())
-        }
+        IndexSize::Large => (
+            format!(" AND {entry_id} GLOBAL IN (SELECT {entry_id} FROM {index} WHERE {near})"),
+            String::new(),
+        ),
     };
     // An unusable entry is near every window: one span of a broken clock must not make every search read the whole table.
     let is_unusable = match unusable_entry.filter(|_| !is_unbounded) {
         None => is_open.clone(),
-        Some(unusable) => format!(
-            "({is_open} AND {trace} GLOBAL {with_span_inside} \
-             AND {id} GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {unusable})))"
-        ),
+        Some(unusable) => {
+            let of_unusable =
+                format!("{inside} AND {id} GLOBAL IN (SELECT {entry_id} FROM {index} WHERE {unusable})");
+            let spans = table.spans(&of_unusable, &mut statement);
+            format!("({is_open} AND {trace} GLOBAL IN (SELECT {id} FROM {spans}))")
+        }
     };
     statement.push(&format!(
-        "SELECT `TraceId` AS {trace}, toUInt8(1) AS {indexed}, {start} AS {from}, {end} AS {to}, toUInt8({unusable}) AS {is_open} \
-         FROM {index} WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{of_near}) GROUP BY `TraceId` \
+        "SELECT {entry_id} AS {trace}, toUInt8(1) AS {indexed}, {start} AS {from}, {end} AS {to}, toUInt8({unusable}) AS {is_open} \
+         FROM {index} WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {index} WHERE NOT {within}{of_near}) \
+         GROUP BY {entry_id} \
          HAVING {crosses} LIMIT {limit}",
         crosses = with_valid_trace_id(
             &trace,
@@ -177,10 +181,14 @@ pub(crate) fn crossing_statement(
         let (inside, around) =
             (search.window_condition(&mut statement), search.range(search.default_range, &mut statement));
         let key = search.required_predicates.key(table, &mut statement)?;
+        let unindexed = format!(
+            "{around} AND NOT {inside} AND {key}{of_inside} \
+             AND {id} GLOBAL NOT IN (SELECT {entry_id} FROM {index} WHERE {near} AND NOT {within}{of_near})"
+        );
+        let spans = table.spans(&unindexed, &mut statement);
         statement.push(&format!(
-            " UNION ALL SELECT {trace}, toUInt8(0), toInt64(0), toInt64(0), toUInt8(0) FROM (SELECT DISTINCT {id} AS {trace} \
-             FROM {spans} WHERE {around} AND NOT {inside} AND {key}{of_inside} \
-             AND {id} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE {near} AND NOT {within}{of_near})) \
+            " UNION ALL SELECT {trace}, toUInt8(0), toInt64(0), toInt64(0), toUInt8(0) FROM \
+             (SELECT DISTINCT {id} AS {trace} FROM {spans}) \
              WHERE {is_valid_trace_id} LIMIT {limit}",
             is_valid_trace_id = is_valid_trace_id(&trace),
         ));

@@ -34,13 +34,11 @@ pub(crate) async fn estimate_granules(
                 search.required_predicates.span_condition(*predicate, search.table, &mut statement).ok()?
             }
         };
-        branches.push(format!(
-            "SELECT {} FROM {} WHERE {range} AND {condition}",
-            search.table.trace_id, search.table.name
-        ));
+        let spans = search.table.spans(&format!("{range} AND {condition}"), &mut statement);
+        branches.push(format!("SELECT {} FROM {spans}", search.table.trace_id.text));
     }
     if let Some(index) = &search.index {
-        branches.push(format!("SELECT `TraceId` FROM {}", index.name));
+        branches.push(format!("SELECT {} FROM {}", index.trace_id, index.name));
     }
     statement.push(&format!("EXPLAIN json = 1, indexes = 1 {}", branches.join(" UNION ALL ")));
     let rows: Vec<(String,)> = search.rows(statement).await.ok()?;

@@ -66,7 +66,7 @@ pub(crate) fn grouped_statement(
     let order = search.order(&tier, &position, &mut statement)?;
     let inside = search.window_condition(&mut statement);
     let spans = considered_spans(search, trace_set, scan, &mut statement)?;
-    let id = &table.trace_id;
+    let id = &table.trace_id.text;
     let mut text = format!("SELECT {id} AS {trace}, {order}, count(){spans}");
     let mut wanted = format!(
         "countIf({inside}) > 0 AND {}",

@@ -109,10 +109,10 @@ fn candidates_statement(search: &Search<'_>, rare: &RarePredicates) -> Result<St
         // inner condition would read the id of every span.
         branches.push(format!(
             "SELECT toUInt8({number}), {trace}, toUInt8({is_valid_trace_id}) \
-             FROM (SELECT DISTINCT {id} AS {trace} FROM {name} WHERE {range} AND {span_condition} LIMIT {limit})",
+             FROM (SELECT DISTINCT {id} AS {trace} FROM {spans} LIMIT {limit})",
             is_valid_trace_id = is_valid_trace_id(&trace),
-            id = search.table.trace_id,
-            name = search.table.name,
+            id = search.table.trace_id.text,
+            spans = search.table.spans(&format!("{range} AND {span_condition}"), &mut statement),
             limit = search.options.max_rare_traces.saturating_add(1),
         ));
     }

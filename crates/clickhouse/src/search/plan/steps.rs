@@ -185,7 +185,7 @@ pub(crate) fn step_statement(
     let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
     let range = search.range(range, &mut statement);
     let [trace, newest, spans, all] = statement.aliases(["trace", "newest", "spans", "all"]);
-    let (id, ticks) = (&search.table.trace_id, &search.table.ticks);
+    let (id, ticks) = (&search.table.trace_id.text, &search.table.ticks);
     // Excludes spans, not traces: a trace whose newest span does not count has a later position, by another span.
     let after_condition = match after {
         None => String::new(),
@@ -203,11 +203,12 @@ pub(crate) fn step_statement(
         }
         _ => String::new(),
     };
+    let in_step =
+        search.table.spans(&format!("{range}{after_condition} AND {satisfies_any}"), &mut statement);
     statement.push(&format!(
         "SELECT {id} AS {trace}, maxIf({ticks}, {key}) AS {newest}, min({ticks}), max({ticks}), countIf({key}) AS {spans}, \
-         toUInt8({satisfies_all}) AS {all} FROM {name} WHERE {range}{after_condition} AND {satisfies_any} GROUP BY {trace} \
+         toUInt8({satisfies_all}) AS {all} FROM {in_step} GROUP BY {trace} \
          HAVING {is_valid_trace_id} ORDER BY {newest} DESC, {trace} ASC LIMIT {limit}",
-        name = search.table.name,
         is_valid_trace_id = with_valid_trace_id(&trace, &format!("{spans} > 0{not_excluded}")),
         limit = max_candidates(search),
     ));
@@ -226,17 +227,17 @@ fn lies_within(
 ) -> String {
     let bottom = search.nanos(search.table.tick_at_or_after(bottom));
     let within = index.entry_within(search.window, (bottom, top), statement);
-    let index = &index.name;
+    let (id, index) = (&index.trace_id, &index.name);
     // For a large index, restricts the set to traces of the step, to bound memory.
     let restricted = match size {
         IndexSize::Small => String::new(),
         IndexSize::Large => {
-            format!(" AND `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within})")
+            format!(" AND {id} GLOBAL IN (SELECT {id} FROM {index} WHERE {within})")
         }
     };
     format!(
-        "({trace} GLOBAL IN (SELECT `TraceId` FROM {index} WHERE {within}) \
-         AND {trace} GLOBAL NOT IN (SELECT `TraceId` FROM {index} WHERE NOT {within}{restricted}))"
+        "({trace} GLOBAL IN (SELECT {id} FROM {index} WHERE {within}) \
+         AND {trace} GLOBAL NOT IN (SELECT {id} FROM {index} WHERE NOT {within}{restricted}))"
     )
 }
 

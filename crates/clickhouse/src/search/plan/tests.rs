@@ -45,6 +45,7 @@ fn binding(index: bool) -> Binding {
         timestamp: "At".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: index.then(|| "ends".to_owned()),
+        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
     }
 }

@@ -74,7 +74,7 @@ impl TraceBounds {
         let ids = statement.string_array(&ids);
         let mut of_trace = |bounds: &[i64], default| {
             let (bounds, default) = (statement.int_array(bounds), statement.int(default));
-            format!("transform({id}, {ids}, {bounds}, {default})", id = table.trace_id)
+            format!("transform({id}, {ids}, {bounds}, {default})", id = table.trace_id.text)
         };
         let (first, last) = (of_trace(&firsts, first), of_trace(&lasts, last));
         format!("({ticks} >= {first} AND {ticks} <= {last})", ticks = table.ticks)
@@ -139,10 +139,10 @@ pub(crate) async fn read_trace_bounds(
         let mut statement = Statement::default();
         let ids = statement.string_array(part);
         let bounds = search.bounds(index, &mut statement);
-        let ([from, to], IndexBounds { unusable, is_indexed, .. }, index) =
-            (bounds.nanos(), &bounds, &index.name);
+        let ([from, to], IndexBounds { unusable, is_indexed, .. }) = (bounds.nanos(), &bounds);
+        let (id, name) = (&index.trace_id, &index.name);
         statement.push(&format!(
-            "SELECT `TraceId`, {from}, {to}, {unusable} FROM {index} WHERE `TraceId` IN {ids} GROUP BY `TraceId` HAVING {is_indexed}"
+            "SELECT {id}, {from}, {to}, {unusable} FROM {name} WHERE {id} IN {ids} GROUP BY {id} HAVING {is_indexed}"
         ));
         let rows: Vec<(String, i64, i64, u8)> = search.rows(statement).await?;
         for (trace, from, to, unusable) in rows {

@@ -150,18 +150,18 @@ impl TraceScan<'_> {
             statement.aliases(["trace", "latest", "readable", "beyond", "first", "last"]);
         let [traces, bounds, indexed, start, end, is_open] =
             statement.aliases(["traces", "bounds", "indexed", "start", "end", "open"]);
-        let (table, timestamp) = (&search.table.name, &search.table.timestamp);
-        let mut spans = format!(" FROM {table} WHERE {}", search.range(*range, statement));
+        let (table, timestamp) = (search.table, &search.table.timestamp);
+        let mut condition = search.range(*range, statement);
         if let Some(only) = only {
-            let id = &search.table.trace_id_column;
+            let id = &table.trace_id.column;
             let near = search.range(*range, statement);
             let span_condition = statement.filtering_rows(|statement| {
                 search.required_predicates.span_condition(*only, search.table, statement)
             })?;
-            spans.push_str(&format!(
-                " AND {id} GLOBAL IN (SELECT {id} FROM {table} WHERE {near} AND {span_condition})"
-            ));
+            let only = table.spans(&format!("{near} AND {span_condition}"), statement);
+            condition.push_str(&format!(" AND {id} GLOBAL IN (SELECT {id} FROM {only})"));
         }
+        let spans = format!(" FROM {}", table.spans(&condition, statement));
         let others: Vec<RequiredPredicate> = search
             .required_predicates
             .all()
@@ -193,9 +193,10 @@ impl TraceScan<'_> {
         Ok(format!(
             "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND {beyond_entry} AS {beyond}{names} \
              FROM ({all}) AS {traces} \
-             GLOBAL LEFT ANY JOIN (SELECT `TraceId` AS {indexed}, {from} AS {start}, {to} AS {end}, {unusable} AS {is_open} \
-             FROM {index} WHERE {of_indexed} GROUP BY `TraceId`) AS {bounds} ON {trace} = {bounds}.{indexed}",
+             GLOBAL LEFT ANY JOIN (SELECT {id} AS {indexed}, {from} AS {start}, {to} AS {end}, {unusable} AS {is_open} \
+             FROM {index} WHERE {of_indexed} GROUP BY {id}) AS {bounds} ON {trace} = {bounds}.{indexed}",
             names = extra_columns(aggregates.names),
+            id = index.trace_id,
             index = index.name,
         ))
     }
@@ -225,10 +226,10 @@ async fn rarest(search: &Search<'_>, required_predicates: &[RequiredPredicate]) 
 fn of_indexed(search: &Search<'_>, index: &TraceIndex, statement: &mut Statement) -> String {
     if search.default_range.is_none() || !index.covers(search.window) {
         // Every entry is near the window.
-        return format!("`TraceId` {}", trace_id_condition(search, TraceSet::Window, statement));
+        return format!("{} {}", index.trace_id, trace_id_condition(search, TraceSet::Window, statement));
     }
     let near = index.entry_overlaps(search.window, search.default_range, statement);
-    format!("`TraceId` GLOBAL IN (SELECT `TraceId` FROM {} WHERE {near})", index.name)
+    format!("{id} GLOBAL IN (SELECT {id} FROM {name} WHERE {near})", id = index.trace_id, name = index.name)
 }
 
 /// Returns the statement for traces of the window that extend beyond the range that is read: each has an entry that does not
@@ -244,13 +245,13 @@ fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
     let to = statement.time(search.window.to().saturating_add(tick));
     let IndexBounds { from: start, to: end, unusable, .. } = search.bounds(index, &mut statement);
     statement.push(&format!(
-        "SELECT `TraceId` FROM {index} \
-         WHERE `TraceId` GLOBAL IN (SELECT `TraceId` FROM {index} WHERE NOT {within} AND {of_indexed}) \
-         GROUP BY `TraceId` HAVING {is_long} LIMIT {}",
+        "SELECT {id} FROM {index} WHERE {id} GLOBAL IN (SELECT {id} FROM {index} WHERE NOT {within} AND {of_indexed}) \
+         GROUP BY {id} HAVING {is_long} LIMIT {}",
         MAX_LONG_TRACES + 1,
+        id = index.trace_id,
         index = index.name,
         is_long = with_valid_trace_id(
-            "`TraceId`",
+            &index.trace_id,
             &format!(
                 "({unusable} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))"
             )
@@ -292,7 +293,7 @@ fn grouped(
     Ok(format!(
         "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({having_clause}) AS {readable}{columns}{more}{spans} \
          GROUP BY {trace} HAVING {is_valid_trace_id}",
-        id = search.table.trace_id,
+        id = search.table.trace_id.text,
         ticks = search.table.ticks,
         columns = extra_columns(aggregates.columns),
         is_valid_trace_id =

@@ -39,6 +39,7 @@ fn binding() -> Binding {
         timestamp: "At".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: Some("ends".to_owned()),
+        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
     }
 }

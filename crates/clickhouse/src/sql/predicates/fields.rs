@@ -23,35 +23,59 @@ pub(super) fn may_be_null(field: &MarkedField) -> bool {
     field.column_type.is_nullable() || key_column(field).is_some()
 }
 
+/// A map, as SQL over its row.
+struct StoredMap {
+    keys: String,
+    values: String,
+    /// The map column, for functions that take one.
+    column: Option<String>,
+}
+
+/// Returns the map that has the field's key. `None` for a field that is not a key of a map.
+fn stored_map(field: &MarkedField) -> Option<StoredMap> {
+    let map = field.field.map.as_ref()?;
+    match field.source {
+        FieldSource::MapKey => {
+            let map = quote(map);
+            let [keys, values] = ["mapKeys", "mapValues"].map(|function| format!("{function}({map})"));
+            Some(StoredMap { keys, values, column: Some(map) })
+        }
+        FieldSource::ArrayPair(pair) => {
+            let [keys, values] = pair.columns(map).map(|column| quote(&column));
+            Some(StoredMap { keys, values, column: None })
+        }
+        FieldSource::Column | FieldSource::JsonPath => None,
+    }
+}
+
+/// Writes the array of all values of the map that has the field's key, for skip indexes on values.
+pub(super) fn map_values(field: &MarkedField) -> Option<String> {
+    stored_map(field).map(|map| map.values)
+}
+
 /// Writes the column, or the value under the key or at the path. NULL stays NULL.
 fn raw(field: &MarkedField, statement: &mut Statement) -> String {
     if let Some(column) = key_column(field) {
         return quote(column);
     }
-    match (field.source, &field.field.map) {
-        (FieldSource::MapKey, Some(map)) => {
-            let values = format!("mapValues({})", quote(map));
-            let values = if field.column_type.is_text() && !field.column_type.is_string() {
-                let value = statement.alias("value");
-                format!("arrayMap({value} -> toString({value}), {values})")
-            } else {
-                values
-            };
-            format!("{values}[{}]", position(map, &field.field.name, statement))
-        }
-        _ => name(field),
+    let Some(map) = stored_map(field) else { return name(field) };
+    let position = position(&map, &field.field.name, statement);
+    let values = map.values;
+    if field.column_type.is_text() && !field.column_type.is_string() {
+        let value = statement.alias("value");
+        return format!("arrayMap({value} -> toString({value}), {values})[{position}]");
     }
+    format!("{values}[{position}]")
 }
 
-/// Writes the position of the key in the map, from 1; 0 where it is absent.
-fn position(map: &str, key: &str, statement: &mut Statement) -> String {
-    let map = quote(map);
+/// Writes the position of the key in the map, from 1; 0 where it is absent. Of equal keys, the first counts.
+fn position(map: &StoredMap, key: &str, statement: &mut Statement) -> String {
     let keys = if key.is_empty() {
         // Observed with 26.7: `has` and `indexOf` do not find a constant empty string among LowCardinality(String).
         let key = statement.alias("key");
-        format!("arrayMap({key} -> toString({key}), mapKeys({map}))")
+        format!("arrayMap({key} -> toString({key}), {})", map.keys)
     } else {
-        format!("mapKeys({map})")
+        map.keys.clone()
     };
     format!("indexOf({keys}, {})", statement.string(key))
 }
@@ -76,7 +100,7 @@ pub(super) fn text_or_null(field: &MarkedField, statement: &mut Statement) -> St
     match column_type {
         ColumnType::Dynamic => json::typed_subcolumn(&name(field), "String"),
         // Values of a map are strings already.
-        _ if column_type.is_string() || field.source == FieldSource::MapKey => raw(field, statement),
+        _ if column_type.is_string() || field.source.is_map_key() => raw(field, statement),
         _ => format!("toString({})", raw(field, statement)),
     }
 }
@@ -110,21 +134,27 @@ pub(super) fn stored_array(field: &MarkedField, statement: &mut Statement) -> Op
 /// Writes where the field is present. A map key is present where the map has it, whatever its value, including NULL. A key
 /// column distinguishes the two only where the map holds no NULLs.
 pub(super) fn is_present(field: &MarkedField, statement: &mut Statement) -> String {
-    let read_from_map = field.source == FieldSource::MapKey
-        && (key_column(field).is_none() || field.column_type.is_nullable());
-    match &field.field.map {
-        Some(map) if read_from_map => {
-            let (map, key) = (quote(map), statement.string(&field.field.name));
-            // See `position` for the empty key.
-            if field.field.name.is_empty() {
-                format!("hasAny(mapKeys({map}), [{key}])")
-            } else {
-                format!("mapContains({map}, {key})")
-            }
-        }
-        _ if may_be_null(field) => format!("isNotNull({})", raw(field, statement)),
-        _ => "1".to_owned(),
+    let reads_map = key_column(field).is_none() || field.column_type.is_nullable();
+    match stored_map(field).filter(|_| reads_map) {
+        Some(map) => has_key(&map, &field.field.name, statement),
+        None if may_be_null(field) => format!("isNotNull({})", raw(field, statement)),
+        None => "1".to_owned(),
     }
+}
+
+/// Writes whether a map has a key. In a pair of arrays, a key without a value does not count.
+fn has_key(map: &StoredMap, key: &str, statement: &mut Statement) -> String {
+    let literal = statement.string(key);
+    let has_key = match &map.column {
+        // See `position` for the empty key.
+        _ if key.is_empty() => format!("hasAny({}, [{literal}])", map.keys),
+        Some(column) => format!("mapContains({column}, {literal})"),
+        None => format!("has({}, {literal})", map.keys),
+    };
+    if map.column.is_some() {
+        return has_key;
+    }
+    format!("({has_key} AND {} <= length({}))", position(map, key, statement), map.values)
 }
 
 /// Writes where the field is present and not NULL.
@@ -134,7 +164,7 @@ fn is_not_null(field: &MarkedField, statement: &mut Statement) -> String {
         return is_present;
     }
     let is_not_null = format!("isNotNull({})", raw(field, statement));
-    if field.source == FieldSource::MapKey && key_column(field).is_none() {
+    if field.source.is_map_key() && key_column(field).is_none() {
         format!("({is_present} AND {is_not_null})")
     } else {
         is_not_null
@@ -151,7 +181,7 @@ pub(super) fn is_defined(field: &MarkedField, statement: &mut Statement) -> Stri
             let (element, raw) = (statement.alias("element"), raw(field, statement));
             format!("NOT arrayExists({element} -> isNull({element}), {raw})")
         }
-        _ if field.source == FieldSource::MapKey && field.column_type.is_text() => {
+        _ if field.source.is_map_key() && field.column_type.is_text() => {
             match parses_as_type(field, statement) {
                 Some(typed) => typed,
                 None => return is_present,
@@ -213,7 +243,7 @@ pub(super) fn stored_text(
     values: &[String],
     statement: &mut Statement,
 ) -> Option<(String, Vec<String>)> {
-    if field.source == FieldSource::MapKey {
+    if field.source.is_map_key() {
         return None;
     }
     let is_value = |wanted: &String| match field.column_type.bare() {

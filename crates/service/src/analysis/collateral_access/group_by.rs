@@ -102,6 +102,7 @@ mod tests {
             timestamp,
             parent_span_id,
             trace_index: None,
+            rows: tracewarden_model::RowOptions::default(),
             display,
         };
         let by = |reference: &str| parse_group_by(reference, &model, &binding);

@@ -51,6 +51,7 @@ fn suggested(cluster: &str, database: &str) -> Vec<Draft> {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: None,
+        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
     };
     let fields = [string_key("SpanAttributes", "tenant.id")];
