@@ -68,7 +68,7 @@ pub struct Options {
     pub users: String,
     /// Elements of `<quotas>` in addition to `<default/>`.
     pub quotas: String,
-    /// Sections of the server's `config.xml`.
+    /// Sections of the server's `config.xml`; `{tcp_port}` in them is the port of the native protocol.
     pub sections: String,
     /// Whether to use ClickHouse's default sizes of pools, caches and memory, for measurements. Otherwise they are small.
     pub default_sizes: bool,
@@ -158,7 +158,8 @@ impl Server {
     pub fn configure(&self, options: &Options) -> Result<(), String> {
         let path = self.directory.display();
         let Ports { http, tcp, interserver } = self.ports;
-        let (Options { defaults, profiles, users, quotas, .. }, sections) = (options, &self.sections);
+        let Options { defaults, profiles, users, quotas, .. } = options;
+        let sections = self.sections.replace("{tcp_port}", &tcp.to_string());
         let config = format!(
             "<clickhouse><logger><level>information</level><console>1</console></logger>\
              <http_port>{http}</http_port><tcp_port>{tcp}</tcp_port>\

@@ -15,6 +15,8 @@ pub mod progress;
 pub mod python;
 pub mod repetitions;
 mod supervised_process;
+#[cfg(feature = "trace-tables")]
+pub mod trace_tables;
 #[cfg(feature = "wait")]
 pub mod wait;
 pub mod write_errors;

@@ -23,13 +23,16 @@ impl LocalStore {
     /// # Errors
     /// When the binary does not exist or does not start; the message says what to do.
     pub fn start() -> Result<Self, String> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory =
-            std::env::temp_dir().join(format!("tracewarden-test-{}-{number}", std::process::id()));
-        // An earlier process with the same id may have left one behind.
-        let _ = std::fs::remove_dir_all(&directory);
-        Self::launch(directory, None)
+        Self::launch(empty_directory(), None)
+    }
+
+    /// As [`Self::start`], with the engine's user as `users` defines it and with further sections of the engine's `config.xml`. There
+    /// is no OTLP receiver, and so no table for its spans.
+    ///
+    /// # Errors
+    /// As [`Self::restart_with`].
+    pub fn start_with(users: &str, sections: &str) -> Result<Self, String> {
+        Self::configure(empty_directory(), users, sections)
     }
 
     /// Restarts the process on the same data, with the engine's user (settings, grants) as `users` defines it in the format of
@@ -48,6 +51,10 @@ impl LocalStore {
     pub fn restart_with(mut self, users: &str, sections: &str) -> Result<Self, String> {
         self.kill();
         let directory = std::mem::take(&mut self.directory);
+        Self::configure(directory, users, sections)
+    }
+
+    fn configure(directory: PathBuf, users: &str, sections: &str) -> Result<Self, String> {
         let configuration = directory.join("configuration");
         let users_path = configuration.join("users.xml");
         let config = format!(
@@ -109,6 +116,16 @@ impl Drop for LocalStore {
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }
+}
+
+/// Returns the path of a directory that does not exist.
+fn empty_directory() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let directory = std::env::temp_dir().join(format!("tracewarden-test-{}-{number}", std::process::id()));
+    // An earlier process with the same id may have left one behind.
+    let _ = std::fs::remove_dir_all(&directory);
+    directory
 }
 
 /// Returns the path of another binary of this workspace in the directory of the current one.
