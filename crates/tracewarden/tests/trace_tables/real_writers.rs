@@ -73,10 +73,10 @@ fn questions() -> Vec<Question> {
         Filter(STATUS, json!({"op": "eq", "value": "Error"})),
         Filter(DURATION, json!({"op": "gt", "value": 100_000_000})),
         Filter(NAME, json!({"op": "prefix", "value": "GET /frontend"})),
-        Policy(TEAM, "$ == \"money\""),
-        Policy(CACHE, "!$"),
-        Policy(TENANT, "$.matches(\"^tenant-[0-9]+$\") && $ != \"tenant-155\""),
-        Policy(SERVICE, "$ in [\"payment\", \"recommend\"]"),
+        Policy(TEAM, "FIELD == \"money\""),
+        Policy(CACHE, "!FIELD"),
+        Policy(TENANT, "FIELD.matches(\"^tenant-[0-9]+$\") && FIELD != \"tenant-155\""),
+        Policy(SERVICE, "FIELD in [\"payment\", \"recommend\"]"),
     ]
 }
 
@@ -131,7 +131,7 @@ async fn answer(admin: &Client, user: &Client, question: &Question, layout: usiz
                 (Some(map), key) => format!("{map}[\"{key}\"]"),
                 (None, name) => name.to_owned(),
             };
-            (text.replace('$', &reference), Vec::new())
+            (text.replace("FIELD", &reference), Vec::new())
         }
     };
     let policies = json!({"policies": [{"title": "Question", "expression": expression}]});
