@@ -10,15 +10,21 @@ use serde_json::{Value, json};
 use tracewarden_model::{LogicalType, Operator};
 use tracewarden_service::{FieldDescriptor, Tool};
 
-use super::Context;
+use super::{Context, Definition, start_call};
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::one_line;
 
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Fields of filters",
+    "Fields that conditions and group_by can name, with the operators of each type and an example.",
+    |context| start_call(call, context),
+);
+
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// Only fields whose name contains this text, ignoring case.
     containing: Option<String>,
     /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
@@ -59,7 +65,7 @@ struct Type {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     /// How conditions work.
     description: &'static str,
     /// Units of numbers.
@@ -86,7 +92,7 @@ struct Limits {
 /// Units are the most frequent cause of a second attempt.
 const UNITS: &str = "Numbers are compared as they are stored; OpenTelemetry's durations are in nanoseconds.";
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     // Without the complete list, agents guess fields.
     let budget = Budget::new(arguments.max_tokens)?.doubled_if_complete();
     let schema = context.service.traces().filter_schema(context.principal).await?;
