@@ -1,6 +1,6 @@
 //! Checks a binding against ClickHouse.
 
-use tracewarden_model::{Binding, ColumnType, nearest::nearest};
+use tracewarden_model::{Binding, ColumnType, NumberType, nearest::nearest};
 
 use super::Catalogue;
 use crate::ClickHouseError;
@@ -140,11 +140,14 @@ impl Catalogue {
 }
 
 pub(super) fn is_time(column_type: &ColumnType) -> bool {
-    matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { .. })
+    matches!(column_type, ColumnType::Number(number_type) if number_type.is_time())
 }
 
 pub(super) fn is_number(column_type: &ColumnType) -> bool {
-    matches!(column_type, ColumnType::Integer { bits: 8..=64, .. } | ColumnType::Float { .. })
+    matches!(
+        column_type,
+        ColumnType::Number(NumberType::Integer { bits: 8..=64, .. } | NumberType::Float { .. })
+    )
 }
 
 fn unknown(name: &str, columns: &[Column]) -> String {

@@ -1,7 +1,7 @@
 //! Writes the display columns of spans as SQL, in one place: a list of traces, an outline of one and statistics about many
 //! then always agree on which spans failed, and how long they took.
 
-use tracewarden_model::{ColumnType, Display};
+use tracewarden_model::{ColumnType, Display, NumberType};
 
 use crate::schema::table::{BoundTable, known_column, plain_text};
 
@@ -32,7 +32,7 @@ impl DurationExpressions {
     /// finite number: they count as 0. All code that shows, counts or orders durations uses this.
     fn new(quoted: &str, column_type: &ColumnType) -> Self {
         let nanos = |invalid: &str, raw: &str| format!("if({invalid}, toInt64(0), toInt64({raw}))");
-        if let ColumnType::Integer { bits: ..=64, signed } = column_type {
+        if let ColumnType::Number(NumberType::Integer { bits: ..=64, signed }) = column_type {
             // Without converting every span to 128 bits.
             let invalid =
                 if *signed { format!("({quoted} < 0)") } else { format!("({quoted} > 9223372036854775807)") };
@@ -40,7 +40,7 @@ impl DurationExpressions {
         }
         // In 128 bits, where nothing overflows.
         let raw = match column_type {
-            ColumnType::Float { .. } => {
+            ColumnType::Number(NumberType::Float { .. }) => {
                 format!("toInt128(if(isFinite({quoted}), least(greatest({quoted}, -1), 1e19), -1))")
             }
             _ => format!("toInt128({quoted})"),

@@ -1,6 +1,6 @@
 //! The current columns of tables in ClickHouse.
 
-use tracewarden_model::{Binding, ColumnType, Condition, MarkedField, Timestamp};
+use tracewarden_model::{Binding, ColumnType, Condition, MarkedField, NumberType, TextType, Timestamp};
 use tracewarden_policy::{Predicate, lower_condition};
 
 use crate::schema::fields::resolve_fields;
@@ -65,9 +65,9 @@ impl BoundTable {
         };
         let timestamp = quote(&binding.timestamp);
         let (precision, ticks) = match find(&binding.timestamp)?.column_type.bare() {
-            ColumnType::DateTime => (0, format!("toInt64(toUnixTimestamp({timestamp}))")),
+            ColumnType::Number(NumberType::DateTime) => (0, format!("toInt64(toUnixTimestamp({timestamp}))")),
             // As it is stored: in nanoseconds, times after 2262 overflow.
-            ColumnType::DateTime64 { precision } => {
+            ColumnType::Number(NumberType::DateTime64 { precision }) => {
                 ((*precision).min(9), format!("reinterpretAsInt64({timestamp})"))
             }
             _ => {
@@ -193,7 +193,7 @@ impl BoundTable {
 /// Converts a string column to a plain `String`, empty for NULL.
 pub(crate) fn plain_text(expression: &str, column_type: &ColumnType) -> String {
     match column_type {
-        ColumnType::String => expression.to_owned(),
+        ColumnType::Text(TextType::String) => expression.to_owned(),
         other if other.is_nullable() => format!("ifNull(toString({expression}), '')"),
         _ => format!("toString({expression})"),
     }

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use tracewarden_model::{ColumnType, Timestamp, Window};
+use tracewarden_model::{ColumnType, NumberType, Timestamp, Window};
 
 use crate::schema::column::Column;
 use crate::sql::{Statement, quote_table};
@@ -61,12 +61,16 @@ impl TraceIndex {
         // Other types have a wider range than the type that bounds are compared with.
         let time = |name: &str| {
             bare(name).filter(|column_type| {
-                matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { precision: 9 })
+                matches!(
+                    column_type,
+                    ColumnType::Number(NumberType::DateTime | NumberType::DateTime64 { precision: 9 })
+                )
             })
         };
         let (start, end) = (time("Start")?, time("End")?);
         bare("TraceId").filter(|column_type| column_type.is_string())?;
-        let whole_seconds = [start, end].map(|column_type| *column_type == ColumnType::DateTime);
+        let whole_seconds =
+            [start, end].map(|column_type| *column_type == ColumnType::Number(NumberType::DateTime));
         Some(Self { name: quote_table(database, name), whole_seconds })
     }
 

@@ -108,7 +108,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
             shown.clone().copied().partition(|field| !field.map.is_empty());
         for field in keys.into_iter().chain(columns).filter(|field| field.operators.is_some()) {
             types.entry(field.logical.as_str()).or_insert_with(|| Type {
-                operators: field.logical.operators().iter().map(|operator| operator.as_str()).collect(),
+                operators: Operator::of_type(field.logical).into_iter().map(Operator::as_str).collect(),
                 example: example(field),
             });
         }
@@ -139,7 +139,10 @@ fn described(field: &FieldDescriptor) -> Field {
         name: field.name.clone(),
         reference: field.reference.clone(),
         logical: field.logical.as_str(),
-        operators: field.operators.map(|list| list.iter().map(|operator| operator.as_str()).collect()),
+        operators: field
+            .operators
+            .as_ref()
+            .map(|list| list.iter().map(|operator| operator.as_str()).collect()),
         filterable: field.filterable,
         policy: field.policy,
     }
