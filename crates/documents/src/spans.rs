@@ -241,36 +241,13 @@ fn value(json: &Json, column_type: &ColumnType, sub_pointer: &str) -> ReadResult
             elements.collect::<ReadResult<_>>().map(FieldValue::Array)
         }
         (ColumnType::Array(_), _) => refuse("an array"),
-        (bare, Json::Text(text)) => match type_mismatch(bare, text) {
+        (ColumnType::Text(text_type), Json::Text(text)) => match text_type.mismatch(text) {
             Some(detail) => Err((sub_pointer.to_owned(), detail)),
             None => Ok(FieldValue::text(text.as_str())),
         },
+        (_, Json::Text(text)) => Ok(FieldValue::text(text.as_str())),
         (_, _) => refuse("a string"),
     }
-}
-
-/// Returns the reason why a column of this type cannot hold the text.
-fn type_mismatch(column_type: &ColumnType, text: &str) -> Option<String> {
-    match column_type {
-        ColumnType::Enum { names } if !names.iter().any(|name| name == text) => {
-            let near = tracewarden_model::nearest::nearest(text, names.iter().map(String::as_str));
-            let hint = near.first().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-            Some(format!("`{text}` is not one of the names of the enumeration{hint}"))
-        }
-        ColumnType::FixedString { bytes } if text.len() > *bytes as usize => {
-            Some(format!("the column holds {bytes} bytes, these are {}", text.len()))
-        }
-        ColumnType::Uuid if !is_uuid(text) => Some(format!("`{text}` is not a UUID with hyphens")),
-        _ => None,
-    }
-}
-
-fn is_uuid(text: &str) -> bool {
-    text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
 }
 
 #[cfg(test)]

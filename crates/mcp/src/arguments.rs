@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tracewarden_model::{Decimal, InvalidDecimal, LogicalType, Operator, RawCondition, Scalar, named_field};
+use tracewarden_model::{
+    Decimal, InvalidDecimal, LogicalType, Operands, Operator, RawCondition, Scalar, named_field,
+};
 
 use crate::failure::Failure;
 
@@ -30,17 +32,30 @@ pub(crate) struct Condition {
     map: Option<String>,
     /// The key within the map, or the column.
     name: Option<String>,
-    /// An operator of the field's type: eq, ne, in, not_in, prefix, exists, not_exists, has, has_any, has_all, gt,
-    /// gte, lt, lte, between.
+    #[schemars(description = op_description())]
     op: String,
-    /// For eq, ne, prefix, has, gt, gte, lt, lte.
     #[serde(default)]
-    #[schemars(schema_with = "crate::schemas::scalar")]
+    #[schemars(schema_with = "crate::schemas::scalar", description = value_description())]
     value: Option<Value>,
-    /// For in, not_in, has_any, has_all, between (two numbers).
     #[serde(default)]
-    #[schemars(schema_with = "crate::schemas::scalars")]
+    #[schemars(schema_with = "crate::schemas::scalars", description = values_description())]
     values: Option<Vec<Value>>,
+}
+
+fn op_description() -> String {
+    let names: Vec<&str> = Operator::ALL.iter().map(|operator| operator.as_str()).collect();
+    format!("An operator of the field's type: {}.", names.join(", "))
+}
+
+fn value_description() -> String {
+    let names: Vec<&str> = Operator::taking(Operands::One).map(Operator::as_str).collect();
+    format!("For {}.", names.join(", "))
+}
+
+fn values_description() -> String {
+    let lists = Operator::taking(Operands::List).map(|operator| operator.to_string());
+    let ranges = Operator::taking(Operands::Range).map(|operator| format!("{operator} (two numbers)"));
+    format!("For {}.", lists.chain(ranges).collect::<Vec<_>>().join(", "))
 }
 
 /// Converts conditions for the service.

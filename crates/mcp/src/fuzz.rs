@@ -5,27 +5,24 @@ mod fuzzing;
 
 use fuzzing::{target, texts, within_time_limit};
 use http::HeaderValue;
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, JsonObject};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracewarden_model::{FieldRef, Timestamp};
-use tracewarden_service::is_invisible_or_bidi_control;
+use tracewarden_service::{Tool, is_invisible_or_bidi_control};
 
 use crate::answer::Meter;
 use crate::arguments::{Condition, parse_arguments, raw_conditions};
 use crate::bounded_json::{Bounds, Json};
+use crate::catalogue::tool_definition;
 use crate::client_name::client_name_from_id;
 use crate::coercion::coerce;
 use crate::digits::quote_inexact_numbers;
 use crate::failure::Failure;
-use crate::schemas;
+use crate::schemas::arguments_schema;
 use crate::span_text::{FENCE, FENCE_END, fenced, one_line, visible_json};
+use crate::tools::definition;
 use crate::tools::span_values::{Columns, SpanValues, VALUE_LIMITS, lines};
-use crate::tools::{
-    compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans, get_trace,
-    query_traces, trace_stats,
-};
 use crate::window::bounds;
 
 /// Asserts that a rejection has a message of limited length.
@@ -55,15 +52,17 @@ const INTERNAL_TERMS: [&str; 13] = [
     "column ",
 ];
 
-/// Arguments that a schema accepts are parsed; others are rejected with a message for a model.
-fn sent<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Option<T> {
-    let schema = schemas::arguments_schema::<T>();
-    let read = within_time_limit(|| coerce(&schema, arguments.clone())).inspect_err(check_failure).ok()?;
-    Some(parse_arguments(&Value::Object(read)).unwrap())
+/// Whether the schema accepts the arguments; others are rejected with a message for a model.
+fn read(schema: &JsonObject, arguments: &Json) -> Option<Value> {
+    let read = within_time_limit(|| coerce(schema, arguments.clone())).inspect_err(check_failure).ok()?;
+    Some(Value::Object(read))
 }
 
-fn is_accepted<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> bool {
-    sent::<T>(arguments).is_some()
+/// Arguments that the schema of a tool accepts are parsed.
+fn is_accepted(tool: Tool, arguments: &Json) -> bool {
+    let Some(read) = read(&tool_definition(tool).input_schema, arguments) else { return false };
+    (definition(tool).check_arguments)(&read).unwrap();
+    true
 }
 
 fn are_conditions(arguments: &Json) -> bool {
@@ -71,7 +70,8 @@ fn are_conditions(arguments: &Json) -> bool {
     struct ConditionArguments {
         conditions: Vec<Condition>,
     }
-    let Some(ConditionArguments { conditions }) = sent::<ConditionArguments>(arguments) else { return false };
+    let Some(read) = read(&arguments_schema::<ConditionArguments>(), arguments) else { return false };
+    let ConditionArguments { conditions } = parse_arguments(&read).unwrap();
     let read = within_time_limit(|| raw_conditions(&conditions)).inspect_err(check_failure);
     read.is_ok_and(|read| {
         assert_eq!(read.len(), conditions.len());
@@ -79,27 +79,52 @@ fn are_conditions(arguments: &Json) -> bool {
     })
 }
 
-/// A parser of arguments, and a seed that contains all of them.
-type Reader = (fn(&Json) -> bool, &'static str);
+/// Number of parsers of arguments: the tools, and conditions.
+const PARSERS: usize = Tool::ALL.len() + 1;
+
+fn parses(parser: usize, arguments: &Json) -> bool {
+    Tool::ALL.get(parser).map_or_else(|| are_conditions(arguments), |tool| is_accepted(*tool, arguments))
+}
+
+/// Returns a value that a schema accepts, with every member.
+fn example(schema: &Value) -> Value {
+    if let Some(names) = schema.get("enum") {
+        return names[0].clone();
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("object") => {
+            let members = schema["properties"].as_object().unwrap().iter();
+            members.map(|(name, member)| (name.clone(), example(member))).collect::<JsonObject>().into()
+        }
+        Some("array") => Value::from(vec![example(&schema["items"])]),
+        Some("integer" | "number") => Value::from(3_000),
+        Some("boolean") => Value::from(true),
+        _ => Value::from("4bf92f3577b34da6a3ce929d0e0e4736"),
+    }
+}
+
+/// Returns the parser, and arguments that it accepts: for each tool all of its arguments, and more values of some.
+fn seeds() -> Vec<(usize, String)> {
+    let of_tool = |(parser, tool): (usize, &Tool)| {
+        (parser, example(&Value::Object((*tool_definition(*tool).input_schema).clone())).to_string())
+    };
+    let mut seeds: Vec<(usize, String)> = Tool::ALL.iter().enumerate().map(of_tool).collect();
+    for (tool, seed) in MORE_SEEDS {
+        let parser = Tool::ALL.iter().position(|known| Some(*known) == tool).unwrap_or(Tool::ALL.len());
+        seeds.push((parser, seed.to_owned()));
+    }
+    seeds
+}
 
 #[rustfmt::skip]
-const TOOLS: [Reader; 10] = [
-    (is_accepted::<compare_traces::Arguments>,
-        r#"{"first_trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "second_trace_id": "a", "max_tokens": 3000}"#),
-    (is_accepted::<critical_path::Arguments>, r#"{"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "max_tokens": 3000}"#),
-    (is_accepted::<explain_access::Arguments>, r#"{"trace_id": "a", "max_tokens": 20000}"#),
-    (is_accepted::<field_values::Arguments>,
+const MORE_SEEDS: [(Option<Tool>, &str); 4] = [
+    (Some(Tool::FieldValues),
         r#"{"ref": "ServiceName", "prefix": "a", "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "last": "90m", "limit": 5, "max_tokens": 3000}"#),
-    (is_accepted::<filter_schema::Arguments>, r#"{"containing": "http", "max_tokens": 3000}"#),
-    (is_accepted::<get_spans::Arguments>,
-        r#"{"trace_id": "a", "span_ids": ["a", "b"], "columns": ["SpanName"], "max_tokens": 3000}"#),
-    (is_accepted::<get_trace::Arguments>,
-        r#"{"trace_id": "a", "view": "full", "depth": 3, "root": "a", "columns": ["SpanName"], "cursor": "c", "max_tokens": 3000}"#),
-    (is_accepted::<query_traces::Arguments>,
+    (Some(Tool::QueryTraces),
         r#"{"conditions": [{"ref": "SpanAttributes[\"a\"]", "op": "eq", "value": "x"}], "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "last": "7d", "limit": 5, "cursor": "c", "max_tokens": 3000}"#),
-    (is_accepted::<trace_stats::Arguments>,
+    (Some(Tool::TraceStats),
         r#"{"conditions": [{"name": "a", "op": "exists"}], "group_by": ["ServiceName"], "measure": "error_rate", "per": "trace", "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "last": "1h", "limit": 5, "max_tokens": 3000}"#),
-    (are_conditions,
+    (None,
         r#"{"conditions": [{"ref": "SpanAttributes[\"a]\\u0000\"]", "op": "in", "values": ["x", 1.5, true]}, {"map": "M", "name": "n", "op": "gt", "value": 18446744073709551615}]}"#),
 ];
 
@@ -108,15 +133,16 @@ fn arguments() {
     let check = |input: &[u8]| {
         let Ok(input) = std::str::from_utf8(input) else { return };
         let Some(arguments) = within_time_limit(|| Json::read(input, Bounds::NONE)) else { return };
-        for (is_read, _) in TOOLS {
-            is_read(&arguments);
+        for parser in 0..PARSERS {
+            parses(parser, &arguments);
         }
     };
-    for (is_read, seed) in TOOLS {
+    let seeds = seeds();
+    for (parser, seed) in &seeds {
         // If an argument was renamed, inputs derived from its old seed would only test unknown names.
-        assert!(is_read(&Json::read(seed, Bounds::NONE).unwrap()), "its tool does not take {seed}");
+        assert!(parses(*parser, &Json::read(seed, Bounds::NONE).unwrap()), "its tool does not take {seed}");
     }
-    let seeds = texts(TOOLS.map(|(_, seed)| seed).into_iter().chain(["{}"]));
+    let seeds = texts(seeds.iter().map(|(_, seed)| seed.as_str()).chain(["{}"]));
     target!(seeds, check, 300);
 }
 
@@ -173,15 +199,15 @@ fn kinds_of_arguments() {
         all
     }
     let (mut read, mut refused) = (0, 0);
-    for (is_read, seed) in TOOLS {
-        let seed = serde_json::from_str(seed).unwrap();
+    for (parser, seed) in seeds() {
+        let seed = serde_json::from_str(&seed).unwrap();
         for kind in KINDS {
             // As text, because a JSON value of this type would lose digits of numbers.
             let mark = Value::from("the kind");
             for arguments in replaced(&seed, &mark) {
                 let text = arguments.to_string().replace("\"the kind\"", kind);
                 let arguments = Json::read(&text, Bounds::NONE).unwrap();
-                *if is_read(&arguments) { &mut read } else { &mut refused } += 1;
+                *if parses(parser, &arguments) { &mut read } else { &mut refused } += 1;
             }
         }
     }

@@ -5,7 +5,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, DiscoverResult,
@@ -14,13 +13,11 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracewarden_model::nearest::nearest;
 use tracewarden_service::{Outcome, Principal, Service, Tool, ToolCall};
 use tracing::Instrument as _;
 
-use crate::arguments::parse_arguments;
 use crate::bounded_json::{Bounds, Json};
 use crate::catalogue;
 use crate::client_name::{ClientName, SessionIdSlot, full_name};
@@ -28,10 +25,7 @@ use crate::coercion::coerce;
 use crate::failure::Failure;
 use crate::instructions::instructions;
 use crate::span_text::one_line;
-use crate::tools::{
-    Context, compare_traces, critical_path, explain_access, field_values, filter_schema, get_spans,
-    get_trace, query_traces, trace_stats,
-};
+use crate::tools::{self, Context};
 
 /// Handles the messages of one HTTP request.
 #[derive(Clone)]
@@ -99,32 +93,8 @@ impl Server {
     async fn run(&self, principal: &Principal, tool: Tool, sent: Json) -> Result<CallToolResult, Failure> {
         let sent = &Value::Object(coerce(&catalogue::tool_definition(tool).input_schema, sent)?);
         let context = &Context { service: &self.service, principal, origin: &self.origin, tool, sent };
-        let call = match tool {
-            Tool::FilterSchema => start_call(filter_schema::call, context),
-            Tool::FieldValues => start_call(field_values::call, context),
-            Tool::TraceStats => start_call(trace_stats::call, context),
-            Tool::QueryTraces => start_call(query_traces::call, context),
-            Tool::GetTrace => start_call(get_trace::call, context),
-            Tool::GetSpans => start_call(get_spans::call, context),
-            Tool::CriticalPath => start_call(critical_path::call, context),
-            Tool::CompareTraces => start_call(compare_traces::call, context),
-            Tool::ExplainAccess => start_call(explain_access::call, context),
-        };
-        call?.await
+        (tools::definition(tool).start)(context)?.await
     }
-}
-
-/// Deserialises the arguments and starts a tool call. A function of its own: in one function, the futures of all tools
-/// would take stack space at the same time.
-fn start_call<'a, Arguments, Call>(
-    tool: impl FnOnce(&'a Context<'a>, Arguments) -> Call,
-    context: &'a Context<'a>,
-) -> Result<BoxFuture<'a, Result<CallToolResult, Failure>>, Failure>
-where
-    Arguments: DeserializeOwned,
-    Call: Future<Output = Result<CallToolResult, Failure>> + Send + 'a,
-{
-    Ok(tool(context, parse_arguments(context.sent)?).boxed())
 }
 
 impl ServerHandler for Server {

@@ -1,56 +1,28 @@
 //! ClickHouse column types, as far as fields can use them.
 
 mod display;
+mod number_type;
 mod parse;
+mod quoting;
+mod text_type;
+mod type_description;
 
 use crate::field::FieldSource;
 use crate::logical::LogicalType;
 
+pub use number_type::NumberType;
+pub use text_type::TextType;
+pub use type_description::TypeDescription;
+
 /// A ClickHouse type, parsed from its name in `system.columns`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ColumnType {
-    /// `String`.
-    String,
-    /// `FixedString(N)`: a string of at most `N` bytes, padded with zero bytes.
-    FixedString {
-        /// Length in bytes.
-        bytes: u32,
-    },
-    /// `Enum8` or `Enum16`.
-    Enum {
-        /// The names, in the order of the type.
-        names: Vec<String>,
-    },
-    /// `UUID`.
-    Uuid,
+    /// A type whose values are strings.
+    Text(TextType),
     /// `Bool`.
     Bool,
-    /// `Int8` to `Int256`, `UInt8` to `UInt256`.
-    Integer {
-        /// Width in bits.
-        bits: u16,
-        /// Whether the type has negative numbers.
-        signed: bool,
-    },
-    /// `Float32`, `Float64`.
-    Float {
-        /// Width in bits.
-        bits: u16,
-    },
-    /// `Decimal(P, S)`.
-    Decimal {
-        /// Total number of digits, 1 to 76.
-        precision: u8,
-        /// Number of digits after the decimal point.
-        scale: u8,
-    },
-    /// `DateTime`, with or without a time zone.
-    DateTime,
-    /// `DateTime64`, with or without a time zone.
-    DateTime64 {
-        /// Number of fractional digits of the second, 0 to 9.
-        precision: u8,
-    },
+    /// A type whose values are numbers.
+    Number(NumberType),
     /// `LowCardinality(T)`.
     LowCardinality(Box<ColumnType>),
     /// `Nullable(T)`.
@@ -77,6 +49,9 @@ const STRING_VALUE_TYPES: [LogicalType; 4] =
     [LogicalType::String, LogicalType::Number, LogicalType::Boolean, LogicalType::StringArray];
 
 impl ColumnType {
+    /// `String`.
+    pub const STRING: Self = Self::Text(TextType::String);
+
     /// Returns the type without `LowCardinality` and `Nullable` around it.
     pub fn bare(&self) -> &Self {
         match self {
@@ -96,27 +71,21 @@ impl ColumnType {
 
     /// Whether this is a `String`, possibly `Nullable` or `LowCardinality`.
     pub fn is_string(&self) -> bool {
-        matches!(self.bare(), Self::String)
+        matches!(self.bare(), Self::Text(TextType::String))
     }
 
     /// Whether filters and policies treat values of this type as strings: an enumeration's name, a `FixedString`
     /// without its trailing zero bytes, or a UUID's canonical text.
     pub fn is_text(&self) -> bool {
-        matches!(self.bare(), Self::String | Self::FixedString { .. } | Self::Enum { .. } | Self::Uuid)
+        matches!(self.bare(), Self::Text(_))
     }
 
     /// Returns the logical types with which a column of this type can be marked, the natural one first.
     pub fn logical_types(&self) -> &'static [LogicalType] {
         match self.bare() {
-            Self::String | Self::FixedString { .. } | Self::Enum { .. } | Self::Uuid => {
-                &[LogicalType::String]
-            }
+            Self::Text(_) => &[LogicalType::String],
             Self::Bool => &[LogicalType::Boolean],
-            Self::Integer { .. }
-            | Self::Float { .. }
-            | Self::Decimal { .. }
-            | Self::DateTime
-            | Self::DateTime64 { .. } => &[LogicalType::Number],
+            Self::Number(_) => &[LogicalType::Number],
             Self::Array(element) if element.is_text() => &[LogicalType::StringArray],
             _ => &[],
         }
@@ -201,7 +170,7 @@ fn json_path(
     if let Some((_, declared)) = typed.iter().find(|(known, _)| known == path) {
         // In a row that was written without the column, the path has the number 0 (observed with 26.7). ClickHouse
         // raises an error if the enumeration has no name for it, and another one when it shows the document.
-        if matches!(declared, ColumnType::Enum { .. }) {
+        if matches!(declared, ColumnType::Text(TextType::Enum { .. })) {
             return Err(
                 "a declared enumeration may contain a number without a name, which makes ClickHouse fail; \
                  declare it as `Nullable` or as `LowCardinality(String)`"
@@ -252,9 +221,9 @@ mod tests {
         }
         assert_eq!(
             ColumnType::parse("DateTime64(3, 'Europe/Berlin')"),
-            ColumnType::DateTime64 { precision: 3 }
+            ColumnType::Number(NumberType::DateTime64 { precision: 3 })
         );
-        assert_eq!(ColumnType::parse("DateTime('UTC')"), ColumnType::DateTime);
+        assert_eq!(ColumnType::parse("DateTime('UTC')"), ColumnType::Number(NumberType::DateTime));
     }
 
     #[test]

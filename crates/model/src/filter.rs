@@ -3,7 +3,8 @@
 use crate::access_model::{AccessModel, MarkedField};
 use crate::decimal::{Decimal, InvalidDecimal};
 use crate::field::FieldRef;
-use crate::logical::{LogicalType, Operator};
+use crate::logical::LogicalType;
+use crate::operator::{OperandSource, Operator, Test};
 
 /// One value of a condition, as sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,39 +65,6 @@ pub fn named_field(
         (None, _, None) => Err(FieldNameError::Missing),
         (Some(_), _, _) => Err(FieldNameError::Ambiguous),
     }
-}
-
-/// The test of a condition, with operands of the right type.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Test {
-    /// The string equals this value.
-    StringEq(String),
-    /// The string is present and differs from this value.
-    StringNe(String),
-    /// The string is one of these values.
-    StringIn(Vec<String>),
-    /// The string is present and none of these values.
-    StringNotIn(Vec<String>),
-    /// The string begins with this prefix.
-    Prefix(String),
-    /// The key is present.
-    Exists,
-    /// The key is absent.
-    NotExists,
-    /// The array contains this value.
-    Has(String),
-    /// The array contains at least one of these values.
-    HasAny(Vec<String>),
-    /// The array contains all of these values.
-    HasAll(Vec<String>),
-    /// The boolean equals this value.
-    BoolEq(bool),
-    /// The boolean is present and differs from this value.
-    BoolNe(bool),
-    /// The number compares with this value: one of eq, ne, gt, gte, lt, lte.
-    Compare(Operator, Decimal),
-    /// The number is in the closed range.
-    Between(Decimal, Decimal),
 }
 
 /// A checked condition: a filterable field, and an operator of the field's type.
@@ -218,51 +186,19 @@ fn check_condition(
         }
     };
     let operator = Operator::parse(&raw.op)
-        .filter(|operator| field.logical.operators().contains(operator))
+        .filter(|operator| operator.types().contains(&field.logical))
         .ok_or((("op", None), ConditionErrorKind::OperatorNotAllowed(field.logical)))?;
-    let operands = Operands { raw, max_values };
-    let test = match (field.logical, operator) {
-        (_, Operator::Exists | Operator::NotExists) => {
-            operands.none()?;
-            if operator == Operator::Exists { Test::Exists } else { Test::NotExists }
-        }
-        (_, Operator::In) => Test::StringIn(operands.strings()?),
-        (_, Operator::NotIn) => Test::StringNotIn(operands.strings()?),
-        (_, Operator::HasAny) => Test::HasAny(operands.strings()?),
-        (_, Operator::HasAll) => Test::HasAll(operands.strings()?),
-        (_, Operator::Has) => Test::Has(operands.one(string)?),
-        (_, Operator::Prefix) => Test::Prefix(operands.one(string)?),
-        (_, Operator::Between) => {
-            let (low, high) = operands.range()?;
-            Test::Between(low, high)
-        }
-        (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(operands.one(boolean)?),
-        (LogicalType::Boolean, _) => Test::BoolNe(operands.one(boolean)?),
-        (LogicalType::Number, _) => Test::Compare(operator, operands.one(number)?),
-        (_, Operator::Ne) => Test::StringNe(operands.one(string)?),
-        (_, _) => Test::StringEq(operands.one(string)?),
-    };
+    let test = Test::new(operator, field.logical, &mut SentOperands { raw, max_values })?;
     Ok(Condition { field: field.clone(), test })
 }
 
-struct Operands<'a> {
+/// The operands of a condition, as sent.
+struct SentOperands<'a> {
     raw: &'a RawCondition,
     max_values: usize,
 }
 
-impl Operands<'_> {
-    fn none(&self) -> Result<(), Rejection> {
-        match self.raw {
-            RawCondition { value: Some(_), .. } => {
-                Err(count("value", "`exists` and `not_exists` take no `value`"))
-            }
-            RawCondition { values: Some(_), .. } => {
-                Err(count("values", "`exists` and `not_exists` take no `values`"))
-            }
-            _ => Ok(()),
-        }
-    }
-
+impl SentOperands<'_> {
     fn one<T>(&self, convert: Conversion<T>) -> Result<T, Rejection> {
         if self.raw.values.is_some() {
             return Err(count("values", "the operator takes one `value`, not `values`"));
@@ -285,15 +221,39 @@ impl Operands<'_> {
         }
         Ok(values)
     }
+}
 
-    fn strings(&self) -> Result<Vec<String>, Rejection> {
+impl OperandSource for SentOperands<'_> {
+    type Error = Rejection;
+
+    fn none(&mut self) -> Result<(), Rejection> {
+        match self.raw {
+            RawCondition { value: Some(_), .. } => Err(count("value", "the operator takes no `value`")),
+            RawCondition { values: Some(_), .. } => Err(count("values", "the operator takes no `values`")),
+            _ => Ok(()),
+        }
+    }
+
+    fn string(&mut self) -> Result<String, Rejection> {
+        self.one(string)
+    }
+
+    fn boolean(&mut self) -> Result<bool, Rejection> {
+        self.one(boolean)
+    }
+
+    fn number(&mut self) -> Result<Decimal, Rejection> {
+        self.one(number)
+    }
+
+    fn strings(&mut self) -> Result<Vec<String>, Rejection> {
         self.many()?.iter().enumerate().map(|(at, value)| element(string, at, value)).collect()
     }
 
-    fn range(&self) -> Result<(Decimal, Decimal), Rejection> {
+    fn range(&mut self) -> Result<(Decimal, Decimal), Rejection> {
         match self.many()? {
             [low, high] => Ok((element(number, 0, low)?, element(number, 1, high)?)),
-            _ => Err(count("values", "`between` takes exactly two numbers")),
+            _ => Err(count("values", "the operator takes `values` with exactly two numbers")),
         }
     }
 }

@@ -12,6 +12,8 @@ pub mod filter;
 mod fuzz;
 pub mod logical;
 pub mod nearest;
+pub mod operator;
+pub mod relation;
 pub mod time;
 pub mod trace_id;
 
@@ -20,13 +22,14 @@ pub use access_model::{
 };
 pub use ambient::{Clock, Entropy};
 pub use caller::{AttributeKind, AttributeValue, Caller};
-pub use column_type::ColumnType;
+pub use column_type::{ColumnType, NumberType, TextType, TypeDescription};
 pub use decimal::{Decimal, InvalidDecimal};
 pub use field::{ArrayPair, FieldRef, FieldSource};
 pub use filter::{
-    Condition, ConditionError, ConditionErrorKind, FieldNameError, Filter, RawCondition, Scalar, Test,
-    named_field,
+    Condition, ConditionError, ConditionErrorKind, FieldNameError, Filter, RawCondition, Scalar, named_field,
 };
-pub use logical::{LogicalType, Number, Operator};
+pub use logical::{LogicalType, Number};
+pub use operator::{OperandSource, Operands, Operator, Test};
+pub use relation::Relation;
 pub use time::{Timestamp, Window};
 pub use trace_id::{TRACE_ID_BYTES_MAX, TraceIdNotations};

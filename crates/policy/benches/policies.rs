@@ -26,7 +26,7 @@ fn model() -> AccessModel {
         field: FieldRef::key("SpanAttributes", name),
         source: FieldSource::MapKey,
         logical: LogicalType::String,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: true,
         policy: true,
         column: None,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tracewarden_model::{Condition, Decimal, Operator, Test};
+use tracewarden_model::{Condition, Decimal, Test};
 
 use crate::lower::fields::{defined, present};
 use crate::predicate::{Array, Atom, Predicate, Relation, Text, TextFunction};
@@ -32,41 +32,11 @@ pub fn lower_condition(condition: &Condition) -> Predicate {
             let flag = Predicate::atom(Atom::Flag(Arc::clone(&field)));
             return defined(&field).and(flag.negate());
         }
-        Test::Compare(operator, value) => compare(relation(*operator), value),
+        Test::Compare(relation, value) => compare(*relation, value),
         Test::Between(low, high) => {
             let range = [compare(Relation::Ge, low), compare(Relation::Le, high)];
             return defined(&field).and(Predicate::all(range.map(Predicate::atom)));
         }
     };
     defined(&field).and(Predicate::atom(test))
-}
-
-fn relation(operator: Operator) -> Relation {
-    match operator {
-        Operator::Ne => Relation::Ne,
-        Operator::Gt => Relation::Gt,
-        Operator::Gte => Relation::Ge,
-        Operator::Lt => Relation::Lt,
-        Operator::Lte => Relation::Le,
-        _ => Relation::Eq,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operators_map_to_relations() {
-        for (operator, expected) in [
-            (Operator::Eq, Relation::Eq),
-            (Operator::Ne, Relation::Ne),
-            (Operator::Gt, Relation::Gt),
-            (Operator::Gte, Relation::Ge),
-            (Operator::Lt, Relation::Lt),
-            (Operator::Lte, Relation::Le),
-        ] {
-            assert_eq!(relation(operator), expected);
-        }
-    }
 }

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tracewarden_model::{Decimal, RawCondition, Scalar, named_field};
-use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+use tracewarden_model::{Decimal, Operands, Operator, RawCondition, Scalar, named_field};
+use utoipa::openapi::schema::{
+    AnyOfBuilder, ArrayBuilder, ObjectBuilder, OneOfBuilder, RefBuilder, SchemaType, Type,
+};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -35,12 +37,37 @@ pub(crate) struct WireCondition {
     name: Option<String>,
     /// An operator that the field's type has.
     op: String,
-    /// The value of `eq`, `ne`, `prefix`, `has`, `gt`, `gte`, `lt`, `lte`.
-    #[schema(value_type = Option<ComparisonValue>)]
+    /// The operand of operators that take one.
+    #[schema(schema_with = value_schema)]
     value: Option<Box<RawValue>>,
-    /// The values of `in`, `not_in`, `has_any`, `has_all`, `between`; for `between` exactly two numbers.
-    #[schema(value_type = Option<Vec<ComparisonValue>>)]
+    /// The operands of operators that take several.
+    #[schema(schema_with = values_schema)]
     values: Option<Vec<Box<RawValue>>>,
+}
+
+/// Returns the quoted names of the operators that take these operands.
+fn operators(operands: Operands) -> Vec<String> {
+    Operator::taking(operands).map(|operator| format!("`{operator}`")).collect()
+}
+
+fn comparison_value() -> RefBuilder {
+    RefBuilder::new().ref_location_from_schema_name(ComparisonValue::name())
+}
+
+fn value_schema() -> OneOfBuilder {
+    let description = format!("The value of {}.", operators(Operands::One).join(", "));
+    OneOfBuilder::new()
+        .item(comparison_value().description(Some(description)))
+        .item(ObjectBuilder::new().schema_type(Type::Null))
+}
+
+fn values_schema() -> ArrayBuilder {
+    let ranges = operators(Operands::Range).join(", ");
+    let all = [operators(Operands::List), operators(Operands::Range)].concat().join(", ");
+    ArrayBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Array, Type::Null]))
+        .items(comparison_value())
+        .description(Some(format!("The values of {all}; for {ranges} exactly two numbers.")))
 }
 
 /// Schema of a value that is kept as raw text: a string, a number or a boolean.

@@ -11,6 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::app::App;
 use crate::cookies::SessionCookie;
+use crate::filter_wire::ComparisonValue;
 use crate::problem::{InvalidMember, ProblemDetails};
 
 /// Returns the document with title, version, security schemes and shared schemas. The cookie name is the one that this
@@ -32,6 +33,7 @@ pub(crate) fn base_document(cookie: SessionCookie) -> OpenApi {
     components.add_security_scheme("api_key", SecurityScheme::Http(bearer));
     components.schemas.insert(ProblemDetails::name().into_owned(), ProblemDetails::schema());
     components.schemas.insert(InvalidMember::name().into_owned(), InvalidMember::schema());
+    components.schemas.insert(ComparisonValue::name().into_owned(), ComparisonValue::schema());
     components.schemas.insert(Retry::name().into_owned(), Retry::schema());
     let tags = [
         ("self", "The caller: sign-in, password, sessions, API keys"),

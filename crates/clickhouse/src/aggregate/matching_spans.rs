@@ -319,7 +319,7 @@ mod tests {
                     field: FieldRef::column(COLUMNS[random.random_range(0..3)]),
                     source: FieldSource::Column,
                     logical: LogicalType::String,
-                    column_type: ColumnType::String,
+                    column_type: ColumnType::STRING,
                     filterable: true,
                     policy: true,
                     column: None,

@@ -2,12 +2,14 @@
 //! them, every operator.
 
 use std::cmp::Ordering;
+use std::mem::discriminant;
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{
-    ColumnType, Condition, Decimal, FieldRef, FieldSource, LogicalType, MarkedField, Operator, Test,
+    ColumnType, Condition, Decimal, FieldRef, FieldSource, LogicalType, MarkedField, NumberType, Relation,
+    Test, TextType,
 };
 use tracewarden_policy::lower_condition;
 use tracewarden_testkit::local_store::LocalStore;
@@ -58,8 +60,8 @@ const KEYS: [(&str, &str); 5] = [
 
 const VALUES: usize = 24;
 const OPERANDS: usize = 30;
-const OPERATORS: [Operator; 6] =
-    [Operator::Eq, Operator::Ne, Operator::Gt, Operator::Gte, Operator::Lt, Operator::Lte];
+const RELATIONS: [Relation; 6] =
+    [Relation::Eq, Relation::Ne, Relation::Gt, Relation::Ge, Relation::Lt, Relation::Le];
 
 /// A stored value: a count of units, for types that count units.
 struct StoredValue {
@@ -86,29 +88,35 @@ fn scaled(count: &str, scale: usize) -> String {
 /// Returns the minimum and the maximum count of a type, and the number of digits after its point.
 fn range(column_type: &ColumnType) -> (String, String, usize) {
     match column_type.bare() {
-        ColumnType::Integer { bits: 256, signed: true } => (
+        ColumnType::Number(NumberType::Integer { bits: 256, signed: true }) => (
             "-57896044618658097711785492504343953926634992332820282019728792003956564819968".to_owned(),
             "57896044618658097711785492504343953926634992332820282019728792003956564819967".to_owned(),
             0,
         ),
-        ColumnType::Integer { bits: 256, .. } => (
+        ColumnType::Number(NumberType::Integer { bits: 256, .. }) => (
             "0".to_owned(),
             "115792089237316195423570985008687907853269984665640564039457584007913129639935".to_owned(),
             0,
         ),
-        ColumnType::Integer { bits: 128, signed: true } => (i128::MIN.to_string(), i128::MAX.to_string(), 0),
-        ColumnType::Integer { bits: 128, .. } => ("0".to_owned(), u128::MAX.to_string(), 0),
-        ColumnType::Integer { bits, signed: true } => {
+        ColumnType::Number(NumberType::Integer { bits: 128, signed: true }) => {
+            (i128::MIN.to_string(), i128::MAX.to_string(), 0)
+        }
+        ColumnType::Number(NumberType::Integer { bits: 128, .. }) => {
+            ("0".to_owned(), u128::MAX.to_string(), 0)
+        }
+        ColumnType::Number(NumberType::Integer { bits, signed: true }) => {
             let most = (1_i128 << (bits - 1)) - 1;
             ((-most - 1).to_string(), most.to_string(), 0)
         }
-        ColumnType::Integer { bits, .. } => ("0".to_owned(), ((1_u128 << bits) - 1).to_string(), 0),
-        ColumnType::Decimal { precision, scale } => {
+        ColumnType::Number(NumberType::Integer { bits, .. }) => {
+            ("0".to_owned(), ((1_u128 << bits) - 1).to_string(), 0)
+        }
+        ColumnType::Number(NumberType::Decimal { precision, scale }) => {
             let nines = "9".repeat(usize::from(*precision));
             (format!("-{nines}"), nines, usize::from(*scale))
         }
-        ColumnType::DateTime => ("0".to_owned(), u32::MAX.to_string(), 0),
-        ColumnType::DateTime64 { precision } => {
+        ColumnType::Number(NumberType::DateTime) => ("0".to_owned(), u32::MAX.to_string(), 0),
+        ColumnType::Number(NumberType::DateTime64 { precision }) => {
             (i64::MIN.to_string(), i64::MAX.to_string(), usize::from(*precision))
         }
         other => panic!("{other}"),
@@ -123,7 +131,7 @@ fn random_count(random: &mut ChaCha8Rng, column_type: &ColumnType) -> StoredValu
             0 => least.clone(),
             1 => most.clone(),
             2 => random.random_range(0..3).to_string(),
-            3 if matches!(column_type.bare(), ColumnType::DateTime64 { .. } | ColumnType::DateTime) => {
+            3 if matches!(column_type.bare(), ColumnType::Number(number_type) if number_type.is_time()) => {
                 format!("17000108{}", digits(random, scale + 2))
             }
             _ => digits(random, most.len()),
@@ -139,8 +147,8 @@ fn random_count(random: &mut ChaCha8Rng, column_type: &ColumnType) -> StoredValu
     };
     let digits = scaled(&count, scale);
     let sql = match column_type.bare() {
-        ColumnType::DateTime => format!("toDateTime({count}, 'UTC')"),
-        ColumnType::DateTime64 { precision } => {
+        ColumnType::Number(NumberType::DateTime) => format!("toDateTime({count}, 'UTC')"),
+        ColumnType::Number(NumberType::DateTime64 { precision }) => {
             format!("reinterpret(toInt64('{count}'), 'DateTime64({precision}, \\'UTC\\')')")
         }
         _ => format!("CAST('{digits}', {})", quote_literal(&column_type.bare().to_string())),
@@ -238,7 +246,9 @@ fn operand(random: &mut ChaCha8Rng, values: &[StoredValue]) -> Decimal {
 
 fn order(column_type: &ColumnType, value: &StoredValue, wanted: &str) -> Option<Ordering> {
     match column_type.bare() {
-        ColumnType::Float { bits } => float_order(value.digits.parse().unwrap(), *bits, wanted),
+        ColumnType::Number(NumberType::Float { bits }) => {
+            float_order(value.digits.parse().unwrap(), *bits, wanted)
+        }
         ColumnType::Dynamic if value.digits.contains('.') => {
             float_order(value.digits.parse().unwrap(), 64, wanted)
         }
@@ -297,8 +307,8 @@ pub(crate) async fn compare_all(store: &ClickHouse, execute: impl AsyncFn(String
         let mut values: Vec<StoredValue> = (0..VALUES)
             .map(|_| match (source, column_type.bare()) {
                 (FieldSource::JsonPath, _) => random_json_number(&mut random),
-                (_, ColumnType::String) => random_numeral(&mut random),
-                (_, ColumnType::Float { bits }) => random_float(&mut random, *bits),
+                (_, ColumnType::Text(TextType::String)) => random_numeral(&mut random),
+                (_, ColumnType::Number(NumberType::Float { bits })) => random_float(&mut random, *bits),
                 _ => random_count(&mut random, &column_type),
             })
             .collect();
@@ -333,7 +343,7 @@ pub(crate) async fn compare_all(store: &ClickHouse, execute: impl AsyncFn(String
         let operands: Vec<Decimal> = (0..OPERANDS).map(|_| operand(&mut random, &values)).collect();
         let mut tests: Vec<Test> = operands
             .iter()
-            .flat_map(|operand| OPERATORS.map(|operator| Test::Compare(operator, operand.clone())))
+            .flat_map(|operand| RELATIONS.map(|relation| Test::Compare(relation, operand.clone())))
             .collect();
         tests.extend(operands.windows(2).map(|pair| Test::Between(pair[0].clone(), pair[1].clone())));
         let mut statement = Statement::default();
@@ -347,18 +357,18 @@ pub(crate) async fn compare_all(store: &ClickHouse, execute: impl AsyncFn(String
         let found: Vec<(u32, Vec<u8>)> =
             store.client.rows(statement).await.unwrap_or_else(|error| panic!("{type_text}: {error}"));
         assert_eq!(found.len(), values.len());
-        let is_time = matches!(column_type.bare(), ColumnType::DateTime | ColumnType::DateTime64 { .. });
+        let is_time = matches!(column_type.bare(), ColumnType::Number(number_type) if number_type.is_time());
         if is_time && source == FieldSource::Column {
             compare_pruned(store, &execute, (&table, type_text), &conditions, &found).await;
         }
         for (value, (_, row)) in values.iter().zip(found) {
             for ((test, found), sql) in tests.iter().zip(row).zip(&rendered) {
-                let holds = |operator, wanted: &Decimal| {
-                    satisfies(order(&column_type, value, &wanted.to_string()), operator)
+                let holds = |relation, wanted: &Decimal| {
+                    satisfies(order(&column_type, value, &wanted.to_string()), relation)
                 };
                 let expected = match test {
-                    Test::Compare(operator, wanted) => holds(*operator, wanted),
-                    Test::Between(low, high) => holds(Operator::Gte, low) && holds(Operator::Lte, high),
+                    Test::Compare(relation, wanted) => holds(*relation, wanted),
+                    Test::Between(low, high) => holds(Relation::Ge, low) && holds(Relation::Le, high),
                     other => panic!("{other:?}"),
                 };
                 compared += 1;
@@ -379,6 +389,14 @@ pub(crate) async fn compare_all(store: &ClickHouse, execute: impl AsyncFn(String
 
 #[tokio::test]
 async fn numbers_of_every_type_compare_exactly() {
+    for known in NumberType::ALL.map(|number_type| discriminant(&number_type)) {
+        let mut types = TYPES.iter().map(|text| ColumnType::parse(text));
+        let has_type = |column_type: ColumnType| match column_type.bare() {
+            ColumnType::Number(number_type) => discriminant(number_type) == known,
+            _ => false,
+        };
+        assert!(types.any(has_type), "{known:?}");
+    }
     let local = LocalStore::start().unwrap();
     compare_all(&connect(&local), async |statement| execute(&local, statement).await).await;
 }

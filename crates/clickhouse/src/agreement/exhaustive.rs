@@ -4,22 +4,24 @@
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use tracewarden_model::{
     AttributeValue, Caller, ColumnType, Condition, Decimal, FieldRef, FieldSource, LogicalType, MarkedField,
-    Number, Operator, Test, field::escape,
+    Number, OperandSource, Operator, Test, TextType, field::escape,
 };
 use tracewarden_policy::{FieldValue, Span, check, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
-use tracewarden_testkit::policies::{COLUMNS, GeneratedPolicy, Generator, literals};
+use tracewarden_testkit::policies::{COLUMNS, GeneratedPolicy, Generator, hostile_values, literals};
 
 use crate::agreement::differential::{LoweredPolicy, Verdict, connect, evaluate_both, execute, load};
 use crate::agreement::filter_reference::matches;
 use crate::schema::{Column, Purpose, resolve_fields};
 use crate::sql::{Statement, render};
 
-use values::{json_values, map_strings, values};
+use values::{json_values, map_strings};
 
 /// Number of policies and conditions of one statement.
 const BATCH: usize = 40;
@@ -39,7 +41,7 @@ fn slots(field: &MarkedField) -> Vec<Slot> {
             map_strings(field.logical)
         }
         _ if *column_type == ColumnType::Dynamic => json_values(),
-        _ => values(column_type),
+        _ => hostile_values(column_type),
     };
     // Documents are UTF-8, and their numbers are finite.
     if field.source == FieldSource::JsonPath {
@@ -224,46 +226,70 @@ pub(crate) fn policies(field: &MarkedField) -> Vec<String> {
     found
 }
 
-/// Returns conditions with the operators of filters on a field.
+/// Operands of each kind in turn.
+struct NumberedOperands(usize);
+
+const NUMBERS: [&str; 13] = [
+    "0",
+    "5",
+    "5.000000000000000000000000000001",
+    "4.9999",
+    "9007199254740993",
+    "-9223372036854775808",
+    "9223372036854775807.5",
+    "18446744073709551615",
+    "18446744073709551616",
+    "0.1",
+    "-0.001",
+    "1700000000.0005",
+    "1.7976931348623157e308",
+];
+const TEXTS: [&str; 4] = ["", "a", UUID, "\u{e9}"];
+const LISTS: [&[&str]; 4] = [&["a", UUID, "x"], &["a", UUID, ""], &["prod", "a", UUID], &["", "a"]];
+
+impl NumberedOperands {
+    fn nth<T: Copy>(&self, all: &[T], offset: usize) -> T {
+        all[(self.0 + offset) % all.len()]
+    }
+}
+
+impl OperandSource for NumberedOperands {
+    type Error = Infallible;
+
+    fn none(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<String, Infallible> {
+        Ok(self.nth(&TEXTS, 0).to_owned())
+    }
+
+    fn boolean(&mut self) -> Result<bool, Infallible> {
+        Ok(self.nth(&[true, false], 0))
+    }
+
+    fn number(&mut self) -> Result<Decimal, Infallible> {
+        Ok(Decimal::parse(self.nth(&NUMBERS, 0)).unwrap())
+    }
+
+    fn strings(&mut self) -> Result<Vec<String>, Infallible> {
+        Ok(self.nth(&LISTS, 0).iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    fn range(&mut self) -> Result<(Decimal, Decimal), Infallible> {
+        Ok([0, 1].map(|offset| Decimal::parse(self.nth(&NUMBERS, offset)).unwrap()).into())
+    }
+}
+
+/// Returns conditions with every operator of filters on a field, and all operands.
 pub(crate) fn conditions(field: &MarkedField) -> Vec<Condition> {
-    let some = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let numbers = [
-        "0",
-        "5",
-        "5.000000000000000000000000000001",
-        "4.9999",
-        "9007199254740993",
-        "-9223372036854775808",
-        "9223372036854775807.5",
-        "18446744073709551615",
-        "18446744073709551616",
-        "0.1",
-        "-0.001",
-        "1700000000.0005",
-        "1.7976931348623157e308",
-    ]
-    .map(|digits| Decimal::parse(digits).unwrap());
     let mut tests = Vec::new();
-    for operator in field.logical.operators() {
-        match (operator, field.logical) {
-            (Operator::Exists, _) => tests.push(Test::Exists),
-            (Operator::NotExists, _) => tests.push(Test::NotExists),
-            (Operator::Eq, LogicalType::Boolean) => tests.extend([true, false].map(Test::BoolEq)),
-            (Operator::Ne, LogicalType::Boolean) => tests.extend([true, false].map(Test::BoolNe)),
-            (Operator::Between, _) => {
-                tests.extend(numbers.windows(2).map(|pair| Test::Between(pair[0].clone(), pair[1].clone())))
+    for operator in Operator::of_type(field.logical) {
+        for number in 0..NUMBERS.len() {
+            let Ok(test) = Test::new(operator, field.logical, &mut NumberedOperands(number));
+            if !tests.contains(&test) {
+                tests.push(test);
             }
-            (operator, LogicalType::Number) => {
-                tests.extend(numbers.clone().map(|number| Test::Compare(*operator, number)))
-            }
-            (Operator::Eq, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::StringEq)),
-            (Operator::Ne, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::StringNe)),
-            (Operator::In, _) => tests.push(Test::StringIn(some(&["a", UUID, "x"]))),
-            (Operator::NotIn, _) => tests.push(Test::StringNotIn(some(&["a", UUID, ""]))),
-            (Operator::Prefix, _) => tests.extend(some(&["", "a", "\u{e9}"]).into_iter().map(Test::Prefix)),
-            (Operator::Has, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::Has)),
-            (Operator::HasAny, _) => tests.push(Test::HasAny(some(&["prod", "a", UUID]))),
-            (_, _) => tests.push(Test::HasAll(some(&["", "a"]))),
         }
     }
     tests.into_iter().map(|test| Condition { field: field.clone(), test }).collect()
@@ -283,7 +309,7 @@ pub(crate) fn caller() -> Caller {
     }
 }
 
-/// Returns the value of a field, as a `FixedString` stores it and with the default of a declared path; `None` for an absent
+/// Returns the value of a field as the column returns it, with the default of a declared path; `None` for an absent
 /// value.
 pub(crate) fn stored_value(field: &MarkedField, span: &Span) -> Option<FieldValue> {
     let found = match &field.field.map {
@@ -295,29 +321,26 @@ pub(crate) fn stored_value(field: &MarkedField, span: &Span) -> Option<FieldValu
         None | Some(FieldValue::Null) if declared => Some(default_value(&field.column_type)),
         found => found,
     };
-    value.map(|value| without_padding(value, &field.column_type))
+    value.map(|value| normalized(value, &field.column_type))
 }
 
 fn default_value(column_type: &ColumnType) -> FieldValue {
     match column_type.bare() {
         ColumnType::Bool => FieldValue::Bool(false),
         ColumnType::Array(_) => FieldValue::Array(Vec::new()),
-        ColumnType::Uuid => FieldValue::text("00000000-0000-0000-0000-000000000000"),
-        ColumnType::Integer { .. } | ColumnType::Float { .. } => FieldValue::Number(Number::Int(0)),
-        _ => FieldValue::text(""),
+        ColumnType::Text(text_type) => FieldValue::text(text_type.default_value().unwrap()),
+        ColumnType::Number(_) => FieldValue::Number(Number::Int(0)),
+        other => panic!("{other}"),
     }
 }
 
-fn without_padding(value: FieldValue, column_type: &ColumnType) -> FieldValue {
+fn normalized(value: FieldValue, column_type: &ColumnType) -> FieldValue {
     match (value, column_type.bare()) {
-        (FieldValue::String(mut bytes), ColumnType::FixedString { .. }) => {
-            while bytes.last() == Some(&0) {
-                bytes.pop();
-            }
-            FieldValue::String(bytes)
+        (FieldValue::String(bytes), ColumnType::Text(text_type)) => {
+            FieldValue::String(text_type.normalize(&bytes).into_owned())
         }
         (FieldValue::Array(elements), ColumnType::Array(inner)) => {
-            FieldValue::Array(elements.into_iter().map(|element| without_padding(element, inner)).collect())
+            FieldValue::Array(elements.into_iter().map(|element| normalized(element, inner)).collect())
         }
         (value, _) => value,
     }
@@ -326,6 +349,13 @@ fn without_padding(value: FieldValue, column_type: &ColumnType) -> FieldValue {
 #[tokio::test]
 async fn every_operator_on_every_hostile_value() {
     let model = Generator::model();
+    for known in TextType::all().map(|text_type| discriminant(&text_type)) {
+        let has_type = |field: &MarkedField| match field.column_type.bare() {
+            ColumnType::Text(text_type) => discriminant(text_type) == known,
+            _ => false,
+        };
+        assert!(model.fields.iter().any(has_type), "{known:?}");
+    }
     // One field of each kind, and for each kind the empty key, which ClickHouse looks up in another way.
     let mut kinds = BTreeSet::new();
     let kind = |field: &MarkedField| {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use tracewarden_model::{
-    ColumnType, Condition, Decimal, FieldSource, LogicalType, MarkedField, Number, Operator, Test,
+    ColumnType, Condition, Decimal, FieldSource, LogicalType, MarkedField, Number, NumberType, Relation, Test,
 };
 use tracewarden_policy::FieldValue;
 
@@ -117,7 +117,10 @@ fn number_order(typed_value: &TypedValue, column_type: &ColumnType, operand: &De
             infinite => infinite.partial_cmp(&0.0),
         },
         TypedValue::Float(value) => {
-            let bits = if let ColumnType::Float { bits } = column_type.bare() { *bits } else { 64 };
+            let bits = match column_type.bare() {
+                ColumnType::Number(NumberType::Float { bits }) => *bits,
+                _ => 64,
+            };
             float_order(*value, bits, &operand)
         }
         _ => None,
@@ -125,15 +128,15 @@ fn number_order(typed_value: &TypedValue, column_type: &ColumnType, operand: &De
 }
 
 /// Whether a value satisfies a comparison, given its order to the operand.
-pub(crate) fn satisfies(order: Option<Ordering>, operator: Operator) -> bool {
-    match operator {
-        Operator::Eq => order.is_some_and(Ordering::is_eq),
+pub(crate) fn satisfies(order: Option<Ordering>, relation: Relation) -> bool {
+    match relation {
+        Relation::Eq => order.is_some_and(Ordering::is_eq),
         // A value without an order is unequal.
-        Operator::Ne => order.is_none_or(Ordering::is_ne),
-        Operator::Gt => order.is_some_and(Ordering::is_gt),
-        Operator::Gte => order.is_some_and(Ordering::is_ge),
-        Operator::Lt => order.is_some_and(Ordering::is_lt),
-        _ => order.is_some_and(Ordering::is_le),
+        Relation::Ne => order.is_none_or(Ordering::is_ne),
+        Relation::Gt => order.is_some_and(Ordering::is_gt),
+        Relation::Ge => order.is_some_and(Ordering::is_ge),
+        Relation::Lt => order.is_some_and(Ordering::is_lt),
+        Relation::Le => order.is_some_and(Ordering::is_le),
     }
 }
 
@@ -149,16 +152,19 @@ pub(crate) fn matches(value: Option<&FieldValue>, condition: &Condition) -> bool
     }
     let value = value.unwrap_or(&FieldValue::Null);
     let column_type = &condition.field.column_type;
-    match (typed_value(value, &condition.field), &condition.test) {
-        (Some(TypedValue::Text(text)), test) => match test {
-            Test::StringEq(operand) => text == operand.as_bytes(),
-            Test::StringNe(operand) => text != operand.as_bytes(),
-            Test::StringIn(operand) => operand.iter().any(|operand| text == operand.as_bytes()),
-            Test::StringNotIn(operand) => !operand.iter().any(|operand| text == operand.as_bytes()),
-            Test::Prefix(operand) => text.starts_with(operand.as_bytes()),
-            other => panic!("{other:?} is no test of this type"),
-        },
-        (Some(TypedValue::Texts(list)), test) => {
+    let Some(typed_value) = typed_value(value, &condition.field) else { return false };
+    let satisfies = |relation, operand| satisfies(number_order(&typed_value, column_type, operand), relation);
+    match (&typed_value, &condition.test) {
+        (TypedValue::Text(text), Test::StringEq(operand)) => text == operand.as_bytes(),
+        (TypedValue::Text(text), Test::StringNe(operand)) => text != operand.as_bytes(),
+        (TypedValue::Text(text), Test::StringIn(list)) => {
+            list.iter().any(|operand| text == operand.as_bytes())
+        }
+        (TypedValue::Text(text), Test::StringNotIn(list)) => {
+            !list.iter().any(|operand| text == operand.as_bytes())
+        }
+        (TypedValue::Text(text), Test::Prefix(operand)) => text.starts_with(operand.as_bytes()),
+        (TypedValue::Texts(list), test) => {
             let has = |operand: &String| list.iter().any(|text| text == operand.as_bytes());
             match test {
                 Test::Has(operand) => has(operand),
@@ -167,15 +173,14 @@ pub(crate) fn matches(value: Option<&FieldValue>, condition: &Condition) -> bool
                 other => panic!("{other:?} is no test of this type"),
             }
         }
-        (Some(TypedValue::Bool(value)), Test::BoolEq(operand)) => value == *operand,
-        (Some(TypedValue::Bool(value)), Test::BoolNe(operand)) => value != *operand,
-        (Some(typed_value), Test::Between(low, high)) => {
-            satisfies(number_order(&typed_value, column_type, low), Operator::Gte)
-                && satisfies(number_order(&typed_value, column_type, high), Operator::Lte)
+        (TypedValue::Bool(value), Test::BoolEq(operand)) => value == operand,
+        (TypedValue::Bool(value), Test::BoolNe(operand)) => value != operand,
+        (TypedValue::Number(_) | TypedValue::Float(_), Test::Between(low, high)) => {
+            satisfies(Relation::Ge, low) && satisfies(Relation::Le, high)
         }
-        (Some(typed_value), Test::Compare(operator, operand)) => {
-            satisfies(number_order(&typed_value, column_type, operand), *operator)
+        (TypedValue::Number(_) | TypedValue::Float(_), Test::Compare(relation, operand)) => {
+            satisfies(*relation, operand)
         }
-        _ => false,
+        (_, other) => panic!("{other:?} is no test of this type"),
     }
 }

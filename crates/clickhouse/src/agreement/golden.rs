@@ -71,13 +71,13 @@ fn model() -> AccessModel {
         ("list", LogicalType::StringArray),
     ] {
         let field = FieldRef::key("SpanAttributes", key);
-        fields.push(marked(field, FieldSource::MapKey, ColumnType::String, logical));
+        fields.push(marked(field, FieldSource::MapKey, ColumnType::STRING, logical));
     }
     for (key, logical) in
         [("team", LogicalType::String), ("live", LogicalType::Boolean), ("owners", LogicalType::StringArray)]
     {
         let field = FieldRef::key("SpanAttributes", key);
-        let marked = marked(field, FieldSource::MapKey, ColumnType::String, logical);
+        let marked = marked(field, FieldSource::MapKey, ColumnType::STRING, logical);
         fields.push(MarkedField { column: Some(format!("SpanAttributes_{key}")), ..marked });
     }
     for (path, logical) in [

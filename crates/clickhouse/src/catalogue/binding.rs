@@ -1,6 +1,6 @@
 //! Checks a binding against ClickHouse.
 
-use tracewarden_model::{Binding, ColumnType, ReadAs, RowOptions, nearest::nearest};
+use tracewarden_model::{Binding, ColumnType, NumberType, ReadAs, RowOptions, TextType, nearest::nearest};
 
 use super::Catalogue;
 use crate::ClickHouseError;
@@ -227,7 +227,8 @@ fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, St
         let what = "a string, an enumeration, an integer or a boolean";
         check_column("display/status", name, what, &|column_type| {
             let bare = column_type.bare();
-            bare.is_text() || matches!(bare, ColumnType::Integer { .. } | ColumnType::Bool)
+            bare.is_text()
+                || matches!(bare, ColumnType::Number(NumberType::Integer { .. }) | ColumnType::Bool)
         });
     }
     if let Some(name) = &display.duration {
@@ -291,10 +292,10 @@ fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, St
 /// Whether a text is a value of a column that rows can be chosen by. ClickHouse would refuse every statement otherwise.
 fn is_value_of(text: &str, column_type: &ColumnType) -> bool {
     match column_type.bare() {
-        ColumnType::Integer { bits, signed } => integer(text, *bits, *signed).is_some(),
-        ColumnType::Enum { names } => names.iter().any(|name| name == text),
-        ColumnType::FixedString { bytes } => text.len() <= *bytes as usize,
-        ColumnType::Uuid => uuid(text).is_some(),
+        ColumnType::Number(NumberType::Integer { bits, signed }) => integer(text, *bits, *signed).is_some(),
+        ColumnType::Text(TextType::Enum { names }) => names.iter().any(|name| name == text),
+        ColumnType::Text(TextType::FixedString { bytes }) => text.len() <= *bytes as usize,
+        ColumnType::Text(TextType::Uuid) => uuid(text).is_some(),
         ColumnType::Bool => matches!(text, "true" | "false"),
         _ => true,
     }
@@ -324,15 +325,22 @@ fn read_as_error(binding: &Binding, layout: &Layout) -> Option<(&'static str, St
 
 /// Whether a column of this type can hold times as integers.
 pub(super) fn is_integer_time(column_type: &ColumnType) -> bool {
-    matches!(column_type, ColumnType::Integer { bits: 32 | 64, .. })
+    matches!(column_type, ColumnType::Number(NumberType::Integer { bits: 32 | 64, .. }))
 }
 
 pub(super) fn is_time(column_type: &ColumnType) -> bool {
-    matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { .. })
+    matches!(
+        column_type,
+        ColumnType::Number(NumberType::DateTime) | ColumnType::Number(NumberType::DateTime64 { .. })
+    )
 }
 
 pub(super) fn is_number(column_type: &ColumnType) -> bool {
-    matches!(column_type, ColumnType::Integer { bits: 8..=64, .. } | ColumnType::Float { .. })
+    matches!(
+        column_type,
+        ColumnType::Number(NumberType::Integer { bits: 8..=64, .. })
+            | ColumnType::Number(NumberType::Float { .. })
+    )
 }
 
 fn unknown(name: &str, columns: &[Column]) -> String {

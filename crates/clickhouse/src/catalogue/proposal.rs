@@ -1,7 +1,7 @@
 //! Proposes a binding: from the names and types of a table's columns and its engine, and more exactly from a sample of its rows.
 
 use serde_json::Value;
-use tracewarden_model::{Binding, ColumnType, Display, ReadAs, RowOptions, TimeBucket, TimeUnit};
+use tracewarden_model::{Binding, ColumnType, Display, NumberType, ReadAs, RowOptions, TimeBucket, TimeUnit};
 
 use super::Catalogue;
 use crate::ClickHouseError;
@@ -106,8 +106,9 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
     let find =
         |names: &[&str], fits: &dyn Fn(&ColumnType) -> bool| find_column(candidate.columns, names, fits);
     let name = |column: Option<&Column>| column.map(|column| column.name.clone());
-    let is_integer_time =
-        |column_type: &ColumnType| matches!(column_type, ColumnType::Integer { bits: 32 | 64, .. });
+    let is_integer_time = |column_type: &ColumnType| {
+        matches!(column_type, ColumnType::Number(NumberType::Integer { bits: 32 | 64, .. }))
+    };
     let timestamp = find(TIMESTAMP, &is_time).or_else(|| find(TIMESTAMP, &is_integer_time))?;
     let timestamp_unit = is_integer_time(&timestamp.column_type).then(|| unit_of_name(&timestamp.name));
     let duration = find(DURATION, &is_number);
@@ -117,7 +118,11 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
         None => is_time(column_type.bare()),
     });
     let status = find(STATUS, &ColumnType::is_text)
-        .or_else(|| find(STATUS, &|column_type| matches!(column_type.bare(), ColumnType::Integer { .. })))
+        .or_else(|| {
+            find(STATUS, &|column_type| {
+                matches!(column_type.bare(), ColumnType::Number(NumberType::Integer { .. }))
+            })
+        })
         .or_else(|| find(STATUS, &|column_type| *column_type.bare() == ColumnType::Bool));
     let is_bucket = |column_type: &ColumnType| is_time(column_type) || is_integer_time(column_type);
     let bucket = find(TIME_BUCKET, &is_bucket)
@@ -146,7 +151,7 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
             duration: name(duration),
             duration_unit: duration_unit.filter(|unit| *unit != TimeUnit::Nanoseconds),
             error_values: match status.map(|column| column.column_type.bare()) {
-                Some(ColumnType::Integer { .. }) => vec!["2".to_owned()],
+                Some(ColumnType::Number(NumberType::Integer { .. })) => vec!["2".to_owned()],
                 Some(ColumnType::Bool) => vec!["true".to_owned()],
                 _ => Vec::new(),
             },

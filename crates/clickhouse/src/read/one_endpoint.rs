@@ -52,7 +52,7 @@ async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
         field: FieldRef::column("SpanId"),
         logical: LogicalType::String,
         source: FieldSource::Column,
-        column_type: tracewarden_model::ColumnType::String,
+        column_type: tracewarden_model::ColumnType::STRING,
         filterable: true,
         policy: true,
         column: None,

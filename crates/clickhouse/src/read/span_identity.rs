@@ -169,7 +169,7 @@ mod tests {
             field: FieldRef::column(column),
             source: FieldSource::Column,
             logical: LogicalType::String,
-            column_type: ColumnType::String,
+            column_type: ColumnType::STRING,
             filterable: true,
             policy: true,
             column: None,

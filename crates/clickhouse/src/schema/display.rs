@@ -1,7 +1,7 @@
 //! Writes the display columns of spans as SQL, in one place: a list of traces, an outline of one and statistics about many
 //! then always agree on which spans failed, and how long they took.
 
-use tracewarden_model::{ColumnType, Display, TimeUnit};
+use tracewarden_model::{ColumnType, Display, NumberType, TimeUnit};
 
 use crate::schema::column::Column;
 use crate::schema::table::{BoundTable, TimeExpressions, known_column, plain_text};
@@ -31,7 +31,9 @@ impl DurationExpressions {
     /// unsigned column one that wrapped around below zero to some 580 years. Neither is a valid duration, nor is a float that
     /// is not a finite number: they count as 0. All code that shows, counts or orders durations uses this.
     fn of_column(quoted: &str, column_type: &ColumnType, unit: TimeUnit) -> Self {
-        if let (ColumnType::Integer { bits: ..=64, signed }, TimeUnit::Nanoseconds) = (column_type, unit) {
+        if let (ColumnType::Number(NumberType::Integer { bits: ..=64, signed }), TimeUnit::Nanoseconds) =
+            (column_type, unit)
+        {
             // Without converting every span to 128 bits.
             let invalid =
                 if *signed { format!("({quoted} < 0)") } else { format!("({quoted} > 9223372036854775807)") };
@@ -43,7 +45,7 @@ impl DurationExpressions {
             unit => format!("{value} * {}", unit.nanos()),
         };
         Self::of_128_bits(&match column_type {
-            ColumnType::Float { .. } => {
+            ColumnType::Number(NumberType::Float { .. }) => {
                 let nanos = scaled(quoted.to_owned());
                 format!("toInt128(if(isFinite({quoted}), least(greatest({nanos}, -1), 1e19), -1))")
             }

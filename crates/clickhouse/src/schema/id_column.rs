@@ -3,7 +3,7 @@
 //! Everything outside this file sees an id as one canonical text. Comparisons with given ids are made in the column's own
 //! type, with each id converted once, so that sorting keys, skip indexes and projections serve them.
 
-use tracewarden_model::ColumnType;
+use tracewarden_model::{ColumnType, NumberType, TextType};
 
 use crate::schema::column::Column;
 use crate::schema::table::plain_text;
@@ -51,11 +51,13 @@ impl IdForm {
             IdOf::Span => 8,
         };
         Some(match *column_type.bare() {
-            ColumnType::String => Self::Text,
-            ColumnType::FixedString { bytes } if bytes == binary => Self::Bytes(bytes),
-            ColumnType::FixedString { bytes } => Self::FixedText(bytes),
-            ColumnType::Uuid => Self::Uuid,
-            ColumnType::Integer { bits: bits @ (32 | 64 | 128), signed } => Self::Integer { bits, signed },
+            ColumnType::Text(TextType::String) => Self::Text,
+            ColumnType::Text(TextType::FixedString { bytes }) if bytes == binary => Self::Bytes(bytes),
+            ColumnType::Text(TextType::FixedString { bytes }) => Self::FixedText(bytes),
+            ColumnType::Text(TextType::Uuid) => Self::Uuid,
+            ColumnType::Number(NumberType::Integer { bits: bits @ (32 | 64 | 128), signed }) => {
+                Self::Integer { bits, signed }
+            }
             _ => return None,
         })
     }
@@ -180,7 +182,9 @@ impl IdColumn {
 
     fn integer_type(&self) -> String {
         match self.form {
-            IdForm::Integer { bits, signed } => ColumnType::Integer { bits, signed }.to_string(),
+            IdForm::Integer { bits, signed } => {
+                ColumnType::Number(NumberType::Integer { bits, signed }).to_string()
+            }
             _ => "String".to_owned(),
         }
     }

@@ -1,7 +1,8 @@
 //! The current columns of tables in ClickHouse.
 
 use tracewarden_model::{
-    Binding, ColumnType, Condition, MarkedField, ReadAs, TimeBucket, TimeUnit, Timestamp,
+    Binding, ColumnType, Condition, MarkedField, NumberType, ReadAs, TextType, TimeBucket, TimeUnit,
+    Timestamp,
 };
 use tracewarden_policy::{Predicate, lower_condition};
 
@@ -91,14 +92,17 @@ impl BoundTable {
         let column = find(&binding.timestamp)?;
         let time = TimeExpressions::new(column, binding.rows.timestamp_unit)
             .ok_or_else(|| unusable(column, "a time"))?;
-        let is_integer = matches!(column.column_type.bare(), ColumnType::Integer { .. });
+        let is_integer = matches!(column.column_type.bare(), ColumnType::Number(NumberType::Integer { .. }));
         let time_bucket = match &binding.rows.time_bucket {
             None => None,
             Some(TimeBucket { column, seconds }) => {
                 let column = find(column)?;
                 Some(TimeBucketColumn {
                     name: quote(&column.name),
-                    is_integer: matches!(column.column_type.bare(), ColumnType::Integer { .. }),
+                    is_integer: matches!(
+                        column.column_type.bare(),
+                        ColumnType::Number(NumberType::Integer { .. })
+                    ),
                     seconds: i64::from(*seconds),
                 })
             }
@@ -137,9 +141,9 @@ impl BoundTable {
     pub(crate) fn joined_spans(&self, join: &str, condition: &str, statement: &mut Statement) -> String {
         let only = self.only.iter().map(|(column, value)| {
             let value = match column.column_type.bare() {
-                ColumnType::String | ColumnType::FixedString { .. } | ColumnType::Enum { .. } => {
-                    statement.string(value)
-                }
+                ColumnType::Text(TextType::String)
+                | ColumnType::Text(TextType::FixedString { .. })
+                | ColumnType::Text(TextType::Enum { .. }) => statement.string(value),
                 other => statement.parameter(&other.to_string(), value.clone()),
             };
             format!("{} = {value}", quote(&column.name))
@@ -329,16 +333,16 @@ impl TimeExpressions {
             return None;
         }
         Some(match (column.column_type.bare(), unit) {
-            (ColumnType::DateTime, _) => {
+            (ColumnType::Number(NumberType::DateTime), _) => {
                 Self { ticks: format!("toInt64(toUnixTimestamp({quoted}))"), time: quoted, precision: 0 }
             }
             // As it is stored: in nanoseconds, times after 2262 overflow.
-            (ColumnType::DateTime64 { precision }, _) => Self {
+            (ColumnType::Number(NumberType::DateTime64 { precision }), _) => Self {
                 ticks: format!("reinterpretAsInt64({quoted})"),
                 time: quoted,
                 precision: (*precision).min(9),
             },
-            (ColumnType::Integer { bits: 32 | 64, signed }, Some(unit)) => {
+            (ColumnType::Number(NumberType::Integer { bits: 32 | 64, signed }), Some(unit)) => {
                 // A time beyond the range of signed integers is the last one, not a negative one.
                 let ticks = match signed {
                     true => format!("toInt64({quoted})"),
@@ -353,18 +357,18 @@ impl TimeExpressions {
 }
 
 fn is_signed(column_type: &ColumnType) -> bool {
-    matches!(column_type.bare(), ColumnType::Integer { signed: true, .. })
+    matches!(column_type.bare(), ColumnType::Number(NumberType::Integer { signed: true, .. }))
 }
 
 /// Whether rows can be chosen by a value of a column of this type.
 pub(crate) fn can_choose_rows(column_type: &ColumnType) -> bool {
     matches!(
         column_type.bare(),
-        ColumnType::String
-            | ColumnType::FixedString { .. }
-            | ColumnType::Enum { .. }
-            | ColumnType::Integer { .. }
-            | ColumnType::Uuid
+        ColumnType::Text(TextType::String)
+            | ColumnType::Text(TextType::FixedString { .. })
+            | ColumnType::Text(TextType::Enum { .. })
+            | ColumnType::Number(NumberType::Integer { .. })
+            | ColumnType::Text(TextType::Uuid)
             | ColumnType::Bool
     )
 }
@@ -372,7 +376,7 @@ pub(crate) fn can_choose_rows(column_type: &ColumnType) -> bool {
 /// Converts a string column to a plain `String`, empty for NULL.
 pub(crate) fn plain_text(expression: &str, column_type: &ColumnType) -> String {
     match column_type {
-        ColumnType::String => expression.to_owned(),
+        ColumnType::Text(TextType::String) => expression.to_owned(),
         other if other.is_nullable() => format!("ifNull(toString({expression}), '')"),
         _ => format!("toString({expression})"),
     }

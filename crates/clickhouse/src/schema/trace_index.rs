@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use tracewarden_model::{ColumnType, Timestamp, Window};
+use tracewarden_model::{ColumnType, NumberType, Timestamp, Window};
 
 use crate::schema::column::Column;
 use crate::schema::id_column::{IdColumn, IdOf};
@@ -72,10 +72,15 @@ impl TraceIndex {
         // Other types have a wider range than the type that bounds are compared with.
         let is_time = |column: &&Column| {
             let column_type = column.column_type.bare();
-            matches!(column_type, ColumnType::DateTime | ColumnType::DateTime64 { precision: 9 })
+            matches!(
+                column_type,
+                ColumnType::Number(NumberType::DateTime)
+                    | ColumnType::Number(NumberType::DateTime64 { precision: 9 })
+            )
         };
         let (start, end) = (find(&START_NAMES).filter(is_time)?, find(&END_NAMES).filter(is_time)?);
-        let whole_seconds = [start, end].map(|column| *column.column_type.bare() == ColumnType::DateTime);
+        let whole_seconds =
+            [start, end].map(|column| *column.column_type.bare() == ColumnType::Number(NumberType::DateTime));
         let trace_id = find(&TRACE_ID_NAMES)?;
         // As before, a string column is compared as it is: its sorting key serves.
         let trace_id = match trace_id.column_type.is_string() {

@@ -70,7 +70,7 @@ impl FileField {
         let within = match source {
             FieldSource::Column => Ok(column_type.logical_types()),
             FieldSource::MapKey | FieldSource::ArrayPair(_) => {
-                let map = ColumnType::Map(Box::new(ColumnType::String), Box::new(column_type.clone()));
+                let map = ColumnType::Map(Box::new(ColumnType::STRING), Box::new(column_type.clone()));
                 map.within(&self.name).map(|(.., possible)| possible)
             }
             FieldSource::JsonPath => {
@@ -168,7 +168,7 @@ fn default_type(source: FieldSource, logical: Option<LogicalType>) -> ColumnType
     };
     match source {
         FieldSource::Column => ColumnType::parse(column),
-        FieldSource::MapKey | FieldSource::ArrayPair(_) => ColumnType::String,
+        FieldSource::MapKey | FieldSource::ArrayPair(_) => ColumnType::STRING,
         FieldSource::JsonPath => ColumnType::Dynamic,
     }
 }

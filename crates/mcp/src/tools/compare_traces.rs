@@ -7,18 +7,24 @@ use serde_json::json;
 use tracewarden_service::Tool;
 
 use super::{
-    Context, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, TraceOutline, join_service_and_name, left_out,
-    run_blocking,
+    Context, DETAIL_LEVELS, Definition, DetailLevel, OpenedTrace, Totals, TraceOutline,
+    join_service_and_name, left_out, run_blocking, start_call,
 };
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::{fenced, name_or_none, one_line};
 use crate::trace::compare::{Difference, Side, differences};
 
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Compare two traces",
+    "What differs between two traces, by kind of work: numbers, errors, time.",
+    |context| start_call(call, context),
+);
+
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// The trace to compare with, e.g. one without problems.
     first_trace_id: String,
     /// The trace to explain.
@@ -29,7 +35,7 @@ pub(crate) struct Arguments {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     first: Totals,
     second: Totals,
     /// Kinds of work that differ: those with different errors first, then by difference of self time.
@@ -40,7 +46,7 @@ pub(crate) struct Answer {
     next: Vec<NextCall>,
 }
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { first_trace_id, second_trace_id, .. } = arguments;
     let for_argument = |argument: &'static str| move |failure: Failure| failure.for_argument(argument);

@@ -9,8 +9,8 @@ use serde_json::json;
 use tracewarden_service::Tool;
 
 use super::{
-    Context, DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, TraceOutline, join_service_and_name, left_out,
-    run_blocking,
+    Context, DETAIL_LEVELS, Definition, DetailLevel, OpenedTrace, Totals, TraceOutline,
+    join_service_and_name, left_out, run_blocking, start_call,
 };
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
@@ -20,10 +20,16 @@ use crate::trace::critical_path::critical_path;
 use crate::trace::slowest::{KindTime, kinds_by_time};
 use crate::trace::tree::Tree;
 
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Critical path",
+    "Which spans decided how long a trace took, longest first.",
+    |context| start_call(call, context),
+);
+
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// From svc_query_traces.
     trace_id: String,
     /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
@@ -47,7 +53,7 @@ struct Step {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     trace: Totals,
     /// The critical path, longest step first: at each moment the span that determined the end of the trace.
     steps: Vec<Step>,
@@ -57,7 +63,7 @@ pub(crate) struct Answer {
     next: Vec<NextCall>,
 }
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let opened = context.open(&arguments.trace_id, None).await?;
     let result = run_blocking(|| build_result(context, budget, &opened));

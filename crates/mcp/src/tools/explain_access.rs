@@ -14,15 +14,21 @@ use tracewarden_service::{
     ExplainedPolicy, Explanation, OwnAccess, OwnPolicy, PolicyExplanation, PolicyVerdict, Tool,
 };
 
-use super::{Context, pluralize, service_and_name};
+use super::{Context, Definition, pluralize, service_and_name, start_call};
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Your access",
+    "The access that your roles grant, in words; with trace_id, why you can read that trace.",
+    |context| start_call(call, context),
+);
+
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// A trace, to explain why you can see it.
     trace_id: Option<String>,
     /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
@@ -98,7 +104,7 @@ struct KeyScope {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     user: User,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<KeyScope>,
@@ -130,7 +136,7 @@ const DETAIL_LIMITS: [DetailLimits; 3] = [
     DetailLimits { name: 30, description: 0, words: 120, spans: 1, listed: 3 },
 ];
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let Context { service, principal, .. } = context;
     // First, so that a rejected call reads nothing.

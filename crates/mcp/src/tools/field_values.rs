@@ -6,17 +6,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracewarden_service::{FieldValuesRequest, Tool, ValueCount};
 
-use super::{Context, pluralize};
+use super::{Context, Definition, pluralize, start_call};
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::Condition;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line, value_line};
 use crate::window::{self, SearchedAround, WindowText};
 
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Values of a field",
+    "Most frequent values of a field in the newest traces that you may read, for use in conditions.",
+    |context| start_call(call, context),
+);
+
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// A field of type string or string_array, as svc_filter_schema writes it.
     #[serde(rename = "ref")]
     reference: String,
@@ -45,7 +51,7 @@ struct CountedValue {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     #[serde(rename = "ref")]
     reference: String,
     /// Most frequent first, by number of traces; each can be used in a condition.
@@ -68,7 +74,7 @@ pub(crate) struct Answer {
     next: Vec<NextCall>,
 }
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { reference, prefix, from, to, last, limit, .. } = arguments;
     let bounds =

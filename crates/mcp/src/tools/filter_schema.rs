@@ -10,15 +10,21 @@ use serde_json::{Value, json};
 use tracewarden_model::{LogicalType, Operator};
 use tracewarden_service::{FieldDescriptor, Tool};
 
-use super::Context;
+use super::{Context, Definition, start_call};
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::failure::Failure;
 use crate::span_text::one_line;
 
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Fields of filters",
+    "Fields that conditions and group_by can name, with the operators of each type and an example.",
+    |context| start_call(call, context),
+);
+
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// Only fields whose name contains this text, ignoring case.
     containing: Option<String>,
     /// Maximum tokens of the answer, 1000 to 20000. Default 3000.
@@ -59,7 +65,7 @@ struct Type {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     /// How conditions work.
     description: &'static str,
     /// Units of numbers.
@@ -86,7 +92,7 @@ struct Limits {
 /// Units are the most frequent cause of a second attempt.
 const UNITS: &str = "Numbers are compared as they are stored; OpenTelemetry's durations are in nanoseconds.";
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     // Without the complete list, agents guess fields.
     let budget = Budget::new(arguments.max_tokens)?.doubled_if_complete();
     let schema = context.service.traces().filter_schema(context.principal).await?;
@@ -102,7 +108,7 @@ pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<
             shown.clone().copied().partition(|field| !field.map.is_empty());
         for field in keys.into_iter().chain(columns).filter(|field| field.operators.is_some()) {
             types.entry(field.logical.as_str()).or_insert_with(|| Type {
-                operators: field.logical.operators().iter().map(|operator| operator.as_str()).collect(),
+                operators: Operator::of_type(field.logical).into_iter().map(Operator::as_str).collect(),
                 example: example(field),
             });
         }
@@ -133,7 +139,10 @@ fn described(field: &FieldDescriptor) -> Field {
         name: field.name.clone(),
         reference: field.reference.clone(),
         logical: field.logical.as_str(),
-        operators: field.operators.map(|list| list.iter().map(|operator| operator.as_str()).collect()),
+        operators: field
+            .operators
+            .as_ref()
+            .map(|list| list.iter().map(|operator| operator.as_str()).collect()),
         filterable: field.filterable,
         policy: field.policy,
     }

@@ -9,11 +9,17 @@ use tracewarden_service::{MAX_SPANS_PER_ID, Tool};
 use super::span_values::{
     Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
 };
-use super::{Context, run_blocking};
+use super::{Context, Definition, run_blocking, start_call};
 use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
+
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Spans in full",
+    "Up to 20 spans of a trace with all attributes and events; long values cut.",
+    |context| start_call(call, context),
+);
 
 /// Maximum number of spans per call.
 const MAX_SPANS: usize = 20;
@@ -21,7 +27,7 @@ const MAX_SPANS: usize = 20;
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// From svc_query_traces.
     trace_id: String,
     /// One to twenty ids. If several spans have the same id, the first four are returned.
@@ -34,7 +40,7 @@ pub(crate) struct Arguments {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     trace_id: String,
     /// Columns of the table by name. Empty values are left out, except the span's name. Long values are truncated,
     /// with their length. If there are many, less relevant ones are left out, with their number under "…". A number
@@ -55,7 +61,7 @@ pub(crate) struct Answer {
     next: Vec<NextCall>,
 }
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { trace_id, mut span_ids, columns, .. } = arguments;
     if span_ids.is_empty() || span_ids.len() > MAX_SPANS {

@@ -8,15 +8,21 @@ mod wire;
 
 use rmcp::model::CallToolResult;
 
-use super::Context;
+use super::{Context, Definition, start_call};
 use crate::answer::Budget;
 use crate::failure::Failure;
 
 use call::Call;
 
-pub(crate) use wire::{Answer, Arguments, View};
+use wire::{Answer, Arguments, View};
 
-pub(crate) async fn call(context: &Context<'_>, mut arguments: Arguments) -> Result<CallToolResult, Failure> {
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Read a trace",
+    "One trace: outline (folded tree), errors (where they came from), slowest (what took time) or full (all values, paged).",
+    |context| start_call(call, context),
+);
+
+async fn call(context: &Context<'_>, mut arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let view = arguments.view.unwrap_or_default();
     refuse_unsupported_arguments(&arguments, view)?;

@@ -6,12 +6,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracewarden_service::{AnswerBody, PageCursors, QueryRequest, Summary, Tool, View};
 
-use super::{Context, DETAIL_LEVELS, DetailLevel, NO_RESULTS, Totals, pluralize, run_blocking};
+use super::{
+    Context, DETAIL_LEVELS, Definition, DetailLevel, NO_RESULTS, Totals, pluralize, run_blocking, start_call,
+};
 use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 use crate::window::{self, Bounds, SearchedAround, WindowText};
+
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Search traces",
+    "Traces that match all conditions, newest first, a summary each, with the ids of matched spans.",
+    |context| start_call(call, context),
+);
 
 /// Default number of traces in a response. Agents rarely read more.
 const DEFAULT_LIMIT: i64 = 10;
@@ -21,7 +29,7 @@ const MAX_MATCHED: usize = 5;
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// All must match (AND). A condition matches a trace if any of its spans satisfies it. Default: every trace.
     conditions: Option<Vec<Condition>>,
     /// Start, RFC 3339. Default: 24 hours before `to`.
@@ -49,7 +57,7 @@ struct FoundTrace {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +74,7 @@ pub(crate) struct Answer {
     next: Vec<NextCall>,
 }
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let sent = context.sent;
     let budget = Budget::new(arguments.max_tokens)?;
     let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;

@@ -8,13 +8,20 @@ use tracewarden_service::{
     Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Tool, TraceStatsAnswer, TraceStatsRequest,
 };
 
-use super::{Context, NO_RESULTS, pluralize};
+use super::{Context, Definition, NO_RESULTS, pluralize, start_call};
 use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::numbers::{Nanos, percent, share};
 use crate::span_text::{fenced, one_line, value_line};
 use crate::window::{self, SearchedAround, WindowText};
+
+pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
+    "Statistics of traces",
+    "Counts, error rates and duration percentiles over all matching traces, by up to two fields. Start here to find where \
+     errors or slowness are.",
+    |context| start_call(call, context),
+);
 
 /// Unit of the statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -42,7 +49,7 @@ enum Measure {
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Arguments {
+struct Arguments {
     /// All must match (AND), each by any span of a trace. Default: every trace.
     conditions: Option<Vec<Condition>>,
     /// At most two fields of type string or string_array, as svc_filter_schema writes them. Default: one total.
@@ -95,7 +102,7 @@ struct Group {
 
 /// The answer.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
+struct Answer {
     window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +138,7 @@ impl Numbers {
     }
 }
 
-pub(crate) async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
+async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let sent = context.sent;
     let budget = Budget::new(arguments.max_tokens)?;
     let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;

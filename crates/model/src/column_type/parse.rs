@@ -1,6 +1,9 @@
 //! Parser for type names: nested lists of arguments, in which quoted names may contain any character.
 
 use super::ColumnType;
+use super::number_type::NumberType;
+use super::quoting::{split, unquote};
+use super::text_type::TextType;
 
 /// Maximum nesting. Names come from ClickHouse; a hostile one must not exhaust the stack.
 const MAX_DEPTH: u8 = 16;
@@ -29,24 +32,6 @@ fn known(text: &str, depth: u8) -> Option<ColumnType> {
     };
     let inner = |arguments: &str| Box::new(column_type(arguments, depth + 1));
     let found = match (head, arguments) {
-        ("String", None) => ColumnType::String,
-        ("Bool", None) => ColumnType::Bool,
-        ("UUID", None) => ColumnType::Uuid,
-        ("Float32", None) => ColumnType::Float { bits: 32 },
-        ("Float64", None) => ColumnType::Float { bits: 64 },
-        ("DateTime", _) => ColumnType::DateTime,
-        ("DateTime64", Some(arguments)) => {
-            let precision = arguments.split(',').next()?.trim().parse().ok()?;
-            return (precision <= 9).then_some(ColumnType::DateTime64 { precision });
-        }
-        ("Decimal", Some(arguments)) => {
-            let (precision, scale) = arguments.split_once(',')?;
-            let (precision, scale): (u8, u8) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
-            let valid = (1..=76).contains(&precision) && scale <= precision;
-            return valid.then_some(ColumnType::Decimal { precision, scale });
-        }
-        ("FixedString", Some(arguments)) => ColumnType::FixedString { bytes: arguments.trim().parse().ok()? },
-        ("Enum" | "Enum8" | "Enum16", Some(arguments)) => ColumnType::Enum { names: enum_names(arguments)? },
         ("LowCardinality", Some(arguments)) => ColumnType::LowCardinality(inner(arguments)),
         ("Nullable", Some(arguments)) => ColumnType::Nullable(inner(arguments)),
         ("Array", Some(arguments)) => {
@@ -75,30 +60,13 @@ fn known(text: &str, depth: u8) -> Option<ColumnType> {
             ColumnType::Json { typed: typed.collect::<Option<_>>()? }
         }
         ("Dynamic", _) => ColumnType::Dynamic,
-        (name, None) => integer(name)?,
-        _ => return None,
+        ("Bool", None) => ColumnType::Bool,
+        _ => {
+            let text = TextType::parse(head, arguments).map(ColumnType::Text);
+            return text.or_else(|| NumberType::parse(head, arguments).map(ColumnType::Number));
+        }
     };
     Some(found)
-}
-
-fn integer(name: &str) -> Option<ColumnType> {
-    let (signed, digits) = match name.strip_prefix("UInt") {
-        Some(digits) => (false, digits),
-        None => (true, name.strip_prefix("Int")?),
-    };
-    let bits: u16 = digits.parse().ok()?;
-    [8, 16, 32, 64, 128, 256].contains(&bits).then_some(ColumnType::Integer { bits, signed })
-}
-
-/// Parses `'a' = 1, 'b' = 2`; the numbers may be omitted.
-fn enum_names(arguments: &str) -> Option<Vec<String>> {
-    let name = |part: &str| {
-        let (name, rest) = unquote(part.trim(), '\'')?;
-        let number = rest.trim();
-        let valid = number.is_empty() || number.strip_prefix('=')?.trim().parse::<i16>().is_ok();
-        valid.then_some(name)
-    };
-    split(arguments)?.into_iter().map(name).collect()
 }
 
 fn members(arguments: &str, depth: u8) -> Option<Vec<(String, ColumnType)>> {
@@ -133,53 +101,4 @@ fn member(text: &str, depth: u8) -> Option<(String, ColumnType)> {
     // Without a name, as in `Array(String)` or `DateTime64(9, 'UTC')`, it is not a member.
     let named = !name.is_empty() && !name.contains(['(', ')', '\'']);
     named.then(|| (name, column_type(type_text, depth + 1)))
-}
-
-/// Splits at commas outside parentheses and quotes; `None` if these are unbalanced.
-fn split(arguments: &str) -> Option<Vec<&str>> {
-    let mut parts = Vec::new();
-    let (mut depth, mut quote, mut start) = (0_u32, None, 0);
-    let mut characters = arguments.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match (quote, character) {
-            (Some(_), '\\') => {
-                characters.next()?;
-            }
-            (Some(open), close) if open == close => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '`') => quote = Some(character),
-            (None, '(') => depth += 1,
-            (None, ')') => depth = depth.checked_sub(1)?,
-            (None, ',') if depth == 0 => {
-                parts.push(arguments.get(start..at)?);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(arguments.get(start..)?);
-    (depth == 0 && quote.is_none()).then_some(parts)
-}
-
-/// Parses a quoted name and returns it with the rest of the text.
-fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
-    let mut name = String::new();
-    let mut characters = text.strip_prefix(quote)?.chars();
-    loop {
-        match characters.next()? {
-            '\\' => name.push(match characters.next()? {
-                'b' => '\u{8}',
-                'f' => '\u{c}',
-                'n' => '\n',
-                'r' => '\r',
-                't' => '\t',
-                '0' => '\0',
-                same @ ('\\' | '\'' | '`' | '"') => same,
-                // Possibly bytes that are not UTF-8: names that cannot be read exactly are rejected.
-                _ => return None,
-            }),
-            end if end == quote => return Some((name, characters.as_str())),
-            other => name.push(other),
-        }
-    }
 }

@@ -142,8 +142,7 @@ fn missing_path_value(field: &MarkedField) -> Option<FieldValue> {
         return None;
     }
     Some(match field.column_type.bare() {
-        ColumnType::Enum { names } => FieldValue::text(names.first()?.as_str()),
-        ColumnType::Uuid => FieldValue::text("00000000-0000-0000-0000-000000000000"),
+        ColumnType::Text(text_type) => FieldValue::text(text_type.default_value()?),
         ColumnType::Bool => FieldValue::Bool(false),
         ColumnType::Array(_) => FieldValue::Array(Vec::new()),
         _ => FieldValue::text(""),
@@ -164,15 +163,10 @@ pub(super) fn bytes(text: &str, invalid: Option<&Range<u32>>) -> Vec<u8> {
     bytes
 }
 
-/// Returns a string as a column of this type returns it: a `FixedString` without its trailing zero bytes, a UUID in
-/// lower case.
+/// Returns a string as a column of this type returns it.
 fn normalize_string<'a>(column_type: &ColumnType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     match column_type.bare() {
-        ColumnType::FixedString { .. } => {
-            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            Cow::Borrowed(bytes.get(..end).unwrap_or_default())
-        }
-        ColumnType::Uuid => Cow::Owned(bytes.to_ascii_lowercase()),
+        ColumnType::Text(text_type) => text_type.normalize(bytes),
         _ => Cow::Borrowed(bytes),
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tracewarden_model::{
-    AccessModel, ConditionError, ConditionErrorKind, Decimal, FieldRef, Filter, RawCondition, Scalar,
-    Timestamp, Window,
+    AccessModel, ConditionError, ConditionErrorKind, Decimal, FieldRef, Filter, Operator, RawCondition,
+    Scalar, Timestamp, Window,
 };
 
 use crate::core::audit_detail::with_members;
@@ -92,7 +92,7 @@ fn condition_error(error: ConditionError) -> FieldError {
             ("not_filterable", detail + &hint)
         }
         ConditionErrorKind::OperatorNotAllowed(logical) => {
-            let names: Vec<&str> = logical.operators().iter().map(|operator| operator.as_str()).collect();
+            let names: Vec<&str> = Operator::of_type(logical).into_iter().map(Operator::as_str).collect();
             ("operator_not_allowed", format!("`{field}` is of type {logical}: {}", names.join(", ")))
         }
         ConditionErrorKind::ValueType(requested) => {

@@ -229,7 +229,7 @@ mod tests {
             field,
             logical,
             source: FieldSource::Column,
-            column_type: ColumnType::String,
+            column_type: ColumnType::STRING,
             filterable,
             policy: true,
             column: None,

@@ -26,7 +26,7 @@ pub struct FieldDescriptor {
     /// Operators for conditions on the field; only when it is filterable.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "operator_names")]
     #[schema(nullable = false, value_type = Option<Vec<String>>)]
-    pub operators: Option<&'static [Operator]>,
+    pub operators: Option<Vec<Operator>>,
     /// Whether filters may use the field; administrators only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -38,10 +38,10 @@ pub struct FieldDescriptor {
 }
 
 fn operator_names<S: Serializer>(
-    operators: &Option<&'static [Operator]>,
+    operators: &Option<Vec<Operator>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(operators.iter().copied().flatten().map(|operator| operator.as_str()))
+    serializer.collect_seq(operators.iter().flatten().map(|operator| operator.as_str()))
 }
 
 /// The fields and limits of filters.
@@ -84,7 +84,7 @@ fn descriptor(marked: &MarkedField, admin: bool) -> FieldDescriptor {
         name: marked.field.name.clone(),
         reference: marked.field.to_string(),
         logical: marked.logical,
-        operators: marked.filterable.then(|| marked.logical.operators()),
+        operators: marked.filterable.then(|| Operator::of_type(marked.logical)),
         filterable: admin.then_some(marked.filterable),
         policy: admin.then_some(marked.policy),
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::document::committed;
+use crate::document::committed_part;
 use crate::every_operation::record;
 use crate::support::{Client, Service};
 
@@ -154,12 +154,7 @@ fn table(operations: &[Operation]) -> String {
 async fn the_committed_table_is_current() {
     let service = Service::start();
     let table = table(&operations(&service).await);
-    committed("access.md", |text| {
-        let (begin, end) = ("<!-- generated -->\n\n", "\n<!-- end of generated part -->");
-        let (head, rest) = text.split_once(begin).unwrap();
-        let (_, tail) = rest.split_once(end).unwrap();
-        format!("{head}{begin}{table}{end}{tail}")
-    });
+    committed_part("access.md", &table);
 }
 
 /// Creates a client for each column.

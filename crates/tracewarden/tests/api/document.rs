@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tracewarden_model::{LogicalType, NumberType, Operands, Operator, TextType, TypeDescription};
+
 use crate::support::Service;
 
 /// Checks that a committed document equals the result of `current`; with `UPDATE_DOCS` in the environment, writes it
@@ -18,6 +20,46 @@ pub fn committed(name: &str, current: impl FnOnce(&str) -> String) {
         committed == current,
         "docs/{name}: run `UPDATE_DOCS=1 cargo test -p tracewarden --test api the_committed`"
     );
+}
+
+/// As [`committed`], for the part of a document between the marks of generated text.
+#[track_caller]
+pub fn committed_part(name: &str, part: &str) {
+    committed(name, |text| {
+        let (begin, end) = ("<!-- generated -->\n\n", "\n<!-- end of generated part -->");
+        let (head, rest) = text.split_once(begin).unwrap();
+        let (_, tail) = rest.split_once(end).unwrap();
+        format!("{head}{begin}{part}{end}{tail}")
+    });
+}
+
+#[test]
+fn the_committed_table_of_operators_is_current() {
+    let mut table = "| operator | types | operands in | meaning |\n|---|---|---|---|\n".to_owned();
+    for operator in Operator::ALL {
+        let types: Vec<&str> = operator.types().iter().map(|logical| logical.as_str()).collect();
+        let operands = match operator.operands() {
+            Operands::None => "",
+            Operands::One => "`value`",
+            Operands::List => "`values`",
+            Operands::Range => "`values`, two numbers",
+        };
+        let (types, meaning) = (types.join(", "), operator.meaning());
+        table.push_str(&format!("| `{operator}` | {types} | {operands} | {meaning} |\n"));
+    }
+    committed_part("searching.md", &table);
+}
+
+#[test]
+fn the_committed_table_of_types_is_current() {
+    let texts = TextType::all().map(|text_type| (text_type.description(), LogicalType::String));
+    let numbers = NumberType::ALL.map(|number_type| (number_type.description(), LogicalType::Number));
+    let mut table =
+        "| ClickHouse type | logical type | the value | an error |\n|---|---|---|---|\n".to_owned();
+    for (TypeDescription { names, value, error }, logical) in texts.into_iter().chain(numbers) {
+        table.push_str(&format!("| {names} | {logical} | {value} | {error} |\n"));
+    }
+    committed_part("fields.md", &table);
 }
 
 #[tokio::test]

@@ -1,49 +1,83 @@
-//! The answer of a read can be sent back unchanged and then changes nothing. A new operation that creates or replaces
-//! something fails here until this file names the read for it.
+//! The answer of a read can be sent back unchanged and then changes nothing. The operations are found in the OpenAPI document:
+//! every PUT and PATCH, and every POST to a path that lists what it adds.
 
 use std::collections::BTreeSet;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::every_operation::operations;
+use crate::every_operation::{Fixture, Operation, operations};
 use crate::support::store::{Store, blue_policies, bound_service};
 use crate::support::{Client, Service};
 
-/// An operation, the read whose answer it accepts, and the position in that answer.
-const ROUND_TRIPS: [(&str, &str, &str); 8] = [
-    ("PUT /roles/{name}", "GET /roles/{name}", ""),
-    ("PATCH /users/{username}", "GET /users/{username}", ""),
-    ("PUT /schema/binding", "GET /schema", "/binding"),
-    ("PUT /schema/fields", "GET /schema", ""),
-    ("PUT /schema/import", "GET /schema/export", ""),
-    ("PUT /me/preview", "GET /me", "/preview"),
-    ("POST /me/api-keys", "GET /me/api-keys", "/api_keys/0"),
-    ("POST /users", "GET /users", "/users/0"),
-];
-
-/// Operations that accept no document from a read.
-const WITHOUT_ROUND_TRIP: [&str; 11] = [
-    "POST /login",
-    "POST /logout",
-    "POST /me/password",
-    "POST /policies/check",
-    "POST /policies/evaluate",
-    "POST /policies/collateral-access",
-    "POST /policies/preview",
-    "POST /schema/history/{version}/restore",
-    "POST /schema/plan",
-    "POST /traces/query",
-    "POST /users/{username}/password",
-];
-
-fn path(operation: &str) -> String {
-    let (_, path) = operation.split_once(' ').unwrap();
-    path.replace("{name}", "Blue").replace("{username}", "ada")
+/// An operation, and the read whose answer it accepts.
+struct RoundTrip {
+    operation: Operation,
+    /// The path of the read, with parameters in braces.
+    read: String,
+    /// The position in that answer.
+    json_pointer: String,
 }
 
-fn method(operation: &str) -> Method {
-    operation.split_once(' ').unwrap().0.parse().unwrap()
+/// Operations that accept the answer of a read with another path.
+const OTHER_READS: [(&str, &str); 1] = [("PUT /schema/import", "/schema/export")];
+
+impl RoundTrip {
+    /// Finds the read of an operation: at the same path, or a member of the object above.
+    fn find(document: &Value, operation: Operation) -> Option<Self> {
+        let path = operation.path.as_str();
+        let get = |path: &str| answer_schema(document, path).map(|schema| properties(document, schema));
+        let (above, member) = path.rsplit_once('/').unwrap();
+        let (read, json_pointer) = match (operation.method.as_str(), get(path)) {
+            ("POST", Some(members)) => {
+                let is_list = |(_, member): &&(String, Value)| member["type"] == "array";
+                let (list, _) =
+                    members.iter().find(is_list).unwrap_or_else(|| panic!("{path} lists nothing"));
+                (path, format!("/{list}/0"))
+            }
+            ("PUT" | "PATCH", Some(_)) => (path, String::new()),
+            ("PUT" | "PATCH", None) => {
+                let name = operation.name();
+                match OTHER_READS.iter().find(|(known, _)| *known == name) {
+                    Some((_, read)) => (*read, String::new()),
+                    None => {
+                        let has_member =
+                            |members: &[(String, Value)]| members.iter().any(|(name, _)| name == member);
+                        let members = get(above).unwrap_or_default();
+                        assert!(has_member(&members), "{name}: which read returns its document?");
+                        let sent = properties(document, request_schema(document, &operation));
+                        (above, if has_member(&sent) { String::new() } else { format!("/{member}") })
+                    }
+                }
+            }
+            _ => return None,
+        };
+        Some(Self { read: read.to_owned(), json_pointer, operation })
+    }
+
+    /// Returns the paths of the operation and of the read.
+    fn paths(&self, fixture: &Fixture) -> (String, String) {
+        let read = Operation { path: self.read.clone(), ..self.operation.clone() };
+        (fixture.request_info(&self.operation).0, fixture.request_info(&read).0)
+    }
+}
+
+async fn round_trips(service: &Service) -> (Value, Vec<RoundTrip>) {
+    let document = service.anonymous().get("/openapi.json").await.expect(200).body;
+    let all = operations(service).await.into_iter();
+    let found: Vec<RoundTrip> = all.filter_map(|operation| RoundTrip::find(&document, operation)).collect();
+    assert!(found.len() >= 8, "{}", found.len());
+    (document, found)
+}
+
+fn answer_schema<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
+    let answer = &document["paths"][path]["get"]["responses"]["200"];
+    Some(&answer["content"]["application/json"]["schema"]).filter(|schema| !schema.is_null())
+}
+
+fn request_schema<'a>(document: &'a Value, operation: &Operation) -> &'a Value {
+    let method = operation.method.as_str().to_lowercase();
+    &document["paths"][&operation.path][method]["requestBody"]["content"]["application/json"]["schema"]
 }
 
 /// Removes members that change on every write.
@@ -56,41 +90,40 @@ fn without_versions(mut answer: Value) -> Value {
     answer
 }
 
-async fn fixture(store: &Store) -> (Service, Client) {
-    let (service, admin) = bound_service(store, &[]).await;
-    admin.put("/roles/Blue", blue_policies()).await.expect(201);
-    let ada = json!({"username": "ada", "roles": ["Blue"], "attributes": {"team": "blue", "teams": ["a", "b"], "on": true}});
-    admin.post("/users", ada).await.expect(201);
+const ATTRIBUTES: &str = r#"{"team": "blue", "teams": ["a", "b"], "on": true}"#;
+
+/// Returns every object with all of its members.
+async fn fixture() -> Fixture {
+    let fixture = Fixture::make(&[]).await;
+    let admin = &fixture.admin;
+    let attributes: Value = serde_json::from_str(ATTRIBUTES).unwrap();
+    for name in ["ada", "bob"] {
+        let user = json!({"roles": ["blue"], "attributes": attributes});
+        admin.patch(&format!("/users/{name}"), user).await.expect(200);
+    }
+    for key in admin.get("/me/api-keys").await.expect(200).body["api_keys"].as_array().unwrap() {
+        admin.delete(&format!("/me/api-keys/{}", key["id"].as_str().unwrap())).await.expect(204);
+    }
     let key = json!({"name": "x", "policy": "ServiceName == \"a\"", "tools": ["svc_get_trace"]});
     admin.post("/me/api-keys", key).await.expect(201);
     admin.put("/me/preview", json!({"username": "ada"})).await.expect(200);
-    (service, admin)
-}
-
-#[tokio::test]
-async fn every_operation_that_takes_a_document_is_known() {
-    let service = Service::start();
-    let known: BTreeSet<&str> =
-        ROUND_TRIPS.iter().map(|(operation, ..)| *operation).chain(WITHOUT_ROUND_TRIP).collect();
-    let changing = operations(&service)
-        .await
-        .into_iter()
-        .filter(|operation| matches!(operation.method.as_str(), "PUT" | "PATCH" | "POST"));
-    let found: BTreeSet<String> = changing.map(|operation| operation.name()).collect();
-    assert!(found.iter().map(String::as_str).eq(known.iter().copied()), "{found:?} {known:?}");
+    fixture
 }
 
 #[tokio::test]
 async fn responses_can_be_sent_back() {
-    let store = Store::start();
-    let (_service, admin) = fixture(&store).await;
-    for (operation, read, json_pointer) in ROUND_TRIPS {
-        let answer = admin.get(&path(read)).await.expect(200);
+    let fixture = fixture().await;
+    let admin = &fixture.admin;
+    for round_trip in round_trips(&fixture.service).await.1 {
+        let (path, read) = round_trip.paths(&fixture);
+        let (operation, method) = (round_trip.operation.name(), round_trip.operation.method.clone());
+        let json_pointer = &round_trip.json_pointer;
+        let answer = admin.get(&read).await.expect(200);
         let document = answer.body.pointer(json_pointer).unwrap().clone();
         assert!(document.is_object(), "{read}: {document}");
-        let made = method(operation) == Method::POST;
+        let made = method == Method::POST;
         if operation == "POST /users" {
-            admin.delete("/users/ada").await.expect(204);
+            delete_user(admin, &document).await;
         }
         // If the document contains `revision` or `version`, they take the place of `If-Match`.
         let named = ["revision", "version"].iter().any(|member| document.get(member).is_some());
@@ -98,7 +131,7 @@ async fn responses_can_be_sent_back() {
             Some(tag) if !named => admin.with("if-match", tag.to_str().unwrap()),
             _ => admin.clone(),
         };
-        let stored = client.send(method(operation), &path(operation), Some(document.clone())).await;
+        let stored = client.send(method.clone(), &path, Some(document.clone())).await;
         assert!((200..300).contains(&stored.status), "{operation}: {}", stored.body);
         if made {
             for (member, value) in document.as_object().unwrap() {
@@ -116,14 +149,14 @@ async fn responses_can_be_sent_back() {
                 );
             }
         } else {
-            let after = admin.get(&path(read)).await.expect(200).body;
+            let after = admin.get(&read).await.expect(200).body;
             let after = after.pointer(json_pointer).unwrap().clone();
             assert_eq!(without_versions(after), without_versions(document.clone()), "{operation}");
         }
         // Unknown members are still rejected.
         let mut unknown = document;
         unknown["polices"] = json!([]);
-        let refused = client.send(method(operation), &path(operation), Some(unknown)).await;
+        let refused = client.send(method, &path, Some(unknown)).await;
         let refused = refused.problem(400, "invalid_request");
         assert!(refused.bytes.windows(9).any(|text| text == b"`polices`"), "{operation}: {}", refused.body);
     }
@@ -131,6 +164,10 @@ async fn responses_can_be_sent_back() {
         let name = role["name"].as_str().unwrap();
         admin.put(&format!("/roles/{name}"), role.clone()).await.expect(200);
     }
+}
+
+async fn delete_user(admin: &Client, user: &Value) {
+    admin.delete(&format!("/users/{}", user["username"].as_str().unwrap())).await.expect(204);
 }
 
 /// Returns the properties of a schema by name, including those of its parts.
@@ -163,18 +200,16 @@ fn read_only(document: &Value, schema: &Value) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn read_only_members_are_ignored() {
-    let store = Store::start();
-    let (service, admin) = fixture(&store).await;
-    let document = service.anonymous().get("/openapi.json").await.expect(200).body;
+    let fixture = fixture().await;
+    let admin = &fixture.admin;
     let mut marked = 0;
-    for (operation, read, json_pointer) in ROUND_TRIPS {
-        let (verb, at) = operation.split_once(' ').unwrap();
-        let (_, source) = read.split_once(' ').unwrap();
-        let request = &document["paths"][at][verb.to_lowercase()]["requestBody"]["content"]["application/json"]
-            ["schema"];
-        let ignored = read_only(&document, request);
-        let response_schema =
-            &document["paths"][source]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+    let (document, round_trips) = round_trips(&fixture.service).await;
+    for round_trip in round_trips {
+        let (path, read) = round_trip.paths(&fixture);
+        let RoundTrip { operation, read: source, json_pointer } = round_trip;
+        let ignored = read_only(&document, request_schema(&document, &operation));
+        let response_schema = answer_schema(&document, &source).unwrap();
+        let (operation, method) = (operation.name(), operation.method);
         let list = json_pointer
             .split('/')
             .nth(1)
@@ -196,7 +231,9 @@ async fn read_only_members_are_ignored() {
         }
         marked += ignored.len();
         // Read-only members are ignored whatever their value.
-        let document = admin.get(&path(read)).await.expect(200).body.pointer(json_pointer).unwrap().clone();
+        let current =
+            async || admin.get(&read).await.expect(200).body.pointer(&json_pointer).unwrap().clone();
+        let document = current().await;
         for name in &ignored {
             for nonsense in [json!({"a": [1, null]}), json!(null), json!("x")] {
                 let mut sent = document.clone();
@@ -205,16 +242,17 @@ async fn read_only_members_are_ignored() {
                     Some((list, inner)) => sent[list][0][inner] = nonsense,
                 }
                 if operation == "POST /users" {
-                    sent["username"] = json!("ada");
-                    admin.delete("/users/ada").await.expect(204);
+                    sent["username"] = document["username"].clone();
+                    delete_user(admin, &document).await;
+                } else {
+                    let now = current().await;
+                    for member in ["revision", "version"] {
+                        if let (Some(sent), Some(now)) = (sent.get_mut(member), now.get(member)) {
+                            *sent = now.clone();
+                        }
+                    }
                 }
-                if operation == "PUT /roles/{name}" {
-                    sent["revision"] = admin.get("/roles/Blue").await.expect(200).body["revision"].clone();
-                }
-                if operation == "PUT /schema/fields" {
-                    sent["version"] = admin.get("/schema").await.expect(200).body["version"].clone();
-                }
-                let stored = admin.send(method(operation), &path(operation), Some(sent)).await;
+                let stored = admin.send(method.clone(), &path, Some(sent)).await;
                 assert!((200..300).contains(&stored.status), "{operation} {name}: {}", stored.body);
             }
         }
@@ -225,7 +263,12 @@ async fn read_only_members_are_ignored() {
 #[tokio::test]
 async fn a_document_must_name_the_object_that_it_replaces() {
     let store = Store::start();
-    let (_service, admin) = fixture(&store).await;
+    let (_service, admin) = bound_service(&store, &[]).await;
+    admin.put("/roles/Blue", blue_policies()).await.expect(201);
+    let attributes: Value = serde_json::from_str(ATTRIBUTES).unwrap();
+    let ada = json!({"username": "ada", "roles": ["Blue"], "attributes": attributes});
+    admin.post("/users", ada).await.expect(201);
+    admin.put("/me/preview", json!({"username": "ada"})).await.expect(200);
     let pointer =
         |answer: crate::support::Answer| answer.first_error()["pointer"].as_str().unwrap().to_owned();
 

@@ -1,7 +1,10 @@
-//! The columns of the table of random spans, and the fields that are marked on it: of every type and source that a field can
-//! have.
+//! The columns of the table of random spans, the fields that are marked on it, of every type and source that a field can have,
+//! and hostile values of every type.
 
-use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{
+    AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, Number, NumberType, TextType,
+};
+use tracewarden_policy::FieldValue;
 
 use super::Generator;
 
@@ -116,6 +119,71 @@ pub(super) const KEYS: &[(&str, &str, LogicalType)] = &[
     ("Small", "flag", LogicalType::Boolean),
     ("Small", "list", LogicalType::StringArray),
 ];
+
+/// Returns hostile values of a type, except NULL.
+pub fn hostile_values(column_type: &ColumnType) -> Vec<FieldValue> {
+    let strings = |values: &[&[u8]]| values.iter().map(|bytes| FieldValue::String(bytes.to_vec())).collect();
+    let numbers = |values: &[Number]| values.iter().cloned().map(FieldValue::Number).collect();
+    match column_type.bare() {
+        ColumnType::Text(TextType::FixedString { bytes: length }) => {
+            let texts: [&[u8]; 8] = [b"", b"a", b"a\0b", b"\0a", b"\xff", b"true", b"abcde", b"\0\0\0\0\0"];
+            strings(&texts.map(|text| text.get(..text.len().min(*length as usize)).unwrap_or_default()))
+        }
+        ColumnType::Text(TextType::Enum { names }) => names.iter().map(FieldValue::text).collect(),
+        ColumnType::Text(TextType::Uuid) => strings(&[
+            b"61f0c404-5cb3-11e7-907b-a6006ad3dba0",
+            b"00000000-0000-0000-0000-000000000000",
+            b"ffffffff-ffff-ffff-ffff-ffffffffffff",
+        ]),
+        ColumnType::Bool => vec![FieldValue::Bool(true), FieldValue::Bool(false)],
+        ColumnType::Number(NumberType::Integer { signed: false, .. }) => {
+            numbers(&[0, 1, 5, u64::MAX].map(Number::UInt))
+        }
+        ColumnType::Number(NumberType::Integer { .. }) => {
+            numbers(&[0, -1, 5, i64::MIN, i64::MAX].map(Number::Int))
+        }
+        ColumnType::Number(NumberType::Decimal { .. }) => numbers(&[0, -1, 5].map(Number::Int)),
+        ColumnType::Number(NumberType::Float { .. }) => {
+            let nan_and_infinity = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+            let finite = [0.0, -0.0, 5.0, 0.1, f64::MAX, f64::MIN_POSITIVE];
+            finite.into_iter().chain(nan_and_infinity).map(Number::Float).map(FieldValue::Number).collect()
+        }
+        ColumnType::Number(NumberType::DateTime | NumberType::DateTime64 { .. }) => {
+            numbers(&[0, 5, 1_700_000_000].map(Number::Int))
+        }
+        ColumnType::Array(element) => {
+            let mut arrays = vec![FieldValue::Array(Vec::new())];
+            let elements = hostile_values(element);
+            arrays.extend(elements.iter().map(|element| FieldValue::Array(vec![element.clone()])));
+            let twice = elements.iter().chain(&elements).cloned().collect();
+            arrays.push(FieldValue::Array(twice));
+            arrays.push(FieldValue::Array(elements.iter().cycle().take(24).cloned().collect()));
+            if element.is_nullable() {
+                arrays.push(FieldValue::Array(vec![FieldValue::Null]));
+                arrays.push(FieldValue::Array(elements.into_iter().chain([FieldValue::Null]).collect()));
+            }
+            arrays
+        }
+        _ => strings(&[
+            b"",
+            b"a",
+            b"prod",
+            b"a\nb",
+            b"\n",
+            b"\0",
+            b"a\0",
+            b"\xff",
+            b"a\xc3",
+            b"\x80prod",
+            "\u{e9}".as_bytes(),
+            "\u{1f600}\u{10ffff}".as_bytes(),
+            b"true",
+            b"{p0:String}",
+            b"Code: 1. DB::Exception: '; DROP TABLE pairs --",
+            "ab".repeat(150).as_bytes(),
+        ]),
+    }
+}
 
 /// Returns the type of a column.
 pub(super) fn column_type(name: &str) -> ColumnType {

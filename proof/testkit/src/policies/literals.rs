@@ -1,6 +1,6 @@
 //! Random spans as rows of a ClickHouse table.
 
-use tracewarden_model::{ColumnType, Number};
+use tracewarden_model::{ColumnType, Number, NumberType};
 use tracewarden_policy::{FieldValue, Span};
 
 /// Names and types of columns.
@@ -44,7 +44,7 @@ pub fn literal(value: &FieldValue, column_type: &ColumnType, type_text: &str) ->
             let elements: Vec<String> = elements.iter().map(|element| literal(element, inner, "")).collect();
             format!("[{}]", elements.join(", "))
         }
-        (FieldValue::Number(value), ColumnType::DateTime64 { precision }) => {
+        (FieldValue::Number(value), ColumnType::Number(NumberType::DateTime64 { precision })) => {
             format!("toDateTime64({}, {precision}, 'UTC')", number(value))
         }
         (FieldValue::Number(value), _) => number(value),

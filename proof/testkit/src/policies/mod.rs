@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AttributeValue, Caller};
 
-pub use columns::COLUMNS;
+pub use columns::{COLUMNS, hostile_values};
 pub use operations::{GeneratedPolicy, Operation};
 
 /// Strings that occur in spans, callers and policies.

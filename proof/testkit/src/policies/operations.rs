@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use rand::seq::{IndexedRandom, SliceRandom};
-use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField, TextType};
 use tracewarden_policy::{FieldValue, Span};
 
 use super::Generator;
@@ -158,7 +158,7 @@ fn kind(field: &MarkedField) -> String {
 /// Formats a type without the names of enumerations, which are long and irrelevant here.
 fn short_type_name(column_type: &ColumnType) -> String {
     match column_type {
-        ColumnType::Enum { .. } => "Enum".to_owned(),
+        ColumnType::Text(TextType::Enum { .. }) => "Enum".to_owned(),
         ColumnType::LowCardinality(inner) => format!("LowCardinality({})", short_type_name(inner)),
         ColumnType::Nullable(inner) => format!("Nullable({})", short_type_name(inner)),
         ColumnType::Array(inner) => format!("Array({})", short_type_name(inner)),

@@ -1,10 +1,10 @@
 //! Random spans.
 
-use tracewarden_model::{ColumnType, LogicalType, Number};
+use tracewarden_model::{ColumnType, LogicalType, Number, TextType};
 use tracewarden_policy::{FieldValue, Span};
 
 use super::Generator;
-use super::columns::{COLUMNS, KEYS};
+use super::columns::{COLUMNS, KEYS, hostile_values};
 
 /// Bytes that are not UTF-8, in spans only. The later ones are parts of characters in [`TEXTS`](super::TEXTS) and in names of
 /// enumerations, so that one string can begin with, end with or contain the other.
@@ -40,12 +40,6 @@ const LISTS: [&str; 16] = [
     "[\"a\",]",
     "\u{feff}[\"a\"]",
     "[\"\\ud800\"]",
-];
-
-const UUIDS: [&str; 3] = [
-    "00000000-0000-0000-0000-000000000000",
-    "61f0c404-5cb3-11e7-907b-a6006ad3dba0",
-    "ffffffff-ffff-ffff-ffff-ffffffffffff",
 ];
 
 const NUMBERS: [&str; 8] = ["0", "1", "-1.5", "1e400", "9223372036854775808", "nan", "", "1x"];
@@ -96,32 +90,18 @@ impl Generator {
             return FieldValue::Null;
         }
         match column_type.bare() {
-            ColumnType::FixedString { bytes } => FieldValue::String(fixed(self.bytes(), *bytes)),
-            ColumnType::Enum { names } => {
-                let at = self.below(u32::try_from(names.len()).unwrap_or(1)) as usize;
-                FieldValue::text(names.get(at).cloned().unwrap_or_default())
+            ColumnType::Text(TextType::String) => FieldValue::String(self.bytes()),
+            ColumnType::Text(TextType::FixedString { bytes }) => {
+                FieldValue::String(fixed(self.bytes(), *bytes))
             }
-            ColumnType::Uuid => FieldValue::text(self.pick(&UUIDS, UUIDS[0])),
             ColumnType::Bool => FieldValue::Bool(self.chance(60)),
-            ColumnType::Integer { signed: false, .. } => FieldValue::Number(
-                self.pick(&[Number::Int(0), Number::Int(5), Number::UInt(u64::MAX)], Number::Int(1)),
-            ),
-            ColumnType::Integer { .. } | ColumnType::DateTime | ColumnType::DateTime64 { .. } => {
-                FieldValue::Number(
-                    self.pick(&[Number::Int(0), Number::Int(5), Number::Int(1_700_000_000)], Number::Int(1)),
-                )
-            }
-            ColumnType::Float { .. } => {
-                let floats = [0.0, -0.0, 1.5, -2.0, 1e300, f64::NAN, f64::INFINITY].map(Number::Float);
-                FieldValue::Number(self.pick(&floats, Number::Float(0.5)))
-            }
             ColumnType::Array(element) => {
                 // One NULL affects the whole array, so most arrays have none.
                 let contains_null = element.is_nullable() && self.chance(25);
                 let element = if contains_null { element.as_ref() } else { element.bare() };
                 FieldValue::Array((0..self.below(4)).map(|_| self.value(element)).collect())
             }
-            _ => FieldValue::String(self.bytes()),
+            other => self.pick(&hostile_values(other), FieldValue::Null),
         }
     }
 
@@ -160,11 +140,12 @@ impl Generator {
     fn parsable(&mut self, texts: &[&str], column_type: &ColumnType) -> FieldValue {
         let text = self.pick(texts, "");
         match column_type.bare() {
-            ColumnType::Enum { names } if !names.iter().any(|name| name == text) => {
+            ColumnType::Text(TextType::FixedString { bytes }) => {
+                FieldValue::String(fixed(text.as_bytes().to_vec(), *bytes))
+            }
+            ColumnType::Text(text_type) if text_type.mismatch(text).is_some() => {
                 self.value(column_type.bare())
             }
-            ColumnType::FixedString { bytes } => FieldValue::String(fixed(text.as_bytes().to_vec(), *bytes)),
-            ColumnType::Uuid => self.value(column_type.bare()),
             _ => FieldValue::text(text),
         }
     }

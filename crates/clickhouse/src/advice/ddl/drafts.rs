@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tracewarden_model::{ColumnType, FieldRef, FieldSource, MarkedField};
+use tracewarden_model::{ColumnType, FieldRef, FieldSource, MarkedField, TextType};
 
 use super::facts::{Facts, TraceIndex};
 use super::names::Names;
@@ -319,7 +319,7 @@ impl Drafter<'_> {
             let is_indexable = marked.source == FieldSource::Column
                 && matches!(
                     marked.column_type,
-                    ColumnType::String | ColumnType::FixedString { .. } | ColumnType::Uuid
+                    ColumnType::Text(TextType::String | TextType::FixedString { .. } | TextType::Uuid)
                 )
                 && !in_key.contains(&Some(marked.field.name.clone()))
                 && !keys.iter().any(|key| key.column == marked.field.name)

@@ -410,7 +410,7 @@ fn string_key(map: &str, key: &str) -> MarkedField {
         field: FieldRef::key(map, key),
         source: FieldSource::MapKey,
         logical: LogicalType::String,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: true,
         policy: false,
         column: None,

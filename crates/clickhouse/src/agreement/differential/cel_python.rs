@@ -10,7 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value, json};
-use tracewarden_model::{AttributeValue, Caller, ColumnType, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{
+    AttributeValue, Caller, ColumnType, FieldSource, LogicalType, MarkedField, TextType,
+};
 use tracewarden_policy::{FieldValue, Span, check};
 use tracewarden_testkit::policies::Generator;
 use tracewarden_testkit::python::prepared_python;
@@ -44,8 +46,8 @@ fn cel_value(field: &MarkedField, value: &FieldValue) -> Option<Value> {
     let text = |column_type: &ColumnType, bytes: &[u8]| -> Option<String> {
         let text = std::str::from_utf8(bytes).ok()?;
         Some(match column_type.bare() {
-            ColumnType::FixedString { .. } => text.trim_end_matches('\0').to_owned(),
-            ColumnType::Uuid => text.to_lowercase(),
+            ColumnType::Text(TextType::FixedString { .. }) => text.trim_end_matches('\0').to_owned(),
+            ColumnType::Text(TextType::Uuid) => text.to_lowercase(),
             _ => text.to_owned(),
         })
     };

@@ -1,9 +1,13 @@
 //! Random filter conditions.
 
+use std::convert::Infallible;
+
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
-use tracewarden_model::{AccessModel, Condition, Decimal, LogicalType, MarkedField, Number, Operator, Test};
+use tracewarden_model::{
+    AccessModel, Condition, Decimal, MarkedField, Number, OperandSource, Operator, Test,
+};
 use tracewarden_policy::FieldValue;
 use tracewarden_testkit::policies::texts;
 
@@ -28,27 +32,41 @@ pub(super) fn random_number(random: &mut ChaCha8Rng) -> Decimal {
     Decimal::parse(&digits).unwrap()
 }
 
+/// Random operands.
+struct RandomOperands<'a>(&'a mut ChaCha8Rng);
+
+impl OperandSource for RandomOperands<'_> {
+    type Error = Infallible;
+
+    fn none(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<String, Infallible> {
+        Ok(random_text(self.0))
+    }
+
+    fn boolean(&mut self) -> Result<bool, Infallible> {
+        Ok(self.0.random_bool(0.5))
+    }
+
+    fn number(&mut self) -> Result<Decimal, Infallible> {
+        Ok(random_number(self.0))
+    }
+
+    fn strings(&mut self) -> Result<Vec<String>, Infallible> {
+        Ok((0..self.0.random_range(1..4)).map(|_| random_text(self.0)).collect())
+    }
+
+    fn range(&mut self) -> Result<(Decimal, Decimal), Infallible> {
+        Ok((random_number(self.0), random_number(self.0)))
+    }
+}
+
 pub(super) fn random_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
     let field = model.fields.choose(random).unwrap().clone();
-    let operator = *field.logical.operators().choose(random).unwrap();
-    let text = random_text(random);
-    let several: Vec<String> = (0..random.random_range(1..4)).map(|_| random_text(random)).collect();
-    let test = match (field.logical, operator) {
-        (_, Operator::Exists) => Test::Exists,
-        (_, Operator::NotExists) => Test::NotExists,
-        (_, Operator::In) => Test::StringIn(several),
-        (_, Operator::NotIn) => Test::StringNotIn(several),
-        (_, Operator::Prefix) => Test::Prefix(text),
-        (_, Operator::Has) => Test::Has(text),
-        (_, Operator::HasAny) => Test::HasAny(several),
-        (_, Operator::HasAll) => Test::HasAll(several),
-        (_, Operator::Between) => Test::Between(random_number(random), random_number(random)),
-        (LogicalType::Boolean, Operator::Eq) => Test::BoolEq(random.random_bool(0.5)),
-        (LogicalType::Boolean, _) => Test::BoolNe(random.random_bool(0.5)),
-        (LogicalType::Number, operator) => Test::Compare(operator, random_number(random)),
-        (_, Operator::Ne) => Test::StringNe(text),
-        _ => Test::StringEq(text),
-    };
+    let operator = *Operator::of_type(field.logical).choose(random).unwrap();
+    let Ok(test) = Test::new(operator, field.logical, &mut RandomOperands(random));
     Condition { field, test }
 }
 

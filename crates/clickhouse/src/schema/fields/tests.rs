@@ -107,7 +107,7 @@ fn fields_without_a_remaining_condition_are_checked() {
         field: FieldRef::column(name),
         source: FieldSource::Column,
         logical: LogicalType::String,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: false,
         policy: true,
         column: None,

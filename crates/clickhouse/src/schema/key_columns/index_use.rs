@@ -37,7 +37,7 @@ fn key(name: &str, logical: LogicalType, column: Option<&str>) -> MarkedField {
         field: FieldRef::key("m", name),
         source: FieldSource::MapKey,
         logical,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: true,
         policy: true,
         column: column.map(str::to_owned),

@@ -19,7 +19,7 @@ fn field(column: Option<&str>) -> MarkedField {
         field: FieldRef::key("m", "it's"),
         source: FieldSource::MapKey,
         logical: LogicalType::String,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: true,
         policy: true,
         column: column.map(str::to_owned),

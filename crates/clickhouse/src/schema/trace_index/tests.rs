@@ -104,7 +104,7 @@ async fn found(
         field: FieldRef::column("Place"),
         source: FieldSource::Column,
         logical: LogicalType::String,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: true,
         policy: true,
         column: None,

@@ -29,7 +29,7 @@ fn field(name: &str) -> MarkedField {
         field: FieldRef::column(name),
         source: FieldSource::Column,
         logical: LogicalType::String,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: true,
         policy: true,
         column: None,

@@ -22,7 +22,7 @@ fn model() -> AccessModel {
         field: FieldRef::key("m", "k"),
         source: FieldSource::MapKey,
         logical: LogicalType::String,
-        column_type: ColumnType::String,
+        column_type: ColumnType::STRING,
         filterable: true,
         policy: true,
         column: Some("held".to_owned()),

@@ -7,7 +7,7 @@
 //!   strings before one of them is selected.
 //! - `getSubcolumn` reads whole documents, a quoted name only the path.
 
-use tracewarden_model::{ColumnType, Decimal, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{ColumnType, Decimal, FieldSource, LogicalType, MarkedField, TextType};
 use tracewarden_policy::predicate::Relation;
 
 use super::{json, numbers};
@@ -232,7 +232,13 @@ pub(super) fn compare_number(
         return numbers::compare_text(&text(field, statement), relation, wanted, statement);
     }
     let value = raw(field, statement);
-    numbers::compare(&value, &field.column_type, may_be_null(field), relation, wanted, statement)
+    match field.column_type.bare() {
+        ColumnType::Number(number_type) => {
+            numbers::compare(&value, *number_type, may_be_null(field), relation, wanted, statement)
+        }
+        // A column of another type holds no numbers.
+        _ => "0".to_owned(),
+    }
 }
 
 /// For a column of a text type other than `String`: writes the column as it is stored, perhaps NULL, and the strings as
@@ -243,31 +249,21 @@ pub(super) fn stored_text(
     values: &[String],
     statement: &mut Statement,
 ) -> Option<(String, Vec<String>)> {
-    if field.source.is_map_key() {
-        return None;
-    }
-    let is_value = |wanted: &String| match field.column_type.bare() {
-        // A comparison with a name that the type does not have may raise an error.
-        ColumnType::Enum { names } => names.contains(wanted),
-        // A shorter string is padded with zero bytes before it is compared.
-        ColumnType::FixedString { bytes } => wanted.len() <= *bytes as usize && !wanted.ends_with('\0'),
-        ColumnType::Uuid => is_canonical_uuid(wanted),
-        _ => false,
+    let text_type = match field.column_type.bare() {
+        ColumnType::Text(text_type) if !field.source.is_map_key() => text_type,
+        _ => return None,
     };
-    if !values.iter().all(is_value) {
+    // A comparison with a name that an enumeration does not have may raise an error. A shorter string is padded with zero bytes
+    // before it is compared with a `FixedString`.
+    if *text_type == TextType::String || !values.iter().all(|wanted| text_type.is_normal(wanted)) {
         return None;
     }
     let literal = |wanted: &String| {
         let literal = statement.string(wanted);
-        if field.column_type.bare() == &ColumnType::Uuid { format!("toUUID({literal})") } else { literal }
+        match text_type {
+            TextType::String | TextType::FixedString { .. } | TextType::Enum { .. } => literal,
+            TextType::Uuid => format!("toUUID({literal})"),
+        }
     };
     Some((name(field), values.iter().map(literal).collect()))
-}
-
-fn is_canonical_uuid(text: &str) -> bool {
-    text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-        })
 }

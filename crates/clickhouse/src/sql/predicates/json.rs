@@ -6,7 +6,7 @@
 //! string here. An empty array may be of any type. An array of strings may be one of values of any type, because an earlier
 //! array was.
 
-use tracewarden_model::{ColumnType, Decimal, LogicalType};
+use tracewarden_model::{Decimal, LogicalType, NumberType};
 use tracewarden_policy::predicate::Relation;
 
 use super::numbers;
@@ -15,7 +15,11 @@ use crate::sql::statement::{Statement, quote};
 /// Types of arrays of strings, depending on the settings of the insert and on earlier rows.
 const ARRAY_TYPES: [&str; 3] = ["Array(Nullable(String))", "Array(String)", "Array(Dynamic)"];
 /// Types of numbers.
-const NUMBER_TYPES: [&str; 3] = ["Int64", "UInt64", "Float64"];
+const NUMBER_TYPES: [NumberType; 3] = [
+    NumberType::Integer { bits: 64, signed: true },
+    NumberType::Integer { bits: 64, signed: false },
+    NumberType::Float { bits: 64 },
+];
 
 /// Writes the value of a path, given quoted, if it is of this type; NULL or an empty array otherwise.
 pub(super) fn typed_subcolumn(path: &str, type_text: &str) -> String {
@@ -27,8 +31,8 @@ pub(super) fn is_defined(path: &str, logical: LogicalType, statement: &Statement
         LogicalType::String => format!("isNotNull({})", typed_subcolumn(path, "String")),
         LogicalType::Boolean => format!("isNotNull({})", typed_subcolumn(path, "Bool")),
         LogicalType::Number => {
-            let numbers =
-                NUMBER_TYPES.map(|type_text| format!("isNotNull({})", typed_subcolumn(path, type_text)));
+            let numbers = NUMBER_TYPES
+                .map(|number| format!("isNotNull({})", typed_subcolumn(path, &number.to_string())));
             format!("({})", numbers.join(" OR "))
         }
         LogicalType::StringArray => {
@@ -65,9 +69,9 @@ pub(super) fn compare_number(
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    let each = NUMBER_TYPES.map(|type_text| {
-        let number = typed_subcolumn(path, type_text);
-        numbers::compare(&number, &ColumnType::parse(type_text), true, relation, wanted, statement)
+    let each = NUMBER_TYPES.map(|number_type| {
+        let number = typed_subcolumn(path, &number_type.to_string());
+        numbers::compare(&number, number_type, true, relation, wanted, statement)
     });
     format!("({})", each.join(" OR "))
 }

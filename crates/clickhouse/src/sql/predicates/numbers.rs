@@ -7,7 +7,7 @@
 //! constant is sent as its bits: ClickHouse does not parse a text to the nearest number (observed with 25.8 and 26.7,
 //! `6.502323762924948e17`), whatever `precise_float_parsing` is.
 
-use tracewarden_model::{ColumnType, Decimal};
+use tracewarden_model::{Decimal, NumberType};
 use tracewarden_policy::predicate::Relation;
 
 use super::operators::operator;
@@ -30,20 +30,23 @@ fn sql_bool(value: bool) -> &'static str {
 /// skips parts and granules that hold matching rows of those years (observed with 25.8 and 26.7).
 pub(super) fn compare(
     value: &str,
-    column_type: &ColumnType,
+    number_type: NumberType,
     nullable: bool,
     relation: Relation,
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> String {
-    let (relation, constant) = match comparison(column_type.bare(), relation, wanted, statement) {
+    let (relation, constant) = match comparison(number_type, relation, wanted, statement) {
         Err(true) if nullable => return format!("isNotNull({value})"),
         Err(always) => return sql_bool(always).to_owned(),
         Ok(comparison) => comparison,
     };
-    let value = match column_type.bare() {
-        ColumnType::DateTime64 { .. } => format!("reinterpret({value}, 'Int64')"),
-        _ => value.to_owned(),
+    let value = match number_type {
+        NumberType::DateTime64 { .. } => format!("reinterpret({value}, 'Int64')"),
+        NumberType::Integer { .. }
+        | NumberType::Decimal { .. }
+        | NumberType::Float { .. }
+        | NumberType::DateTime => value.to_owned(),
     };
     let comparison = format!("{value} {} {constant}", operator(relation));
     if nullable { format!("ifNull({comparison}, 0)") } else { format!("({comparison})") }
@@ -52,32 +55,48 @@ pub(super) fn compare(
 /// Converts the operand to the column's type. Returns the comparison with a constant, as SQL, or the result for every value
 /// if it is the same.
 fn comparison(
-    column_type: &ColumnType,
+    number_type: NumberType,
     relation: Relation,
     wanted: &Decimal,
     statement: &mut Statement,
 ) -> Result<(Relation, String), bool> {
-    if let ColumnType::Float { bits } = column_type {
-        let (rounded, bits, encoded) = match bits {
-            32 => (f64::from(wanted.to_f32()), 32, u64::from(wanted.to_f32().to_bits())),
-            _ => (wanted.to_f64(), 64, wanted.to_f64().to_bits()),
-        };
-        let relation = float_relation(relation, rounded)?;
-        let parameter = statement.parameter(&format!("UInt{bits}"), encoded.to_string());
-        return Ok((relation, format!("reinterpretAsFloat{bits}({parameter})")));
-    }
-    // A column of another type holds no numbers.
-    let range = FixedPointRange::for_type(column_type).ok_or(false)?;
-    let (relation, count) = range.compare(relation, wanted)?;
-    let constant = match column_type {
-        ColumnType::Decimal { scale, .. } => {
-            statement.parameter(&column_type.to_string(), count.shifted(-i32::from(*scale)).to_string())
+    let range = match number_type {
+        NumberType::Float { bits } => {
+            let (rounded, bits, encoded) = match bits {
+                32 => (f64::from(wanted.to_f32()), 32, u64::from(wanted.to_f32().to_bits())),
+                _ => (wanted.to_f64(), 64, wanted.to_f64().to_bits()),
+            };
+            let relation = float_relation(relation, rounded)?;
+            let parameter = statement.parameter(&format!("UInt{bits}"), encoded.to_string());
+            return Ok((relation, format!("reinterpretAsFloat{bits}({parameter})")));
         }
-        ColumnType::DateTime => {
+        NumberType::Integer { bits, signed } => {
+            let (min, max) = integer_range(bits, signed).ok_or(false)?;
+            FixedPointRange { scale: 0, min, max }
+        }
+        NumberType::Decimal { precision, scale } => {
+            let nines = "9".repeat(usize::from(precision));
+            let [min, max] = [true, false].map(|negative| Decimal::whole(negative, &nines));
+            FixedPointRange { scale: i32::from(scale), min, max }
+        }
+        NumberType::DateTime => {
+            FixedPointRange { scale: 0, min: Decimal::zero(), max: Decimal::from(u64::from(u32::MAX)) }
+        }
+        NumberType::DateTime64 { precision } => {
+            let [min, max] = [i64::MIN, i64::MAX].map(Decimal::from);
+            FixedPointRange { scale: i32::from(precision), min, max }
+        }
+    };
+    let (relation, count) = range.compare(relation, wanted)?;
+    let constant = match number_type {
+        NumberType::DateTime => {
             format!("toDateTime({}, 'UTC')", statement.parameter("UInt32", count.to_string()))
         }
-        ColumnType::DateTime64 { .. } => statement.parameter("Int64", count.to_string()),
-        _ => statement.parameter(&column_type.to_string(), count.to_string()),
+        NumberType::DateTime64 { .. } => statement.parameter("Int64", count.to_string()),
+        NumberType::Integer { .. } | NumberType::Decimal { .. } | NumberType::Float { .. } => {
+            let value = count.shifted(-range.scale);
+            statement.parameter(&number_type.to_string(), value.to_string())
+        }
     };
     Ok((relation, constant))
 }
@@ -104,25 +123,6 @@ struct FixedPointRange {
 }
 
 impl FixedPointRange {
-    fn for_type(column_type: &ColumnType) -> Option<Self> {
-        let (scale, min, max) = match column_type {
-            ColumnType::Integer { bits, signed } => {
-                let (min, max) = integer_range(*bits, *signed)?;
-                (0, min, max)
-            }
-            ColumnType::Decimal { precision, scale } => {
-                let nines = "9".repeat(usize::from(*precision));
-                (i32::from(*scale), Decimal::whole(true, &nines), Decimal::whole(false, &nines))
-            }
-            ColumnType::DateTime => (0, Decimal::zero(), Decimal::from(u64::from(u32::MAX))),
-            ColumnType::DateTime64 { precision } => {
-                (i32::from(*precision), Decimal::from(i64::MIN), Decimal::from(i64::MAX))
-            }
-            _ => return None,
-        };
-        Some(Self { scale, min, max })
-    }
-
     /// Returns the relation to a count, or the result for every value.
     fn compare(&self, relation: Relation, wanted: &Decimal) -> Result<(Relation, Decimal), bool> {
         let (count, exact) = wanted.shifted(self.scale).floor();
@@ -186,9 +186,8 @@ pub(super) fn compare_text(
     let greater = sql_bool(matches!(relation, Relation::Gt | Relation::Ge | Relation::Ne));
     let unordered = sql_bool(relation == Relation::Ne);
     let integer = format!("toInt64OrNull({text})");
-    let int64 = ColumnType::Integer { bits: 64, signed: true };
-    let as_integer =
-        compare(&format!("assumeNotNull({integer})"), &int64, false, relation, wanted, statement);
+    let int64 = NumberType::Integer { bits: 64, signed: true };
+    let as_integer = compare(&format!("assumeNotNull({integer})"), int64, false, relation, wanted, statement);
     let part = |at: u8| format!("extractGroups({text}, '{PARTS}')[{at}]");
     let all = format!("concat({}, {})", part(1), part(2));
     let digits = format!("trim(BOTH '0' FROM {all})");

@@ -81,7 +81,7 @@ mod tests {
             field,
             logical,
             source: FieldSource::Column,
-            column_type: ColumnType::String,
+            column_type: ColumnType::STRING,
             filterable: false,
             policy: true,
             column: None,

@@ -181,7 +181,7 @@ mod tests {
             field: FieldRef::column("Team"),
             logical: LogicalType::String,
             source: FieldSource::Column,
-            column_type: ColumnType::String,
+            column_type: ColumnType::STRING,
             filterable: false,
             policy: true,
             column: None,

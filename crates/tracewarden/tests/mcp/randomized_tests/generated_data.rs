@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rand::{RngExt, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use tracewarden_model::{AccessModel, AttributeValue, Caller, ColumnType, LogicalType, Timestamp};
+use tracewarden_model::{AccessModel, AttributeValue, Caller, ColumnType, LogicalType, TextType, Timestamp};
 use tracewarden_policy::{FieldValue, Span, check};
 use tracewarden_testkit::policies::{COLUMNS, Generator, literals};
 
@@ -142,7 +142,7 @@ impl DataSets {
             let at = if number == 0 { first } else { first + later * random.random_range(-1..=1) };
             let row = format!(
                 "({at}, {}, '{number:016x}', '{}', '{}', {}, {})",
-                literals::literal(&FieldValue::text(id), &ColumnType::String, ""),
+                literals::literal(&FieldValue::text(id), &ColumnType::STRING, ""),
                 PARENTS.choose(random).unwrap(),
                 STATUSES.choose(random).unwrap(),
                 [0, 1, 1_000, 5_000_000, u64::MAX].choose(random).unwrap(),
@@ -272,7 +272,7 @@ pub fn text_fields() -> Vec<TextField> {
 
 fn is_fixed(column_type: &ColumnType) -> bool {
     match column_type.bare() {
-        ColumnType::FixedString { .. } => true,
+        ColumnType::Text(TextType::FixedString { .. }) => true,
         ColumnType::Array(element) => is_fixed(element),
         _ => false,
     }
