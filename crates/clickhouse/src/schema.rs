@@ -14,8 +14,8 @@ mod trace_sizes;
 
 pub use array_pairs::{PairedMap, paired_maps};
 pub(crate) use cached_schema::{CachedSchema, Tables};
-pub(crate) use column::omitted_columns;
 pub use column::{Column, MapKey};
+pub(crate) use column::{omitted_columns, plain_text};
 pub(crate) use display::DisplayExpressions;
 pub(crate) use fields::resolve_fields;
 pub use fields::{FieldLookupError, PhysicalField, key_logical_types, members, physical_field};
@@ -30,6 +30,6 @@ pub(crate) use layout::{
 pub use layout::{
     Layout, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column, key_column_expression,
 };
-pub(crate) use table::{BoundTable, TimeExpressions, can_choose_rows, known_column, plain_text};
+pub(crate) use table::{BoundTable, TimeExpressions, can_choose_rows, known_column};
 pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};
 pub(crate) use trace_sizes::TraceSizes;

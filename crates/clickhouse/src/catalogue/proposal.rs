@@ -14,7 +14,7 @@ use crate::sql::{Statement, quote, quote_table};
 const SAMPLE_ROWS: u32 = 10_000;
 /// Time limit of a sample in seconds.
 const SAMPLE_SECONDS: u32 = 5;
-/// Maximum number of status values that are looked at.
+/// Maximum number of status values that are read.
 const MAX_STATUSES: u32 = 50;
 /// Lengths of time buckets in seconds: a minute to a day.
 const BUCKETS: [u32; 12] = [60, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400];

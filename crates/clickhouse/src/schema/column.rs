@@ -1,6 +1,6 @@
 //! A column of a table.
 
-use tracewarden_model::{Binding, ColumnType};
+use tracewarden_model::{Binding, ColumnType, TextType};
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,4 +73,13 @@ pub(crate) fn omitted_columns<'a>(
     let structural_columns = binding.structural_columns();
     let omitted = |column: &&Column| column.omitted && !structural_columns.contains(&column.name.as_str());
     columns.into_iter().filter(omitted).map(|column| column.name.clone()).collect()
+}
+
+/// Converts a string column to a plain `String`, empty for NULL.
+pub(crate) fn plain_text(expression: &str, column_type: &ColumnType) -> String {
+    match column_type {
+        ColumnType::Text(TextType::String) => expression.to_owned(),
+        other if other.is_nullable() => format!("ifNull(toString({expression}), '')"),
+        _ => format!("toString({expression})"),
+    }
 }

@@ -3,8 +3,8 @@
 
 use tracewarden_model::{ColumnType, Display, NumberType, TimeUnit};
 
-use crate::schema::column::Column;
-use crate::schema::table::{BoundTable, TimeExpressions, known_column, plain_text};
+use crate::schema::column::{Column, plain_text};
+use crate::schema::table::{BoundTable, TimeExpressions, known_column};
 use crate::sql::quote_literal;
 
 /// The display columns that are bound and that the table still has, each as an expression over a span.

@@ -5,8 +5,7 @@
 
 use tracewarden_model::{ColumnType, NumberType, TextType};
 
-use crate::schema::column::Column;
-use crate::schema::table::plain_text;
+use crate::schema::column::{Column, plain_text};
 use crate::sql::{Statement, quote};
 
 /// What the ids of a column identify.

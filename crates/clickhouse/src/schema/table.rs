@@ -373,15 +373,6 @@ pub(crate) fn can_choose_rows(column_type: &ColumnType) -> bool {
     )
 }
 
-/// Converts a string column to a plain `String`, empty for NULL.
-pub(crate) fn plain_text(expression: &str, column_type: &ColumnType) -> String {
-    match column_type {
-        ColumnType::Text(TextType::String) => expression.to_owned(),
-        other if other.is_nullable() => format!("ifNull(toString({expression}), '')"),
-        _ => format!("toString({expression})"),
-    }
-}
-
 /// Returns a column with its quoted name, if the table still has it.
 pub(crate) fn known_column<'a>(table: &'a BoundTable, name: Option<&str>) -> Option<(&'a Column, String)> {
     let column = table.columns.iter().find(|column| Some(column.name.as_str()) == name)?;
