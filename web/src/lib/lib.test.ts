@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { formatDuration, parseDuration } from "./duration";
 import { asciiJson, LosslessNumber, parseJson, writeJson } from "./json";
 import { sanitize } from "./sanitize";
@@ -19,6 +19,18 @@ describe("times", () => {
     expect(parseInstant("2026-11-21T01:00:00+02:00")).toEqual(parseInstant("2026-11-20 23:00:00"));
     expect(parseInstant("yesterday")).toBeNull();
     expect(parseInstant("2026-13-41T01:00:00Z")).toBeNull();
+  });
+
+  it("are shown with the local offset of their date, not of today", () => {
+    vi.spyOn(Date.prototype, "getTimezoneOffset").mockImplementation(function (this: Date) {
+      const isSummer = this.getUTCMonth() >= 3 && this.getUTCMonth() < 9;
+      return isSummer ? -120 : -60;
+    });
+    const shown = ["2026-01-15T12:00:00Z", "2026-07-15T12:00:00Z"].map((text) => {
+      const instant = parseInstant(text);
+      return instant === null ? null : formatInstant(instant, "local", 0);
+    });
+    expect(shown).toEqual(["2026-01-15 13:00:00", "2026-07-15 14:00:00"]);
   });
 });
 
