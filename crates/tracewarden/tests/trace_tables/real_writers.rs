@@ -13,7 +13,7 @@ use crate::support::{Client, Service};
 enum Question {
     /// A condition: the field in each layout, and the operator with its operand.
     Filter([&'static str; 2], Value),
-    /// A policy, with the field of each layout in place of `$`.
+    /// A policy, with the field of each layout in place of `FIELD`.
     Policy([&'static str; 2], &'static str),
 }
 use Question::{Filter, Policy};
@@ -73,10 +73,10 @@ fn questions() -> Vec<Question> {
         Filter(STATUS, json!({"op": "eq", "value": "Error"})),
         Filter(DURATION, json!({"op": "gt", "value": 100_000_000})),
         Filter(NAME, json!({"op": "prefix", "value": "GET /frontend"})),
-        Policy(TEAM, "$ == \"money\""),
-        Policy(CACHE, "!$"),
-        Policy(TENANT, "$.matches(\"^tenant-[0-9]+$\") && $ != \"tenant-155\""),
-        Policy(SERVICE, "$ in [\"payment\", \"recommend\"]"),
+        Policy(TEAM, "FIELD == \"money\""),
+        Policy(CACHE, "!FIELD"),
+        Policy(TENANT, "FIELD.matches(\"^tenant-[0-9]+$\") && FIELD != \"tenant-155\""),
+        Policy(SERVICE, "FIELD in [\"payment\", \"recommend\"]"),
     ]
 }
 
@@ -131,7 +131,7 @@ async fn answer(admin: &Client, user: &Client, question: &Question, layout: usiz
                 (Some(map), key) => format!("{map}[\"{key}\"]"),
                 (None, name) => name.to_owned(),
             };
-            (text.replace('$', &reference), Vec::new())
+            (text.replace("FIELD", &reference), Vec::new())
         }
     };
     let policies = json!({"policies": [{"title": "Question", "expression": expression}]});
