@@ -33,7 +33,8 @@ pub use aggregate::{
     ValueCount, ValuesRequest,
 };
 pub use catalogue::{
-    BindingError, Catalogue, KeyColumnComparison, SampledColumn, SampledKey, TableSummary, Unsuitability,
+    BindingError, Catalogue, KeyColumnComparison, SYSTEM_DATABASE_REASON, SampledColumn, SampledKey,
+    TableSummary, Unsuitability,
 };
 pub use client::{ChangedField, ClickHouseConfig, ClickHouseError, Cost, SharedWork};
 pub use read::{SpanIdentity, SpanSummary, Summary};

@@ -24,6 +24,9 @@ impl From<ClickHouseError> for BindingError {
     }
 }
 
+/// Why tables of [`SYSTEM_DATABASES`] cannot be bound.
+pub const SYSTEM_DATABASE_REASON: &str = "ClickHouse's system tables cannot be bound: copy the spans to a table of their own, or create a view in another database";
+
 /// Databases that belong to ClickHouse itself.
 pub(crate) const SYSTEM_DATABASES: [&str; 3] = ["system", "information_schema", "INFORMATION_SCHEMA"];
 
@@ -34,7 +37,7 @@ impl Catalogue {
     /// Everything that is invalid.
     pub async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, BindingError> {
         if SYSTEM_DATABASES.contains(&binding.database.as_str()) {
-            let message = "ClickHouse's system tables cannot be bound".to_owned();
+            let message = SYSTEM_DATABASE_REASON.to_owned();
             return Err(BindingError::Invalid(vec![("database", message)]));
         }
         let as_binding_error = |error| match error {
@@ -170,20 +173,31 @@ impl Catalogue {
     }
 }
 
+/// Members that name the columns without which a table cannot be bound.
+const STRUCTURAL_MEMBERS: [&str; 4] = ["trace_id", "span_id", "parent_span_id", "timestamp"];
+
 /// Checks the columns that a binding names.
 fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, String)> {
     let mut errors = Vec::new();
-    let mut check_column =
-        |member: &'static str, name: &str, what: &str, fits: &dyn Fn(&ColumnType) -> bool| match columns
-            .iter()
-            .find(|column| column.name == name)
-        {
-            None => errors.push((member, unknown(name, columns))),
-            Some(column) if !fits(&column.column_type) => {
-                errors.push((member, format!("`{name}` must be {what}, its type is {}", column.type_text)));
+    let mut check_column = |member: &'static str,
+                            name: &str,
+                            what: &str,
+                            fits: &dyn Fn(&ColumnType) -> bool| match columns
+        .iter()
+        .find(|column| column.name == name)
+    {
+        None => {
+            let mut reason = unknown(name, columns);
+            if STRUCTURAL_MEMBERS.contains(&member) {
+                reason.push_str(". If the table has none, create a view that computes it, and bind the view");
             }
-            Some(_) => {}
-        };
+            errors.push((member, reason));
+        }
+        Some(column) if !fits(&column.column_type) => {
+            errors.push((member, format!("`{name}` must be {what}, its type is {}", column.type_text)));
+        }
+        Some(_) => {}
+    };
     let id = "a string, a UUID or an integer of 32, 64 or 128 bits";
     check_column("trace_id", &binding.trace_id, id, &is_id);
     check_column("span_id", &binding.span_id, id, &is_id);

@@ -228,10 +228,14 @@ impl Catalogue {
             format!("groupUniqArray({MAX_STATUSES})(ifNull(toString({}), ''))", quote(&column.name))
         });
         let bucket = find(proposal.rows.time_bucket.as_ref().map(|bucket| &bucket.column)).map_or(
-            "0".to_owned(),
+            "[]".to_owned(),
             |column| {
                 let seconds = format!("intDiv(toInt64({}), {})", start.ticks, 1_000_000_000 / nanos_per_tick);
-                format!("max({seconds} - toInt64({}))", quote(&column.name))
+                let bucket = format!("toInt64({})", quote(&column.name));
+                let fits = BUCKETS.map(|length| {
+                    format!("countIf({bucket} % {length} != 0 OR {seconds} NOT BETWEEN {bucket} AND {bucket} + {length} - 1)")
+                });
+                format!("if(count() > 0, [{}], [])", fits.join(", "))
             },
         );
         // Nanoseconds of a unit of the duration, by spans with an end.
@@ -254,11 +258,10 @@ impl Catalogue {
         if let Some(errors) = error_values(statuses) {
             proposal.display.error_values = errors;
         }
-        if let (Some(time_bucket), Some(longest)) = (&mut proposal.rows.time_bucket, bucket.as_f64())
-            && let Some(seconds) =
-                BUCKETS.into_iter().find(|seconds| longest > 0.0 && longest < f64::from(*seconds))
+        if let (Some(time_bucket), Some(misfits)) = (&mut proposal.rows.time_bucket, bucket.as_array())
+            && let Some(fitting) = misfits.iter().position(|misfits| misfits.as_u64() == Some(0))
         {
-            time_bucket.seconds = seconds;
+            time_bucket.seconds = BUCKETS.get(fitting).copied().unwrap_or(time_bucket.seconds);
         }
         if let Some(nanos) = unit.as_f64().filter(|nanos| *nanos > 0.0) {
             let unit = TimeUnit::ALL

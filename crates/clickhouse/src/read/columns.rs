@@ -6,33 +6,24 @@ use crate::ClickHouseError;
 use crate::schema::BoundTable;
 use crate::sql::quote;
 
-/// Writes columns of ids as they are returned, and the others as they are, each under its name.
-///
-/// With `REPLACE`, because an alias with the name of a column would replace the column in the conditions, too.
-pub(super) fn named_columns(table: &BoundTable, names: &[String]) -> Vec<String> {
-    let named = |name: &String| {
-        let quoted = quote(name);
-        match id_answer(table, &quoted) {
-            Some(answer) => format!("COLUMNS({quoted}) REPLACE ({answer} AS {quoted})"),
-            None => quoted,
-        }
-    };
-    names.iter().map(named).collect()
-}
-
-/// Like [`named_columns`], without names.
-pub(super) fn unnamed_columns(table: &BoundTable, names: &[String]) -> Vec<String> {
+/// Writes columns of ids as they are returned, and the others as they are.
+pub(super) fn returned_columns(table: &BoundTable, names: &[String]) -> Vec<String> {
     let value = |name: &String| {
         let quoted = quote(name);
-        id_answer(table, &quoted).unwrap_or(quoted)
+        returned_id(table, &quoted).unwrap_or(quoted)
     };
     names.iter().map(value).collect()
 }
 
+/// Whether ids among these columns are returned in another form than the stored one.
+pub(super) fn converts_ids(table: &BoundTable, names: &[String]) -> bool {
+    names.iter().any(|name| returned_id(table, &quote(name)).is_some())
+}
+
 /// Writes the id in a column as it is returned; `None` for other columns, and where it is returned as it is stored.
-fn id_answer(table: &BoundTable, quoted: &str) -> Option<String> {
+fn returned_id(table: &BoundTable, quoted: &str) -> Option<String> {
     let ids = [&table.trace_id, &table.span_id, &table.parent_span_id];
-    ids.into_iter().find(|ids| ids.column == quoted)?.answer()
+    ids.into_iter().find(|ids| ids.column == quoted)?.returned()
 }
 
 /// Returns the names of the columns to read. The trace id comes first, since it is used to check the lines.

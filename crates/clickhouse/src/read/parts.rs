@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tracewarden_model::Binding;
 use tracing::Instrument as _;
 
-use super::columns::named_columns;
+use super::columns::{converts_ids, returned_columns};
 use super::lines::LineChecker;
 use crate::client::{Client, StreamedResponse};
 use crate::schema::{BoundTable, TraceSizes};
 use crate::search::{SelectedTrace, Selection, id_list};
-use crate::sql::Statement;
+use crate::sql::{Statement, quote};
 use crate::{ClickHouse, ClickHouseError};
 
 /// Number of spans that one statement reads, unless a single trace has more.
@@ -179,21 +179,37 @@ impl Parts {
 
 fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedTrace]) -> Statement {
     let mut statement = table.statement();
-    let columns = named_columns(table, projection);
     let ids = id_list(traces, &mut statement);
     let is_selected = table.trace_id.is_one_of(traces.iter().map(|trace| &trace.id), &mut statement);
     let spans = table.spans(&is_selected, &mut statement);
     statement.filters_by_trace_id = true;
     let positions: Vec<String> = (1..=traces.len()).map(|position| position.to_string()).collect();
+    let order = |id: &str, timestamp: &str, span: &str| {
+        format!("transform({id}, [{ids}], [{}], 0), {timestamp}, {span}", positions.join(", "))
+    };
+    let (id, timestamp, span) = (&table.trace_id.text, &table.timestamp, &table.span_id.text);
+    let quoted: Vec<String> = projection.iter().map(|name| quote(name)).collect();
     // No time bounds: a trace is read whole, however long it is.
+    if !converts_ids(table, projection) {
+        statement.push(&format!(
+            "SELECT {} FROM {spans} ORDER BY {}",
+            quoted.join(", "),
+            order(id, timestamp, span)
+        ));
+        return statement;
+    }
+    // In a sub-query: an alias with the name of a column would replace the column in the conditions, too.
+    let names: Vec<String> = (0..projection.len()).map(|at| statement.alias(&format!("c{at}"))).collect();
+    let values = returned_columns(table, projection).into_iter().zip(&names);
+    let values: Vec<String> = values.map(|(value, name)| format!("{value} AS {name}")).collect();
+    let named: Vec<String> =
+        names.iter().zip(&quoted).map(|(name, quoted)| format!("{name} AS {quoted}")).collect();
+    let [trace_key, time_key, span_key] = statement.aliases(["trace", "time", "span"]);
     statement.push(&format!(
-        "SELECT {columns} FROM {spans} \
-         ORDER BY transform({id}, [{ids}], [{positions}], 0), {timestamp}, {span}",
-        columns = columns.join(", "),
-        id = table.trace_id.text,
-        positions = positions.join(", "),
-        timestamp = table.timestamp,
-        span = table.span_id.text,
+        "SELECT {} FROM (SELECT {}, {id} AS {trace_key}, {timestamp} AS {time_key}, {span} AS {span_key} FROM {spans}) ORDER BY {}",
+        named.join(", "),
+        values.join(", "),
+        order(&trace_key, &time_key, &span_key)
     ));
     statement
 }

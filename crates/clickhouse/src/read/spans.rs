@@ -4,7 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tracewarden_model::Binding;
 
-use super::columns::unnamed_columns;
+use super::columns::returned_columns;
 use super::projection;
 use crate::schema::DisplayExpressions;
 use crate::search::{SelectedTrace, Selection};
@@ -100,7 +100,7 @@ impl<'a> SpanReader<'a> {
         limit: &str,
     ) -> Result<Vec<(SpanLine, Vec<Box<RawValue>>)>, ClickHouseError> {
         let table = &self.selection.table;
-        let mut columns = unnamed_columns(table, &self.projection);
+        let mut columns = returned_columns(table, &self.projection);
         columns.extend_from_slice(expressions);
         let duration = self.binding.display.duration.as_ref();
         let has_duration = duration.is_some_and(|duration| self.projection.contains(duration));

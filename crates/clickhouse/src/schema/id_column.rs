@@ -93,7 +93,7 @@ impl IdColumn {
     }
 
     /// Writes the id as it is returned; `None` where that is the column itself.
-    pub(crate) fn answer(&self) -> Option<String> {
+    pub(crate) fn returned(&self) -> Option<String> {
         match self.form {
             IdForm::Text if self.text == self.column => None,
             // A zero UUID is returned as it is stored.

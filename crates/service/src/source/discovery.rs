@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
 use tracewarden_clickhouse::{
-    Column, DdlAdvice, PairedMap, PhysicalField, SampledColumn, TableSummary, key_logical_types, members,
-    paired_maps, physical_field,
+    Column, DdlAdvice, PairedMap, PhysicalField, SYSTEM_DATABASE_REASON, SampledColumn, TableSummary,
+    key_logical_types, members, paired_maps, physical_field,
 };
 use tracewarden_model::{Binding, FieldRef, LogicalType};
 
@@ -57,8 +57,7 @@ pub struct TableDetail {
 /// discovered.
 pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<(), ServiceError> {
     if ["system", "information_schema"].iter().any(|name| database.eq_ignore_ascii_case(name)) {
-        let detail = "ClickHouse's system tables cannot be bound";
-        return Err(ServiceError::invalid(pointer, detail));
+        return Err(ServiceError::invalid(pointer, SYSTEM_DATABASE_REASON));
     }
     Ok(())
 }

@@ -15,6 +15,24 @@ too. Terms are in the [glossary](glossary.md), types of ids and times in [fields
 
 A table that is not listed can be bound as well if its columns have these types. `GET /schema/tables` proposes a binding for
 tables whose columns have common names. A view can give other columns the form that a trace source needs.
+
+## Binding
+
+| | columns and values |
+|---|---|
+| ids | `String`, `FixedString` of text, `UUID`, integers of 32, 64 and 128 bits; `FixedString(16)` of trace ids and `FixedString(8)` of span ids are bytes. A response has one text for each: bytes as lower-case hexadecimal digits, a UUID with hyphens, an integer in decimal |
+| no parent | NULL, nothing, zeros, a zero UUID, 0, zeros in base64 |
+| `timestamp` | `DateTime`, `DateTime64`, or an integer with `timestamp_unit` (`s`, `ms`, `us`, `ns`) |
+| `display.duration` | a number; `display.duration_unit` if it is not nanoseconds. In its place, `display.end` names a column with the end of the span; a span without an end, or that ends at the epoch, has the duration 0 |
+| `display.status` | text, integer or boolean; `display.error_values` lists the values that mean an error, as text |
+| maps | `Map`, `JSON`, or two arrays: `X.key` and `X.value`, `X.keys` or `X.names` and `X.values`, `X_keys` or `X_names` and `X_values`. Two arrays are a map named `X` in filters and policies, unless there is a column `X`. A key without a value is absent; of equal keys the first counts |
+| `read_as` | required if the engine replaces, collapses or aggregates rows. `final` reads as after all merges, so that replaced and deleted rows are never shown; `as_is` reads what is stored |
+| `only` | columns and values that every row must have, such as `project_id` and `7`. Rows with other values are never read, in no statement |
+| `time_bucket` | a column with the start of the span's bucket of time, if it is in the sorting key, and the length of a bucket in seconds. Binding compares every row; only searches use it |
+| `trace_index` | a table with columns `TraceId`, `Start`, `End`, or `trace_id`, `start`, `end`, also of `SimpleAggregateFunction` |
+
+`GET /schema/tables/{database}/{table}` proposes units, status values and the length of time buckets by a sample of rows, unless
+`discovery_samples` is off.
 ";
 
 /// Maximum length of a line.
