@@ -161,8 +161,8 @@ fn document() -> String {
     text.push_str(
         "\nAs proposed: the proposal of discovery is complete. With changes: an administrator completes it, as the\n\
          configuration below shows. Values of `only` are examples. With a view: the table itself is refused.\n\n\
-         ## Configuration\n\nParts of [model files](model-file.md). `PUT /schema/binding` takes the member `binding` as JSON. The \
-         marked fields are\nexamples.\n",
+         ## Configuration\n\nParts of [model files](model-file.md). `PUT /schema/binding` takes the member `binding` as JSON. \
+         The marked fields are\nexamples.\n",
     );
     all.iter().for_each(|fixture| text.push_str(&section(fixture)));
     text

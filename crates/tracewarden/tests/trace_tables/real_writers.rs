@@ -13,7 +13,7 @@ use crate::support::{Client, Service};
 enum Question {
     /// A condition: the field in each layout, and the operator with its operand.
     Filter([&'static str; 2], Value),
-    /// A policy, with the field of each layout in place of `$`.
+    /// A policy, with the field of each layout in place of `FIELD`.
     Policy([&'static str; 2], &'static str),
 }
 use Question::{Filter, Policy};

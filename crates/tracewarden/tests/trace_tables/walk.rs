@@ -172,7 +172,9 @@ impl Case<'_> {
         let expression = &self.questions.policies[policy];
         let no_filter = Vec::new();
         for window in [ALL, PART] {
-            for filter in self.questions.filters.iter().chain([&no_filter]) {
+            // One filter is enough for the limits of a window.
+            let filters = if window == ALL { 0..6 } else { policy..policy + 1 };
+            for filter in self.questions.filters[filters].iter().chain([&no_filter]) {
                 let conditions: Vec<Value> = filter.iter().map(|condition| condition.json.clone()).collect();
                 let page = user.post("/traces/query", query(window, "ids", &conditions)).await.expect(200);
                 let found: Vec<&str> = page.body["trace_ids"]
@@ -259,21 +261,17 @@ impl Case<'_> {
         // Traces whose rows are all deleted or replaced, or belong to another project.
         let rows: BTreeSet<u128> = self.generated.rows.iter().map(|row| row.span.trace).collect();
         hidden.splice(0..0, rows.difference(&all).copied());
-        // The smallest ids have leading zeros.
-        let shown = [visible.first(), visible.last()];
-        recorder.take();
-        for trace in shown.into_iter().flatten() {
-            for notation in self.notations(*trace) {
-                self.check_trace(user, *trace, &notation).await;
-            }
+        // The smallest id has leading zeros.
+        let shown = *visible.first().unwrap();
+        for notation in self.notations(shown) {
+            recorder.take();
+            self.check_trace(user, shown, &notation).await;
         }
         let statements = recorder.take();
-        for trace in hidden.iter().take(2) {
-            for notation in self.notations(*trace) {
-                let answer = user.get(&format!("/traces/{}", encoded(&notation))).await;
-                assert_eq!(answer.status, 404, "{}: {notation}", self.fixture.name);
-                answer.problem(404, "trace_not_found");
-            }
+        for notation in self.notations(hidden[0]) {
+            let answer = user.get(&format!("/traces/{}", encoded(&notation))).await;
+            assert_eq!(answer.status, 404, "{}: {notation}", self.fixture.name);
+            answer.problem(404, "trace_not_found");
         }
         if !self.bound.index.is_empty() {
             let plans: Vec<String> = statements.iter().map(|request| recorder.explain(request)).collect();
