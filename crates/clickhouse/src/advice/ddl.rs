@@ -4,7 +4,7 @@
 //! Everything is identified by its definition, never by its name, and nothing is suggested that is in place. Unknown facts
 //! are reported as unknown, not as absent.
 
-use tracewarden_model::{Binding, FieldRef, MarkedField};
+use tracewarden_model::{Binding, FieldRef, MarkedField, ReadAs};
 
 mod drafts;
 mod estimates;
@@ -71,7 +71,8 @@ impl ClickHouse {
         }
         let by_time = underlying.is_sorted_by(&binding.timestamp)
             || underlying.projections.iter().any(|projection| projection.is_sorted_by(&binding.timestamp));
-        (!by_time && matches!(underlying.engine, TableEngine::MergeTree { .. }))
+        let reads_projections = binding.rows.read_as != Some(ReadAs::Final);
+        (!by_time && reads_projections && matches!(underlying.engine, TableEngine::MergeTree { .. }))
             .then(|| DdlKind::TimeProjection.as_str().to_owned())
     }
 }

@@ -65,13 +65,15 @@ impl Catalogue {
         type Row = (String, String, String, String, Option<u64>, Option<u64>, String, Vec<String>);
         let tables: Vec<Row> = self.client.rows(statement).await?;
         columns_statement.push(&format!(
-            "SELECT database, table, name, type, default_kind FROM system.columns \
+            "SELECT database, table, name, type, default_kind, \
+             if(default_kind = 'MATERIALIZED' AND name LIKE '%bucket%', default_expression, '') FROM system.columns \
              WHERE database NOT IN ({own}) ORDER BY database, table, position LIMIT 1000000"
         ));
-        let rows: Vec<(String, String, String, String, String)> = self.client.rows(columns_statement).await?;
+        type ColumnRow = (String, String, String, String, String, String);
+        let rows: Vec<ColumnRow> = self.client.rows(columns_statement).await?;
         let mut columns: BTreeMap<(String, String), Vec<Column>> = BTreeMap::new();
-        for (database, table, name, type_text, default_kind) in rows {
-            let column = Column { default_kind, ..Column::new(name, type_text) };
+        for (database, table, name, type_text, default_kind, default_expression) in rows {
+            let column = Column { default_kind, default_expression, ..Column::new(name, type_text) };
             columns.entry((database, table)).or_default().push(column);
         }
         let of = |database: &str, table: &str| {
@@ -116,6 +118,7 @@ impl Catalogue {
                         database,
                         table: name,
                         columns: of(database, name),
+                        stored_columns: of(local.0, local.1),
                         engine,
                         sorting_key,
                         trace_index: index,

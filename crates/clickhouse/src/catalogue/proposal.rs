@@ -16,8 +16,6 @@ const SAMPLE_ROWS: u32 = 10_000;
 const SAMPLE_SECONDS: u32 = 5;
 /// Maximum number of status values that are read.
 const MAX_STATUSES: u32 = 50;
-/// Lengths of time buckets in seconds: a minute to a day.
-const BUCKETS: [u32; 12] = [60, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, 86_400];
 
 // Names of columns, in lower case without `_`, in order of preference: of the OpenTelemetry exporter, and of other products.
 const TRACE_ID: &[&str] = &["traceid"];
@@ -79,7 +77,7 @@ const PRODUCTS: &[(&str, &[&str])] = &[
     ("Latitude", &["retention_expires_at", "workspace_id"]),
     ("Highlight", &["TraceAttributes", "ProjectId"]),
     ("DeepFlow", &["attribute_names", "app_service"]),
-    ("LangDB", &["start_time_us", "finish_time_us", "attribute"]),
+    ("LangDB", &["start_time_us", "finish_time_us", "attribute", "tenant_id"]),
     ("OpenTelemetry Collector", &["SpanAttributes", "ResourceAttributes", "TraceId"]),
 ];
 
@@ -94,6 +92,8 @@ pub(super) struct Candidate<'a> {
     pub(super) database: &'a str,
     pub(super) table: &'a str,
     pub(super) columns: &'a [Column],
+    /// The columns of the table that stores the rows, as far as this server knows them.
+    pub(super) stored_columns: &'a [Column],
     /// The engine that stores the rows, as far as this server knows it.
     pub(super) engine: &'a TableEngine,
     /// Expressions of the sorting key, where they are known.
@@ -125,8 +125,12 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
         })
         .or_else(|| find(STATUS, &|column_type| *column_type.bare() == ColumnType::Bool));
     let is_bucket = |column_type: &ColumnType| is_time(column_type) || is_integer_time(column_type);
-    let bucket = find(TIME_BUCKET, &is_bucket)
-        .filter(|column| candidate.sorting_key.iter().any(|key| key.trim_matches('`') == column.name));
+    let is_in_key = |name: &str| candidate.sorting_key.iter().any(|key| key.trim_matches('`') == name);
+    let time_bucket =
+        find(TIME_BUCKET, &is_bucket).filter(|column| is_in_key(&column.name)).and_then(|column| {
+            let stored = candidate.stored_columns.iter().find(|stored| stored.name == column.name)?;
+            Some(TimeBucket { column: column.name.clone(), seconds: bucket_seconds(stored)? })
+        });
     Some(Binding {
         database: candidate.database.to_owned(),
         table: candidate.table.to_owned(),
@@ -139,10 +143,7 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
             timestamp_unit: timestamp_unit.map(Option::unwrap_or_default),
             read_as: candidate.engine.replaces_rows().then_some(ReadAs::Final),
             only: Vec::new(),
-            time_bucket: bucket.map(|column| TimeBucket {
-                column: column.name.clone(),
-                seconds: default_bucket(&column.name),
-            }),
+            time_bucket,
         },
         display: Display {
             name: name(find(NAME, &ColumnType::is_text)),
@@ -194,9 +195,39 @@ fn unit_of_name(name: &str) -> Option<TimeUnit> {
     }
 }
 
-fn default_bucket(column: &str) -> u32 {
-    // SigNoz: half an hour.
-    if column == "ts_bucket_start" { 1_800 } else { 3_600 }
+/// Functions that return the start of a bucket, with its length in seconds.
+const BUCKET_FUNCTIONS: [(&str, u32); 7] = [
+    ("toStartOfMinute(", 60),
+    ("toStartOfFiveMinutes(", 300),
+    ("toStartOfFiveMinute(", 300),
+    ("toStartOfTenMinutes(", 600),
+    ("toStartOfFifteenMinutes(", 900),
+    ("toStartOfHour(", 3_600),
+    ("toStartOfDay(", 86_400),
+];
+
+/// Returns the length of the buckets whose starts a column holds, in seconds: from its expression, or as SigNoz writes it.
+/// `None` if it is unknown. It does not follow from rows: those of one hour also fit into buckets that are too short, and
+/// searches would miss later spans.
+fn bucket_seconds(column: &Column) -> Option<u32> {
+    if column.name == "ts_bucket_start" {
+        return Some(1_800);
+    }
+    let expression = column.default_expression.as_str();
+    if let Some((_, interval)) = expression.split_once("toInterval") {
+        let (unit, rest) = interval.split_once('(')?;
+        let count: u32 = rest.split_once(')')?.0.parse().ok()?;
+        let seconds = match unit {
+            "Second" => 1,
+            "Minute" => 60,
+            "Hour" => 3_600,
+            "Day" => 86_400,
+            _ => return None,
+        };
+        return count.checked_mul(seconds).filter(|_| expression.starts_with("toStartOfInterval("));
+    }
+    let function = BUCKET_FUNCTIONS.into_iter().find(|(function, _)| expression.starts_with(function));
+    function.map(|(_, seconds)| seconds)
 }
 
 /// Returns the unit in which a number of this size is a time of our days.
@@ -210,7 +241,7 @@ fn unit_of_time(value: f64) -> TimeUnit {
 }
 
 impl Catalogue {
-    /// Makes a proposal more exact by a sample of rows: units of integers, length of time buckets, status values of errors. It
+    /// Makes a proposal more exact by a sample of rows: units of integers, status values of errors. It
     /// is unchanged where the table cannot be read or holds nothing. The sample is span data: not every user may see what
     /// follows from it.
     pub async fn refine(&self, mut proposal: Binding, columns: &[Column]) -> Binding {
@@ -232,17 +263,6 @@ impl Catalogue {
         let status = find(proposal.display.status.as_ref()).map_or("[]".to_owned(), |column| {
             format!("groupUniqArray({MAX_STATUSES})(ifNull(toString({}), ''))", quote(&column.name))
         });
-        let bucket = find(proposal.rows.time_bucket.as_ref().map(|bucket| &bucket.column)).map_or(
-            "[]".to_owned(),
-            |column| {
-                let seconds = format!("intDiv(toInt64({}), {})", start.ticks, 1_000_000_000 / nanos_per_tick);
-                let bucket = format!("toInt64({})", quote(&column.name));
-                let fits = BUCKETS.map(|length| {
-                    format!("countIf({bucket} % {length} != 0 OR {seconds} NOT BETWEEN {bucket} AND {bucket} + {length} - 1)")
-                });
-                format!("if(count() > 0, [{}], [])", fits.join(", "))
-            },
-        );
         // Nanoseconds of a unit of the duration, by spans with an end.
         let end = find_column(columns, END, &|column_type| is_time(column_type.bare()));
         let unit = match (find(proposal.display.duration.as_ref()), end) {
@@ -258,15 +278,10 @@ impl Catalogue {
             }
             _ => "0".to_owned(),
         };
-        let found = self.sampled(&proposal, columns, &[&status, &bucket, &unit]).await;
-        let [statuses, bucket, unit] = found.as_slice() else { return proposal };
+        let found = self.sampled(&proposal, columns, &[&status, &unit]).await;
+        let [statuses, unit] = found.as_slice() else { return proposal };
         if let Some(errors) = error_values(statuses) {
             proposal.display.error_values = errors;
-        }
-        if let (Some(time_bucket), Some(misfits)) = (&mut proposal.rows.time_bucket, bucket.as_array())
-            && let Some(fitting) = misfits.iter().position(|misfits| misfits.as_u64() == Some(0))
-        {
-            time_bucket.seconds = BUCKETS.get(fitting).copied().unwrap_or(time_bucket.seconds);
         }
         if let Some(nanos) = unit.as_f64().filter(|nanos| *nanos > 0.0) {
             let unit = TimeUnit::ALL
@@ -288,7 +303,6 @@ impl Catalogue {
             Some(&proposal.timestamp),
             proposal.display.status.as_ref(),
             proposal.display.duration.as_ref(),
-            proposal.rows.time_bucket.as_ref().map(|bucket| &bucket.column),
             find_column(columns, END, &|column_type| is_time(column_type.bare())).map(|column| &column.name),
         ]
         .into_iter()
@@ -354,6 +368,24 @@ mod tests {
             (1.79e18, TimeUnit::Nanoseconds),
         ] {
             assert_eq!(unit_of_time(value), unit, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_time_bucket_follows_from_its_expression() {
+        for (name, expression, seconds) in [
+            ("ts_bucket_start", "", Some(1_800)),
+            ("time_bucket", "toStartOfInterval(timestamp, toIntervalHour(4))", Some(14_400)),
+            ("time_bucket", "toStartOfInterval(timestamp, toIntervalMonth(1))", None),
+            ("time_bucket", "toStartOfFifteenMinutes(timestamp)", Some(900)),
+            ("time_bucket", "toStartOfHour(timestamp) + toIntervalHour(1)", None),
+            ("time_bucket", "", None),
+        ] {
+            let column = Column {
+                default_expression: expression.to_owned(),
+                ..Column::new(name.to_owned(), "DateTime".to_owned())
+            };
+            assert_eq!(bucket_seconds(&column), seconds, "{name} {expression}");
         }
     }
 

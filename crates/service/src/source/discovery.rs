@@ -113,7 +113,9 @@ impl Source {
             let event = json!({ "sampled": true });
             let mut record = self.core.begin_admin_read(admin, DISCOVER, Some(&target), event).await?;
             detail.maps = record.check(self.samples(database, table, &columns).await).await?;
-            if let Some(proposal) = detail.proposal.take() {
+            // Of the bound table, only rows that are spans may be read.
+            let is_bound = self.bound(database, table).await?.is_some();
+            if let Some(proposal) = detail.proposal.take_if(|_| !is_bound) {
                 detail.proposal = Some(self.core.clickhouse.catalogue().refine(proposal, &columns).await);
             }
             record.complete(Outcome::Success, None).await?;
@@ -167,14 +169,19 @@ impl Source {
         Ok((columns, detail))
     }
 
+    /// Returns the binding, if it binds this table.
+    async fn bound(&self, database: &str, table: &str) -> Result<Option<Binding>, ServiceError> {
+        let model = self.core.db.access_model().await?;
+        Ok(model.binding.filter(|binding| binding.database == database && binding.table == table))
+    }
+
     async fn samples(
         &self,
         database: &str,
         table: &str,
         columns: &[Column],
     ) -> Result<Vec<SampledColumn>, ServiceError> {
-        let model = self.core.db.access_model().await?;
-        let bound = model.binding.filter(|binding| binding.database == database && binding.table == table);
+        let bound = self.bound(database, table).await?;
         Ok(self.core.clickhouse.catalogue().sample_keys(database, table, columns, bound.as_ref()).await?)
     }
 }

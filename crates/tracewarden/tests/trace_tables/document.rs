@@ -31,8 +31,7 @@ tables whose columns have common names. A view can give other columns the form t
 | `time_bucket` | a column with the start of the span's bucket of time, if it is in the sorting key, and the length of a bucket in seconds. Binding compares every row; only searches use it |
 | `trace_index` | a table with columns `TraceId`, `Start`, `End`, or `trace_id`, `start`, `end`, also of `SimpleAggregateFunction` |
 
-`GET /schema/tables/{database}/{table}` proposes units, status values and the length of time buckets by a sample of rows, unless
-`discovery_samples` is off.
+`GET /schema/tables/{database}/{table}` proposes units and status values by a sample of rows, unless `discovery_samples` is off.
 ";
 
 /// Maximum length of a line.

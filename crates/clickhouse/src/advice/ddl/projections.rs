@@ -1,6 +1,6 @@
 //! Missing projections: the columns that searches read, sorted by time, and all columns, sorted by trace id.
 
-use tracewarden_model::{ColumnType, FieldSource};
+use tracewarden_model::{ColumnType, FieldSource, ReadAs};
 
 use super::drafts::{Draft, DraftSubject, Drafter, KeyColumn, state};
 use super::parts::MaterializeTarget;
@@ -13,6 +13,10 @@ impl Drafter<'_> {
     /// time steps that it visits.
     pub(super) fn time_projection(&mut self, keys: &[KeyColumn]) {
         let binding = self.facts.binding;
+        // ClickHouse reads no projection with `FINAL`.
+        if binding.rows.read_as == Some(ReadAs::Final) {
+            return;
+        }
         let id = DdlKind::TimeProjection.as_str().to_owned();
         if self.underlying.is_sorted_by(&binding.timestamp) {
             return self.in_place(id, DdlKind::TimeProjection, "the table's own order", None);
@@ -104,6 +108,9 @@ impl Drafter<'_> {
 
     /// Drafts a projection with all columns, sorted by trace id: a trace is then read from one place.
     pub(super) fn trace_projection(&mut self, keys: &[KeyColumn]) {
+        if self.facts.binding.rows.read_as == Some(ReadAs::Final) {
+            return;
+        }
         let trace_id = self.facts.binding.trace_id.clone();
         let id = DdlKind::TraceProjection.as_str().to_owned();
         if self.underlying.is_sorted_by(&trace_id) {
