@@ -24,7 +24,9 @@ mod shared_work;
 pub use config::ClickHouseConfig;
 pub use cost::Cost;
 pub use error::{ChangedField, ClickHouseError};
-pub(crate) use settings::{QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, setting_names, settings};
+pub(crate) use settings::{
+    PARTITION_PRUNING, QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, setting_names, settings,
+};
 pub use shared_work::SharedWork;
 pub(crate) use shared_work::TtlCache;
 

@@ -92,6 +92,43 @@ async fn replaced_and_deleted_rows_are_never_spans_with_final() {
     assert_eq!(member, "read_as");
 }
 
+/// A condition that excludes the partition or the part of the newest version must not bring back an older one.
+#[tokio::test]
+async fn versions_in_other_partitions_replace_rows_with_final() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let day = 24 * HOUR;
+    for (table, partition, key, later) in [
+        ("weeks", "toYearWeek(Timestamp)", "SpanId", 8 * day),
+        ("days", "toDate(Timestamp)", "toDate(Timestamp), SpanId", 5 * HOUR),
+    ] {
+        execute(
+            &local,
+            format!(
+                "CREATE TABLE default.{table} (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+                 version UInt8) ENGINE = ReplacingMergeTree(version) PARTITION BY {partition} ORDER BY ({key})"
+            ),
+        )
+        .await;
+        for (id, at, version) in [("old", NOW, 1), ("new", NOW + later, 2)] {
+            execute(
+                &local,
+                format!("INSERT INTO default.{table} VALUES (fromUnixTimestamp64Nano({at}), '{id}', 's', '', {version})"),
+            )
+            .await;
+        }
+        let binding = with_rows(table, RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() });
+        store.catalogue().check_binding(&binding).await.unwrap();
+        let found = async |from: i64, to: i64| traces(&store, &binding, from, to).await;
+        assert_eq!(
+            found(NOW - HOUR / 2, NOW + HOUR / 2).await,
+            [""; 0],
+            "{table}: the old version is replaced"
+        );
+        assert_eq!(found(NOW + later - HOUR / 2, NOW + later + HOUR / 2).await, ["new"], "{table}");
+    }
+}
+
 #[tokio::test]
 async fn rows_of_other_tenants_are_never_spans() {
     let local = LocalStore::start().unwrap();

@@ -4,8 +4,9 @@ use tracewarden_model::{Binding, ColumnType, NumberType, ReadAs, RowOptions, Tex
 
 use super::Catalogue;
 use crate::ClickHouseError;
+use crate::client::PARTITION_PRUNING;
 use crate::schema::{
-    BoundTable, Column, Layout, TableEngine, can_choose_rows, integer, is_id, is_trace_index, uuid,
+    BoundTable, Column, Layout, TableEngine, can_choose_rows, integer, is_id, is_trace_index, only_name, uuid,
 };
 use crate::sql::{Statement, quote};
 
@@ -57,9 +58,16 @@ impl Catalogue {
         let mut errors = column_errors(binding, &columns);
         let layout = self.current_layout(&binding.database, &binding.table).await?;
         errors.extend(read_as_error(binding, &layout));
+        errors.extend(self.partitions_error(binding, &layout).await?);
         let mut warnings = self.partial_table_warnings(binding).await?;
         warnings.extend(unsuitable.map(|unsuitable| unsuitable.reason));
         warnings.extend(self.hidden_rows_warning(binding, &layout.engine).await?);
+        if let (Some(ReadAs::Final), TableEngine::Distributed { .. }) = (binding.rows.read_as, &layout.engine)
+        {
+            let warning = "`FINAL` does not replace a row by a version of it on another shard: the sharding key must place all \
+                           versions of a row together";
+            warnings.push(warning.to_owned());
+        }
         match &binding.trace_index {
             Some(index) => {
                 let columns = self.columns(&binding.database, index).await?;
@@ -101,7 +109,11 @@ impl Catalogue {
         let mut statement = table.statement();
         let (start, seconds) = (quote(&bucket.column), bucket.seconds);
         let span = format!("intDiv({}, {})", table.ticks, 1_000_000_000 / table.nanos_per_tick);
-        let outside = format!("({span} < toInt64({start}) OR {span} >= toInt64({start}) + {seconds})");
+        // Beyond the range of `DateTime`, buckets wrap around, and searches do not use them.
+        let outside = format!(
+            "({span} BETWEEN 0 AND {} AND ({span} < toInt64({start}) OR {span} >= toInt64({start}) + {seconds}))",
+            u32::MAX
+        );
         let spans = table.spans(&outside, &mut statement);
         statement.push(&format!("SELECT count() FROM {spans}"));
         let rows: Vec<(u64,)> = self.comparison_client().rows(statement).await?;
@@ -117,6 +129,40 @@ impl Catalogue {
             )),
             None => return Err(ClickHouseError::incomplete("counts are missing")),
         })
+    }
+
+    /// Refuses `FINAL` where ClickHouse skips partitions before it replaces rows, and versions of a row can be in several: a
+    /// condition that excludes the partition of the newest version would show an older one.
+    async fn partitions_error(
+        &self,
+        binding: &Binding,
+        layout: &Layout,
+    ) -> Result<Option<(&'static str, String)>, ClickHouseError> {
+        let in_sorting_key = |name: &str| {
+            layout.sorting_key.iter().any(|key| only_name(key).is_some_and(|column| column == name))
+        };
+        let partition_columns = layout.columns.iter().map(|column| column.name.as_str());
+        let changing = partition_columns
+            .filter(|name| names_column(&layout.partition_key, name))
+            .find(|name| !in_sorting_key(name));
+        let Some(changing) = changing.filter(|_| binding.rows.read_as == Some(ReadAs::Final)) else {
+            return Ok(None);
+        };
+        let mut statement = Statement::default();
+        let setting = statement.string(PARTITION_PRUNING);
+        statement.push(&format!("SELECT count() FROM system.settings WHERE name = {setting}"));
+        let known: Vec<(u64,)> = self.client.rows(statement).await?;
+        if matches!(known.as_slice(), [(1,)]) {
+            return Ok(None);
+        }
+        Ok(Some((
+            "read_as",
+            format!(
+                "the partition key has `{changing}`, which is not in the sorting key, so that versions of a row can be in several \
+                 partitions; this version of ClickHouse skips partitions before it replaces rows, and would show replaced ones: \
+                 upgrade ClickHouse to 26.3 or later, or choose `as_is`"
+            ),
+        )))
     }
 
     /// Warns about a view or a `Merge` table over tables whose engine replaces rows: nothing tells whether it reads them with
@@ -135,7 +181,7 @@ impl Catalogue {
         statement.push(&format!(
             "WITH (SELECT (as_select, engine_full) FROM system.tables WHERE database = {database} AND name = {table}) AS {select}, \
              extractAll({select}.2, '\\'([^\\']*)\\'') AS {full} \
-             SELECT database, name FROM system.tables WHERE match(engine, '(Replacing|Collapsing|Aggregating|Summing)MergeTree$') \
+             SELECT database, name FROM system.tables WHERE match(engine, '(Replacing|Collapsing|Aggregating|Summing|Coalescing|Graphite)MergeTree$') \
              AND (position({select}.1, name) > 0 OR (database = {database} AND length({full}) > 0 AND match(name, {full}[-1]))) \
              ORDER BY database, name LIMIT 1"
         ));
@@ -289,6 +335,16 @@ fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, St
     errors
 }
 
+/// Whether an expression names a column.
+fn names_column(expression: &str, column: &str) -> bool {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    expression.match_indices(column).any(|(at, _)| {
+        let before = expression.get(..at).and_then(|before| before.chars().next_back());
+        let after = expression.get(at + column.len()..).and_then(|after| after.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
 /// Whether a text is a value of a column that rows can be chosen by. ClickHouse would refuse every statement otherwise.
 fn is_value_of(text: &str, column_type: &ColumnType) -> bool {
     match column_type.bare() {
@@ -312,6 +368,12 @@ fn read_as_error(binding: &Binding, layout: &Layout) -> Option<(&'static str, St
                  `as_is`, which is faster and shows them",
                 stored.name()
             ),
+        )),
+        (None, TableEngine::Distributed { .. }) => Some((
+            "read_as",
+            "the tables behind it cannot be seen, and their engine may keep replaced and deleted rows: grant `SHOW TABLES` on them, \
+             or choose `final`, which never shows such rows, or `as_is`"
+                .to_owned(),
         )),
         (Some(_), TableEngine::MergeTree { .. }) if !stored.replaces_rows() => {
             Some(("read_as", format!("the engine {} keeps all rows: leave `read_as` out", stored.name())))

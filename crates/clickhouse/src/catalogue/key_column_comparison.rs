@@ -12,7 +12,7 @@ use tracewarden_model::{Binding, MarkedField};
 use super::Catalogue;
 use crate::ClickHouseError;
 use crate::client::Client;
-use crate::schema::{Layout, ProjectedColumns, Projection, key_column_expression};
+use crate::schema::{BoundTable, Layout, ProjectedColumns, Projection, key_column_expression};
 use crate::sql::{Statement, quote, quote_table};
 
 /// Factor by which a comparison may take longer than another statement: it reads the whole table.
@@ -81,10 +81,13 @@ impl Catalogue {
             return Ok(Vec::new());
         }
         let layout = self.current_layout(&binding.database, &binding.table).await?;
-        let table = quote_table(&binding.database, &binding.table);
+        let columns = self.columns(&binding.database, &binding.table).await?;
+        let table = BoundTable::new(binding, columns)?;
         let each: Vec<String> =
             key_column.iter().map(|key_column| format!("countIf({})", key_column.differs())).collect();
-        let statement = Statement::new(&format!("SELECT count(), [{}] FROM {table}", each.join(", ")));
+        let mut statement = table.statement();
+        let spans = table.spans("1", &mut statement);
+        statement.push(&format!("SELECT count(), [{}] FROM {spans}", each.join(", ")));
         let rows: Vec<(u64, Vec<u64>)> = self.comparison_client().rows(statement).await?;
         let missing_counts = || ClickHouseError::incomplete("counts are missing");
         let (rows, differing) = rows.into_iter().next().ok_or_else(missing_counts)?;

@@ -11,7 +11,7 @@ use crate::sql::Statement;
 
 mod fixed;
 
-pub(crate) use fixed::{OPTIONAL_SETTINGS, REQUIRED_SETTINGS};
+pub(crate) use fixed::{OPTIONAL_SETTINGS, PARTITION_PRUNING, REQUIRED_SETTINGS};
 
 /// Values of `readonly`. `1` forbids writing, changing settings and reaching other systems. A user whose own profile has `2`
 /// may not change it, not even to something stricter. Then the same `2` is sent, and writing is forbidden all the same.
@@ -94,6 +94,9 @@ pub(crate) fn settings(
     ];
     settings.extend(config.max_threads.map(|threads| ("max_threads", threads.to_string())));
     settings.extend(REQUIRED_SETTINGS.iter().chain(OPTIONAL_SETTINGS).map(|(name, value)| {
+        if *name == PARTITION_PRUNING && statement.reads_final {
+            return (*name, "0".to_owned());
+        }
         let is_on = match *name {
             // The projection of trace ids leaves so little to read that evaluating indexes first does not pay off.
             "use_skip_indexes_on_data_read" => statement.filters_by_trace_id,

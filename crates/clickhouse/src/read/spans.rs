@@ -102,7 +102,8 @@ impl<'a> SpanReader<'a> {
         let table = &self.selection.table;
         let mut columns = returned_columns(table, &self.projection);
         columns.extend_from_slice(expressions);
-        let duration = self.binding.display.duration.as_ref();
+        let display = &self.binding.display;
+        let duration = display.duration.as_ref().or(display.end.as_ref());
         let has_duration = duration.is_some_and(|duration| self.projection.contains(duration));
         let invalid = if has_duration { self.display.is_duration_invalid() } else { "0" };
         statement.filters_by_trace_id = true;

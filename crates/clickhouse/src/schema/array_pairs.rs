@@ -28,7 +28,8 @@ pub fn paired_maps(columns: &[Column]) -> Vec<PairedMap> {
     let mut maps: Vec<PairedMap> = Vec::new();
     for keys in columns {
         for pair in ArrayPair::ALL {
-            let Some(map) = pair.map_of_keys(&keys.name).and_then(|name| paired_map(name, pair, columns))
+            // By the name, so that of several pairs the same one is found everywhere.
+            let Some(map) = pair.map_of_keys(&keys.name).and_then(|name| find_paired_map(name, columns))
             else {
                 continue;
             };

@@ -5,7 +5,7 @@ use tracewarden_model::{ColumnType, Display, NumberType, TimeUnit};
 
 use crate::schema::column::{Column, plain_text};
 use crate::schema::table::{BoundTable, TimeExpressions, known_column};
-use crate::sql::quote_literal;
+use crate::sql::{quote, quote_literal};
 
 /// The display columns that are bound and that the table still has, each as an expression over a span.
 pub(crate) struct DisplayExpressions {
@@ -56,14 +56,16 @@ impl DurationExpressions {
     /// Writes the duration from the end of the span. One without an end, or with the epoch as its end, is not finished, and
     /// has no duration yet.
     fn until(end: &Column, unit: Option<TimeUnit>, table: &BoundTable) -> Option<Self> {
-        let is_nullable = end.column_type.is_nullable();
-        let value = Column {
-            name: end.name.clone(),
-            ..Column::new(String::new(), end.column_type.bare().to_string())
+        let quoted = quote(&end.name);
+        // `least` ignores NULL, so that it must not get there.
+        let value =
+            if end.column_type.is_nullable() { format!("assumeNotNull({quoted})") } else { quoted.clone() };
+        let time = TimeExpressions::of_value(value, end.column_type.bare(), unit)?;
+        let per_tick = 10_i64.pow(9 - u32::from(time.precision));
+        let ticks = match end.column_type.is_nullable() {
+            true => format!("if(isNull({quoted}), toInt64(0), {})", time.ticks),
+            false => time.ticks,
         };
-        let time = TimeExpressions::new(&value, unit)?;
-        let (ticks, per_tick) = (&time.ticks, 10_i64.pow(9 - u32::from(time.precision)));
-        let ticks = if is_nullable { format!("ifNull({ticks}, 0)") } else { ticks.clone() };
         let raw = format!("if({ticks} = 0, toInt128(0), toInt128({ticks}) * {per_tick} - {})", start(table));
         Some(Self::of_128_bits(&format!("({raw})")))
     }

@@ -209,8 +209,9 @@ pub(crate) fn integer(text: &str, bits: u16, signed: bool) -> Option<String> {
     };
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let number: u128 = digits.parse().ok().filter(|_| is_number)?;
-    let most = u128::MAX >> 128_u16.saturating_sub(bits) >> u16::from(signed);
     let sign = if number > 0 { sign } else { "" };
+    let most = u128::MAX >> 128_u16.saturating_sub(bits) >> u16::from(signed);
+    let most = most.saturating_add(u128::from(sign == "-"));
     (number <= most).then(|| format!("{sign}{number}"))
 }
 
@@ -239,6 +240,7 @@ mod tests {
             ("UInt64", "18446744073709551615", "`id` = {p0:UInt64}", "18446744073709551615"),
             ("UInt64", "0007", "`id` = {p0:UInt64}", "7"),
             ("Int64", "-7", "`id` = {p0:Int64}", "-7"),
+            ("Int64", "-9223372036854775808", "`id` = {p0:Int64}", "-9223372036854775808"),
         ] {
             let mut statement = Statement::default();
             assert_eq!(column(type_text, IdOf::Trace).is(given, &mut statement), condition, "{type_text}");
@@ -262,6 +264,7 @@ mod tests {
             ("UInt64", ""),
             ("UInt32", "4294967296"),
             ("Int64", "9223372036854775808"),
+            ("Int64", "-9223372036854775809"),
         ] {
             let (ids, mut statement) = (column(type_text, IdOf::Trace), Statement::default());
             assert_eq!(ids.is(given, &mut statement), "0", "{type_text} {given}");

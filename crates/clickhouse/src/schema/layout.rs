@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tracewarden_model::ColumnType;
+use tracewarden_model::{ColumnType, ColumnValue};
 
 #[cfg(test)]
 mod tests;
@@ -174,6 +174,17 @@ impl Layout {
     /// Whether the table itself is sorted by this column.
     pub fn is_sorted_by(&self, column: &str) -> bool {
         self.sorting_key.first().and_then(|first| only_name(first)).is_some_and(|first| first == column)
+    }
+
+    /// Whether rows with these values are sorted by this column.
+    pub(crate) fn is_sorted_by_after(&self, column: &str, only: &[ColumnValue]) -> bool {
+        let is_fixed = |name: &String| only.iter().any(|only| only.column == *name);
+        let names = self.sorting_key.iter().map(|key| only_name(key));
+        names
+            .skip_while(|name| name.as_ref().is_some_and(is_fixed))
+            .next()
+            .flatten()
+            .is_some_and(|first| first == column)
     }
 
     /// Returns the table that holds the rows: the local one, for a distributed table whose local table this server has.

@@ -19,6 +19,8 @@ pub(crate) struct BoundTable {
     pub(crate) columns: Vec<Column>,
     /// The table's quoted name, with `FINAL` where it is read so. Statements name it by [`BoundTable::spans`] only.
     source: String,
+    /// Whether it is read with `FINAL`.
+    is_final: bool,
     /// Columns that must have a value, each with its type.
     only: Vec<(Column, String)>,
     time_bucket: Option<TimeBucketColumn>,
@@ -110,12 +112,10 @@ impl BoundTable {
         let only = binding.rows.only.iter().map(|only| Ok((find(&only.column)?.clone(), only.value.clone())));
         let only = only.collect::<Result<_, ClickHouseError>>()?;
         let table = crate::sql::quote_table(&binding.database, &binding.table);
+        let is_final = binding.rows.read_as == Some(ReadAs::Final);
         Ok(Self {
-            source: if binding.rows.read_as == Some(ReadAs::Final) {
-                format!("{table} FINAL")
-            } else {
-                table
-            },
+            source: if is_final { format!("{table} FINAL") } else { table },
+            is_final,
             only,
             time_bucket,
             trace_id,
@@ -149,6 +149,7 @@ impl BoundTable {
             format!("{} = {value}", quote(&column.name))
         });
         let only: Vec<String> = only.collect();
+        statement.reads_final |= self.is_final;
         let source = &self.source;
         match only.as_slice() {
             [] => format!("{source}{join} WHERE {condition}"),
@@ -178,11 +179,7 @@ impl BoundTable {
 
     /// Creates a statement over this table.
     pub(crate) fn statement(&self) -> Statement {
-        let mut statement = Statement::for_columns(self.columns.iter().map(|column| column.name.as_str()));
-        let items =
-            self.columns.iter().filter_map(|column| Some((column.items_of.clone()?, column.name.clone())));
-        statement.items = items.collect();
-        statement
+        Statement::for_columns(self.columns.iter().map(|column| column.name.as_str()))
     }
 
     /// Checks that fields can be read as they were marked, even if a predicate no longer refers to them.
@@ -233,7 +230,14 @@ impl BoundTable {
         statement: &mut Statement,
     ) -> Result<String, ClickHouseError> {
         let any = Predicate::any(conditions.iter().map(lower_condition));
-        Ok(render(&resolve_fields(&any, &self.columns, Purpose::Filter)?, statement))
+        let any = resolve_fields(&any, &self.columns, Purpose::Filter)?;
+        // Only for a filter: it must not depend on an index whether access is granted.
+        let items =
+            self.columns.iter().filter_map(|column| Some((column.items_of.clone()?, column.name.clone())));
+        statement.items = items.collect();
+        let condition = render(&any, statement);
+        statement.items.clear();
+        Ok(condition)
     }
 
     /// Writes that a span begins at or after a time.
@@ -287,15 +291,18 @@ impl BoundTable {
     /// by `toDateTime(…)`, which wrap around there; ClickHouse treats them as monotonic all the same, and skips parts and
     /// granules that hold matching rows (observed with 25.8 and 26.7).
     pub(crate) fn within(&self, from: Timestamp, to: Timestamp, statement: &mut Statement) -> String {
-        if self.integer_timestamp.is_none() && (!is_date_time(from) || !is_date_time(to)) {
+        if !is_date_time(from) || !is_date_time(to) {
             let [from, to] = [from, to].map(|time| statement.int(self.tick_at_or_after(time.as_nanos())));
-            return format!("({ticks} >= {from} AND {ticks} < {to})", ticks = self.ticks);
+            // `identity` keeps ClickHouse from using a key over an integer.
+            let ticks = match self.integer_timestamp {
+                None => self.ticks.clone(),
+                Some(_) => format!("identity({})", self.ticks),
+            };
+            return format!("({ticks} >= {from} AND {ticks} < {to})");
         }
         let in_bucket = match &self.time_bucket {
-            Some(bucket) if is_date_time(from) && is_date_time(to) => {
-                format!("{} AND ", bucket.overlaps(from, to, statement))
-            }
-            _ => String::new(),
+            Some(bucket) => format!("{} AND ", bucket.overlaps(from, to, statement)),
+            None => String::new(),
         };
         let (from, to) = (self.begins_from(from, statement), self.begins_before(to, statement));
         format!("({in_bucket}{from} AND {to})")
@@ -328,11 +335,15 @@ pub(crate) struct TimeExpressions {
 impl TimeExpressions {
     /// Returns the expressions; `None` for a type that is not a time. A column of integers needs its unit.
     pub(crate) fn new(column: &Column, unit: Option<TimeUnit>) -> Option<Self> {
-        let quoted = quote(&column.name);
         if column.column_type.is_nullable() {
             return None;
         }
-        Some(match (column.column_type.bare(), unit) {
+        Self::of_value(quote(&column.name), column.column_type.bare(), unit)
+    }
+
+    /// Returns the expressions of a value of this type, which is not NULL.
+    pub(crate) fn of_value(quoted: String, column_type: &ColumnType, unit: Option<TimeUnit>) -> Option<Self> {
+        Some(match (column_type, unit) {
             (ColumnType::Number(NumberType::DateTime), _) => {
                 Self { ticks: format!("toInt64(toUnixTimestamp({quoted}))"), time: quoted, precision: 0 }
             }

@@ -21,6 +21,8 @@ pub(crate) struct Statement {
     /// Whether its conditions choose rows. They are then written in a form that lets skip indexes exclude rows; for
     /// conditions that are evaluated for every row, that form only costs time.
     pub(crate) filters_rows: bool,
+    /// Whether it reads rows with `FINAL`.
+    pub(crate) reads_final: bool,
     /// Columns that list the entries of a map as `key=value` for a text index, by map.
     pub(crate) items: HashMap<String, String>,
     /// Index of a value in the parameters.
@@ -37,6 +39,7 @@ impl Default for Statement {
             filters_by_trace_id: false,
             skips_unavailable_shards: false,
             filters_rows: true,
+            reads_final: false,
             items: HashMap::new(),
             parameter_indexes: HashMap::new(),
             prefix: "tw_".to_owned(),

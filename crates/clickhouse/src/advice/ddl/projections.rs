@@ -13,8 +13,9 @@ impl Drafter<'_> {
     /// time steps that it visits.
     pub(super) fn time_projection(&mut self, keys: &[KeyColumn]) {
         let binding = self.facts.binding;
-        // ClickHouse reads no projection with `FINAL`.
-        if binding.rows.read_as == Some(ReadAs::Final) {
+        // ClickHouse reads no projection with `FINAL`. A table with other leading columns in its key is read by these.
+        let rows = &binding.rows;
+        if rows.read_as == Some(ReadAs::Final) || !rows.only.is_empty() || rows.time_bucket.is_some() {
             return;
         }
         let id = DdlKind::TimeProjection.as_str().to_owned();
@@ -113,7 +114,7 @@ impl Drafter<'_> {
         }
         let trace_id = self.facts.binding.trace_id.clone();
         let id = DdlKind::TraceProjection.as_str().to_owned();
-        if self.underlying.is_sorted_by(&trace_id) {
+        if self.underlying.is_sorted_by_after(&trace_id, &self.facts.binding.rows.only) {
             return self.in_place(id, DdlKind::TraceProjection, "the table's own order", None);
         }
         let selected_by_star: Vec<String> = self

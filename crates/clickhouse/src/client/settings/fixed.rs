@@ -114,6 +114,9 @@ pub(crate) const REQUIRED_SETTINGS: &[(&str, &str)] = &[
     ("date_time_output_format", "iso"),
 ];
 
+/// Whether parts are skipped by their partition key (ClickHouse issues 29317 and 90836).
+pub(crate) const PARTITION_PRUNING: &str = "use_partition_pruning";
+
 /// Settings that prevent a feature from changing answers, or that select the tested way to compute them. They are left out
 /// for a server that does not know them: a version without the setting lacks the feature.
 pub(crate) const OPTIONAL_SETTINGS: &[(&str, &str)] = &[
@@ -143,6 +146,14 @@ pub(crate) const OPTIONAL_SETTINGS: &[(&str, &str)] = &[
     ("apply_patch_parts", "1"),
     ("apply_mutations_on_fly", "0"),
     ("final", "0"),
+    // With `FINAL`: a part that holds the newest version of a row must not be skipped because that version does not satisfy a
+    // condition; the older one would be shown. So statements with `FINAL` turn the first setting off; the second one leaves
+    // parts in whose partition key is also a part of the sorting key (observed with 26.7). `check_binding` refuses `FINAL`
+    // where the server lacks the first setting and needs it.
+    (PARTITION_PRUNING, "1"),
+    ("defer_partition_pruning_after_final", "1"),
+    ("use_statistics_for_part_pruning", "0"),
+    ("apply_row_policy_after_final", "1"),
     // Counts are exact, and no conclusions are drawn from constraints, which ClickHouse may not have checked.
     ("optimize_trivial_approximate_count_query", "0"),
     ("optimize_using_constraints", "0"),
