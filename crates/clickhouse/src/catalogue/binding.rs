@@ -8,7 +8,7 @@ use crate::client::PARTITION_PRUNING;
 use crate::schema::{
     BoundTable, Column, Layout, TableEngine, can_choose_rows, integer, is_id, is_trace_index, only_name, uuid,
 };
-use crate::sql::{Statement, quote};
+use crate::sql::{Statement, quote, quote_table};
 
 /// Why a table cannot be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,11 @@ impl Catalogue {
             format!(
                 "the partition key has `{changing}`, which is not in the sorting key, so that versions of a row can be in several \
                  partitions; this version of ClickHouse skips partitions before it replaces rows, and would show replaced ones: \
-                 upgrade ClickHouse to 26.3 or later, or choose `as_is`"
+                 upgrade ClickHouse to 26.3 or later, choose `as_is`, or bind a view that keeps it from that: \
+                 CREATE VIEW {view} AS SELECT {columns} FROM {table} FINAL",
+                view = quote_table(&binding.database, &format!("{}_final", binding.table)),
+                columns = columns_without_pruning(layout),
+                table = quote_table(&binding.database, &binding.table),
             ),
         )))
     }
@@ -333,6 +337,28 @@ fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, St
         refuse(!is_value, "only", &format!("`{}` is not a value of `{}`", only.value, only.column));
     }
     errors
+}
+
+/// Writes all columns, those of the partition key as expressions that no key serves.
+fn columns_without_pruning(layout: &Layout) -> String {
+    let in_partition_key = |column: &&Column| names_column(&layout.partition_key, &column.name);
+    let hidden = |column: &Column| format!("identity({0}) AS {0}", quote(&column.name));
+    let (materialized, stored): (Vec<&Column>, Vec<&Column>) = layout
+        .columns
+        .iter()
+        .filter(|column| !matches!(column.default_kind.as_str(), "ALIAS" | "EPHEMERAL"))
+        .partition(|column| column.default_kind == "MATERIALIZED");
+    let replaced: Vec<String> = stored.into_iter().filter(in_partition_key).map(hidden).collect();
+    let mut columns = vec!["*".to_owned()];
+    if !replaced.is_empty() {
+        columns = vec![format!("* REPLACE ({})", replaced.join(", "))];
+    }
+    // `*` leaves these out.
+    columns.extend(materialized.into_iter().map(|column| match in_partition_key(&column) {
+        true => hidden(column),
+        false => quote(&column.name),
+    }));
+    columns.join(", ")
 }
 
 /// Whether an expression names a column.

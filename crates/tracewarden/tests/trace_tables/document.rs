@@ -26,7 +26,7 @@ tables whose columns have common names. A view can give other columns the form t
 | `display.duration` | a number; `display.duration_unit` if it is not nanoseconds. In its place, `display.end` names a column with the end of the span; a span without an end, or that ends at the epoch, has the duration 0 |
 | `display.status` | text, integer or boolean; `display.error_values` lists the values that mean an error, as text |
 | maps | `Map`, `JSON`, or two arrays: `X.key` and `X.value`, `X.keys` or `X.names` and `X.values`, `X_keys` or `X_names` and `X_values`. Two arrays are a map named `X` in filters and policies, unless there is a column `X`. A key without a value is absent; of equal keys the first counts |
-| `read_as` | required if the engine replaces, collapses or aggregates rows. `final` reads as after all merges, so that replaced and deleted rows are never shown; `as_is` reads what is stored |
+| `read_as` | required if the engine replaces, collapses or aggregates rows. `final` reads as after all merges, so that replaced and deleted rows are never shown; `as_is` reads what is stored. Before ClickHouse 26.3, `final` needs the columns of the partition key in the sorting key; the refusal names a view that does without. Behind a distributed table, all versions of a row must be on one shard |
 | `only` | columns and values that every row must have, such as `project_id` and `7`. Rows with other values are never read, in no statement |
 | `time_bucket` | a column with the start of the span's bucket of time, if it is in the sorting key, and the length of a bucket in seconds. Binding compares every row; only searches use it |
 | `trace_index` | a table with columns `TraceId`, `Start`, `End`, or `trace_id`, `start`, `end`, also of `SimpleAggregateFunction` |
