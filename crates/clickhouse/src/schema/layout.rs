@@ -179,12 +179,9 @@ impl Layout {
     /// Whether rows with these values are sorted by this column.
     pub(crate) fn is_sorted_by_after(&self, column: &str, only: &[ColumnValue]) -> bool {
         let is_fixed = |name: &String| only.iter().any(|only| only.column == *name);
-        let names = self.sorting_key.iter().map(|key| only_name(key));
-        names
-            .skip_while(|name| name.as_ref().is_some_and(is_fixed))
-            .next()
-            .flatten()
-            .is_some_and(|first| first == column)
+        let mut names = self.sorting_key.iter().map(|key| only_name(key));
+        let first = names.find(|name| !name.as_ref().is_some_and(is_fixed)).flatten();
+        first.is_some_and(|first| first == column)
     }
 
     /// Returns the table that holds the rows: the local one, for a distributed table whose local table this server has.

@@ -48,7 +48,7 @@ pub enum ChangeKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelPart {
     /// The bound table.
-    Binding(Binding),
+    Binding(Box<Binding>),
     /// A marked field.
     Field(MarkedField),
     /// All policies of a role.
@@ -86,7 +86,7 @@ pub struct ModelChange {
 impl Serialize for ModelPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Binding(binding) => WireBinding::from(binding.clone()).serialize(serializer),
+            Self::Binding(binding) => WireBinding::from(binding.as_ref().clone()).serialize(serializer),
             Self::Field(field) => WireMarkedField::from(field).serialize(serializer),
             Self::Role(policies) => json!({ "policies": policies }).serialize(serializer),
             Self::Policy(policy) => policy.serialize(serializer),
@@ -177,8 +177,8 @@ fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelCha
         kind: PartKind::Binding,
         name: "binding".to_owned(),
         change: ChangeKind::from_sides(before, after),
-        before: before.cloned().map(ModelPart::Binding),
-        after: after.cloned().map(ModelPart::Binding),
+        before: before.cloned().map(|binding| ModelPart::Binding(Box::new(binding))),
+        after: after.cloned().map(|binding| ModelPart::Binding(Box::new(binding))),
         description,
     })
 }
