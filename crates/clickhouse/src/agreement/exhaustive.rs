@@ -259,7 +259,11 @@ pub(crate) fn conditions(field: &MarkedField) -> Vec<Condition> {
             (Operator::Eq, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::StringEq)),
             (Operator::Ne, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::StringNe)),
             (Operator::In, _) => tests.push(Test::StringIn(some(&["a", UUID, "x"]))),
-            (Operator::NotIn, _) => tests.push(Test::StringNotIn(some(&["a", UUID, ""]))),
+            (Operator::NotIn, _) => {
+                tests.push(Test::StringNotIn(some(&["a", UUID, ""])));
+                // Not even the value that is read where the field is absent.
+                tests.push(Test::StringNotIn(some(&["a"])));
+            }
             (Operator::Prefix, _) => tests.extend(some(&["", "a", "\u{e9}"]).into_iter().map(Test::Prefix)),
             (Operator::Has, _) => tests.extend(some(&["", "a", UUID]).into_iter().map(Test::Has)),
             (Operator::HasAny, _) => tests.push(Test::HasAny(some(&["prod", "a", UUID]))),
