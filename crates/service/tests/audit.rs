@@ -137,6 +137,9 @@ async fn a_change_whose_record_fails_is_not_made() {
     let admin = fixture.admin().await;
     let administrator = admin.require_admin().unwrap();
     let ada = fixture.user(&admin, "ada", &[]).await;
+    fixture.bind(&admin).await;
+    let files = fixture.service.model_files();
+    let ExportedModel { version, state } = files.export_model(&administrator).await.unwrap();
     use sqlx::{Connection as _, Executor as _};
     let mut connection = sqlx::AnyConnection::connect(&fixture.url).await.unwrap();
     let refuse = "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END";
@@ -154,6 +157,12 @@ async fn a_change_whose_record_fails_is_not_made() {
     assert_eq!(code(fixture.sign_in("ada", USER_PASSWORD).await), "unavailable");
     let new = NewApiKey { name: "k".to_owned(), expires_at: None, policy: None, tools: None };
     assert_eq!(code(fixture.service.account().create_api_key(&ada, new).await), "unavailable");
+    let mut file = ModelFile::from(state.clone());
+    assert!(file.fields.pop().is_some());
+    file.roles.push(("new".to_owned(), vec![policy("true")]));
+    let if_match = Some(IfMatch::Versions(vec![version]));
+    let imported = files.import_model(&administrator, file, if_match, |_, _| Ok(TestRun::default())).await;
+    assert_eq!(code(imported), "unavailable");
 
     connection.execute("DROP TRIGGER full").await.unwrap();
     connection.close().await.unwrap();
@@ -161,6 +170,8 @@ async fn a_change_whose_record_fails_is_not_made() {
     assert_eq!(code(fixture.service.users().user(&administrator, "eve").await), "not_found");
     assert!(fixture.service.account().my_api_keys(&ada).await.unwrap().is_empty());
     assert_eq!(fixture.service.account().my_sessions(&ada).await.unwrap().len(), 1);
+    let stored = files.export_model(&administrator).await.unwrap();
+    assert_eq!((stored.version, stored.state), (version, state), "neither fields nor roles");
 }
 
 #[tokio::test]

@@ -47,20 +47,22 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
     let over = boss.require_admin().unwrap();
     service.roles().put_role(&over, "pay", vec![policy("ServiceName == \"pay\"")], None).await.unwrap();
     fixture.user(&boss, "victim", &[]).await;
-    for (number, (way, expected)) in [
-        ("demote", "forbidden"),
-        ("disable", "unauthenticated"),
-        ("delete", "unauthenticated"),
-        ("end", "unauthenticated"),
-        ("rotate", "unauthenticated"),
-        ("revoke", "unauthenticated"),
+    for (number, (way, by_key, expected)) in [
+        ("demote", false, "forbidden"),
+        ("disable", false, "unauthenticated"),
+        // The keys of a disabled user remain.
+        ("disable", true, "unauthenticated"),
+        ("delete", false, "unauthenticated"),
+        ("end", false, "unauthenticated"),
+        ("rotate", false, "unauthenticated"),
+        ("revoke", true, "unauthenticated"),
     ]
     .into_iter()
     .enumerate()
     {
         let name = format!("deputy{number}");
         let mut deputy = fixture.user(&boss, &name, &["admin"]).await;
-        if way == "revoke" {
+        if by_key {
             deputy = fixture.principal(&fixture.api_key(&deputy).await).await;
         }
         let administrator = deputy.require_admin().unwrap();
@@ -98,7 +100,7 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
             code(service.source().put_binding(&administrator, otel_binding(), version()).await),
         ];
         answers.push(code(service.source().table(&administrator, "otel", "otel_traces").await));
-        if way != "revoke" {
+        if !by_key {
             let preview = PreviewRequest::RolesAndAttributes { roles: set(&["pay"]), attributes: None };
             answers.push(code(service.account().set_preview(&administrator, preview).await));
         }

@@ -314,6 +314,21 @@ async fn cursors_are_bound_to_their_query() {
 }
 
 #[tokio::test]
+async fn a_larger_limit_than_the_maximum_is_capped() {
+    let reading = reading().await;
+    for (limit, expected) in [(199, 199), (200, 200), (201, 200), (i64::MAX, 200)] {
+        let request = QueryRequest { limit: Some(limit), view: View::Ids, ..query(vec![]) };
+        reading.fixture.service.traces().query(&reading.reader, request).await.unwrap();
+        assert_eq!(reading.last().await.detail["limit"], expected);
+        // One more shows whether there is another page.
+        let statements = reading.fixture.store.answers.lock().unwrap().statements.clone();
+        let last = statements.last().unwrap();
+        let words: Vec<&str> = last.split_whitespace().collect();
+        assert!(words.windows(2).any(|pair| pair == ["LIMIT", &(expected + 1).to_string()]), "{last}");
+    }
+}
+
+#[tokio::test]
 async fn a_truncated_page_continues_where_it_ended() {
     let reading = reading().await;
     let all = ["t1", "t2", "t3", "t4", "t5"];

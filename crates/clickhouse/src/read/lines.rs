@@ -170,6 +170,9 @@ mod tests {
         assert!(matches!(run(&[("a", 2)], line, 7), Err(ClickHouseError::IncompleteResponse(_))));
         assert!(run(&[("a", 1)], line.trim_end(), 7).is_err());
         assert!(run(&[("b", 1)], line, 7).is_err());
+        // Also if no span is missing.
+        let foreign = line.replace("\"a\"", "\"b\"");
+        assert!(run(&[("a", 1)], &format!("{line}{foreign}"), 7).is_err());
         assert!(run(&[("a", 1)], &format!("{line}Code: 241. DB::Exception: Memory limit\n"), 5).is_err());
         assert!(run(&[("a", 1)], &format!("{line}__exception__\r\nabc\r\nCode: 241\n"), 5).is_err());
         // More spans may have arrived since they were counted.

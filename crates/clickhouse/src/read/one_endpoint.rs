@@ -109,3 +109,18 @@ async fn a_page_ends_when_its_endpoint_fails() {
     );
     assert_eq!(fixture.second.forwarded_bytes(), 0);
 }
+
+/// A second statement would repeat spans that the reader has already passed on.
+#[tokio::test]
+async fn an_answer_that_is_cut_is_not_requested_again() {
+    let fixture = fixture().await;
+    let (store, binding) = (fixture.store.session(), &fixture.binding);
+    let selection = select(&store, binding).await;
+    let whole = text(&mut store.read(binding, &selection, None).await.unwrap()).await.unwrap();
+    fixture.first.set(Fault::CutResponsesAfter(whole.len() as u64 / 2));
+    let mut page = store.read(binding, &selection, None).await.unwrap();
+    let failure = text(&mut page).await.unwrap_err();
+    assert!(matches!(failure, ClickHouseError::IncompleteResponse(_)), "{failure}");
+    assert!(page.next().await.is_none());
+    assert_eq!(fixture.second.forwarded_bytes(), 0);
+}

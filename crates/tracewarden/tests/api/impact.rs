@@ -86,14 +86,20 @@ async fn previews_count_gained_and_lost_traces() {
     let found = preview(&admin, "new", policies(&[&own])).await;
     assert_eq!((counts(&found["traces"]), &found["members"]), ([2, 0, 0], &json!(1)));
     assert_eq!(counts(&found["users"][0]), [2, 0, 0]);
+    // Users who are disabled can read no trace.
+    assert_eq!((&found["members_compared"], found["users"].as_array().unwrap().len()), (&json!(1), 1));
     // Traces outside the time range do not count.
     let early = json!({"role": "new", "policies": policies(&[&own]), "to": "2020-01-02T00:00:00Z"});
     let found = admin.post("/policies/preview", early).await.expect(200).body;
     assert_eq!((counts(&found["traces"]), &found["from"]), ([0, 0, 0], &json!("2020-01-01T00:00:00Z")));
+    let (from, to) = ("2020-01-01T23:00:00Z", "2020-01-02T00:00:00Z");
+    let hour = json!({"role": "new", "policies": policies(&[&own]), "from": from, "to": to});
+    let found = admin.post("/policies/preview", hour).await.expect(200).body;
+    assert_eq!((&found["from"], &found["to"]), (&json!(from), &json!(to)));
 
     let records = admin.get("/audit?action=policy.preview").await.expect(200).body["records"].clone();
     let records = records.as_array().unwrap();
-    assert_eq!(records.len(), 7, "{records:?}");
+    assert_eq!(records.len(), 8, "{records:?}");
     assert!(records.iter().all(|record| record["outcome"] == "success" && record["target"].is_string()));
     assert_eq!(records[0]["detail"]["policies"][0]["expression"], own.as_str());
     assert!(

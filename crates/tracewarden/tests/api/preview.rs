@@ -53,6 +53,10 @@ async fn only_access_to_traces_follows_the_preview() {
     assert_eq!(visible(&admin).await, json!([RED]));
     admin.put("/me/preview", json!({"roles": []})).await.expect(200);
     assert_eq!(visible(&admin).await, json!([]));
+    // Without attributes, it has none: those of the administrator do not count.
+    admin.patch("/users/admin", json!({"attributes": {"team": "red"}})).await.expect(200);
+    admin.put("/me/preview", json!({"roles": ["own"]})).await.expect(200);
+    assert_eq!(visible(&admin).await, json!([]));
     let as_ada = admin.put("/me/preview", json!({"username": "ADA"})).await.expect(200).body;
     assert_eq!(as_ada["preview"], json!({"roles": ["blue"], "attributes": {}, "username": "ada"}));
     assert_eq!(visible(&admin).await, json!([BLUE]));

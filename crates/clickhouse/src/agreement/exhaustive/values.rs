@@ -41,6 +41,7 @@ pub(super) fn map_strings(logical: LogicalType) -> Vec<FieldValue> {
             b".1",
             b"5.",
             b"-0.0010",
+            b"-0.0",
             b"0.5e1",
             b"50E-01",
             b"1E+400",

@@ -298,6 +298,30 @@ async fn unsettled_candidates_of_a_step_are_settled_later() {
     }
 }
 
+/// Pages end between traces at one time, which are ordered by their ids.
+#[tokio::test]
+async fn a_page_continues_among_traces_at_one_time() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let spans: Vec<_> =
+        (1..=40).map(|number| (3_600 - number / 10, format!("{number:03}"), "Error", "team1")).collect();
+    insert(&local, &spans).await;
+    let (filter, scope) = (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]));
+    for index in [false, true] {
+        let binding = binding(index);
+        let search_case = SearchCase {
+            limit: 3,
+            pages: 14,
+            ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 2 * HOUR))
+        };
+        for use_trace_index in [false, true] {
+            let choices = [SECOND, HOUR].map(|first| steps(first, use_trace_index, IndexSize::Small));
+            assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 40);
+        }
+    }
+}
+
 /// Each step finds all of the traces again, and none of them matches.
 #[tokio::test]
 async fn long_traces_that_fill_every_step_end_the_search_soon() {
