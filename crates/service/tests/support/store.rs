@@ -121,7 +121,7 @@ async fn serve(mut stream: TcpStream, answers: Arc<Mutex<Answers>>) {
         if body.len() < length {
             continue;
         }
-        let gate = answers.lock().unwrap().gate.clone().filter(|_| body.contains("system.columns"));
+        let gate = answers.lock().unwrap().gate.clone().filter(|_| reads_columns(body));
         if let Some(gate) = gate {
             gate.pass().await;
         }
@@ -134,10 +134,15 @@ async fn serve(mut stream: TcpStream, answers: Arc<Mutex<Answers>>) {
     }
 }
 
+/// Whether a statement reads the columns of tables with their engines.
+fn reads_columns(statement: &str) -> bool {
+    statement.contains("system.columns") && statement.contains("default_kind, if(")
+}
+
 fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
     answers.statements.push(body.to_owned());
     let document = |rows: Vec<String>| format!("{{\"data\":[{}],\"rows\":{}}}\n", rows.join(","), rows.len());
-    if body.contains("system.columns") {
+    if reads_columns(body) {
         let known = body.contains("otel_traces");
         let columns = answers.columns.iter().filter(|_| known);
         let row = |(name, kind): &(String, String)| {
@@ -145,8 +150,8 @@ fn answer(head: &str, body: &str, answers: &mut Answers) -> (String, bool) {
             format!("[\"otel_traces\",{name:?},{kind:?},\"\",\"\",{engine}]")
         };
         (document(columns.map(row).collect()), false)
-    } else if body.contains("system.tables") {
-        // No distributed tables.
+    } else if body.contains(" FROM system.") {
+        // No distributed tables, and no known layout.
         (document(Vec::new()), false)
     } else if head.contains("default_format=JSONEachRow") {
         (answers.spans.clone(), answers.cut)
