@@ -1,9 +1,17 @@
 //! Tables whose rows are not all spans, and tables with other indexes.
 
-use tracewarden_model::{Binding, ColumnValue, Filter, ReadAs, RowOptions, TimeBucket, Timestamp, Window};
+use std::sync::Arc;
+
+use tracewarden_model::{
+    Binding, ColumnType, ColumnValue, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
+    MarkedField, ReadAs, RowOptions, Test, TimeBucket, TimeUnit, Timestamp, Window,
+};
+use tracewarden_policy::Predicate;
+use tracewarden_policy::predicate::{Atom, Relation, Text};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::{binding, connect, execute, unrestricted_scope};
+use crate::schema::BoundTable;
 use crate::{BindingError, ClickHouse, SelectRequest};
 
 const HOUR: i64 = 3_600_000_000_000;
@@ -200,4 +208,78 @@ async fn time_buckets_are_compared_before_they_are_used() {
         assert_eq!(traces(&store, &bucket(1_800), low, high).await, plain, "{from} to {to}");
         assert!(!plain.is_empty());
     }
+}
+
+#[tokio::test]
+async fn only_filters_use_text_indexes_on_the_entries_of_a_map() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    let entries = "ALIAS arrayMap(kv -> concat(kv.1, '=', kv.2), CAST(A, 'Array(Tuple(String, String))'))";
+    execute(
+        &local,
+        format!(
+            "CREATE TABLE default.indexed (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
+             A Map(LowCardinality(String), String), Items Array(String) {entries}, \
+             INDEX items Items TYPE text(tokenizer = 'array')) ENGINE = MergeTree ORDER BY Timestamp"
+        ),
+    )
+    .await;
+    execute(&local, "CREATE TABLE default.plain AS default.indexed".to_owned()).await;
+    execute(&local, "ALTER TABLE default.plain DROP INDEX items".to_owned()).await;
+    let field = Arc::new(MarkedField {
+        field: FieldRef::key("A", "k"),
+        source: FieldSource::MapKey,
+        logical: LogicalType::String,
+        column_type: ColumnType::STRING,
+        filterable: true,
+        policy: true,
+        column: None,
+    });
+    let is_v = Predicate::atom(Atom::CompareText(
+        Relation::Eq,
+        Text::Field(Arc::clone(&field)),
+        Text::Literal("v".to_owned()),
+    ));
+    let condition = Condition { field: field.as_ref().clone(), test: Test::StringEq("v".to_owned()) };
+    for (table, is_used) in [("indexed", true), ("plain", false)] {
+        let columns = store.columns("default", table).await.unwrap();
+        let table = BoundTable::new(&binding("default", table), columns).unwrap();
+        let mut statement = table.statement();
+        let filter = table.any_condition(std::slice::from_ref(&condition), &mut statement).unwrap();
+        let policy = table.condition(&is_v, &mut statement).unwrap();
+        assert_eq!(filter.contains("hasAny(`Items`"), is_used, "{filter}");
+        assert!(!policy.contains("Items"), "{policy}");
+        assert_eq!(statement.parameters.contains(&"k=v".to_owned()), is_used);
+    }
+}
+
+#[tokio::test]
+async fn a_span_that_has_not_ended_has_no_duration() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    execute(
+        &local,
+        format!(
+            "CREATE TABLE default.ends ENGINE = MergeTree ORDER BY TraceId AS SELECT toUInt64({NOW}) AS Timestamp, \
+             't' AS TraceId, toString(number) AS SpanId, '' AS ParentSpanId, \
+             CAST([toInt64({NOW} + 5), NULL, 0, {NOW} - 5], 'Array(Nullable(UInt64))')[number + 1] AS Ended, \
+             ['bad', 'fine'][number % 2 + 1] AS Status FROM numbers(4)"
+        ),
+    )
+    .await;
+    let rows = RowOptions { timestamp_unit: Some(TimeUnit::Nanoseconds), ..RowOptions::default() };
+    let display = Display {
+        end: Some("Ended".to_owned()),
+        status: Some("Status".to_owned()),
+        error_values: vec!["bad".to_owned()],
+        ..Display::default()
+    };
+    let binding = Binding { display, ..with_rows("ends", rows) };
+    let trace = store.find(&binding, &unrestricted_scope(), "t").await.unwrap().unwrap();
+    let spans = store.span_summaries(&binding, &trace, 10).await.unwrap();
+    let found: Vec<_> =
+        spans.iter().map(|span| (span.duration_nanos, span.duration_invalid, span.error)).collect();
+    let expected =
+        [(Some(5), false, true), (Some(0), false, false), (Some(0), false, true), (Some(0), true, false)];
+    assert_eq!(found, expected);
 }

@@ -5,7 +5,7 @@ use tracewarden_model::{Binding, ColumnType, Display, NumberType, ReadAs, RowOpt
 
 use super::Catalogue;
 use crate::ClickHouseError;
-use crate::catalogue::binding::{is_number, is_time};
+use crate::catalogue::binding::{is_integer_time, is_number, is_time};
 use crate::client::QueryLimits;
 use crate::schema::{Column, TableEngine, TimeExpressions, is_id};
 use crate::sql::{Statement, quote, quote_table};
@@ -106,9 +106,6 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
     let find =
         |names: &[&str], fits: &dyn Fn(&ColumnType) -> bool| find_column(candidate.columns, names, fits);
     let name = |column: Option<&Column>| column.map(|column| column.name.clone());
-    let is_integer_time = |column_type: &ColumnType| {
-        matches!(column_type, ColumnType::Number(NumberType::Integer { bits: 32 | 64, .. }))
-    };
     let timestamp = find(TIMESTAMP, &is_time).or_else(|| find(TIMESTAMP, &is_integer_time))?;
     let timestamp_unit = is_integer_time(&timestamp.column_type).then(|| unit_of_name(&timestamp.name));
     let duration = find(DURATION, &is_number);
@@ -241,8 +238,8 @@ fn unit_of_time(value: f64) -> TimeUnit {
 }
 
 impl Catalogue {
-    /// Makes a proposal more exact by a sample of rows: units of integers, status values of errors. It
-    /// is unchanged where the table cannot be read or holds nothing. The sample is span data: not every user may see what
+    /// Makes a proposal more exact by a sample of rows: units of integers, status values of errors. It is
+    /// unchanged where the table cannot be read or holds nothing. The sample is span data: not every user may see what
     /// follows from it.
     pub async fn refine(&self, mut proposal: Binding, columns: &[Column]) -> Binding {
         let find = |name: Option<&String>| columns.iter().find(|column| Some(&column.name) == name);

@@ -70,6 +70,7 @@ impl ClickHouse {
         let mut statement = table.statement();
         let is_trace = table.trace_id.is(&trace.id, &mut statement);
         let spans = table.spans(&is_trace, &mut statement);
+        let failed = display.is_error(&mut statement);
         statement.filters_by_trace_id = true;
         statement.push(&format!(
             "SELECT {span_id}, if({is_root}, '', {parent_id}), {ticks}, {duration}, {invalid}, {name}, {service}, {kind}, {failed} \
@@ -84,7 +85,7 @@ impl ClickHouse {
             name = truncated(display.name.as_ref()),
             service = truncated(display.service.as_ref()),
             kind = truncated(display.kind.as_ref()),
-            failed = display.is_error(),
+            failed = failed,
             timestamp = table.timestamp,
         ));
         let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;

@@ -65,6 +65,7 @@ impl ClickHouse {
         let ticks = &table.ticks;
         let per_tick = table.nanos_per_tick;
         let empty = || "''".to_owned();
+        let failed = display.is_error(&mut statement);
         let [trace, pair] = statement.aliases(["trace", "pair"]);
         let root = format!("(NOT {}, {ticks}, {})", table.is_root(), table.span_id.text);
         statement.push(&format!(
@@ -77,7 +78,7 @@ impl ClickHouse {
             id = table.trace_id.text,
             duration = display.trace_duration(table),
             invalid = display.is_duration_invalid(),
-            failed = display.is_error(),
+            failed = failed,
             name = display.name.clone().unwrap_or_else(empty),
             service = display.service.clone().unwrap_or_else(empty),
             span = table.span_id.text,

@@ -5,7 +5,7 @@ use tracewarden_model::{ColumnType, Display, NumberType, TimeUnit};
 
 use crate::schema::column::{Column, plain_text};
 use crate::schema::table::{BoundTable, TimeExpressions, known_column};
-use crate::sql::{quote, quote_literal};
+use crate::sql::{Statement, quote};
 
 /// The display columns that are bound and that the table still has, each as an expression over a span.
 pub(crate) struct DisplayExpressions {
@@ -107,13 +107,9 @@ impl DisplayExpressions {
     }
 
     /// Writes whether the span's status is an error; false without a status column.
-    pub(crate) fn is_error(&self) -> String {
+    pub(crate) fn is_error(&self, statement: &mut Statement) -> String {
         match &self.status {
-            Some(status) => {
-                let values: Vec<String> =
-                    self.error_values.iter().map(|value| quote_literal(value)).collect();
-                format!("{status} IN ({})", values.join(", "))
-            }
+            Some(status) => format!("{status} IN ({})", statement.string_parameters(&self.error_values)),
             None => "0".to_owned(),
         }
     }

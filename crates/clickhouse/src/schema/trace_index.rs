@@ -82,7 +82,7 @@ impl TraceIndex {
         let whole_seconds =
             [start, end].map(|column| *column.column_type.bare() == ColumnType::Number(NumberType::DateTime));
         let trace_id = find(&TRACE_ID_NAMES)?;
-        // As before, a string column is compared as it is: its sorting key serves.
+        // A string column is compared as it is, so that the sorting key serves.
         let trace_id = match trace_id.column_type.is_string() {
             true => quote(&trace_id.name),
             false => IdColumn::new(trace_id, IdOf::Trace)?.text,

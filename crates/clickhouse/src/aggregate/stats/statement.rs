@@ -185,7 +185,7 @@ fn per_span(
         "SELECT {of_span} AS {group}, uniqExact({id}) AS {traces}, count() AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM {spans} GROUP BY {by}",
         id = search.table.trace_id.text,
-        failed = display.is_error(),
+        failed = display.is_error(statement),
         durations = names.durations(durations(display), display.is_duration_invalid()),
         spans = spans(search, names, statement),
     )
@@ -210,7 +210,7 @@ fn per_trace(
         rows = rows(&in_groups),
         durations = names.durations(&nanos, &unlistable),
         id = search.table.trace_id.text,
-        is_failed = display.is_error(),
+        is_failed = display.is_error(statement),
         duration = display.trace_duration(search.table),
         is_odd = display.is_duration_invalid(),
         collected = match groups {
