@@ -10,6 +10,7 @@ use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Atom, Relation, Text};
 use tracewarden_testkit::local_store::LocalStore;
 
+use super::distributed::{CLUSTER, shards};
 use super::{binding, connect, execute, unrestricted_scope};
 use crate::schema::BoundTable;
 use crate::{BindingError, ClickHouse, SelectRequest};
@@ -282,4 +283,27 @@ async fn a_span_that_has_not_ended_has_no_duration() {
     let expected =
         [(Some(5), false, true), (Some(0), false, false), (Some(0), false, true), (Some(0), true, false)];
     assert_eq!(found, expected);
+}
+
+/// Behind a distributed table may be one that replaces rows.
+#[tokio::test]
+async fn a_distributed_table_over_unseen_tables_needs_a_choice() {
+    let local = shards();
+    let store = connect(&local);
+    execute(
+        &local,
+        format!(
+            "CREATE TABLE default.over (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String) \
+             ENGINE = Distributed({CLUSTER}, default, unseen)"
+        ),
+    )
+    .await;
+    let layout = store.catalogue().current_layout("default", "over").await.unwrap();
+    assert!(layout.local.is_none());
+    let (member, text) = refusal(&store, &binding("default", "over")).await;
+    assert_eq!(member, "read_as");
+    assert!(text.contains("cannot be seen"), "{text}");
+    let chosen = RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() };
+    let warnings = store.catalogue().check_binding(&with_rows("over", chosen)).await.unwrap();
+    assert!(warnings.iter().any(|text| text.contains("on another shard")), "{warnings:?}");
 }
