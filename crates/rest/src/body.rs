@@ -314,6 +314,22 @@ mod tests {
     }
 
     #[test]
+    fn an_integer_may_be_written_with_a_fraction_or_an_exponent() {
+        let count = |text: &str| {
+            parse::<Outer>(format!(r#"{{"name": "", "list": [{{"count": {text}}}]}}"#).as_bytes())
+        };
+        for (text, number) in
+            [("30", 30), ("30.0", 30), ("3e1", 30), ("0.0", 0), ("-0.0", 0), ("4294967295.0", u32::MAX)]
+        {
+            assert_eq!(count(text).unwrap().list.unwrap()[0].count, number, "{text}");
+        }
+        for text in ["30.5", "-1.0", "4294967296.0", "1e19", "1e300", "true", "null", "\"30\"", "[30]", "{}"]
+        {
+            check(&format!(r#"{{"name": "", "list": [{{"count": {text}}}]}}"#), "/list/0/count", "u32");
+        }
+    }
+
+    #[test]
     fn an_array_is_not_an_object() {
         let refused = |text: &str, pointer: &str| {
             check(text, pointer, "invalid type: sequence, expected an object");
