@@ -16,10 +16,11 @@ mod types;
 
 use std::collections::HashMap;
 
+use tracewarden_model::Binding;
 use tracewarden_policy::Predicate;
 
-use crate::schema::{BoundTable, Tables};
-use crate::search::{RequiredPredicates, Search, TraceScan};
+use crate::schema::{BoundTable, Tables, TraceIndex};
+use crate::search::{RequiredPredicates, Search, TraceScan, TraceSet};
 use crate::{ClickHouse, ClickHouseError};
 pub use collateral::{
     CollateralGrouping, CollateralQuery, CollateralValues, MAX_PREDICATE_SETS, SharedValue,
@@ -62,13 +63,23 @@ impl ClickHouse {
         }
         if let Some(collateral) = request.collateral {
             collateral.by.check()?;
+            if request.binding_after.is_some() {
+                return fault("collateral access is counted with one binding".to_owned());
+            }
         }
         let store = self.metered();
+        let read_tables = async || {
+            let after = match request.binding_after {
+                Some(binding) => Some((binding, store.bound_tables(binding).await?)),
+                None => None,
+            };
+            // Last, since it is the one that searches expect in the cache.
+            Ok((store.bound_tables(request.binding).await?, after))
+        };
         store
-            .on_one_endpoint(
-                || store.bound_tables(request.binding),
-                |tables| impact_once(&store, request, sampling_plan, tables),
-            )
+            .on_one_endpoint(read_tables, |(tables, after)| {
+                impact_once(&store, request, sampling_plan, tables, after)
+            })
             .await
     }
 }
@@ -78,6 +89,7 @@ async fn impact_once(
     request: ImpactRequest<'_>,
     sampling_plan: SamplingPlan,
     tables: Tables,
+    after: Option<(&Binding, Tables)>,
 ) -> Result<Impact, ClickHouseError> {
     let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
     table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
@@ -101,10 +113,18 @@ async fn impact_once(
         let compared = vec![Difference::default(); request.comparisons.len()];
         return Ok(Impact { compared, collateral_values, traces: 0, fraction: 1.0, cost: store.cost() });
     }
+    let after = match after {
+        Some((binding, tables)) => {
+            let table = BoundTable::new(binding, tables.columns.to_vec())?;
+            table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
+            Some((table, tables.index))
+        }
+        None => None,
+    };
     let (distinct, positions) = distinct(request.comparisons);
     let collateral =
         request.collateral.filter(|collateral| collateral.predicate_sets.iter().flatten().any(grants_access));
-    let query = ImpactQuery { request: &request, collateral, distinct: &distinct };
+    let query = ImpactQuery { request: &request, after, collateral, distinct: &distinct };
     let (mut counts, fraction) = sampling_plan.take(&mut search, &query).await?;
     counts.collateral_values.resize(collateral_values.len(), CollateralValues::default());
     let ids = request.samples as usize;
@@ -129,6 +149,8 @@ async fn impact_once(
 /// The whole request.
 struct ImpactQuery<'a> {
     request: &'a ImpactRequest<'a>,
+    /// The table as it is read after the change, with its trace index.
+    after: Option<(BoundTable, Option<TraceIndex>)>,
     /// `None` when no predicate grants access to any trace.
     collateral: Option<CollateralQuery<'a>>,
     distinct: &'a [&'a Comparison],
@@ -136,19 +158,47 @@ struct ImpactQuery<'a> {
 
 impl TraceCounter for ImpactQuery<'_> {
     fn predicates(&self) -> usize {
-        self.request.predicates.len()
+        self.request.predicates.len() * if self.after.is_some() { 2 } else { 1 }
     }
 
     async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, ClickHouseError> {
         let mut counts = Counts::default();
-        for part in parts(self.distinct, self.collateral, self.request.predicates) {
-            let statement = statement::statement(search, scan, self.request, &part)?;
+        let after = match &self.after {
+            Some((table, index)) => Some(self.search_after(search, scan, table, index.clone()).await?),
+            None => None,
+        };
+        let after = after.as_ref().map(|(search, scan)| (search, scan));
+        for part in parts(self.distinct, self.collateral, self.request.predicates, after.is_some()) {
+            let statement = statement::statement((search, scan), after, self.request, &part)?;
             counts.add(search.rows(statement).await?, &part, self.request.samples)?;
             if !counts.beyond.is_empty() {
                 break;
             }
         }
         Ok(counts)
+    }
+}
+
+impl ImpactQuery<'_> {
+    /// Returns the same search and scan of the table as it is read after the change.
+    async fn search_after<'t>(
+        &'t self,
+        search: &Search<'t>,
+        scan: &TraceScan<'t>,
+        table: &'t BoundTable,
+        index: Option<TraceIndex>,
+    ) -> Result<(Search<'t>, TraceScan<'t>), ClickHouseError> {
+        // Which ids may be returned is decided by the binding that is in force.
+        let all = RequiredPredicates::unscoped(&Predicate::True, &[], table)?;
+        let mut after = search.store.search_for(all, search.window, 0, table, index);
+        after.deadline = search.deadline;
+        let scan = match scan {
+            TraceScan::BySpan { trace_set: sample @ TraceSet::Sample(_), .. } => {
+                TraceScan::BySpan { trace_set: *sample, scan: after.default_range.into() }
+            }
+            _ => TraceScan::by_span(&after).await?,
+        };
+        Ok((after, scan))
     }
 }
 

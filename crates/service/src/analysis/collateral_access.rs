@@ -159,6 +159,7 @@ impl Analysis {
             let share = u32::try_from(batches.len() - at).unwrap_or(u32::MAX).clamp(1, 2);
             let request = ImpactRequest {
                 binding: &access.binding,
+                binding_after: None,
                 predicates: &batch.predicates,
                 comparisons: &[],
                 collateral: Some(CollateralQuery {

@@ -208,6 +208,7 @@ impl Analysis {
             let comparisons: Vec<_> = batch.comparisons.iter().cloned().collect();
             let request = ImpactRequest {
                 binding: &access.binding,
+                binding_after: None,
                 predicates: &predicates,
                 comparisons: &comparisons,
                 collateral,

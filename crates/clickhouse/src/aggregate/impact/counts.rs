@@ -97,7 +97,14 @@ impl DifferenceCounter {
         let sides: Vec<(Vec<u64>, Vec<u64>)> = part
             .comparisons
             .iter()
-            .map(|comparison| (masks.mask(&comparison.before), masks.mask(&comparison.after)))
+            .map(|comparison| {
+                let (before, mut after) = (masks.mask(&comparison.before), masks.mask(&comparison.after));
+                if part.has_two_bindings {
+                    // The words of the second binding follow those of the first.
+                    after.splice(0..0, vec![0; masks.words()]);
+                }
+                (before, after)
+            })
             .collect();
         let many = sides.len();
         Self {
@@ -148,7 +155,8 @@ mod tests {
     /// The statement cuts rows beyond its limit, so an answer that exceeds it is rejected.
     #[test]
     fn answers_that_may_be_truncated_are_refused() {
-        let part = QueryPart { comparisons: &[], collateral: None, used: BTreeSet::new() };
+        let part =
+            QueryPart { comparisons: &[], collateral: None, used: BTreeSet::new(), has_two_bindings: false };
         let mut counts = Counts::default();
         counts.add(vec![row(2); MAX_MASKS as usize], &part, 1).unwrap();
         assert_eq!(counts.traces, 2 * MAX_MASKS);

@@ -17,6 +17,8 @@ pub(super) struct QueryPart<'a> {
     pub(super) collateral: Option<CollateralQuery<'a>>,
     /// Indexes of the predicates that it uses.
     pub(super) used: BTreeSet<usize>,
+    /// Whether `after` of the comparisons refers to the rows of another binding.
+    pub(super) has_two_bindings: bool,
 }
 
 impl QueryPart<'_> {
@@ -31,6 +33,7 @@ pub(super) fn parts<'a>(
     comparisons: &'a [&'a Comparison],
     collateral: Option<CollateralQuery<'a>>,
     predicates: &[Predicate],
+    has_two_bindings: bool,
 ) -> Vec<QueryPart<'a>> {
     let collateral_predicates: BTreeSet<usize> = collateral
         .iter()
@@ -46,7 +49,7 @@ pub(super) fn parts<'a>(
         if (at > begin || first.is_some()) && size.saturating_add(added) > MAX_STATEMENT_SIZE {
             let comparisons = comparisons.get(begin..at).unwrap_or_default();
             let used = std::mem::take(&mut used);
-            parts.push(QueryPart { comparisons, collateral: first.take(), used });
+            parts.push(QueryPart { comparisons, collateral: first.take(), used, has_two_bindings });
             (begin, size) = (at, total_size(&own, predicates));
         } else {
             size = size.saturating_add(added);
@@ -54,7 +57,7 @@ pub(super) fn parts<'a>(
         used.extend(own);
     }
     let comparisons = comparisons.get(begin..).unwrap_or_default();
-    parts.push(QueryPart { comparisons, collateral: first, used });
+    parts.push(QueryPart { comparisons, collateral: first, used, has_two_bindings });
     parts
 }
 

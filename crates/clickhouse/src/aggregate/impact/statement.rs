@@ -13,6 +13,7 @@ use super::masks::Masks;
 use super::parts::QueryPart;
 use super::types::ImpactRequest;
 use crate::ClickHouseError;
+use crate::schema::BoundTable;
 use crate::search::{Aggregates, MAX_LONG_TRACES, Search, TraceScan};
 use crate::sql::Statement;
 
@@ -35,25 +36,15 @@ pub(super) type Row =
     ((u8, u8, String, u64, u64, u64, u64, u64, Vec<String>), (Vec<u64>, Vec<(i64, String)>));
 
 pub(super) fn statement(
-    search: &Search<'_>,
-    scan: &TraceScan<'_>,
+    (search, scan): (&Search<'_>, &TraceScan<'_>),
+    after: Option<(&Search<'_>, &TraceScan<'_>)>,
     request: &ImpactRequest<'_>,
     part: &QueryPart<'_>,
 ) -> Result<Statement, ClickHouseError> {
     let mut statement = search.table.statement().evaluated_per_row();
     let compares = part.compares();
     let masks = Masks::new(&part.used);
-    let mut words = Vec::new();
-    for numbers in masks.predicates() {
-        let mut bits = Vec::new();
-        for (bit, number) in numbers.iter().enumerate() {
-            let predicate = request.predicates.get(*number).unwrap_or(&Predicate::False);
-            let satisfied = search.table.condition(predicate, &mut statement)?;
-            bits.push(format!("toUInt64({satisfied}) * {}", 1_u64 << bit));
-        }
-        words.push(bits.join(" + "));
-    }
-    let satisfied = if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") };
+    let satisfied = satisfied_words(&masks, request.predicates, search.table, &mut statement)?;
     let [mask, values, readable] = statement.aliases(["mask", "values", "readable"]);
     let span_bits = statement.alias("satisfied");
     let (mut columns, mut names) =
@@ -74,7 +65,14 @@ pub(super) fn statement(
         }
     }
     let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
-    let traces = scan.traces(search, &aggregates, &mut statement)?;
+    let mut traces = scan.traces(search, &aggregates, &mut statement)?;
+    if let Some((search, scan)) = after {
+        let satisfied = satisfied_words(&masks, request.predicates, search.table, &mut statement)?;
+        let columns = format!("groupBitOrForEach([{satisfied}]) AS {mask}");
+        let aggregates = Aggregates { columns: &columns, names: &mask, having: "" };
+        let after = scan.traces(search, &aggregates, &mut statement)?;
+        traces = both_bindings(&traces, &after, masks.words(), request.only_readable, &statement);
+    }
     let samples = request.samples.clamp(1, MAX_SAMPLES);
     let text = match part.collateral {
         Some(collateral) => {
@@ -85,6 +83,51 @@ pub(super) fn statement(
     };
     statement.push(&text);
     Ok(statement)
+}
+
+/// Writes words of bits: which predicates a span satisfies.
+fn satisfied_words(
+    masks: &Masks,
+    predicates: &[Predicate],
+    table: &BoundTable,
+    statement: &mut Statement,
+) -> Result<String, ClickHouseError> {
+    let mut words = Vec::new();
+    for numbers in masks.predicates() {
+        let mut bits = Vec::new();
+        for (bit, number) in numbers.iter().enumerate() {
+            let predicate = predicates.get(*number).unwrap_or(&Predicate::False);
+            let satisfied = table.condition(predicate, statement)?;
+            bits.push(format!("toUInt64({satisfied}) * {}", 1_u64 << bit));
+        }
+        words.push(bits.join(" + "));
+    }
+    Ok(if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") })
+}
+
+/// Writes the traces that two bindings find, each once: its words of the first, followed by those of the second.
+fn both_bindings(
+    before: &str,
+    after: &str,
+    words: usize,
+    only_readable: bool,
+    statement: &Statement,
+) -> String {
+    let [trace, latest, readable, beyond, mask] =
+        statement.aliases(["trace", "latest", "readable", "beyond", "mask"]);
+    // Names of their own: an aggregate over a column of its own name would be nested.
+    let [either_latest, either_readable, either_beyond, either_mask] =
+        statement.aliases(["either_latest", "either_readable", "either_beyond", "either_mask"]);
+    let none = format!("arrayWithConstant({words}, toUInt64(0))");
+    let having = if only_readable { format!(" HAVING {readable}") } else { String::new() };
+    format!(
+        "SELECT {trace}, max({either_latest}) AS {latest}, max({either_readable}) AS {readable}, \
+         max({either_beyond}) AS {beyond}, groupBitOrForEach({either_mask}) AS {mask} FROM (\
+         SELECT {trace}, toInt64({latest}) AS {either_latest}, toUInt8({readable}) AS {either_readable}, \
+         toUInt8({beyond}) AS {either_beyond}, arrayConcat({mask}, {none}) AS {either_mask} FROM ({before}) UNION ALL \
+         SELECT {trace}, toInt64({latest}) AS {either_latest}, toUInt8(0) AS {either_readable}, \
+         toUInt8(0) AS {either_beyond}, arrayConcat({none}, {mask}) AS {either_mask} FROM ({after})) GROUP BY {trace}{having}"
+    )
 }
 
 /// Writes compared traces, grouped by the predicates that they satisfy.

@@ -1,5 +1,6 @@
 //! Samples of many traces, insufficient time, and callers without access. `randomized_tests/impact.rs` tests that the counts are right.
 
+mod bindings;
 mod many;
 
 use std::sync::Arc;
@@ -95,6 +96,7 @@ impl<'a> TestRequest<'a> {
         let Self { predicates, comparisons, readable, only_readable, referenced_fields } = *self;
         let request = ImpactRequest {
             binding: &binding("default", table),
+            binding_after: None,
             predicates,
             comparisons,
             collateral: None,
@@ -118,6 +120,7 @@ impl<'a> TestRequest<'a> {
         let predicate_sets: Vec<Vec<usize>> = (0..self.predicates.len()).map(|number| vec![number]).collect();
         let request = ImpactRequest {
             binding: &binding("default", table),
+            binding_after: None,
             predicates: self.predicates,
             comparisons: &[],
             collateral: Some(CollateralQuery {
@@ -296,6 +299,7 @@ async fn complete_samples_are_reported_as_samples() {
     let predicates = [Predicate::True];
     let request = ImpactRequest {
         binding: &binding,
+        binding_after: None,
         predicates: &predicates,
         comparisons: &[comparison(&[], &[0])],
         collateral: Some(CollateralQuery {
@@ -385,6 +389,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
         CollateralQuery { predicate_sets: &[vec![0]], by: CollateralGrouping::Column("Service"), limit: 10 };
     let request = ImpactRequest {
         binding: &binding,
+        binding_after: None,
         predicates: &predicates,
         comparisons: &comparisons,
         collateral: Some(collateral),
@@ -404,7 +409,12 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
         let required_predicates = RequiredPredicates::new(&readable, &[], &table).unwrap();
         let search = store.search_for(required_predicates, window(), 0, &table, tables.index);
         let (distinct, _) = distinct(&comparisons);
-        let query = ImpactQuery { request: &request, collateral: request.collateral, distinct: &distinct };
+        let query = ImpactQuery {
+            request: &request,
+            after: None,
+            collateral: request.collateral,
+            distinct: &distinct,
+        };
         let first = match TraceScan::by_trace(&search).await.unwrap() {
             Some(scan) => {
                 let counts = query.count(&search, &scan).await.unwrap();

@@ -27,6 +27,9 @@ pub struct Comparison {
 pub struct ImpactRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
+    /// The binding after the change, if it reads the table differently: other rows, or another trace index. `after` of the
+    /// comparisons then refers to its rows. Without collateral access.
+    pub binding_after: Option<&'a Binding>,
     /// At most [`MAX_IMPACT_PREDICATES`].
     pub predicates: &'a [Predicate],
     /// Comparisons, without a limit on their number: equal ones are counted once.

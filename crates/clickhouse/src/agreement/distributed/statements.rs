@@ -248,6 +248,7 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
         let (predicates, comparisons) = (&predicates, &comparisons);
         let request = ImpactRequest {
             binding,
+            binding_after: None,
             predicates,
             comparisons,
             collateral: None,

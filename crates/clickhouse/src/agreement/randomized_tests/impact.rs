@@ -257,6 +257,7 @@ impl ImpactCheck<'_> {
         for sampling_plan in self.sampling_plan {
             let request = ImpactRequest {
                 binding,
+                binding_after: None,
                 predicates: &caller_policies.predicates,
                 comparisons: &comparisons,
                 collateral: None,
@@ -348,6 +349,7 @@ impl ImpactCheck<'_> {
         for sampling_plan in self.sampling_plan {
             let request = ImpactRequest {
                 binding,
+                binding_after: None,
                 predicates: &predicates,
                 comparisons: &comparisons,
                 collateral: Some(CollateralQuery { predicate_sets: &predicate_sets, by, limit }),

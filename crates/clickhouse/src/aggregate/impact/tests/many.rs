@@ -26,7 +26,7 @@ async fn many_comparisons_of_large_predicates_are_possible() {
     let collateral =
         CollateralQuery { predicate_sets: &[vec![3]], by: CollateralGrouping::Column("Service"), limit: 1 };
     let (compared, _) = distinct(&comparisons);
-    let asked = parts(&compared, Some(collateral), &predicates);
+    let asked = parts(&compared, Some(collateral), &predicates, false);
     assert!(asked.len() > 1 && asked.iter().filter(|part| part.collateral.is_some()).count() == 1);
     let readable = unrestricted_scope();
     let test_request = TestRequest::unrestricted(&predicates, &comparisons, &readable);
