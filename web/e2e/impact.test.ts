@@ -270,3 +270,36 @@ describe("a stored role", () => {
     await waitUntilVisible(section.getByText(answer.notes[0] as string));
   });
 });
+
+describe("a changed binding", () => {
+  test("shows the traces that users would gain and lose", { timeout: 120_000 }, async () => {
+    const { page } = visitor;
+    await storePolicy();
+    const { binding } = (await admin.call("GET", "/schema")) as {
+      binding: { database: string; table: string };
+    };
+    await page.goto(
+      pagePath(`/source/setup?step=columns&database=${binding.database}&table=${binding.table}`),
+    );
+    await page.getByRole("button", { name: "Add a value" }).click();
+    await page.getByRole("combobox", { name: "Column" }).fill("ServiceName");
+    await page.getByRole("option", { name: "ServiceName", exact: true }).click();
+    await page.getByRole("textbox", { name: "Value" }).fill("fraud");
+    await page.getByRole("button", { name: "Count gained and lost traces" }).click();
+    await waitUntilIdle(page);
+    const table = page.getByRole("table", { name: "Users whose access was compared" });
+    const numbers = async (username: string) => {
+      const cells = table
+        .getByRole("row")
+        .filter({ has: page.getByRole("rowheader", { name: username, exact: true }) })
+        .getByRole("cell");
+      return await Promise.all([0, 1, 2].map((index) => cellNumber(cells.nth(index))));
+    };
+    // Only spans of this service remain, so its traces stay visible, and those of the other role do not.
+    const [lost, gained, unchanged] = await numbers(SINGLE_ROLE_USER);
+    expect([lost, gained]).toEqual([0, 0]);
+    expect(unchanged).toBeGreaterThan(0);
+    expect((await numbers(TWO_ROLES_USER))[0]).toBeGreaterThan(0);
+    expect(((await admin.call("GET", "/schema")) as { binding: object }).binding).toEqual(binding);
+  });
+});

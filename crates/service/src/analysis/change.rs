@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tracewarden_appdb::{Policy, User};
-use tracewarden_model::{AccessModel, Window};
+use tracewarden_model::{AccessModel, Binding, Display, Window};
 
 use crate::core::attribute_bytes;
 
@@ -22,12 +22,31 @@ pub(crate) struct Change<'a> {
     pub(crate) window: Window,
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    /// The binding after the change, if it reads the table differently than before.
+    pub(super) fn binding_after(&self) -> Option<&'a Binding> {
+        let (before, after) = (self.before.model.binding.as_ref(), self.after.model.binding.as_ref());
+        let without_display =
+            |binding: &Binding| Binding { display: Display::default(), ..binding.clone() };
+        let changes = before != after && before.map(without_display) != after.map(without_display);
+        after.filter(|_| changes)
+    }
+
+    /// Whether another table is bound.
+    pub(super) fn replaces_table(&self) -> bool {
+        let table = |side: &'a ModelSide| {
+            side.model.binding.as_ref().map(|binding| (&binding.database, &binding.table))
+        };
+        table(self.before) != table(self.after)
+    }
+
     /// Whether the change may affect this user's access.
     pub(super) fn affects(&self, user: &User) -> bool {
         let Self { before, after, .. } = self;
-        // All holders of one role are evaluated. If the fields differ, the meaning of any policy may differ.
-        let all = self.role.is_some() || before.model.fields != after.model.fields;
+        // All holders of one role are evaluated. If the fields or the rows differ, the effect of any policy may differ.
+        let all = self.role.is_some()
+            || before.model.fields != after.model.fields
+            || self.binding_after().is_some();
         user.roles.iter().any(|role| all || before.roles.get(role) != after.roles.get(role))
     }
 

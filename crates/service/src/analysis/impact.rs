@@ -14,7 +14,7 @@ use futures::FutureExt as _;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Difference, Impact, ImpactRequest};
-use tracewarden_model::{AccessModel, Binding, Display, Window};
+use tracewarden_model::Window;
 
 use crate::analysis::Analysis;
 use crate::analysis::change::{Change, ModelSide};
@@ -107,9 +107,9 @@ impl Analysis {
             members_compared: 0,
             users: Vec::new(),
         };
-        if source(&change.before.model) != source(&change.after.model) {
+        if change.replaces_table() {
             answer.traces = None;
-            let note = "the trace source changes, so traces before and after are not compared";
+            let note = "another table is bound, so traces before and after are not compared";
             answer.counted.notes.push(note.to_owned());
             return Ok(answer);
         }
@@ -208,7 +208,7 @@ impl Analysis {
             let comparisons: Vec<_> = batch.comparisons.iter().cloned().collect();
             let request = ImpactRequest {
                 binding: &access.binding,
-                binding_after: None,
+                binding_after: change.binding_after(),
                 predicates: &predicates,
                 comparisons: &comparisons,
                 collateral,
@@ -306,11 +306,6 @@ struct CollateralCount<'a> {
     deadline: Instant,
     /// The counts and the share of the traces that they cover; `None` if they were not made.
     counted: Option<(MemberGroups, f64)>,
-}
-
-/// Returns the part of the binding that determines the traces.
-fn source(model: &AccessModel) -> Option<Binding> {
-    model.binding.clone().map(|binding| Binding { display: Display::default(), ..binding })
 }
 
 fn scale_difference(found: &Difference, fraction: f64) -> TraceChange {

@@ -83,7 +83,8 @@ function TestResults({ tests }: { tests: Api["ModelPlan"]["tests"] }) {
   );
 }
 
-function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
+/** The traces that users gain and lose. */
+export function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
   if (impact === null) {
     return null;
   }

@@ -59,21 +59,39 @@ export async function fetchYaml(version: number | null): Promise<{ name: string;
 /** Time limit in seconds for counting the effects of a plan. */
 export const PLAN_SECONDS = 10;
 
+const fetchPlan = async (file: ModelFile, signal: AbortSignal) =>
+  parseJson(
+    await unwrap(
+      api.POST("/schema/plan", {
+        ...bodyOf(file),
+        params: { query: { seconds: PLAN_SECONDS } },
+        parseAs: "text",
+        signal,
+      }),
+    ),
+  ) as Api["ModelPlan"];
+
 /** The plan of a file. It queries ClickHouse, and is therefore requested only once per file. */
 export const planQuery = (file: ModelFile) =>
   queryOptions({
     queryKey: ["model-plan", file.id],
-    queryFn: async ({ signal }) =>
-      parseJson(
-        await unwrap(
-          api.POST("/schema/plan", {
-            ...bodyOf(file),
-            params: { query: { seconds: PLAN_SECONDS } },
-            parseAs: "text",
-            signal,
-          }),
-        ),
-      ) as Api["ModelPlan"],
+    queryFn: ({ signal }) => fetchPlan(file, signal),
+    ...RUN_ONCE,
+    gcTime: 0,
+  });
+
+/** The plan of the current model with another binding. */
+export const bindingPlanQuery = (binding: Api["Binding"]) =>
+  queryOptions({
+    queryKey: ["binding-plan", binding],
+    queryFn: async ({ signal }) => {
+      const text = await unwrap(api.GET("/schema/export", { parseAs: "text", signal }));
+      const file = parseJson(text as unknown as string) as object;
+      return fetchPlan(
+        { id: "binding", text: writeJson({ ...file, binding }), type: "application/json" },
+        signal,
+      );
+    },
     ...RUN_ONCE,
     gcTime: 0,
   });

@@ -7,6 +7,7 @@ import { Notice } from "../../components/Notice";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { SanitizedText } from "../../components/SanitizedText";
 import { sanitize } from "../../lib/sanitize";
+import { BindingImpact } from "./BindingImpact";
 import {
   type BindingDraft,
   bindingOf,
@@ -239,6 +240,7 @@ export function ColumnsStep({
       </section>
       <RowsSection engine={engine} columns={columns} draft={currentDraft} errors={errors} onChange={change} />
       {bound !== null && isChange && <RebindingNotice from={bound} isSameTable={isSameTable} />}
+      {isSameTable && isChange && binding !== null && isReadingChosen && <BindingImpact binding={binding} />}
       <StepBar
         hint={
           binding === null
