@@ -26,8 +26,7 @@ impl<'a> Change<'a> {
     /// The binding after the change, if it reads the table differently than before.
     pub(super) fn binding_after(&self) -> Option<&'a Binding> {
         let (before, after) = (self.before.model.binding.as_ref(), self.after.model.binding.as_ref());
-        let without_display =
-            |binding: &Binding| Binding { display: Display::default(), ..binding.clone() };
+        let without_display = |binding: &Binding| Binding { display: Display::default(), ..binding.clone() };
         let changes = before != after && before.map(without_display) != after.map(without_display);
         after.filter(|_| changes)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tracewarden_testkit::postgres;
 
+use crate::support::operations_page::examples;
 use crate::support::store::{Store, bound_service};
 use crate::support::{Service, program};
 
@@ -366,20 +367,6 @@ async fn privileges_on_postgresql() {
     database.run(&[&format!("DROP OWNED BY \"{role}\""), &format!("DROP ROLE \"{role}\"")]).unwrap();
 }
 
-/// Returns the statements of each example in a section of the operations page.
-fn examples(section: &str) -> Vec<Vec<String>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let text = page.split_once(&format!("\n## {section}\n")).unwrap().1;
-    let text = text.split_once("\n## ").map_or(text, |(section, _)| section);
-    let of = |example: &str| {
-        let statements = example.split_once("```").unwrap().0.split(';').map(str::trim);
-        statements.filter(|statement| !statement.is_empty()).map(str::to_owned).collect()
-    };
-    let (_, examples) = text.split_once("```sql\n").unwrap();
-    examples.split("```sql\n").map(of).collect()
-}
-
 /// The local ClickHouse reads users from its configuration only, so the tested profile must match the page's.
 #[test]
 fn the_tested_profile_is_the_documented_one() {
@@ -400,21 +387,6 @@ fn the_tested_profile_is_the_documented_one() {
     }
     let profile = format!("<tracewarden>{values}<constraints>{constraints}</constraints></tracewarden>");
     assert!(LIMITED.contains(&profile), "the page says {profile}");
-}
-
-/// The local ClickHouse cannot create users, but parses the statements before it rejects them.
-#[tokio::test]
-async fn clickhouse_understands_the_statements_for_its_user() {
-    let store = Store::start();
-    let [user, catalogue] = examples("The ClickHouse user").try_into().unwrap();
-    assert_eq!((user.len(), catalogue.len()), (4, 6));
-    for statement in user.into_iter().chain(catalogue) {
-        let error = store.refused(&statement).await;
-        // ACCESS_DENIED or UNKNOWN_ROLE; an invalid statement would give SYNTAX_ERROR.
-        let understood = ["Code: 497.", "Code: 511."].iter().any(|code| error.starts_with(code));
-        assert!(understood, "{statement}\n{error}");
-    }
-    assert!(store.refused("GRANT SELECT OVER x TO y").await.starts_with("Code: 62."));
 }
 
 #[tokio::test]

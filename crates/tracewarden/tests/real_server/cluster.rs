@@ -12,7 +12,7 @@ const SPANS: u64 = 40_000;
 const TRACES: usize = 100;
 
 /// Limits on another shard's server that silently override the settings of a query.
-const CLAMPING: &str = "<readonly>2</readonly><max_rows_to_read>3000</max_rows_to_read>\
+pub const CLAMPING: &str = "<readonly>2</readonly><max_rows_to_read>3000</max_rows_to_read>\
     <read_overflow_mode>break</read_overflow_mode><constraints><max_rows_to_read><min>1</min><max>3000</max></max_rows_to_read>\
     <read_overflow_mode><readonly/></read_overflow_mode></constraints>";
 

@@ -11,6 +11,8 @@
 mod support;
 
 mod cluster;
+mod cluster_questions;
+mod documented_user;
 mod one_server;
 
 use serde_json::{Value, json};

@@ -21,6 +21,7 @@ use tracewarden_testkit::postgres::{self, Database};
 
 pub mod database_outage;
 pub mod openapi_check;
+pub mod operations_page;
 pub mod rejected_records;
 pub mod secrets;
 pub mod store;
