@@ -188,9 +188,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for IntegerVisitor<V> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
-        // 2⁶³: the casts of smaller floats are exact.
-        const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-        if value.fract() != 0.0 || value.abs() >= LIMIT {
+        // 2⁵³: a larger float can be the nearest one to another integer.
+        const LIMIT: f64 = 9_007_199_254_740_992.0;
+        if value.fract() != 0.0 || value.abs() > LIMIT {
             self.0.visit_f64(value)
         } else if value < 0.0 {
             self.0.visit_i64(value as i64)

@@ -323,8 +323,19 @@ mod tests {
         {
             assert_eq!(count(text).unwrap().list.unwrap()[0].count, number, "{text}");
         }
-        for text in ["30.5", "-1.0", "4294967296.0", "1e19", "1e300", "true", "null", "\"30\"", "[30]", "{}"]
-        {
+        for text in [
+            "30.5",
+            "-1.0",
+            "4294967296.0",
+            "9007199254740993.0",
+            "1e19",
+            "1e300",
+            "true",
+            "null",
+            "\"30\"",
+            "[30]",
+            "{}",
+        ] {
             check(&format!(r#"{{"name": "", "list": [{{"count": {text}}}]}}"#), "/list/0/count", "u32");
         }
     }

@@ -4,6 +4,7 @@
 mod clickhouse;
 mod conditions;
 mod interleaved;
+mod layouts;
 mod load;
 mod log;
 mod model;
@@ -41,6 +42,8 @@ pub enum Bench {
     Conditions(conditions::Options),
     /// Counts, values, whole pages and role previews, through the service and with hand-written statements.
     Statistics(statistics::Options),
+    /// Searches in the layouts of Jaeger and SigNoz, through the service and with hand-written statements.
+    Layouts(layouts::Options),
     /// A page of 200 traces, through the service and directly from ClickHouse.
     Streaming,
     /// Small responses per second, on one core.
@@ -60,10 +63,11 @@ pub struct Section {
 }
 
 /// Section titles, in document order.
-const TITLES: [&str; 9] = [
+const TITLES: [&str; 10] = [
     "Searching",
     conditions::TITLE,
     conditions::CURVE_TITLE,
+    layouts::TITLE,
     statistics::TITLE,
     "Previews",
     "Streaming",
@@ -82,6 +86,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
         Some(Bench::Previews(options)) => measured.push(search::previews(options)?),
         Some(Bench::Conditions(options)) => measured.extend(conditions::run(options)?),
         Some(Bench::Statistics(options)) => measured.extend(statistics::run(options)?),
+        Some(Bench::Layouts(options)) => measured.extend(layouts::run(options)?),
         Some(Bench::Streaming) => measured.push(streaming_section()?),
         Some(Bench::SmallAnswers) => measured.push(small_answers::section()?),
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
@@ -95,6 +100,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
             measured.extend(search::run(&search::Options::default())?);
             measured.push(search::previews(&search::Options::default())?);
             measured.extend(conditions::run(&conditions::Options::default())?);
+            measured.extend(layouts::run(&layouts::Options::default())?);
             measured.extend(statistics::run(&statistics::Options::default())?);
         }
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: tests that `cargo xtask test` also runs, but with many more repetitions, and simulated users that work for
 //! hours.
 
+mod clickhouse;
 mod fuzz;
 mod mutants;
 mod users;
@@ -65,6 +66,13 @@ pub enum Soak {
         /// Number of searches on each.
         #[arg(long, default_value_t = 20_000)]
         searches: u64,
+    },
+    /// Run the tests of trace tables, of real servers and of clusters on every version of ClickHouse that is available as a
+    /// package.
+    Clickhouse {
+        /// Number of searches while servers of a cluster fail.
+        #[arg(long, default_value_t = 1_000)]
+        tries: u64,
     },
     /// Request pages of random windows while spans arrive, and check for incomplete traces.
     Windows {
@@ -133,7 +141,7 @@ impl Soak {
         };
         let (replicas, api): (&[_], &[_]) = (&["--test", "replicas"], &["--test", "api"]);
         let one = match self {
-            Self::Users(_) | Self::Fuzz(_) | Self::Mutants(_) => return Vec::new(),
+            Self::Users(_) | Self::Fuzz(_) | Self::Mutants(_) | Self::Clickhouse { .. } => return Vec::new(),
             Self::Kill { rounds } => {
                 let of = "kills on each database";
                 run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, replicas, "kill::")
@@ -243,6 +251,9 @@ pub fn run(Options { soak, debug }: &Options) -> Result<()> {
     let store = || programs::build(Profile::Release, &["tracewarden-localstore"]).map(drop);
     let build = || if *debug { test::build() } else { store() };
     let _prepared = test::prepare(&mut environment, build)?;
+    if let Soak::Clickhouse { tries } = soak {
+        return clickhouse::run(&environment, *tries, *debug);
+    }
     for run in soak.runs() {
         run.repeat(&environment, *debug)?;
     }
@@ -251,21 +262,33 @@ pub fn run(Options { soak, debug }: &Options) -> Result<()> {
 
 impl Run {
     fn repeat(&self, environment: &Environment, debug: bool) -> Result<()> {
-        let mut test = vec!["test", "--quiet", "--package", self.package];
-        test.extend(self.target);
-        test.extend(if debug { None } else { Some("--release") });
-        process::run(workspace::cargo().args(&test).arg("--no-run"))?;
-        let begun = Instant::now();
-        let mut command = workspace::cargo();
-        command.args(&test);
-        command.args(["--", "--nocapture", "--test-threads=1", self.filter]);
-        command.env(self.variable, self.count.to_string());
-        let outcome = process::run(command.envs(environment.iter().map(|(name, value)| (name, value))));
-        let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
-        let seconds = begun.elapsed().as_secs_f64();
-        println!("{word}  soak {}: {} {} in {seconds:.0} s", self.name, self.count, self.of);
-        outcome
+        let what = format!("{}: {} {}", self.name, self.count, self.of);
+        let (count, target) = (self.count.to_string(), [&["--package", self.package], self.target].concat());
+        run_test(&what, &target, &[self.filter], &[(self.variable, &count)], environment, debug)
     }
+}
+
+/// Builds a test executable and runs its tests that the filter selects, one at a time.
+fn run_test(
+    what: &str,
+    target: &[&str],
+    filter: &[&str],
+    variables: &[(&str, &str)],
+    environment: &Environment,
+    debug: bool,
+) -> Result<()> {
+    let mut test = vec!["test", "--quiet"];
+    test.extend(target);
+    test.extend(if debug { None } else { Some("--release") });
+    process::run(workspace::cargo().args(&test).arg("--no-run"))?;
+    let begun = Instant::now();
+    let mut command = workspace::cargo();
+    command.args(&test).args(["--", "--nocapture", "--test-threads=1"]).args(filter);
+    command.envs(environment.iter().map(|(name, value)| (name, value))).envs(variables.iter().copied());
+    let outcome = process::run(&mut command);
+    let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
+    println!("{word}  soak {what} in {:.0} s", begun.elapsed().as_secs_f64());
+    outcome
 }
 
 #[cfg(test)]

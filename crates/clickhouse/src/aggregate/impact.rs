@@ -28,7 +28,7 @@ pub use collateral::{
 use counts::Counts;
 use parts::parts;
 pub(crate) use sampling_plan::SamplingPlan;
-use sampling_plan::TraceCounter;
+use sampling_plan::{TraceCounter, granules};
 pub use types::{Comparison, Difference, Impact, ImpactRequest, MAX_IMPACT_PREDICATES};
 
 impl ClickHouse {
@@ -70,10 +70,9 @@ impl ClickHouse {
         let store = self.metered();
         let read_tables = async || {
             let after = match request.binding_after {
-                Some(binding) => Some((binding, store.bound_tables(binding).await?)),
+                Some(binding) => Some((binding, store.read_tables(binding).await?)),
                 None => None,
             };
-            // Last, since it is the one that searches expect in the cache.
             Ok((store.bound_tables(request.binding).await?, after))
         };
         store
@@ -158,13 +157,33 @@ struct ImpactQuery<'a> {
 
 impl TraceCounter for ImpactQuery<'_> {
     fn predicates(&self) -> usize {
-        self.request.predicates.len() * if self.after.is_some() { 2 } else { 1 }
+        self.request.predicates.len()
+    }
+
+    async fn granules(&self, search: &Search<'_>) -> f64 {
+        let after = match &self.after {
+            Some((table, index)) => match self.search_after(search, table, index.clone()) {
+                Ok(after) => granules(&after).await,
+                Err(_) => 0.0,
+            },
+            None => 0.0,
+        };
+        granules(search).await + after
     }
 
     async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, ClickHouseError> {
         let mut counts = Counts::default();
         let after = match &self.after {
-            Some((table, index)) => Some(self.search_after(search, scan, table, index.clone()).await?),
+            Some((table, index)) => {
+                let after = self.search_after(search, table, index.clone())?;
+                let scan = match scan {
+                    TraceScan::BySpan { trace_set: sample @ TraceSet::Sample(_), .. } => {
+                        TraceScan::BySpan { trace_set: *sample, scan: after.default_range.into() }
+                    }
+                    _ => TraceScan::by_span(&after).await?,
+                };
+                Some((after, scan))
+            }
             None => None,
         };
         let after = after.as_ref().map(|(search, scan)| (search, scan));
@@ -180,25 +199,18 @@ impl TraceCounter for ImpactQuery<'_> {
 }
 
 impl ImpactQuery<'_> {
-    /// Returns the same search and scan of the table as it is read after the change.
-    async fn search_after<'t>(
+    /// Returns the same search of the table as it is read after the change.
+    fn search_after<'t>(
         &'t self,
         search: &Search<'t>,
-        scan: &TraceScan<'t>,
         table: &'t BoundTable,
         index: Option<TraceIndex>,
-    ) -> Result<(Search<'t>, TraceScan<'t>), ClickHouseError> {
+    ) -> Result<Search<'t>, ClickHouseError> {
         // Which ids may be returned is decided by the binding that is in force.
         let all = RequiredPredicates::unscoped(&Predicate::True, &[], table)?;
         let mut after = search.store.search_for(all, search.window, 0, table, index);
         after.deadline = search.deadline;
-        let scan = match scan {
-            TraceScan::BySpan { trace_set: sample @ TraceSet::Sample(_), .. } => {
-                TraceScan::BySpan { trace_set: *sample, scan: after.default_range.into() }
-            }
-            _ => TraceScan::by_span(&after).await?,
-        };
-        Ok((after, scan))
+        Ok(after)
     }
 }
 

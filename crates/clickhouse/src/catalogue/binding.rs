@@ -90,22 +90,20 @@ impl Catalogue {
                     .to_owned(),
             }),
         }
-        if errors.is_empty() {
-            errors.extend(self.time_bucket_error(binding, &columns).await?);
-        }
         if errors.is_empty() { Ok(warnings) } else { Err(BindingError::Invalid(errors)) }
     }
 
-    /// Compares the time bucket of each row with its timestamp: searches would miss spans that lie in another bucket.
-    async fn time_bucket_error(
-        &self,
-        binding: &Binding,
-        columns: &[Column],
-    ) -> Result<Option<(&'static str, String)>, ClickHouseError> {
-        let Some(bucket) = &binding.rows.time_bucket else { return Ok(None) };
+    /// Compares the time bucket of each span with its timestamp, over the whole table: searches would miss spans that lie in
+    /// another bucket. The binding is otherwise [valid](Self::check_binding).
+    ///
+    /// # Errors
+    /// [`BindingError::Invalid`] when a span lies outside its bucket, or a ClickHouse failure.
+    pub async fn check_time_bucket(&self, binding: &Binding) -> Result<(), BindingError> {
+        let Some(bucket) = &binding.rows.time_bucket else { return Ok(()) };
         let unbucketed =
             Binding { rows: RowOptions { time_bucket: None, ..binding.rows.clone() }, ..binding.clone() };
-        let table = BoundTable::new(&unbucketed, columns.to_vec())?;
+        let columns = self.columns(&binding.database, &binding.table).await?;
+        let table = BoundTable::new(&unbucketed, columns)?;
         let mut statement = table.statement();
         let (start, seconds) = (quote(&bucket.column), bucket.seconds);
         let span = format!("intDiv({}, {})", table.ticks, 1_000_000_000 / table.nanos_per_tick);
@@ -117,18 +115,18 @@ impl Catalogue {
         let spans = table.spans(&outside, &mut statement);
         statement.push(&format!("SELECT count() FROM {spans}"));
         let rows: Vec<(u64,)> = self.comparison_client().rows(statement).await?;
-        Ok(match rows.first() {
-            Some((0,)) => None,
-            Some((outside,)) => Some((
+        match rows.first() {
+            Some((0,)) => Ok(()),
+            Some((outside,)) => Err(BindingError::Invalid(vec![(
                 "time_bucket",
                 format!(
                     "{outside} spans do not begin in their bucket of {seconds} seconds from `{}`: searches would miss them; \
                      correct the length, or leave the time bucket out",
                     bucket.column
                 ),
-            )),
-            None => return Err(ClickHouseError::incomplete("counts are missing")),
-        })
+            )])),
+            None => Err(ClickHouseError::incomplete("counts are missing").into()),
+        }
     }
 
     /// Refuses `FINAL` where ClickHouse skips partitions before it replaces rows, and versions of a row can be in several: a

@@ -118,6 +118,13 @@ impl ClickHouse {
     /// Reads the current tables of a binding, and caches them for later requests, which still confirm them. If the trace
     /// index was dropped or replaced by another table, it is not used.
     pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables, ClickHouseError> {
+        let tables = self.read_tables(binding).await?;
+        self.cached_schema.set(binding, &tables);
+        Ok(tables)
+    }
+
+    /// Reads the current tables of a binding that is not, or not yet, in force.
+    pub(crate) async fn read_tables(&self, binding: &Binding) -> Result<Tables, ClickHouseError> {
         let (columns, index) = match &binding.trace_index {
             None => (self.columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
@@ -126,9 +133,7 @@ impl ClickHouse {
                 (columns, TraceIndex::from_columns(&index, &binding.database, name))
             }
         };
-        let tables = Tables { columns: columns.into(), index };
-        self.cached_schema.set(binding, &tables);
-        Ok(tables)
+        Ok(Tables { columns: columns.into(), index })
     }
 
     async fn search(

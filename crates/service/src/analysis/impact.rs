@@ -83,7 +83,11 @@ impl Analysis {
         let change = Change { before, after, role: None, window };
         let deadline = Instant::now() + timeout;
         let compared = async {
-            let mut subjects = self.subjects(&change, deadline).await?;
+            // The access to another table is not compared.
+            let mut subjects = match change.replaces_table() {
+                true => Subjects::default(),
+                false => self.subjects(&change, deadline).await?,
+            };
             self.impact_within(&access, &change, &mut subjects, deadline, None).await
         };
         let impact = record.check(compared.await).await?;
@@ -112,6 +116,11 @@ impl Analysis {
             let note = "another table is bound, so traces before and after are not compared";
             answer.counted.notes.push(note.to_owned());
             return Ok(answer);
+        }
+        if change.binding_after().is_some() && answer.counted.counted_traces == CountedTraces::Readable {
+            let note = "only traces that you may read with the present binding are counted, so traces that the \
+                        other binding adds are missing";
+            answer.counted.notes.push(note.to_owned());
         }
         answer.members = subjects.members;
         subjects.append_notes(&mut answer.counted.notes);

@@ -102,12 +102,9 @@ impl ModelFiles {
         let marks: Vec<FieldMark> = fields.into_iter().map(|field| field.mark).collect();
         check_field_count(&marks)?;
         let source = Source { core: Arc::clone(&self.core) };
-        notes.extend(
-            source
-                .check_binding(&binding)
-                .await
-                .map_err(|error| error.map_pointers(|pointer| pointer.insert_str(0, "/binding")))?,
-        );
+        let of_binding =
+            |error: ServiceError| error.map_pointers(|pointer| pointer.insert_str(0, "/binding"));
+        notes.extend(source.check_binding(&binding).await.map_err(of_binding)?);
         let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
         let fields = resolve_marks(marks, &columns)?;
         let mut known = current.clone();
@@ -116,7 +113,11 @@ impl ModelFiles {
             known.fields = known.fields.into_iter().map(without_column).collect();
         }
         match mode {
-            Mode::Apply => source.compare_adopted(&binding, &known, &fields).await?,
+            Mode::Apply => {
+                source.check_time_bucket(current, &binding).await.map_err(of_binding)?;
+                source.compare_adopted(&binding, &known, &fields).await?;
+            }
+            // Both compare the whole table, which can take long.
             Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
         }
         let next = AccessModel { version, binding: Some(binding), fields };

@@ -37,6 +37,7 @@ impl Source {
             }
             let current = current.model;
             let mut warnings = self.check_binding(&binding).await?;
+            self.check_time_bucket(&current, &binding).await?;
             let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
             let other_table = is_other_table(&current, &binding);
             let mut errors = Vec::new();
@@ -79,17 +80,39 @@ impl Source {
     /// [`ServiceError::Refused`] with pointers to members of the binding, or a ClickHouse failure.
     pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, ServiceError> {
         refuse_system_database(&binding.database, "/database")?;
-        self.core.clickhouse.catalogue().check_binding(binding).await.map_err(|error| match error {
-            BindingError::Store(error) => ServiceError::from(error),
-            BindingError::Invalid(members) => ServiceError::Refused(
-                members
-                    .into_iter()
-                    // Members of `display` are named `display.name`.
-                    .map(|(member, detail)| {
-                        FieldError::invalid(format!("/{}", member.replace('.', "/")), detail)
-                    })
-                    .collect(),
-            ),
-        })
+        self.core.clickhouse.catalogue().check_binding(binding).await.map_err(refusal)
+    }
+
+    /// Compares a time bucket with all spans, unless the current binding reads the same rows with it.
+    ///
+    /// # Errors
+    /// As [`Self::check_binding`].
+    pub(crate) async fn check_time_bucket(
+        &self,
+        current: &AccessModel,
+        binding: &Binding,
+    ) -> Result<(), ServiceError> {
+        let reads_the_same = |known: &Binding| {
+            let Binding { database, table, timestamp, rows, .. } = known;
+            (database, table, timestamp, rows)
+                == (&binding.database, &binding.table, &binding.timestamp, &binding.rows)
+        };
+        if current.binding.as_ref().is_some_and(reads_the_same) {
+            return Ok(());
+        }
+        self.core.clickhouse.catalogue().check_time_bucket(binding).await.map_err(refusal)
+    }
+}
+
+fn refusal(error: BindingError) -> ServiceError {
+    match error {
+        BindingError::Store(error) => ServiceError::from(error),
+        BindingError::Invalid(members) => ServiceError::Refused(
+            members
+                .into_iter()
+                // Members of `display` are named `display.name`.
+                .map(|(member, detail)| FieldError::invalid(format!("/{}", member.replace('.', "/")), detail))
+                .collect(),
+        ),
     }
 }

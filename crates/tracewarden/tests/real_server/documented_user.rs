@@ -44,6 +44,7 @@ async fn the_documented_user_does_the_main_job_and_nothing_else() {
     let findings = || {
         let output = service.command().arg("check-config").output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(printed.contains("the configuration is valid"), "{printed}");
         let lines = printed.lines().filter(|line| line.starts_with("error") || line.starts_with("warning"));
         // Findings about everything but ClickHouse are those of a test.
         lines.filter(|line| line.to_lowercase().contains("clickhouse")).map(str::to_owned).collect::<Vec<_>>()

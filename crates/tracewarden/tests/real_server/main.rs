@@ -14,6 +14,7 @@ mod cluster;
 mod cluster_questions;
 mod documented_user;
 mod one_server;
+mod versions;
 
 use serde_json::{Value, json};
 use tracewarden_testkit::clickhouse::{Options, PASSWORD, Server};

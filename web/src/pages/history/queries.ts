@@ -80,17 +80,22 @@ export const planQuery = (file: ModelFile) =>
     gcTime: 0,
   });
 
-/** The plan of the current model with another binding. */
-export const bindingPlanQuery = (binding: Api["Binding"]) =>
+/** The plan of the model of this version with another binding. */
+export const bindingPlanQuery = (binding: Api["Binding"], etag: string | null) =>
   queryOptions({
-    queryKey: ["binding-plan", binding],
+    queryKey: ["binding-plan", binding, etag],
     queryFn: async ({ signal }) => {
-      const text = await unwrap(api.GET("/schema/export", { parseAs: "text", signal }));
-      const file = parseJson(text as unknown as string) as object;
-      return fetchPlan(
+      const exported = await unwrapWithEtag(api.GET("/schema/export", { parseAs: "text", signal }));
+      const file = parseJson(exported.data as unknown as string) as object;
+      const plan = await fetchPlan(
         { id: "binding", text: writeJson({ ...file, binding }), type: "application/json" },
         signal,
       );
+      // Otherwise the plan would also undo a change that was made in between.
+      if (exported.etag !== etagOf(plan.version)) {
+        throw new Error("The access model changed while the traces were counted. Count again.");
+      }
+      return plan;
     },
     ...RUN_ONCE,
     gcTime: 0,

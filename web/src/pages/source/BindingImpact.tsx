@@ -7,23 +7,27 @@ import { PlanImpact } from "../history/PlanView";
 import { bindingPlanQuery, PLAN_SECONDS } from "../history/queries";
 import { CountResult } from "../roles/CountResult";
 
-/** On request, the traces that users gain and lose through another binding of the same table. Each count is audited. */
-export function BindingImpact({ binding }: { binding: Api["Binding"] }) {
-  const [counted, setCounted] = useState<Api["Binding"] | null>(null);
-  const isCounted = counted !== null && JSON.stringify(counted) === JSON.stringify(binding);
-  return isCounted ? (
-    <CountedImpact binding={binding} />
+/** On request, the traces that users gain and lose through another binding of the same table. Each count is audited, so that a
+ * changed binding is only counted on another request. */
+export function BindingImpact({ binding, etag }: { binding: Api["Binding"]; etag: string | null }) {
+  const [requested, setRequested] = useState<string | null>(null);
+  const current = JSON.stringify([binding, etag]);
+  if (requested !== null && requested !== current) {
+    setRequested(null);
+  }
+  return requested === current ? (
+    <CountedImpact binding={binding} etag={etag} />
   ) : (
     <Group>
-      <Button variant="default" onClick={() => setCounted(binding)}>
+      <Button variant="default" onClick={() => setRequested(current)}>
         Count gained and lost traces
       </Button>
     </Group>
   );
 }
 
-function CountedImpact({ binding }: { binding: Api["Binding"] }) {
-  const options = bindingPlanQuery(binding);
+function CountedImpact({ binding, etag }: { binding: Api["Binding"]; etag: string | null }) {
+  const options = bindingPlanQuery(binding, etag);
   return (
     <CountResult
       query={useQuery(options)}

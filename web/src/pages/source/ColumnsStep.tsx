@@ -17,6 +17,7 @@ import {
   duplicateColumns,
   indexCandidates,
   isIntegerTime,
+  readsOtherRows,
   replacesRows,
   STRUCTURAL_COLUMNS,
   sameDraft,
@@ -240,7 +241,11 @@ export function ColumnsStep({
       </section>
       <RowsSection engine={engine} columns={columns} draft={currentDraft} errors={errors} onChange={change} />
       {bound !== null && isChange && <RebindingNotice from={bound} isSameTable={isSameTable} />}
-      {isSameTable && isChange && binding !== null && isReadingChosen && <BindingImpact binding={binding} />}
+      {isSameTable &&
+        binding !== null &&
+        duplicates.length === 0 &&
+        isReadingChosen &&
+        readsOtherRows(binding, bound) && <BindingImpact binding={binding} etag={schema.data.etag} />}
       <StepBar
         hint={
           binding === null

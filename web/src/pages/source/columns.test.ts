@@ -7,6 +7,7 @@ import {
   duplicateColumns,
   indexCandidates,
   isIntegerTime,
+  readsOtherRows,
   STRUCTURAL_COLUMNS,
   sameDraft,
   unsuitableReason,
@@ -56,6 +57,14 @@ describe("a draft", () => {
     };
     expect(bindingOf("otel", "otel_traces", draftOf(other))).toEqual(other);
     expect(sameDraft(draftOf(other), draftOf({ ...other, only: [] }))).toBe(false);
+  });
+
+  it("reads other rows unless only displayed columns differ", () => {
+    const displayed = { ...binding, display: { service: "Service", status: "Code", error_values: ["2"] } };
+    expect(readsOtherRows(displayed, binding)).toBe(false);
+    expect(readsOtherRows({ ...binding, trace_index: null }, binding)).toBe(true);
+    const only = [{ column: "project_id", value: "7" }];
+    expect(readsOtherRows({ ...binding, only }, binding)).toBe(true);
   });
 
   it("gives no binding while a structural column is missing", () => {

@@ -192,6 +192,12 @@ export function sameDraft(a: BindingDraft, b: BindingDraft): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
+/** Whether the bindings of a table can find different traces: they differ in more than in what is displayed. */
+export function readsOtherRows(a: Binding, b: Binding): boolean {
+  const read = (binding: Binding) => draftOf({ ...binding, display: {} });
+  return !sameDraft(read(a), read(b));
+}
+
 /** Whether merges of this engine replace, collapse or aggregate rows, so that the way of reading has to be chosen. */
 export const replacesRows = (engine: string): boolean =>
   /(Replacing|Collapsing|Aggregating|Summing|Coalescing|Graphite)MergeTree$/.test(engine);

@@ -58,6 +58,12 @@ pub fn quoted(table: &str) -> String {
     format!("`{DATABASE}`.`{table}`")
 }
 
+/// Returns the time of the first span, and a time after the last one, in seconds since 1970.
+pub fn seconds_of_all() -> (u64, u64) {
+    let end = END / SECOND;
+    (end - WINDOW - BEFORE, end + AFTER + LONGEST)
+}
+
 /// Recreates the tables and fills them, with merges stopped. Returns the number of spans.
 pub fn fill(store: &Store, spans: u64) -> Result<u64> {
     let size = Size::of(spans);

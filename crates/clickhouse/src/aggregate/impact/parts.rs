@@ -40,13 +40,15 @@ pub(super) fn parts<'a>(
         .flat_map(|collateral| collateral.predicate_sets.iter().flatten())
         .copied()
         .collect();
+    // Each predicate is written for both bindings.
+    let max_size = if has_two_bindings { MAX_STATEMENT_SIZE / 2 } else { MAX_STATEMENT_SIZE };
     let (mut parts, mut begin, mut first) = (Vec::new(), 0, collateral);
     let mut size = total_size(&collateral_predicates, predicates);
     let mut used = collateral_predicates;
     for (at, comparison) in comparisons.iter().enumerate() {
         let own: BTreeSet<usize> = comparison.before.iter().chain(&comparison.after).copied().collect();
         let added = total_size(own.difference(&used), predicates);
-        if (at > begin || first.is_some()) && size.saturating_add(added) > MAX_STATEMENT_SIZE {
+        if (at > begin || first.is_some()) && size.saturating_add(added) > max_size {
             let comparisons = comparisons.get(begin..at).unwrap_or_default();
             let used = std::mem::take(&mut used);
             parts.push(QueryPart { comparisons, collateral: first.take(), used, has_two_bindings });

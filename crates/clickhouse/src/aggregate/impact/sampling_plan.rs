@@ -46,6 +46,9 @@ pub(super) trait TraceCounter: Sync {
     /// Maximum number of predicates that are evaluated for each span.
     fn predicates(&self) -> usize;
 
+    /// Estimates the number of granules that hold the spans; zero without an estimate.
+    fn granules(&self, search: &Search<'_>) -> impl Future<Output = f64> + Send;
+
     /// Returns the counts.
     fn count(
         &self,
@@ -83,7 +86,7 @@ impl SamplingPlan {
         let final_deadline = started + self.all;
         search.deadline = final_deadline;
         let mut may_count_all = !self.full_count.is_zero();
-        let granules = granules(search).await;
+        let granules = counter.granules(search).await;
         let full_count = granules
             * (SECONDS_PER_GRANULE_READ + SECONDS_PER_GRANULE_EVALUATED * counter.predicates() as f64);
         if may_count_all && full_count <= self.full_count.as_secs_f64() {
@@ -148,8 +151,8 @@ fn extrapolated_seconds((share, took): (f64, f64), (larger, longer): (f64, f64))
     (larger > share).then(|| longer + ((longer - took) / (larger - share)).max(0.0) * (1.0 - larger))
 }
 
-/// Returns ClickHouse's estimate of the number of granules that hold the spans; zero without an estimate.
-async fn granules(search: &Search<'_>) -> f64 {
+/// Returns ClickHouse's estimate of the number of granules that hold the spans of a search; zero without an estimate.
+pub(super) async fn granules(search: &Search<'_>) -> f64 {
     let granules = estimate_granules(search, &[(None, search.default_range)]).await;
     granules.and_then(|granules| granules.first().copied()).unwrap_or_default().selected as f64
 }

@@ -105,6 +105,9 @@ fn satisfied_words(
     Ok(if words.is_empty() { "toUInt64(0)".to_owned() } else { words.join(", ") })
 }
 
+/// A time before all others, which can be negated.
+const NEVER: i64 = -i64::MAX;
+
 /// Writes the traces that two bindings find, each once: its words of the first, followed by those of the second.
 fn both_bindings(
     before: &str,
@@ -115,6 +118,7 @@ fn both_bindings(
 ) -> String {
     let [trace, latest, readable, beyond, mask] =
         statement.aliases(["trace", "latest", "readable", "beyond", "mask"]);
+    // Ids are listed of traces that the first binding reads, in its order: the ticks of the second may have another length.
     // Names of their own: an aggregate over a column of its own name would be nested.
     let [either_latest, either_readable, either_beyond, either_mask] =
         statement.aliases(["either_latest", "either_readable", "either_beyond", "either_mask"]);
@@ -125,7 +129,7 @@ fn both_bindings(
          max({either_beyond}) AS {beyond}, groupBitOrForEach({either_mask}) AS {mask} FROM (\
          SELECT {trace}, toInt64({latest}) AS {either_latest}, toUInt8({readable}) AS {either_readable}, \
          toUInt8({beyond}) AS {either_beyond}, arrayConcat({mask}, {none}) AS {either_mask} FROM ({before}) UNION ALL \
-         SELECT {trace}, toInt64({latest}) AS {either_latest}, toUInt8(0) AS {either_readable}, \
+         SELECT {trace}, toInt64({NEVER}) AS {either_latest}, toUInt8(0) AS {either_readable}, \
          toUInt8(0) AS {either_beyond}, arrayConcat({none}, {mask}) AS {either_mask} FROM ({after})) GROUP BY {trace}{having}"
     )
 }

@@ -266,6 +266,10 @@ impl TraceCounter for FailingCounter {
         1
     }
 
+    async fn granules(&self, _: &Search<'_>) -> f64 {
+        0.0
+    }
+
     async fn count(&self, _: &Search<'_>, _: &TraceScan<'_>) -> Result<Counts, ClickHouseError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Err(ClickHouseError::Memory("never enough".to_owned()))

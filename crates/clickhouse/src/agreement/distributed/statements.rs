@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tracewarden_model::{
-    AccessModel, Binding, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
-    MarkedField, Test, Timestamp, Window,
+    AccessModel, Binding, Caller, ColumnType, ColumnValue, Condition, Display, FieldRef, FieldSource, Filter,
+    LogicalType, MarkedField, RowOptions, Test, Timestamp, Window,
 };
 use tracewarden_policy::{AccessScope, CompiledPolicies, Predicate, RolePolicy, authorise, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
@@ -273,6 +273,32 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
         assert_eq!((found.collateral_values[1].distinct, found.collateral_values[1].only_shared), (4, 3));
         answered(titles[1], format!("{:?}", found.collateral_values));
     }
+    // The same policy through a binding that reads other rows.
+    let only = vec![ColumnValue { column: "ServiceName".to_owned(), value: "web".to_owned() }];
+    let rows = RowOptions { only, ..RowOptions::default() };
+    let other = Binding { rows, ..super::statements::binding(table, true) };
+    let request = ImpactRequest {
+        binding: &super::statements::binding(table, false),
+        binding_after: Some(&other),
+        predicates: &predicates,
+        comparisons: &[
+            Comparison { before: vec![0], after: vec![0] },
+            Comparison { before: vec![1], after: vec![0] },
+        ],
+        collateral: None,
+        window,
+        readable: &scope,
+        only_readable: false,
+        referenced_fields: scope.referenced_fields(),
+        samples: 3,
+        timeout: Duration::from_secs(60),
+    };
+    let compared = store.impact_with_plan(request, full_count).await.unwrap().compared;
+    assert!(
+        compared.iter().any(|one| one.lost > 0) && compared.iter().any(|one| one.gained > 0),
+        "{compared:?}"
+    );
+    answered("traces that another binding grants and revokes", format!("{compared:?}"));
     let columns = store.columns("default", table).await.unwrap();
     let mut sampled =
         store.catalogue().sample_keys("default", table, &columns, Some(&binding)).await.unwrap();

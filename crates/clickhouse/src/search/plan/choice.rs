@@ -46,6 +46,20 @@ const MAX_SOURCE_PREDICATES: usize = 2;
 /// among them then costs less than deciding the excluded ones.
 const FILTER_GRANULE_RATIO: u64 = 4;
 
+/// Granules of the window, of all granules of the table.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    part: u64,
+    all: u64,
+}
+
+impl Share {
+    /// Whether the window holds so many of the traces that a set of the others costs less than grouping the whole index.
+    fn is_most(self) -> bool {
+        self.part.saturating_mul(5) >= self.all.saturating_mul(4)
+    }
+}
+
 /// Returns one step for the rest of the window.
 pub(crate) fn single_step(search: &Search<'_>) -> StepOptions {
     StepOptions {
@@ -80,6 +94,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
         .iter()
         .map(|length| (step_filter, newest(length)))
         .chain(required_predicates.iter().map(|predicate| (Some(*predicate), window)))
+        .chain([(None, window), (None, None)])
         .collect();
     let Some(granules) = estimate_granules(search, &reads).await else {
         let step_options =
@@ -87,11 +102,12 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
         return (Plan::Steps(step_options), step_options);
     };
     let (steps, rest) = granules.split_at(step_lengths.len().min(granules.len()));
-    let (predicate_granules, index) = rest.split_at(required_predicates.len().min(rest.len()));
+    let (predicate_granules, rest) = rest.split_at(required_predicates.len().min(rest.len()));
+    let selected = |at: usize| rest.get(at).map_or(0, |granules: &Granules| granules.selected);
+    let (window_share, index) = (Share { part: selected(0), all: selected(1) }, selected(2));
     let steps: Vec<(i64, u64)> =
         step_lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
-    let index = index.first().map_or(0, |granules| granules.selected);
-    let step_options = choose_step_options(search, &steps, index);
+    let step_options = choose_step_options(search, &steps, window_share, index);
     let whole = steps.first().map_or(0, |(_, granules)| *granules);
     tracing::debug!(granules = whole, index_granules = index, predicates = ?predicate_granules, "estimated");
     let most = (search.wanted as f64 * MAX_MATCHES_PER_RESULT).min(search.options.max_rare_traces as f64);
@@ -118,7 +134,12 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
 /// Chooses the first step from estimates for several lengths, longest first. A shorter step wins if it reads at most two
 /// thirds of the current choice and half of the window: in a table not sorted by time, a short step can read almost as much
 /// as a long one.
-fn choose_step_options(search: &Search<'_>, steps: &[(i64, u64)], index: u64) -> StepOptions {
+fn choose_step_options(
+    search: &Search<'_>,
+    steps: &[(i64, u64)],
+    window_share: Share,
+    index: u64,
+) -> StepOptions {
     let whole = steps.first().copied().unwrap_or((remaining_length(search), 0));
     let chosen = steps.iter().copied().fold(whole, |chosen, step| {
         let saves = step.1.saturating_mul(3) <= chosen.1.saturating_mul(2);
@@ -130,7 +151,11 @@ fn choose_step_options(search: &Search<'_>, steps: &[(i64, u64)], index: u64) ->
         first: chosen.0.max(1),
         statement: (whole.0 as f64 * search.options.statement_cost as f64 / whole.1.max(1) as f64) as i64,
         use_trace_index: is_small(chosen.1),
-        index_size: if is_small(whole.1) { IndexSize::Small } else { IndexSize::Large },
+        index_size: match (is_small(whole.1), window_share.is_most()) {
+            (true, true) => IndexSize::Inside,
+            (true, false) => IndexSize::Small,
+            (false, _) => IndexSize::Large,
+        },
     }
 }
 
@@ -162,6 +187,15 @@ fn matches(granules: Granules) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_with_most_of_the_table_has_most_of_the_index() {
+        for (part, all, is_most) in
+            [(0, 0, true), (8, 10, true), (7, 10, false), (10, 10, true), (1, 1_000, false)]
+        {
+            assert_eq!(Share { part, all }.is_most(), is_most, "{part} of {all}");
+        }
+    }
 
     /// A user with ten traces in a table of 128 granules, and in one of 100,000 with 1,000 false positives of bloom filters; a
     /// tenant in each granule, and a service without a skip index.

@@ -35,9 +35,11 @@ pub(crate) enum CrossingKind {
     Far,
 }
 
-/// Size of the trace index; decides how many of its ids a set may hold in memory.
+/// Size of the trace index; decides how many of its ids a set may hold in memory, and whether sets are cheap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IndexSize {
+    /// At most about as large as the spans of the window, and most of its traces are in the window.
+    Inside,
     /// At most about as large as the spans of the window.
     Small,
     /// Larger, or unknown.
@@ -147,7 +149,7 @@ pub(crate) fn crossing_statement(
             format!(" AND {entry_id} GLOBAL {with_span_inside}"),
             format!(" AND {id} GLOBAL {with_span_inside}"),
         ),
-        IndexSize::Small => (String::new(), String::new()),
+        IndexSize::Inside | IndexSize::Small => (String::new(), String::new()),
         IndexSize::Large => (
             format!(" AND {entry_id} GLOBAL IN (SELECT {entry_id} FROM {index} WHERE {near})"),
             String::new(),
@@ -163,10 +165,16 @@ pub(crate) fn crossing_statement(
             format!("({is_open} AND {trace} GLOBAL IN (SELECT {id} FROM {spans}))")
         }
     };
+    // Grouping all traces costs less than a set of most of them.
+    let candidates = match index_size {
+        IndexSize::Small if !is_unbounded => String::new(),
+        _ => format!(
+            " WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {index} WHERE NOT {within}{of_near})"
+        ),
+    };
     statement.push(&format!(
         "SELECT {entry_id} AS {trace}, toUInt8(1) AS {indexed}, {start} AS {from}, {end} AS {to}, toUInt8({unusable}) AS {is_open} \
-         FROM {index} WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {index} WHERE NOT {within}{of_near}) \
-         GROUP BY {entry_id} \
+         FROM {index}{candidates} GROUP BY {entry_id} \
          HAVING {crosses} LIMIT {limit}",
         crosses = with_valid_trace_id(
             &trace,

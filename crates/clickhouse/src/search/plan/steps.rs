@@ -228,10 +228,10 @@ fn lies_within(
     let bottom = search.nanos(search.table.tick_at_or_after(bottom));
     let within = index.entry_within(search.window, (bottom, top), statement);
     let (id, index) = (&index.trace_id, &index.name);
-    // For a large index, restricts the set to traces of the step, to bound memory.
+    // Restricts the set to traces of the step, where it would hold most of the index.
     let restricted = match size {
-        IndexSize::Small => String::new(),
-        IndexSize::Large => {
+        IndexSize::Inside => String::new(),
+        IndexSize::Small | IndexSize::Large => {
             format!(" AND {id} GLOBAL IN (SELECT {id} FROM {index} WHERE {within})")
         }
     };

@@ -412,6 +412,7 @@ async fn odd_bounds_give_the_same_result_in_every_plan() {
             assert_eq!(found, expected, "{timestamp} at {begin}");
             let choices = [
                 PlanChoice::Auto,
+                steps(HOUR, true, IndexSize::Inside),
                 steps(HOUR, true, IndexSize::Small),
                 steps(600 * SECOND, true, IndexSize::Large),
                 steps(600 * SECOND, false, IndexSize::Large),
@@ -448,7 +449,7 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
     let (filter, scope, binding) =
         (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]), binding(true));
     let search_case = SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 9 * HOUR));
-    for size in [IndexSize::Small, IndexSize::Large] {
+    for size in [IndexSize::Inside, IndexSize::Small, IndexSize::Large] {
         assert_eq!(
             search_case.assert_same_results(&[steps(HOUR, true, size)], PlannerOptions::default()).await,
             5

@@ -31,7 +31,7 @@ pub struct UserImpact {
     pub change: TraceChange,
 }
 
-/// The effect of a change of roles on the traces that users can see.
+/// The effect of a change of roles, fields or rows on the traces that users can see.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = Impact)]
 pub struct ImpactAnswer {
@@ -43,7 +43,7 @@ pub struct ImpactAnswer {
     #[schema(required = true)]
     pub traces: Option<TraceChange>,
     /// Number of users who have the role and are not disabled; if the request is not about a single role, number of all users
-    /// whose roles change.
+    /// whose access it may change.
     pub members: u64,
     /// Number of these users who were evaluated.
     pub members_compared: u64,

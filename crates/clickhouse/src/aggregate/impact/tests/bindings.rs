@@ -75,11 +75,16 @@ async fn select(store: &ClickHouse, binding: &Binding, expression: &str) -> BTre
 async fn a_changed_binding_gains_and_loses_what_searches_find() {
     let local = LocalStore::start().unwrap();
     let store = fill(&local).await;
-    let predicates: Vec<Predicate> = POLICIES.map(|policy| scope(policy).predicate().clone()).to_vec();
+    // More predicates than a word has bits; the last ones are the policies.
+    let others: Vec<String> = (0..70).map(|number| format!("Team == \"other {number}\"")).collect();
+    let policies = others.iter().map(String::as_str).chain(POLICIES);
+    let predicates: Vec<Predicate> = policies.map(|policy| scope(policy).predicate().clone()).collect();
     // With the same policy, and with another one: roles can change together with the binding.
-    let comparisons: Vec<Comparison> = [(0, 0), (1, 1), (2, 2), (1, 2), (3, 3)]
-        .map(|(before, after)| Comparison { before: vec![before], after: vec![after] })
+    let pairs = [(0, 0), (1, 1), (2, 2), (1, 2), (3, 3)];
+    let mut comparisons: Vec<Comparison> = pairs
+        .map(|(before, after)| Comparison { before: vec![70 + before], after: vec![70 + after] })
         .to_vec();
+    comparisons.push(Comparison { before: (0..70).collect(), after: (0..70).collect() });
     let mut found = Vec::new();
     for binding in bindings() {
         store.catalogue().check_binding(&binding).await.unwrap();
@@ -120,19 +125,19 @@ async fn a_changed_binding_gains_and_loses_what_searches_find() {
                 timeout: plan.all,
             };
             let impact = store.impact_with_plan(request, plan).await.unwrap();
-            for (comparison, difference) in comparisons.iter().zip(&impact.compared) {
+            for (pair, difference) in pairs.iter().zip(&impact.compared) {
                 let may_read = |id: &&String| found_before[1].contains(*id);
                 let counted = |id: &&String| !only_readable || may_read(id);
-                let of = |found: &[BTreeSet<String>], side: &[usize]| -> BTreeSet<String> {
-                    found[side[0]].iter().filter(counted).cloned().collect()
+                let of = |found: &[BTreeSet<String>], policy: usize| -> BTreeSet<String> {
+                    found[policy].iter().filter(counted).cloned().collect()
                 };
-                let [old, new] = [of(found_before, &comparison.before), of(found_after, &comparison.after)];
+                let [old, new] = [of(found_before, pair.0), of(found_after, pair.1)];
                 let numbers = [&new - &old, &old - &new, &old & &new];
                 let [gained, lost, unchanged] = numbers.each_ref().map(|ids| ids.len() as u64);
                 assert_eq!(
                     (difference.gained, difference.lost, difference.unchanged),
                     (gained, lost, unchanged),
-                    "{comparison:?} {plan:?} {only_readable} {}",
+                    "{pair:?} {plan:?} {only_readable} {}",
                     what()
                 );
                 for (ids, listed) in
@@ -146,4 +151,34 @@ async fn a_changed_binding_gains_and_loses_what_searches_find() {
         }
     }
     assert!(differences.len() >= 6, "too few kinds of changes: {differences:?}");
+}
+
+/// A sample consists of the same traces on both sides.
+#[tokio::test]
+async fn samples_of_both_bindings_are_of_the_same_traces() {
+    let local = LocalStore::start().unwrap();
+    let store = fill(&local).await;
+    let all = scope("true");
+    let predicates = [all.predicate().clone()];
+    let comparisons = [Comparison { before: vec![0], after: vec![0] }];
+    // The trace index of the last one does not change which traces have a span in the window.
+    for binding in [&bindings()[0], &bindings()[5]] {
+        let plan = SamplingPlan { first_share: Some(0.25), ..sampling() };
+        let request = ImpactRequest {
+            binding: &bindings()[0],
+            binding_after: Some(binding),
+            predicates: &predicates,
+            comparisons: &comparisons,
+            collateral: None,
+            window: window(),
+            readable: &all,
+            only_readable: false,
+            referenced_fields: &[],
+            samples: 1_000,
+            timeout: plan.all,
+        };
+        let Impact { compared, fraction, .. } = store.impact_with_plan(request, plan).await.unwrap();
+        assert_eq!((compared[0].gained, compared[0].lost, fraction), (0, 0, 0.25));
+        assert!((20..TRACES / 2).contains(&compared[0].unchanged), "{compared:?}");
+    }
 }

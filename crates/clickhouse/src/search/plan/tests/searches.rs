@@ -118,7 +118,7 @@ async fn search(store: &ClickHouse, mut random: ChaCha8Rng) -> (usize, usize) {
         choices.push(PlanChoice::Fixed(Plan::RarePredicates(rare)));
     }
     let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
-    let size = *[IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
+    let size = *[IndexSize::Inside, IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
     choices.push(steps(first, random.random_bool(0.7), size));
     (search_case.assert_same_results(&choices, PlannerOptions::default()).await, search_case.limit as usize)
 }
