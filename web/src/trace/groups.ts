@@ -10,13 +10,16 @@ export type Group = {
   readonly self: number;
   readonly max: number;
   readonly errors: number;
+  /** Number of spans that the text search finds. */
+  readonly matches: number;
   /** Number of the longest span. */
   readonly longest: number;
 };
 
-export type GroupColumn = "service" | "operation" | "count" | "total" | "self" | "max" | "errors";
+export type GroupColumn = "service" | "operation" | "count" | "matches" | "total" | "self" | "max" | "errors";
 
-export function groupsOf(trace: Trace): Group[] {
+/** Returns the groups. `marks` says for each span whether the text search finds it. */
+export function groupsOf(trace: Trace, marks: Uint8Array | null = null): Group[] {
   type MutableGroup = { -readonly [Part in keyof Group]: Group[Part] };
   const groups = new Map<number, MutableGroup>();
   for (let span = 0; span < trace.count; span += 1) {
@@ -31,6 +34,7 @@ export function groupsOf(trace: Trace): Group[] {
         self: 0,
         max: -1,
         errors: 0,
+        matches: 0,
         longest: span,
       };
       groups.set(key, group);
@@ -39,6 +43,7 @@ export function groupsOf(trace: Trace): Group[] {
     group.count += 1;
     group.total += duration;
     group.self += trace.self[span] ?? 0;
+    group.matches += marks?.[span] === 1 ? 1 : 0;
     group.errors += isError(trace.flags[span]) ? 1 : 0;
     if (duration > group.max) {
       group.max = duration;

@@ -126,8 +126,12 @@ describe("groups", () => {
       self: 35_000,
       max: 30_000,
       errors: 0,
+      matches: 0,
       longest: 4,
     });
+    const marks = Uint8Array.from({ length: trace.count }, (_, span) => (span === 4 ? 1 : 0));
+    const matches = groupsOf(trace, marks).map((group) => [group.operation, group.matches]);
+    expect(matches.filter(([, count]) => count !== 0)).toEqual([["operation a1", 1]]);
     expect(sortGroups(groups, "errors", true)[0]?.operation).toBe("operation b");
     expect(sortGroups(groups, "total", false)[0]?.operation).toBe("operation a");
   });

@@ -1,8 +1,8 @@
-import { Button, CloseButton, Group, Select, Text, TextInput } from "@mantine/core";
+import { Button, CloseButton, Group, Select, TextInput } from "@mantine/core";
 import { type FormEvent, useEffect, useState } from "react";
 import { useTimeZone } from "../../app/useTimeZone";
 import { useDebouncedText } from "../../lib/useDebouncedText";
-import { inputText, parseRange } from "../search/range";
+import { inputText, parseRange, type RangeErrors } from "../search/range";
 import { actionOptions } from "./actions";
 import { OUTCOME_LABELS } from "./OutcomeBadge";
 import { type AuditUrl, isOutcome, OUTCOMES } from "./url";
@@ -114,7 +114,7 @@ function CustomRange({ filters, onChange }: { filters: AuditUrl; onChange: (chan
   const [zone] = useTimeZone();
   const [from, setFrom] = useState("");
   const [to, setTo] = useState("");
-  const [error, setError] = useState<string | null>(null);
+  const [errors, setErrors] = useState<RangeErrors>({});
   useEffect(() => {
     setFrom(filters.from === undefined ? "" : inputText(filters.from, zone));
     setTo(filters.to === undefined ? "" : inputText(filters.to, zone));
@@ -122,10 +122,10 @@ function CustomRange({ filters, onChange }: { filters: AuditUrl; onChange: (chan
   const handleSubmit = (event: FormEvent) => {
     event.preventDefault();
     const range = parseRange(from.trim() === "" ? "1970-01-01" : from, to, zone, new Date());
-    if ("error" in range) {
-      setError(range.error);
+    if ("errors" in range) {
+      setErrors(range.errors);
     } else if (range.kind === "absolute") {
-      setError(null);
+      setErrors({});
       onChange({
         from: from.trim() === "" ? undefined : range.from,
         to: to.trim() === "" ? undefined : range.to,
@@ -142,6 +142,7 @@ function CustomRange({ filters, onChange }: { filters: AuditUrl; onChange: (chan
           w={{ base: "100%", xs: 190 }}
           value={from}
           onChange={(event) => setFrom(event.currentTarget.value)}
+          error={errors.from}
         />
         <TextInput
           aria-label="To"
@@ -149,16 +150,12 @@ function CustomRange({ filters, onChange }: { filters: AuditUrl; onChange: (chan
           w={{ base: "100%", xs: 190 }}
           value={to}
           onChange={(event) => setTo(event.currentTarget.value)}
+          error={errors.to}
         />
         <Button type="submit" variant="default">
           Show
         </Button>
       </Group>
-      {error !== null && (
-        <Text size="xs" c="var(--tw-error)" role="alert" mt={4}>
-          {error}
-        </Text>
-      )}
     </form>
   );
 }

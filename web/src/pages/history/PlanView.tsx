@@ -6,6 +6,7 @@ import { MessageList } from "../../components/MessageList";
 import { Notice } from "../../components/Notice";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
+import { Time } from "../../components/Time";
 import { countOf } from "../../lib/numbers";
 import { CountsView, costText, ReliabilityNotice, UsersView } from "../roles/ImpactView";
 import { namesText as firstOf } from "../roles/listing";
@@ -88,12 +89,15 @@ export function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
   if (impact === null) {
     return null;
   }
-  const { users, sampled, members, members_compared, traces } = impact;
+  const { users, sampled, members, members_compared, traces, from, to } = impact;
   return (
     <section aria-label="Impact">
       <Title order={2} size="h3" mb="xs">
         Impact
       </Title>
+      <Text size="sm" mb="xs">
+        On traces from <Time at={from} digits={0} /> to <Time at={to} digits={0} />.
+      </Text>
       <Stack gap="sm">
         <ReliabilityNotice {...impact} />
         {members > 0 && (

@@ -95,8 +95,13 @@ export function CollateralAccessView({
       )}
       {hidden_values > 0 && (
         <Secondary size="sm">
-          {countOf(hidden_values, "more value is", "more values are")} only in traces that you may not see
-          yourself, and {hidden_values === 1 ? "is" : "are"} counted without being named.
+          {hidden_values === distinct
+            ? hidden_values === 1
+              ? "This value is"
+              : "All of these values are"
+            : `${hidden_values.toLocaleString("en")} of these ${countOf(distinct, "value")} ${hidden_values === 1 ? "is" : "are"}`}{" "}
+          only in traces that you may not see yourself, and {hidden_values === 1 ? "is" : "are"} therefore not
+          listed.
         </Secondary>
       )}
       {showCost && <Secondary size="xs">Counting read {costText(result.cost)}.</Secondary>}

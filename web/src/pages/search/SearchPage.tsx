@@ -20,7 +20,7 @@ import { searchableFields } from "./fields";
 import { NoResults, NoTraceTable } from "./NoResults";
 import type { ParsedCondition } from "./parse";
 import { ResultsSkeleton, ResultsTable } from "./ResultsTable";
-import { formatUtc, type Range, rangeLabel } from "./range";
+import { DEFAULT_RANGE, formatUtc, type Range, rangeLabel } from "./range";
 import { type ResolvedSearch, resolveSearch } from "./resolveSearch";
 import { ScatterChart, ScatterLegend } from "./ScatterChart";
 import classes from "./SearchPage.module.css";
@@ -29,7 +29,7 @@ import type { SearchState } from "./searchState";
 import { type Sort, sortTraces } from "./sorting";
 import { TimeRange } from "./TimeRange";
 import { Toolbar } from "./Toolbar";
-import { columnsOf, rangeOf, type SearchUrl, withConditions, withRange } from "./url";
+import { columnsOf, rangeError, rangeOf, type SearchUrl, withConditions, withRange } from "./url";
 import { useSearch } from "./useSearch";
 import { type Zoom, zoomsLeadingTo } from "./zoomHistory";
 
@@ -173,6 +173,11 @@ export function SearchPage() {
               ))}
               {resolved.error !== null && <List.Item>{resolved.error}</List.Item>}
             </List>
+            {rangeError(url) !== null && (
+              <Button size="xs" variant="default" mt="xs" mr="xs" onClick={() => setRange(DEFAULT_RANGE)}>
+                Search the {rangeLabel(DEFAULT_RANGE, zone)}
+              </Button>
+            )}
             {invalidConditions.length > 0 && (
               <Button
                 size="xs"

@@ -10,6 +10,7 @@ import {
   parseLength,
   parseRange,
   type Range,
+  type RangeErrors,
   rangeLabel,
   spaceUnits,
   type Window,
@@ -88,7 +89,7 @@ function CustomRangeForm({
   const [last, setLast] = useState(range.kind === "last" ? range.text : "");
   const [from, setFrom] = useState(initialText(initialRange?.from));
   const [to, setTo] = useState(initialText(initialRange?.to));
-  const [errors, setErrors] = useState<{ last?: string; absolute?: string }>({});
+  const [errors, setErrors] = useState<{ last?: string } & RangeErrors>({});
   const submitLast = (event: FormEvent) => {
     event.preventDefault();
     const text = last.trim().toLowerCase().replace(/\s+/g, "");
@@ -101,8 +102,8 @@ function CustomRangeForm({
   const submitAbsolute = (event: FormEvent) => {
     event.preventDefault();
     const parsed = parseRange(from, to, zone, new Date());
-    if ("error" in parsed) {
-      setErrors({ absolute: parsed.error });
+    if ("errors" in parsed) {
+      setErrors(parsed.errors);
     } else {
       onChange(parsed);
     }
@@ -132,13 +133,14 @@ function CustomRangeForm({
             placeholder="2026-11-21 09:30"
             value={from}
             onChange={(event) => setFrom(event.currentTarget.value)}
+            error={errors.from}
           />
           <TextInput
             label={`To (${zone === "utc" ? "UTC" : "local time"})`}
             placeholder="now"
             value={to}
             onChange={(event) => setTo(event.currentTarget.value)}
-            error={errors.absolute}
+            error={errors.to}
           />
           <Secondary size="xs">
             09:30 means today; “now” and -2h work, too. The switch in the header sets the time zone.

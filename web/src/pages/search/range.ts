@@ -106,20 +106,36 @@ export function parseTime(text: string, zone: TimeZone, now: Date): Instant | nu
   return { seconds: Math.floor(millis / 1000), nanos: Number(fraction.padEnd(9, "0")) };
 }
 
-/** A typed range, or an error message. */
-export function parseRange(from: string, to: string, zone: TimeZone, now: Date): Range | { error: string } {
+/** Error messages of the two inputs of a range. */
+export type RangeErrors = { readonly from?: string; readonly to?: string };
+
+/** A typed range, or the errors of its inputs. */
+export function parseRange(
+  from: string,
+  to: string,
+  zone: TimeZone,
+  now: Date,
+): Range | { errors: RangeErrors } {
   const start = parseTime(from, zone, now);
   const end = to.trim() === "" ? instantOf(now) : parseTime(to, zone, now);
   if (start === null || end === null) {
     return {
-      error: `“${(start === null ? from : to).trim() || "nothing"}” is not a time. Enter 09:30, 2026-11-21 or 2026-11-21 09:30:15.`,
+      errors: {
+        ...(start === null ? { from: noTime(from) } : {}),
+        ...(end === null ? { to: noTime(to) } : {}),
+      },
     };
   }
   if (end.seconds - start.seconds + (end.nanos - start.nanos) / 1e9 <= 0) {
-    return { error: "The end must be after the start." };
+    return { errors: { to: "The end must be after the start." } };
   }
   return { kind: "absolute", from: formatUtc(start), to: formatUtc(end) };
 }
+
+const noTime = (text: string) =>
+  text.trim() === ""
+    ? "Enter a time: 09:30, 2026-11-21 or 2026-11-21 09:30:15."
+    : `“${text.trim()}” is not a time. Enter 09:30, 2026-11-21 or 2026-11-21 09:30:15.`;
 
 /** A time for an input, without trailing zeros. */
 export function inputText(time: string, zone: TimeZone): string {

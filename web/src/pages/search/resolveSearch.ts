@@ -1,7 +1,7 @@
 import { errorCondition, toWire, type WireCondition } from "./conditions";
 import type { Field } from "./fields";
 import { type ParsedCondition, parseConditions } from "./parse";
-import type { SearchUrl } from "./url";
+import { rangeError, type SearchUrl } from "./url";
 
 /** The search in the URL, resolved to the available fields. */
 export type ResolvedSearch = {
@@ -16,8 +16,9 @@ export function resolveSearch(
   fields: readonly Field[] | null,
   maxValues: number,
 ): ResolvedSearch {
+  const invalidRange = rangeError(url);
   if (url.where === undefined && url.errors === undefined) {
-    return { parsedConditions: [], conditions: [], error: null };
+    return { parsedConditions: [], conditions: invalidRange === null ? [] : null, error: invalidRange };
   }
   if (fields === null) {
     return { parsedConditions: [], conditions: null, error: null };
@@ -34,11 +35,11 @@ export function resolveSearch(
   return {
     parsedConditions,
     conditions:
-      conditions.length < parsedConditions.length
+      conditions.length < parsedConditions.length || invalidRange !== null
         ? null
         : statusCondition === null
           ? conditions
           : [...conditions, statusCondition],
-    error: null,
+    error: invalidRange,
   };
 }

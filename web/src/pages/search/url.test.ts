@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { formatUtc, parseLength, parseRange, parseTime, rangeLabel, widerRange, windowOf } from "./range";
-import { columnsOf, parseSearchUrl, rangeOf, withRange } from "./url";
+import { resolveSearch } from "./resolveSearch";
+import { columnsOf, parseSearchUrl, rangeError, rangeOf, withRange } from "./url";
 
 const NOW = new Date("2026-11-22T00:30:00.500Z");
 
@@ -33,13 +34,35 @@ describe("the URL of the search page", () => {
 
   it("ignores invalid parameters", () => {
     const invalid = [
-      { where: 5, last: "soon", sort: "best", chart: 1, errors: "maybe" },
-      { from: "yesterday", to: "2026-11-21T10:00:00Z" },
-      { from: "2026-11-21T10:00:00Z", to: "2026-11-21T09:00:00Z" },
+      { where: 5, sort: "best", chart: 1, errors: "maybe" },
       { where: {}, last: [], from: null, to: {}, columns: ["a"], sort: "__proto__" },
-      { where: "x".repeat(30_000), last: "99999d", columns: {} },
+      { where: "x".repeat(30_000), columns: {} },
     ];
-    expect(invalid.map(parseSearchUrl)).toEqual([{ where: "5" }, {}, {}, {}, {}]);
+    expect(invalid.map(parseSearchUrl)).toEqual([{ where: "5" }, {}, {}]);
+  });
+
+  it.each([
+    [{ last: "soon" }, "“soon” in the link is not a length"],
+    [{ last: 5 }, "“5” in the link is not a length"],
+    [{ last: "99999d" }, "is not a length"],
+    [{ from: "yesterday", to: "2026-11-21T10:00:00Z" }, "“yesterday” in the link is not a time"],
+    [{ from: "2026-11-21T10:00:00Z", to: "tomorrow" }, "“tomorrow” in the link is not a time"],
+    [{ from: "2026-11-21T10:00:00Z", to: "2026-11-21T09:00:00Z" }, "ends before it starts"],
+    [{ from: "2026-11-21T10:00:00Z", last: "6h" }, "only a start"],
+    [{ to: "2026-11-21T10:00:00Z" }, "only an end"],
+  ])("reports the invalid range %j and searches nothing", (search, error) => {
+    const url = parseSearchUrl(search);
+    expect(rangeError(url)).toContain(error);
+    expect(rangeOf(url)).toEqual({ kind: "last", text: "1h" });
+    expect(resolveSearch(url, [], 100)).toMatchObject({ conditions: null, error: rangeError(url) });
+    expect(rangeError(withRange(url, rangeOf(url)))).toBeNull();
+  });
+
+  it("accepts valid ranges", () => {
+    for (const search of [{}, { last: "6h" }, { from: "2026-11-21T09:00:00Z", to: "2026-11-21T10:00:00Z" }]) {
+      expect(rangeError(parseSearchUrl(search))).toBeNull();
+      expect(resolveSearch(search, [], 100).conditions).toEqual([]);
+    }
   });
 
   it("can have no optional columns", () => {
@@ -109,10 +132,16 @@ describe("typed times", () => {
   it("form a range, or give an error", () => {
     expect(parseRange("09:00", "10:00", "utc", NOW)).toMatchObject({ from: "2026-11-22T09:00:00Z" });
     expect(parseRange("10:00", "09:00", "utc", NOW)).toMatchObject({
-      error: expect.stringContaining("after the start"),
+      errors: { to: expect.stringContaining("after the start") },
     });
-    expect(parseRange("noon", "", "utc", NOW)).toMatchObject({
-      error: expect.stringContaining("“noon” is not a time"),
+    expect(parseRange("noon", "", "utc", NOW)).toEqual({
+      errors: { from: expect.stringContaining("“noon” is not a time") },
+    });
+    expect(parseRange("09:00", "never", "utc", NOW)).toEqual({
+      errors: { to: expect.stringContaining("“never” is not a time") },
+    });
+    expect(parseRange("", "never", "utc", NOW)).toEqual({
+      errors: { from: expect.stringContaining("Enter a time"), to: expect.stringContaining("“never”") },
     });
   });
 

@@ -1,5 +1,5 @@
 import { parseInstant } from "../../lib/time";
-import { textParam } from "../../lib/urlParams";
+import { omitUndefined, textParam } from "../../lib/urlParams";
 import { type Column, DEFAULT_COLUMNS, isColumn } from "./columns";
 import { urlText } from "./conditions";
 import type { Field } from "./fields";
@@ -29,7 +29,8 @@ function trimmedParam(value: unknown): string | undefined {
   return text === undefined || text.length > MAX_LENGTH ? undefined : text;
 }
 
-/** Parses a URL. Invalid parameters are ignored. */
+/** Parses a URL. Invalid parameters are ignored, except for an invalid time range, which is kept and reported: another range
+ * would find other traces. */
 export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
   const url: SearchUrl = {};
   const where = trimmedParam(search.where);
@@ -39,12 +40,10 @@ export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
   if (search.errors === true || search.errors === "true" || search.errors === 1) {
     url.errors = true;
   }
-  const [from, to] = [timeParam(search.from), timeParam(search.to)];
-  const last = trimmedParam(search.last);
-  if (from !== undefined && to !== undefined && Date.parse(from) < Date.parse(to)) {
-    url.from = from;
-    url.to = to;
-  } else if (last !== undefined && parseLength(last) !== null && last !== DEFAULT_RANGE.text) {
+  const [from, to, last] = [search.from, search.to, search.last].map(trimmedParam);
+  if (from !== undefined || to !== undefined) {
+    Object.assign(url, omitUndefined({ from, to }));
+  } else if (last !== undefined && last !== DEFAULT_RANGE.text) {
     url.last = last;
   }
   const sort = trimmedParam(search.sort);
@@ -64,12 +63,29 @@ export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
   return url;
 }
 
-function timeParam(value: unknown): string | undefined {
-  const text = trimmedParam(value);
-  return text === undefined || parseInstant(text) === null ? undefined : text;
+/** Returns what is wrong with the time range, or `null`. */
+export function rangeError({ from, to, last }: SearchUrl): string | null {
+  if (from === undefined && to === undefined) {
+    return last === undefined || parseLength(last) !== null
+      ? null
+      : `“${last}” in the link is not a length of time such as 15m, 6h or 7d.`;
+  }
+  if (from === undefined || to === undefined) {
+    return `The link has a time range with only ${from === undefined ? "an end" : "a start"}: from and to are needed.`;
+  }
+  const invalid = [from, to].find((time) => parseInstant(time) === null);
+  if (invalid !== undefined) {
+    return `“${invalid}” in the link is not a time such as 2026-11-21T09:30:00Z.`;
+  }
+  return Date.parse(from) < Date.parse(to) ? null : "The time range in the link ends before it starts.";
 }
 
-export function rangeOf({ from, to, last }: SearchUrl): Range {
+/** The time range; the default if that of the URL is invalid. */
+export function rangeOf(url: SearchUrl): Range {
+  const { from, to, last } = url;
+  if (rangeError(url) !== null) {
+    return DEFAULT_RANGE;
+  }
   if (from !== undefined && to !== undefined) {
     return { kind: "absolute", from, to };
   }

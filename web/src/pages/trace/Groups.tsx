@@ -8,11 +8,13 @@ import { formatDuration } from "../../lib/duration";
 import { type GroupColumn, groupsOf, sortGroups } from "../../trace/groups";
 import type { Trace } from "../../trace/model";
 import classes from "./trace.module.css";
+import type { FindResult } from "./useFind";
 
 const COLUMNS: [GroupColumn, string][] = [
   ["service", "Service"],
   ["operation", "Operation"],
   ["count", "Spans"],
+  ["matches", "Found"],
   ["total", "Total"],
   ["self", "Self"],
   ["max", "Longest"],
@@ -20,22 +22,36 @@ const COLUMNS: [GroupColumn, string][] = [
 ];
 const PAGE_SIZE = 200;
 
-/** Spans of a trace by service and operation, to show the distribution of time in large traces. */
-export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number) => void }) {
+/** Spans of a trace by service and operation, to show the distribution of time in large traces. A text search leaves the
+ * groups with a span that it finds. */
+export function Groups({
+  trace,
+  findResult,
+  onShow,
+}: {
+  trace: Trace;
+  findResult: FindResult;
+  onShow: (span: number) => void;
+}) {
   const [sorting, setSorting] = useState<{ by: GroupColumn; descending: boolean }>({
     by: "self",
     descending: true,
   });
   const [limit, setLimit] = useState(PAGE_SIZE);
-  const groups = useMemo(() => groupsOf(trace), [trace]);
-  const sorted = useMemo(() => sortGroups(groups, sorting.by, sorting.descending), [groups, sorting]);
+  const marks = findResult.text.trim() === "" || !findResult.done ? null : findResult.marks;
+  const groups = useMemo(() => groupsOf(trace, marks), [trace, marks]);
+  const sorted = useMemo(() => {
+    const found = marks === null ? groups : groups.filter(({ matches }) => matches > 0);
+    return sortGroups(found, sorting.by, sorting.descending);
+  }, [groups, marks, sorting]);
+  const columns = COLUMNS.filter(([column]) => column !== "matches" || marks !== null);
   const totalSelf = groups.reduce((sum, group) => sum + group.self, 0) || 1;
   return (
     <ScrollArea className={classes.groups} tabIndex={-1}>
       <Table striped highlightOnHover stickyHeader verticalSpacing={4} miw={720} aria-label="Operations">
         <Table.Thead>
           <Table.Tr>
-            {COLUMNS.map(([column, name]) => {
+            {columns.map(([column, name]) => {
               const isSortColumn = sorting.by === column;
               return (
                 <Table.Th
@@ -84,6 +100,7 @@ export function Groups({ trace, onShow }: { trace: Trace; onShow: (span: number)
                 </UnstyledButton>
               </Table.Td>
               <Table.Td ta="right">{group.count.toLocaleString("en")}</Table.Td>
+              {marks !== null && <Table.Td ta="right">{group.matches.toLocaleString("en")}</Table.Td>}
               <Table.Td ta="right">{formatDuration(group.total)}</Table.Td>
               <Table.Td ta="right">{formatDuration(group.self)}</Table.Td>
               <Table.Td ta="right">{formatDuration(group.max)}</Table.Td>

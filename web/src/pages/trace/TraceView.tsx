@@ -101,7 +101,7 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
       <div className={classes.main}>
         <div className={classes.view} ref={sizeRef}>
           {view === "groups" ? (
-            <Groups trace={trace} onShow={state.openDetails} />
+            <Groups trace={trace} findResult={state.findResult} onShow={state.openDetails} />
           ) : view === "flame" ? (
             <FlameGraph trace={trace} state={state} />
           ) : (

@@ -92,7 +92,8 @@ export function useTraceState(trace: Trace) {
   const why = url.why ?? null;
   const setWhy = useCallback(
     (to: ExplanationSubject | null, user?: string) =>
-      changeUrl(to === null ? { why: undefined, user: undefined } : { why: to, user, span: undefined }),
+      // The open span stays, and is shown again when the explanation is closed.
+      changeUrl(to === null ? { why: undefined, user: undefined } : { why: to, user }),
     [changeUrl],
   );
 
