@@ -26,9 +26,6 @@ struct ObjectVisitor<V>(V);
 /// Visits the name of an enum's variant. All enums in the wire format are strings.
 struct EnumVisitor<V>(V);
 
-/// Visits a number that becomes an integer.
-struct IntegerVisitor<V>(V);
-
 struct StrictSeed<S>(S);
 
 struct StrictAccess<A>(A);
@@ -41,21 +38,8 @@ macro_rules! forward {
     };
 }
 
-macro_rules! integers {
-    ($($method:ident)*) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.0.deserialize_any(IntegerVisitor(visitor))
-        })*
-    };
-}
-
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
     type Error = D::Error;
-
-    integers! {
-        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
-    }
 
     forward! {
         deserialize_any();
@@ -65,7 +49,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
     }
 
     forward_to_deserialize_any! {
-        bool i128 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -110,13 +95,25 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
         visit_bool(bool);
         visit_i64(i64);
         visit_u64(u64);
-        visit_f64(f64);
         visit_str(&str);
         visit_borrowed_str(&'de str);
         visit_string(String);
         visit_bytes(&[u8]);
         visit_borrowed_bytes(&'de [u8]);
         visit_byte_buf(Vec<u8>);
+    }
+
+    /// A whole number is an integer, which is also accepted where a float is expected.
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        // 2⁵³: a larger float can be the nearest one to another integer.
+        const LIMIT: f64 = 9_007_199_254_740_992.0;
+        if value.fract() != 0.0 || value.abs() > LIMIT {
+            self.0.visit_f64(value)
+        } else if value < 0.0 {
+            self.0.visit_i64(value as i64)
+        } else {
+            self.0.visit_u64(value as u64)
+        }
     }
 
     fn visit_none<E: Error>(self) -> Result<V::Value, E> {
@@ -170,37 +167,6 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for EnumVisitor<V> {
     fn visit_str<E: Error>(self, word: &str) -> Result<V::Value, E> {
         let word: StrDeserializer<'_, E> = word.into_deserializer();
         self.0.visit_enum(word)
-    }
-}
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for IntegerVisitor<V> {
-    type Value = V::Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.expecting(f)
-    }
-
-    visit! {
-        visit_bool(bool);
-        visit_i64(i64);
-        visit_u64(u64);
-        visit_str(&str);
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
-        // 2⁵³: a larger float can be the nearest one to another integer.
-        const LIMIT: f64 = 9_007_199_254_740_992.0;
-        if value.fract() != 0.0 || value.abs() > LIMIT {
-            self.0.visit_f64(value)
-        } else if value < 0.0 {
-            self.0.visit_i64(value as i64)
-        } else {
-            self.0.visit_u64(value as u64)
-        }
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        self.0.visit_unit()
     }
 }
 

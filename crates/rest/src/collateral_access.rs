@@ -47,7 +47,7 @@ pub(crate) struct WireCollateralRequest {
 impl From<WireCollateralRequest> for PolicyPreviewRequest {
     fn from(request: WireCollateralRequest) -> Self {
         let WireCollateralRequest { role, policies, by, from, to, seconds } = request;
-        let (from, to) = (from.map(|time| time.0), to.map(|time| time.0));
+        let [from, to] = [from, to].map(|time| time.map(|time| time.0));
         let seconds = seconds.map(|seconds| seconds.0);
         Self { role, policies, by, from, to, seconds }
     }

@@ -46,7 +46,7 @@ pub(crate) struct PreviewPoliciesRequest {
 impl From<PreviewPoliciesRequest> for PolicyPreviewRequest {
     fn from(request: PreviewPoliciesRequest) -> Self {
         let PreviewPoliciesRequest { role, policies, from, to, seconds, by } = request;
-        let (from, to) = (from.map(|time| time.0), to.map(|time| time.0));
+        let [from, to] = [from, to].map(|time| time.map(|time| time.0));
         let seconds = seconds.map(|seconds| seconds.0);
         Self { role, policies, from, to, seconds, by }
     }

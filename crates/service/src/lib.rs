@@ -44,9 +44,8 @@ pub use tracewarden_appdb::{
 };
 pub use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlState, DdlSuggestion, ExistingAddition,
-    MAX_SPANS_PER_ID, PairedMap, PhysicalField, ProgressCallback, Reads, SampledColumn, SampledKey,
-    SearchProgress, SpanChunk, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit,
-    Summary, TableSummary, ValueCount,
+    MAX_SPANS_PER_ID, ProgressCallback, Reads, SearchProgress, SpanChunk, SpanLine, SpanSummary, Stats,
+    StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Summary, ValueCount,
 };
 pub use tracewarden_policy::{
     Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
@@ -69,16 +68,15 @@ pub use core::{
     Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
     Cause, Credential, FieldError, Identity, IfMatch, Limits, LogicalType, Me, Outcome, PasswordCost,
     Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, ServiceError, SessionOnly,
-    Settings, Time, Tool, ToolCall, Transport, WireBinding, WireColumnValue, WireDisplay, WireFieldSource,
-    WireMarkedField, WireReadAs, WireTimeBucket, WireTimeUnit, bounded, hash_password_phc,
-    is_generated_password, is_invisible_or_bidi_control,
+    Settings, Time, Tool, ToolCall, Transport, WireBinding, WireDisplay, WireFieldSource, WireMarkedField,
+    bounded, hash_password_phc, is_generated_password, is_invisible_or_bidi_control,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,
     Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole, Policies, PolicyExplanation, PolicyVerdict,
     SpanReader, SpanReference,
 };
-pub use source::{BoundModel, ColumnDetail, FieldMark, MemberDetail, Source, TableDetail};
+pub use source::{BoundModel, FieldMark, Source, Table, TableDetail};
 pub use traces::{
     BRIEF_SPANS_MAX, FieldDescriptor, FieldValuesAnswer, FieldValuesRequest, FilterSchema, SpanStream,
     TraceReader, TraceStatsAnswer, TraceStatsRequest,

@@ -39,14 +39,15 @@ impl<'a> Change<'a> {
         table(self.before) != table(self.after)
     }
 
-    /// Whether the change may affect this user's access.
+    /// Whether the change may affect this user's access. The access to another table is not compared.
     pub(super) fn affects(&self, user: &User) -> bool {
         let Self { before, after, .. } = self;
         // All holders of one role are evaluated. If the fields or the rows differ, the effect of any policy may differ.
         let all = self.role.is_some()
             || before.model.fields != after.model.fields
             || self.binding_after().is_some();
-        user.roles.iter().any(|role| all || before.roles.get(role) != after.roles.get(role))
+        !self.replaces_table()
+            && user.roles.iter().any(|role| all || before.roles.get(role) != after.roles.get(role))
     }
 
     /// Estimates the size of this user's policies in bytes, if each contains all of the user's attributes.

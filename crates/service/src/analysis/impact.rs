@@ -83,11 +83,7 @@ impl Analysis {
         let change = Change { before, after, role: None, window };
         let deadline = Instant::now() + timeout;
         let compared = async {
-            // The access to another table is not compared.
-            let mut subjects = match change.replaces_table() {
-                true => Subjects::default(),
-                false => self.subjects(&change, deadline).await?,
-            };
+            let mut subjects = self.subjects(&change, deadline).await?;
             self.impact_within(&access, &change, &mut subjects, deadline, None).await
         };
         let impact = record.check(compared.await).await?;

@@ -11,6 +11,24 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+/// Converts both ways between a serialised enumeration and the values of the model's that it stands for.
+macro_rules! same_values {
+    ($wire:ident, $model:ty { $($variant:ident = ($($value:tt)+)),+ $(,)? }) => {
+        impl From<$model> for $wire {
+            fn from(value: $model) -> Self {
+                match value { $($($value)+ => Self::$variant),+ }
+            }
+        }
+
+        impl From<$wire> for $model {
+            fn from(value: $wire) -> Self {
+                match value { $($wire::$variant => $($value)+),+ }
+            }
+        }
+    };
+}
+pub(super) use same_values;
+
 /// A point in time in RFC 3339 format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(
@@ -178,27 +196,12 @@ pub enum LogicalType {
     Number,
 }
 
-impl From<tracewarden_model::LogicalType> for LogicalType {
-    fn from(logical: tracewarden_model::LogicalType) -> Self {
-        match logical {
-            tracewarden_model::LogicalType::String => Self::String,
-            tracewarden_model::LogicalType::StringArray => Self::StringArray,
-            tracewarden_model::LogicalType::Boolean => Self::Boolean,
-            tracewarden_model::LogicalType::Number => Self::Number,
-        }
-    }
-}
-
-impl From<LogicalType> for tracewarden_model::LogicalType {
-    fn from(logical: LogicalType) -> Self {
-        match logical {
-            LogicalType::String => Self::String,
-            LogicalType::StringArray => Self::StringArray,
-            LogicalType::Boolean => Self::Boolean,
-            LogicalType::Number => Self::Number,
-        }
-    }
-}
+same_values!(LogicalType, tracewarden_model::LogicalType {
+    String = (tracewarden_model::LogicalType::String),
+    StringArray = (tracewarden_model::LogicalType::StringArray),
+    Boolean = (tracewarden_model::LogicalType::Boolean),
+    Number = (tracewarden_model::LogicalType::Number),
+});
 
 /// Where a row stores the value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -223,35 +226,16 @@ pub enum WireFieldSource {
     JsonPath,
 }
 
-impl From<FieldSource> for WireFieldSource {
-    fn from(source: FieldSource) -> Self {
-        match source {
-            FieldSource::Column => Self::Column,
-            FieldSource::MapKey => Self::MapKey,
-            FieldSource::ArrayPair(ArrayPair::NestedKeyValue) => Self::NestedKeyValue,
-            FieldSource::ArrayPair(ArrayPair::NestedKeysValues) => Self::NestedKeysValues,
-            FieldSource::ArrayPair(ArrayPair::NestedNamesValues) => Self::NestedNamesValues,
-            FieldSource::ArrayPair(ArrayPair::KeysValues) => Self::KeysValues,
-            FieldSource::ArrayPair(ArrayPair::NamesValues) => Self::NamesValues,
-            FieldSource::JsonPath => Self::JsonPath,
-        }
-    }
-}
-
-impl From<WireFieldSource> for FieldSource {
-    fn from(source: WireFieldSource) -> Self {
-        match source {
-            WireFieldSource::Column => Self::Column,
-            WireFieldSource::MapKey => Self::MapKey,
-            WireFieldSource::NestedKeyValue => Self::ArrayPair(ArrayPair::NestedKeyValue),
-            WireFieldSource::NestedKeysValues => Self::ArrayPair(ArrayPair::NestedKeysValues),
-            WireFieldSource::NestedNamesValues => Self::ArrayPair(ArrayPair::NestedNamesValues),
-            WireFieldSource::KeysValues => Self::ArrayPair(ArrayPair::KeysValues),
-            WireFieldSource::NamesValues => Self::ArrayPair(ArrayPair::NamesValues),
-            WireFieldSource::JsonPath => Self::JsonPath,
-        }
-    }
-}
+same_values!(WireFieldSource, FieldSource {
+    Column = (FieldSource::Column),
+    MapKey = (FieldSource::MapKey),
+    NestedKeyValue = (FieldSource::ArrayPair(ArrayPair::NestedKeyValue)),
+    NestedKeysValues = (FieldSource::ArrayPair(ArrayPair::NestedKeysValues)),
+    NestedNamesValues = (FieldSource::ArrayPair(ArrayPair::NestedNamesValues)),
+    KeysValues = (FieldSource::ArrayPair(ArrayPair::KeysValues)),
+    NamesValues = (FieldSource::ArrayPair(ArrayPair::NamesValues)),
+    JsonPath = (FieldSource::JsonPath),
+});
 
 /// A marked field as administrators see it.
 #[derive(Debug, Serialize, ToSchema)]

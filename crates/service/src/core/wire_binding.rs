@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use tracewarden_model::{Binding, ColumnValue, Display, ReadAs, RowOptions, TimeBucket, TimeUnit};
 use utoipa::ToSchema;
 
+use crate::core::wire::same_values;
+
 /// A table that is bound as trace source.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -131,71 +133,17 @@ pub struct WireTimeBucket {
     seconds: u32,
 }
 
-impl From<TimeUnit> for WireTimeUnit {
-    fn from(unit: TimeUnit) -> Self {
-        match unit {
-            TimeUnit::Seconds => Self::Seconds,
-            TimeUnit::Milliseconds => Self::Milliseconds,
-            TimeUnit::Microseconds => Self::Microseconds,
-            TimeUnit::Nanoseconds => Self::Nanoseconds,
-        }
-    }
-}
+same_values!(WireTimeUnit, TimeUnit {
+    Seconds = (TimeUnit::Seconds),
+    Milliseconds = (TimeUnit::Milliseconds),
+    Microseconds = (TimeUnit::Microseconds),
+    Nanoseconds = (TimeUnit::Nanoseconds),
+});
 
-impl From<WireTimeUnit> for TimeUnit {
-    fn from(unit: WireTimeUnit) -> Self {
-        match unit {
-            WireTimeUnit::Seconds => Self::Seconds,
-            WireTimeUnit::Milliseconds => Self::Milliseconds,
-            WireTimeUnit::Microseconds => Self::Microseconds,
-            WireTimeUnit::Nanoseconds => Self::Nanoseconds,
-        }
-    }
-}
-
-impl From<RowOptions> for WireRowOptions {
-    fn from(rows: RowOptions) -> Self {
-        Self {
-            timestamp_unit: rows.timestamp_unit.map(Into::into),
-            read_as: rows.read_as.map(|read_as| match read_as {
-                ReadAs::Final => WireReadAs::Final,
-                ReadAs::AsIs => WireReadAs::AsIs,
-            }),
-            only: (rows.only.into_iter())
-                .map(|ColumnValue { column, value }| WireColumnValue { column, value })
-                .collect(),
-            time_bucket: rows
-                .time_bucket
-                .map(|TimeBucket { column, seconds }| WireTimeBucket { column, seconds }),
-        }
-    }
-}
-
-/// Those members of a binding that tell which rows are read, and how.
-struct WireRowOptions {
-    timestamp_unit: Option<WireTimeUnit>,
-    read_as: Option<WireReadAs>,
-    only: Vec<WireColumnValue>,
-    time_bucket: Option<WireTimeBucket>,
-}
-
-impl From<WireRowOptions> for RowOptions {
-    fn from(wire: WireRowOptions) -> Self {
-        Self {
-            timestamp_unit: wire.timestamp_unit.map(Into::into),
-            read_as: wire.read_as.map(|read_as| match read_as {
-                WireReadAs::Final => ReadAs::Final,
-                WireReadAs::AsIs => ReadAs::AsIs,
-            }),
-            only: (wire.only.into_iter())
-                .map(|WireColumnValue { column, value }| ColumnValue { column, value })
-                .collect(),
-            time_bucket: wire
-                .time_bucket
-                .map(|WireTimeBucket { column, seconds }| TimeBucket { column, seconds }),
-        }
-    }
-}
+same_values!(WireReadAs, ReadAs {
+    Final = (ReadAs::Final),
+    AsIs = (ReadAs::AsIs),
+});
 
 impl From<Display> for WireDisplay {
     fn from(display: Display) -> Self {
@@ -229,8 +177,8 @@ impl From<WireDisplay> for Display {
 
 impl From<WireBinding> for Binding {
     fn from(wire: WireBinding) -> Self {
-        let WireBinding { timestamp_unit, read_as, only, time_bucket, .. } = wire;
-        let rows = WireRowOptions { timestamp_unit, read_as, only, time_bucket };
+        let only = |WireColumnValue { column, value }| ColumnValue { column, value };
+        let bucket = |WireTimeBucket { column, seconds }| TimeBucket { column, seconds };
         Self {
             database: wire.database,
             table: wire.table,
@@ -239,7 +187,12 @@ impl From<WireBinding> for Binding {
             timestamp: wire.timestamp,
             parent_span_id: wire.parent_span_id,
             trace_index: wire.trace_index,
-            rows: rows.into(),
+            rows: RowOptions {
+                timestamp_unit: wire.timestamp_unit.map(Into::into),
+                read_as: wire.read_as.map(Into::into),
+                only: wire.only.into_iter().map(only).collect(),
+                time_bucket: wire.time_bucket.map(bucket),
+            },
             display: wire.display.into(),
         }
     }
@@ -247,19 +200,21 @@ impl From<WireBinding> for Binding {
 
 impl From<Binding> for WireBinding {
     fn from(binding: Binding) -> Self {
-        let WireRowOptions { timestamp_unit, read_as, only, time_bucket } = binding.rows.into();
+        let RowOptions { timestamp_unit, read_as, only, time_bucket } = binding.rows;
+        let wire_only = |ColumnValue { column, value }| WireColumnValue { column, value };
+        let wire_bucket = |TimeBucket { column, seconds }| WireTimeBucket { column, seconds };
         Self {
             database: binding.database,
             table: binding.table,
             trace_id: binding.trace_id,
             span_id: binding.span_id,
             timestamp: binding.timestamp,
-            timestamp_unit,
+            timestamp_unit: timestamp_unit.map(Into::into),
             parent_span_id: binding.parent_span_id,
             trace_index: binding.trace_index,
-            read_as,
-            only,
-            time_bucket,
+            read_as: read_as.map(Into::into),
+            only: only.into_iter().map(wire_only).collect(),
+            time_bucket: time_bucket.map(wire_bucket),
             display: binding.display.into(),
         }
     }

@@ -4,54 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
-use tracewarden_clickhouse::{
-    Column, DdlAdvice, PairedMap, PhysicalField, SYSTEM_DATABASE_REASON, SampledColumn, TableSummary,
-    key_logical_types, members, paired_maps, physical_field,
-};
-use tracewarden_model::{Binding, FieldRef, LogicalType};
+use tracewarden_clickhouse::{Column, DdlAdvice, SYSTEM_DATABASE_REASON, paired_maps};
+use tracewarden_model::Binding;
 
-use crate::core::{Administrator, Core, Outcome, ServiceError};
+use crate::core::{Administrator, Core, Outcome, ServiceError, WireBinding};
+use crate::source::tables::{PairedColumns, SampledMap, Table, TableColumn, TableDetail};
 
 const DISCOVER: &str = "schema.discover";
-
-/// Column with the types as which it can be marked.
-#[derive(Debug, Clone)]
-pub struct ColumnDetail {
-    /// The column.
-    pub column: Column,
-    /// Types as which the column itself can be marked, the natural one first; empty if it cannot be marked.
-    pub logical_types: &'static [LogicalType],
-    /// Types as which keys of a map, or paths of a JSON column without a declared type, can be marked.
-    pub key_logical_types: &'static [LogicalType],
-    /// Members of a nested column, or declared paths of a JSON column.
-    pub members: Vec<MemberDetail>,
-}
-
-/// Part of a column that its type names.
-#[derive(Debug, Clone)]
-pub struct MemberDetail {
-    /// Field as which it is marked.
-    pub field: FieldRef,
-    /// Its type, and the types as which it can be marked; `None` if it cannot be marked.
-    pub physical: Option<PhysicalField>,
-}
-
-/// Description of a table in ClickHouse.
-#[derive(Debug, Clone)]
-pub struct TableDetail {
-    /// Columns.
-    pub columns: Vec<ColumnDetail>,
-    /// Keys of map columns and paths of JSON columns in a bounded sample; empty if sampling is switched off.
-    pub maps: Vec<SampledColumn>,
-    /// Maps that are stored as two array columns.
-    pub paired_maps: Vec<PairedMap>,
-    /// A binding that would work: with a sample, its units and values are those of the rows.
-    pub proposal: Option<Binding>,
-    /// Whether a sample was taken.
-    pub sampled: bool,
-    /// Reason why the table cannot be a trace source.
-    pub unsuitable: Option<String>,
-}
 
 /// Rejects ClickHouse's own tables, which contain all users' statements and the names of users: they can be neither bound nor
 /// discovered.
@@ -75,8 +34,8 @@ impl Source {
     }
 
     /// Returns the tables in ClickHouse.
-    pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<TableSummary>, ServiceError> {
-        Ok(self.core.clickhouse.catalogue().tables().await?)
+    pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<Table>, ServiceError> {
+        Ok(self.core.clickhouse.catalogue().tables().await?.into_iter().map(Table::from).collect())
     }
 
     /// Returns suggestions of DDL for the bound table that make searches cheaper; the service never executes them. They depend on the table's current
@@ -116,7 +75,8 @@ impl Source {
             // Of the bound table, only rows that are spans may be read.
             let is_bound = self.bound(database, table).await?.is_some();
             if let Some(proposal) = detail.proposal.take_if(|_| !is_bound) {
-                detail.proposal = Some(self.core.clickhouse.catalogue().refine(proposal, &columns).await);
+                let refined = self.core.clickhouse.catalogue().refine(proposal.into(), &columns).await;
+                detail.proposal = Some(refined.into());
             }
             record.complete(Outcome::Success, None).await?;
         }
@@ -144,28 +104,22 @@ impl Source {
         // Reading from a queue table would take the rows from its consumers.
         let readable = unsuitable.as_ref().is_none_or(|unsuitable| unsuitable.readable);
         let sampled = self.core.settings.discovery_samples && readable;
-        let detail = |column: &Column| {
-            let members = members(column).into_iter().map(|field| {
-                let physical = physical_field(&field, &columns).ok();
-                MemberDetail { field, physical }
-            });
-            ColumnDetail {
-                logical_types: column.column_type.logical_types(),
-                key_logical_types: key_logical_types(column, &columns),
-                members: members.collect(),
-                column: column.clone(),
-            }
-        };
-        let details = columns.iter().map(detail).collect();
+        let details = columns.iter().map(|column| TableColumn::new(column, &columns)).collect();
         if !sampled {
             let tx = self.core.begin_change(admin).await?;
             self.core.commit_change(tx, admin, DISCOVER, Some(target), json!({ "sampled": false })).await?;
         }
         let unsuitable = unsuitable.map(|unsuitable| unsuitable.reason);
-        let paired_maps = paired_maps(&columns);
+        let paired_maps = paired_maps(&columns).into_iter().map(PairedColumns::from).collect();
         let proposal = self.core.clickhouse.catalogue().proposal(database, table).await?;
-        let detail =
-            TableDetail { columns: details, maps: Vec::new(), paired_maps, proposal, sampled, unsuitable };
+        let detail = TableDetail {
+            columns: details,
+            maps: Vec::new(),
+            paired_maps,
+            proposal: proposal.map(WireBinding::from),
+            sampled,
+            unsuitable,
+        };
         Ok((columns, detail))
     }
 
@@ -180,8 +134,10 @@ impl Source {
         database: &str,
         table: &str,
         columns: &[Column],
-    ) -> Result<Vec<SampledColumn>, ServiceError> {
+    ) -> Result<Vec<SampledMap>, ServiceError> {
         let bound = self.bound(database, table).await?;
-        Ok(self.core.clickhouse.catalogue().sample_keys(database, table, columns, bound.as_ref()).await?)
+        let catalogue = self.core.clickhouse.catalogue();
+        let sampled = catalogue.sample_keys(database, table, columns, bound.as_ref()).await?;
+        Ok(sampled.into_iter().map(SampledMap::from).collect())
     }
 }

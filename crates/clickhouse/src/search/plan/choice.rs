@@ -46,18 +46,10 @@ const MAX_SOURCE_PREDICATES: usize = 2;
 /// among them then costs less than deciding the excluded ones.
 const FILTER_GRANULE_RATIO: u64 = 4;
 
-/// Granules of the window, of all granules of the table.
-#[derive(Debug, Clone, Copy)]
-struct Share {
-    part: u64,
-    all: u64,
-}
-
-impl Share {
-    /// Whether the window holds so many of the traces that a set of the others costs less than grouping the whole index.
-    fn is_most(self) -> bool {
-        self.part.saturating_mul(5) >= self.all.saturating_mul(4)
-    }
+/// Whether the window holds so many of the table's granules that a set of the other traces costs less than grouping the whole
+/// index.
+fn is_most(window: u64, all: u64) -> bool {
+    window.saturating_mul(5) >= all.saturating_mul(4)
 }
 
 /// Returns one step for the rest of the window.
@@ -104,10 +96,10 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let (steps, rest) = granules.split_at(step_lengths.len().min(granules.len()));
     let (predicate_granules, rest) = rest.split_at(required_predicates.len().min(rest.len()));
     let selected = |at: usize| rest.get(at).map_or(0, |granules: &Granules| granules.selected);
-    let (window_share, index) = (Share { part: selected(0), all: selected(1) }, selected(2));
+    let (is_inside, index) = (is_most(selected(0), selected(1)), selected(2));
     let steps: Vec<(i64, u64)> =
         step_lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
-    let step_options = choose_step_options(search, &steps, window_share, index);
+    let step_options = choose_step_options(search, &steps, is_inside, index);
     let whole = steps.first().map_or(0, |(_, granules)| *granules);
     tracing::debug!(granules = whole, index_granules = index, predicates = ?predicate_granules, "estimated");
     let most = (search.wanted as f64 * MAX_MATCHES_PER_RESULT).min(search.options.max_rare_traces as f64);
@@ -137,7 +129,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
 fn choose_step_options(
     search: &Search<'_>,
     steps: &[(i64, u64)],
-    window_share: Share,
+    is_inside: bool,
     index: u64,
 ) -> StepOptions {
     let whole = steps.first().copied().unwrap_or((remaining_length(search), 0));
@@ -151,7 +143,7 @@ fn choose_step_options(
         first: chosen.0.max(1),
         statement: (whole.0 as f64 * search.options.statement_cost as f64 / whole.1.max(1) as f64) as i64,
         use_trace_index: is_small(chosen.1),
-        index_size: match (is_small(whole.1), window_share.is_most()) {
+        index_size: match (is_small(whole.1), is_inside) {
             (true, true) => IndexSize::Inside,
             (true, false) => IndexSize::Small,
             (false, _) => IndexSize::Large,
@@ -190,10 +182,8 @@ mod tests {
 
     #[test]
     fn a_window_with_most_of_the_table_has_most_of_the_index() {
-        for (part, all, is_most) in
-            [(0, 0, true), (8, 10, true), (7, 10, false), (10, 10, true), (1, 1_000, false)]
-        {
-            assert_eq!(Share { part, all }.is_most(), is_most, "{part} of {all}");
+        for (window, all, expected) in [(0, 0, true), (8, 10, true), (7, 10, false), (1, 1_000, false)] {
+            assert_eq!(is_most(window, all), expected, "{window} of {all}");
         }
     }
 
