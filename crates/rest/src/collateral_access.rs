@@ -10,7 +10,6 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
-use crate::limit::Limit;
 use crate::problem::Problem;
 
 /// A role, and the traces to evaluate.
@@ -40,15 +39,14 @@ pub(crate) struct WireCollateralRequest {
     to: Option<Time>,
     /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<i64>, nullable = false, minimum = 1, maximum = 60, default = 10)]
-    seconds: Option<Limit>,
+    #[schema(nullable = false, minimum = 1, maximum = 60, default = 10)]
+    seconds: Option<i64>,
 }
 
 impl From<WireCollateralRequest> for PolicyPreviewRequest {
     fn from(request: WireCollateralRequest) -> Self {
         let WireCollateralRequest { role, policies, by, from, to, seconds } = request;
         let [from, to] = [from, to].map(|time| time.map(|time| time.0));
-        let seconds = seconds.map(|seconds| seconds.0);
         Self { role, policies, by, from, to, seconds }
     }
 }
@@ -65,11 +63,8 @@ impl From<WireCollateralRequest> for PolicyPreviewRequest {
 #[utoipa::path(post, path = "/policies/collateral-access", tag = "roles", request_body = WireCollateralRequest, responses(
     (status = 200, description = "The collateral access", body = CollateralAnswer),
     (status = 404, description = "`not_found`: no such role, and no policies were sent"),
-    (status = 409, description = "`conflict`: the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
+    (status = 409, description = "`conflict`: the name of another role differs from this one only by case"),
     (status = 422, description = "`policy_invalid`, with the place in the text; `invalid_value`, `invalid_window`; `unknown_field`, `value_type`: of `by`"),
-    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: timed out before even a sample was counted, or the query exceeded another limit; `detail` says what to do"),
 ))]
 pub(crate) async fn collateral_access(

@@ -15,8 +15,6 @@ use crate::problem::Problem;
 #[utoipa::path(get, path = "/schema/ddl", tag = "trace source", responses(
     (status = 200, description = "Suggestions", body = DdlAdvice),
     (status = 409, description = "`not_bound`: no trace source is bound"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<JsonResponse<DdlAdvice>, Problem> {

@@ -39,11 +39,7 @@ fn read_span(line: &str, model: &AccessModel) -> Option<Span> {
     (status = 200, description = "Why", body = Explanation),
     (status = 403, description = "`forbidden`: only administrators ask about other users"),
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read, or, with `user`, no such trace; `not_found`: no such user"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
-    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
     (status = 500, description = "`policy_broken`: a stored policy of the caller cannot be applied; `detail` says why"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
 pub(crate) async fn explain(
@@ -60,10 +56,6 @@ pub(crate) async fn explain(
 #[utoipa::path(get, path = "/traces/{id}/viewers", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`")), responses(
     (status = 200, description = "Who", body = Viewers),
     (status = 404, description = "`trace_not_found`: no such trace; with the setting `discovery_samples` off, also one that the caller may not read"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
-    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
 pub(crate) async fn viewers(

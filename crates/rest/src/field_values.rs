@@ -69,11 +69,7 @@ pub(crate) struct FieldValues {
 #[utoipa::path(get, path = "/filter/values", tag = "traces", params(ValuesQuery), responses(
     (status = 200, description = "The values", body = FieldValues),
     (status = 422, description = "`unknown_field`, `not_filterable`; `value_type`: a field of type number or boolean; `invalid_window`"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
-    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
     (status = 500, description = "`policy_broken`: a stored policy cannot be applied; `detail` says why"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
 pub(crate) async fn list(

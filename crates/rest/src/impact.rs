@@ -10,7 +10,6 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
-use crate::limit::Limit;
 use crate::problem::Problem;
 
 /// The new state of a role, and the traces to evaluate.
@@ -34,8 +33,8 @@ pub(crate) struct PreviewPoliciesRequest {
     to: Option<Time>,
     /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<i64>, nullable = false, minimum = 1, maximum = 60, default = 10)]
-    seconds: Option<Limit>,
+    #[schema(nullable = false, minimum = 1, maximum = 60, default = 10)]
+    seconds: Option<i64>,
     /// Field by whose values collateral access is counted: a marked field of type string or string_array, or a display column;
     /// the service column when absent.
     #[serde(default, deserialize_with = "present")]
@@ -47,7 +46,6 @@ impl From<PreviewPoliciesRequest> for PolicyPreviewRequest {
     fn from(request: PreviewPoliciesRequest) -> Self {
         let PreviewPoliciesRequest { role, policies, from, to, seconds, by } = request;
         let [from, to] = [from, to].map(|time| time.map(|time| time.0));
-        let seconds = seconds.map(|seconds| seconds.0);
         Self { role, policies, from, to, seconds, by }
     }
 }
@@ -60,11 +58,8 @@ impl From<PreviewPoliciesRequest> for PolicyPreviewRequest {
 #[utoipa::path(post, path = "/policies/preview", tag = "roles", request_body = PreviewPoliciesRequest, responses(
     (status = 200, description = "The preview", body = PolicyPreview),
     (status = 404, description = "`not_found`: no such role to delete"),
-    (status = 409, description = "`conflict`: the role `admin` cannot be deleted, or the name of another role differs from this one only by case; `not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
+    (status = 409, description = "`conflict`: the role `admin` cannot be deleted, or the name of another role differs from this one only by case"),
     (status = 422, description = "`policy_invalid`, with the place in the text; `invalid_value`, `invalid_window`; `unknown_field`, `value_type`: of `by`"),
-    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: timed out before even a sample was counted, or the query exceeded another limit; `detail` says what to do"),
 ))]
 pub(crate) async fn preview(

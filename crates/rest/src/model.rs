@@ -60,8 +60,6 @@ pub(crate) struct PlanRequest {
     (status = 200, description = "The plan", body = ModelPlan),
     (status = 409, description = "`conflict`: names of two roles differ only by case"),
     (status = 422, description = "As for an import, except for failed tests, which the plan reports; `invalid_value`: `seconds` is out of range"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn plan(
@@ -86,8 +84,6 @@ pub(crate) async fn plan(
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`, as for the requests that change one part; `tests_failed`: tests of the file fail"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn import(
@@ -187,8 +183,6 @@ pub(crate) async fn get_version(
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`invalid_value`, `unknown_field`, `policy_invalid` or `column_differs`: the table or the language has changed since, so this model is no longer valid"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn restore(

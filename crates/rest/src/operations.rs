@@ -41,7 +41,8 @@ pub(crate) fn document(
     if let Some(tool) = access.tool() {
         extensions.insert(X_TOOL.to_owned(), tool.name().into());
     }
-    for (status, description) in common_problems(method, operation, access, body_limit, strict_query) {
+    let problems = common_problems((method, path), operation, access, body_limit, strict_query);
+    for (status, description) in problems.into_iter().chain(clickhouse_problems(operation)) {
         let response = operation.responses.responses.entry(status.to_owned());
         if let RefOr::T(response) = response.or_insert_with(|| Response::default().into()) {
             let own = std::mem::take(&mut response.description);
@@ -75,7 +76,7 @@ fn security(access: Access) -> Vec<SecurityRequirement> {
 
 /// Returns the errors that occur before the handler runs.
 fn common_problems(
-    method: &str,
+    (method, path): (&str, &str),
     operation: &Operation,
     access: Access,
     body_limit: BodyLimit,
@@ -120,6 +121,9 @@ fn common_problems(
     if access.session_only().is_some() {
         problems.push(("403", "`session_required`: an API key is not accepted"));
     }
+    if path.contains("{username}") {
+        problems.push(("404", "`not_found`: no such user"));
+    }
     if method != "get" {
         problems.push(("403", "`cross_site`: a browser sent the request for another site"));
         problems.push(match body_limit {
@@ -130,6 +134,23 @@ fn common_problems(
                 ("415", "`unsupported_media_type`: the `Content-Type` is neither YAML nor JSON")
             }
         });
+    }
+    problems
+}
+
+/// Returns the errors of operations that query ClickHouse: those that can time out. Searches can exceed other limits, too.
+fn clickhouse_problems(operation: &Operation) -> Vec<(&'static str, &'static str)> {
+    let Some(RefOr::T(timeout)) = operation.responses.responses.get("504") else { return Vec::new() };
+    let mut problems = vec![
+        ("502", "`clickhouse_error`: ClickHouse failed"),
+        ("503", "`unavailable`: ClickHouse cannot be reached"),
+    ];
+    if timeout.description.contains("`query_memory`") {
+        problems.extend([
+            ("409", "`not_bound`: no table is bound as trace source"),
+            ("409", "`schema_changed`: the type of a field that the decision uses has changed"),
+            ("429", "`too_many_queries`: the user has reached the limit of concurrent queries"),
+        ]);
     }
     problems
 }

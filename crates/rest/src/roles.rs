@@ -34,12 +34,8 @@ pub(crate) struct WireRole {
 
 impl From<Role> for WireRole {
     fn from(role: Role) -> Self {
-        Self {
-            name: role.name,
-            policies: role.policies,
-            revision: role.revision,
-            updated_at: role.updated_at.into(),
-        }
+        let Role { name, policies, revision, updated_at, .. } = role;
+        Self { name, policies, revision, updated_at: updated_at.into() }
     }
 }
 

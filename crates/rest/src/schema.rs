@@ -15,7 +15,7 @@ use crate::preconditions::{IfMatch, Version, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
-use crate::schema_wire::WireAccessModel;
+use crate::schema_wire::{BindingRequest, WireAccessModel};
 
 /// Returns the binding and the marked fields.
 #[utoipa::path(get, path = "/schema", tag = "trace source", responses(
@@ -36,8 +36,6 @@ pub(crate) struct TableList {
 /// Lists the ClickHouse tables that could be bound.
 #[utoipa::path(get, path = "/schema/tables", tag = "trace source", responses(
     (status = 200, description = "Tables", body = TableList),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn tables(
@@ -54,8 +52,6 @@ pub(crate) async fn tables(
     ("database" = String, Path, description = "Database"), ("table" = String, Path, description = "Table")), responses(
     (status = 200, description = "The columns and keys of the table", body = TableDetail),
     (status = 404, description = "`not_found`: no such table"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn table(
@@ -77,24 +73,24 @@ pub(crate) struct BoundSchema {
 }
 
 /// Binds a table as trace source, after checking its columns and their types.
-#[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = WireBinding, params(
-    ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required when a table is bound", example = "*")), responses(
+#[utoipa::path(put, path = "/schema/binding", tag = "trace source", request_body = BindingRequest, params(
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required when a table is bound, unless the body has `version`", example = "*")), responses(
     (status = 200, description = "Bound", body = BoundSchema, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a marked field or a stored policy would break"),
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`unknown_field`, or `invalid_value`: a table or column that cannot be used"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn put_binding(
     State(app): State<App>,
     caller: Caller,
-    IfMatch(if_match): IfMatch,
-    Json(binding): Json<WireBinding>,
+    if_match: IfMatch,
+    Json(request): Json<BindingRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    let bound = app.service.source().put_binding(&caller.require_admin()?, binding.into(), if_match).await?;
+    let (version, binding) = request.into_parts();
+    let if_match = if_match.and_model(version);
+    let bound = app.service.source().put_binding(&caller.require_admin()?, binding, if_match).await?;
     let tag = etag(bound.current.model.version);
     Ok((tag, JsonResponse(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
 }
@@ -165,8 +161,6 @@ impl From<WireFieldMark> for FieldMark {
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`unknown_field`, or `invalid_value`: a field that cannot be used; `column_differs`: the values of a column to adopt differ from the map"),
     (status = 428, description = "`precondition_required`: `If-Match` is missing"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
 ))]
 pub(crate) async fn put_fields(

@@ -1,9 +1,14 @@
 //! Wire format of the access model.
 
-use serde::Serialize;
-use tracewarden_model::Timestamp;
-use tracewarden_service::{CurrentModel, SchemaEcho, Time, WireBinding, WireDisplay, WireMarkedField};
+use serde::{Deserialize, Serialize};
+use tracewarden_model::{Binding, Timestamp};
+use tracewarden_service::{
+    CurrentModel, SchemaEcho, Time, WireBinding, WireColumnValue, WireDisplay, WireMarkedField, WireReadAs,
+    WireTimeBucket, WireTimeUnit,
+};
 use utoipa::ToSchema;
+
+use crate::preconditions::Version;
 
 /// The bound table with its structural columns, as in every response with spans.
 #[derive(Debug, Serialize, ToSchema)]
@@ -72,6 +77,72 @@ impl SchemaBinding {
             omitted_columns: omitted_columns.clone(),
             searched_around: searched_around.map(SearchedAround::from),
         }
+    }
+}
+
+/// A table to bind.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PutBinding)]
+pub(crate) struct BindingRequest {
+    /// The version of the access model to replace; acts as `If-Match` does.
+    #[schema(value_type = Option<u64>)]
+    version: Option<Version>,
+    /// Database in ClickHouse.
+    #[schema(examples("otel"))]
+    database: String,
+    /// Table with one row for each span.
+    #[schema(examples("otel_traces"))]
+    table: String,
+    /// Column with the trace id.
+    #[schema(examples("TraceId"))]
+    trace_id: String,
+    /// Column with the span id.
+    #[schema(examples("SpanId"))]
+    span_id: String,
+    /// Column with the span's start.
+    #[schema(examples("Timestamp"))]
+    timestamp: String,
+    /// Unit of the timestamp, if the column holds integers.
+    timestamp_unit: Option<WireTimeUnit>,
+    /// Column with the parent's span id, empty on a root span.
+    #[schema(examples("ParentSpanId"))]
+    parent_span_id: String,
+    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End` or `trace_id`, `start`, `end`.
+    #[schema(examples("otel_traces_trace_id_ts"))]
+    trace_index: Option<String>,
+    /// How a table is read whose engine replaces or collapses rows; required for such an engine, refused for others.
+    read_as: Option<WireReadAs>,
+    /// Only rows in which each of these columns has this value are spans: the table holds those of other tenants, too.
+    #[serde(default)]
+    #[schema(required = false)]
+    only: Vec<WireColumnValue>,
+    /// Column with the start of each span's time bucket, if it leads the sorting key.
+    time_bucket: Option<WireTimeBucket>,
+    /// Columns that summaries show.
+    #[serde(default)]
+    #[schema(required = false)]
+    display: WireDisplay,
+}
+
+impl BindingRequest {
+    /// Returns the version to replace, if the body has one, and the binding.
+    pub(crate) fn into_parts(self) -> (Option<Version>, Binding) {
+        let binding = WireBinding {
+            database: self.database,
+            table: self.table,
+            trace_id: self.trace_id,
+            span_id: self.span_id,
+            timestamp: self.timestamp,
+            timestamp_unit: self.timestamp_unit,
+            parent_span_id: self.parent_span_id,
+            trace_index: self.trace_index,
+            read_as: self.read_as,
+            only: self.only,
+            time_bucket: self.time_bucket,
+            display: self.display,
+        };
+        (self.version, binding.into())
     }
 }
 

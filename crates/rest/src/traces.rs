@@ -66,11 +66,7 @@ impl TraceQuery {
     (status = 400, description = "`invalid_cursor`, `cursor_filter_mismatch`: a cursor that does not fit"),
     (status = 422, description = "A filter, window or column that is not allowed: `unknown_field`, `not_filterable`, \
         `operator_not_allowed`, `value_type`, `value_count`, `too_many_conditions`, `too_many_values`, `invalid_window`"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
-    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
     (status = 500, description = "`policy_broken`: a stored policy cannot be applied; `detail` says why"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
 pub(crate) async fn query(
@@ -109,11 +105,7 @@ pub(crate) struct Hints {
 #[utoipa::path(get, path = "/traces/{id}", tag = "traces", params(("id" = String, Path, description = "Trace id, in any notation: upper case, hyphens, leading zeros, a `traceparent`"), Hints), responses(
     (status = 200, description = "The trace", body = TraceSpans),
     (status = 404, description = "`trace_not_found`: no such trace that the caller may read"),
-    (status = 409, description = "`not_bound`: no table is bound as trace source; `schema_changed`: the type of a field that the decision uses has changed"),
-    (status = 429, description = "`too_many_queries`: the user has reached the limit of concurrent queries"),
     (status = 500, description = "`policy_broken`: a stored policy cannot be applied; `detail` says why"),
-    (status = 502, description = "`clickhouse_error`: ClickHouse failed"),
-    (status = 503, description = "`unavailable`: ClickHouse cannot be reached"),
     (status = 504, description = "`query_timeout`, `query_memory`, `query_too_large`: the query exceeded a limit of ClickHouse; `detail` says what to do"),
 ))]
 pub(crate) async fn get(

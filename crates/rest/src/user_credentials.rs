@@ -14,7 +14,6 @@ use crate::query::Path;
 /// Lists a user's sessions.
 #[utoipa::path(get, path = "/users/{username}/sessions", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Sessions", body = SessionList),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn sessions(
     State(app): State<App>,
@@ -28,7 +27,6 @@ pub(crate) async fn sessions(
 /// Ends all sessions of a user.
 #[utoipa::path(delete, path = "/users/{username}/sessions", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 204, description = "Ended"),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn end_sessions(
     State(app): State<App>,
@@ -43,7 +41,7 @@ pub(crate) async fn end_sessions(
 #[utoipa::path(delete, path = "/users/{username}/sessions/{id}", tag = "users", params(
     ("username" = String, Path, description = "User name"), ("id" = String, Path, description = "The session's id")), responses(
     (status = 204, description = "Ended"),
-    (status = 404, description = "`not_found`: no such user or session"),
+    (status = 404, description = "`not_found`: no such session"),
 ))]
 pub(crate) async fn end_session(
     State(app): State<App>,
@@ -57,7 +55,6 @@ pub(crate) async fn end_session(
 /// Lists a user's API keys.
 #[utoipa::path(get, path = "/users/{username}/api-keys", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Keys", body = ApiKeyList),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn api_keys(
     State(app): State<App>,
@@ -71,7 +68,6 @@ pub(crate) async fn api_keys(
 /// Revokes all keys of a user.
 #[utoipa::path(delete, path = "/users/{username}/api-keys", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 204, description = "Revoked"),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn revoke_api_keys(
     State(app): State<App>,
@@ -86,7 +82,7 @@ pub(crate) async fn revoke_api_keys(
 #[utoipa::path(delete, path = "/users/{username}/api-keys/{id}", tag = "users", params(
     ("username" = String, Path, description = "User name"), ("id" = String, Path, description = "The key's id")), responses(
     (status = 204, description = "Revoked"),
-    (status = 404, description = "`not_found`: no such user or key"),
+    (status = 404, description = "`not_found`: no such key"),
 ))]
 pub(crate) async fn revoke_api_key(
     State(app): State<App>,

@@ -120,7 +120,6 @@ pub(crate) async fn list(
 /// Returns one user.
 #[utoipa::path(get, path = "/users/{username}", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The user", body = UserInfo, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -166,7 +165,6 @@ pub(crate) struct ChangeRequest {
     (status = 409, description = "`last_admin`: the last enabled administrator must remain one"),
     (status = 412, description = "`precondition_failed`: the user was changed since"),
     (status = 422, description = "`unknown_role`, or `invalid_value`: attributes that are not allowed, or the name or id of another user"),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn change(
     State(app): State<App>,
@@ -187,7 +185,6 @@ pub(crate) async fn change(
     (status = 204, description = "Deleted"),
     (status = 409, description = "`last_admin`: the last enabled administrator must remain"),
     (status = 412, description = "`precondition_failed`: the user was changed since"),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn delete(
     State(app): State<App>,
@@ -210,7 +207,6 @@ pub(crate) struct GeneratedPassword {
 #[utoipa::path(post, path = "/users/{username}/password", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The new password", body = GeneratedPassword),
     (status = 403, description = "`session_required`: an API key cannot reset the password of an administrator"),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn rotate_password(
     State(app): State<App>,
@@ -264,7 +260,6 @@ pub(crate) struct UserAccess {
 /// Returns a user's current access: roles, policies and attributes.
 #[utoipa::path(get, path = "/users/{username}/access", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Roles, policies, attributes as they apply now", body = UserAccess),
-    (status = 404, description = "`not_found`: no such user"),
 ))]
 pub(crate) async fn access(
     State(app): State<App>,

@@ -79,7 +79,7 @@ pub(crate) use user_batches::{UserBatches, take_batch};
 pub(crate) use username_key::UsernameKey;
 pub(crate) use validate::{attribute_bytes, find_user};
 pub use wire::{Attributes, LogicalType, Time, WireFieldSource, WireMarkedField};
-pub use wire_binding::{WireBinding, WireDisplay};
+pub use wire_binding::{WireBinding, WireColumnValue, WireDisplay, WireReadAs, WireTimeBucket, WireTimeUnit};
 
 use std::sync::Arc;
 

@@ -68,8 +68,9 @@ pub use core::{
     Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
     Cause, Credential, FieldError, Identity, IfMatch, Limits, LogicalType, Me, Outcome, PasswordCost,
     Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, ServiceError, SessionOnly,
-    Settings, Time, Tool, ToolCall, Transport, WireBinding, WireDisplay, WireFieldSource, WireMarkedField,
-    bounded, hash_password_phc, is_generated_password, is_invisible_or_bidi_control,
+    Settings, Time, Tool, ToolCall, Transport, WireBinding, WireColumnValue, WireDisplay, WireFieldSource,
+    WireMarkedField, WireReadAs, WireTimeBucket, WireTimeUnit, bounded, hash_password_phc,
+    is_generated_password, is_invisible_or_bidi_control,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

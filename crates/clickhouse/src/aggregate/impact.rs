@@ -63,9 +63,6 @@ impl ClickHouse {
         }
         if let Some(collateral) = request.collateral {
             collateral.by.check()?;
-            if request.binding_after.is_some() {
-                return fault("collateral access is counted with one binding".to_owned());
-            }
         }
         let store = self.metered();
         let read_tables = async || {

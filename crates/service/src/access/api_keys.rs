@@ -61,16 +61,10 @@ pub struct ApiKeyInfo {
 
 impl From<ApiKey> for ApiKeyInfo {
     fn from(key: ApiKey) -> Self {
-        Self {
-            id: key.id,
-            name: key.name,
-            token_hint: key.hint,
-            created_at: key.created_at.into(),
-            expires_at: key.expires_at.map(Time),
-            last_used_at: key.last_used_at.map(Time),
-            policy: key.policy,
-            tools: key.tools,
-        }
+        let ApiKey { id, name, hint: token_hint, policy, tools, .. } = key;
+        let (created_at, expires_at) = (key.created_at.into(), key.expires_at.map(Time));
+        let last_used_at = key.last_used_at.map(Time);
+        Self { id, name, token_hint, created_at, expires_at, last_used_at, policy, tools }
     }
 }
 

@@ -147,31 +147,17 @@ same_values!(WireReadAs, ReadAs {
 
 impl From<Display> for WireDisplay {
     fn from(display: Display) -> Self {
-        Self {
-            name: display.name,
-            service: display.service,
-            duration: display.duration,
-            duration_unit: display.duration_unit.map(Into::into),
-            end: display.end,
-            status: display.status,
-            error_values: display.error_values,
-            kind: display.kind,
-        }
+        let Display { name, service, duration, duration_unit, end, status, error_values, kind } = display;
+        let duration_unit = duration_unit.map(Into::into);
+        Self { name, service, duration, duration_unit, end, status, error_values, kind }
     }
 }
 
 impl From<WireDisplay> for Display {
     fn from(wire: WireDisplay) -> Self {
-        Self {
-            name: wire.name,
-            service: wire.service,
-            duration: wire.duration,
-            duration_unit: wire.duration_unit.map(Into::into),
-            end: wire.end,
-            status: wire.status,
-            error_values: wire.error_values,
-            kind: wire.kind,
-        }
+        let WireDisplay { name, service, duration, duration_unit, end, status, error_values, kind } = wire;
+        let duration_unit = duration_unit.map(Into::into);
+        Self { name, service, duration, duration_unit, end, status, error_values, kind }
     }
 }
 

@@ -33,19 +33,11 @@ pub struct FileField {
 }
 
 impl From<MarkedField> for FileField {
-    fn from(field: MarkedField) -> Self {
-        Self {
-            mark: FieldMark {
-                map: field.field.map,
-                name: field.field.name,
-                logical: Some(field.logical),
-                filterable: field.filterable,
-                policy: Some(field.policy),
-                column: field.column,
-            },
-            source: Some(field.source),
-            column_type: Some(field.column_type),
-        }
+    fn from(marked: MarkedField) -> Self {
+        let MarkedField { field, source, logical, column_type, filterable, policy, column } = marked;
+        let (logical, policy) = (Some(logical), Some(policy));
+        let mark = FieldMark { map: field.map, name: field.name, logical, filterable, policy, column };
+        Self { mark, source: Some(source), column_type: Some(column_type) }
     }
 }
 

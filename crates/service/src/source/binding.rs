@@ -2,7 +2,7 @@
 
 use tracewarden_appdb::CurrentModel;
 use tracewarden_clickhouse::BindingError;
-use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_model::{AccessModel, Binding, Display, MarkedField};
 
 use crate::core::{Administrator, FieldError, IfMatch, ServiceError, check_version, resolve};
 use crate::source::adoption::{is_other_table, without_column};
@@ -92,12 +92,8 @@ impl Source {
         current: &AccessModel,
         binding: &Binding,
     ) -> Result<(), ServiceError> {
-        let reads_the_same = |known: &Binding| {
-            let Binding { database, table, timestamp, rows, .. } = known;
-            (database, table, timestamp, rows)
-                == (&binding.database, &binding.table, &binding.timestamp, &binding.rows)
-        };
-        if current.binding.as_ref().is_some_and(reads_the_same) {
+        let rows = |binding: &Binding| Binding { display: Display::default(), ..binding.clone() };
+        if current.binding.as_ref().map(rows) == Some(rows(binding)) {
             return Ok(());
         }
         self.core.clickhouse.catalogue().check_time_bucket(binding).await.map_err(refusal)

@@ -136,19 +136,16 @@ pub struct SampledKey {
 
 impl From<SampledColumn> for SampledMap {
     fn from(sampled: SampledColumn) -> Self {
-        let keys = sampled.keys.into_iter().map(|key| SampledKey {
-            name: key.name,
-            rows: key.rows,
-            types: key.types,
-            logical_types: wire(&key.logical_types),
-            examples: key.examples,
-        });
-        Self {
-            map: sampled.column,
-            sampled_rows: sampled.sampled_rows,
-            keys: keys.collect(),
-            stopped_early: sampled.stopped_early,
-        }
+        let SampledColumn { column: map, sampled_rows, keys, stopped_early } = sampled;
+        let keys = keys.into_iter().map(SampledKey::from).collect();
+        Self { map, sampled_rows, keys, stopped_early }
+    }
+}
+
+impl From<tracewarden_clickhouse::SampledKey> for SampledKey {
+    fn from(key: tracewarden_clickhouse::SampledKey) -> Self {
+        let tracewarden_clickhouse::SampledKey { name, rows, types, logical_types, examples } = key;
+        Self { name, rows, types, logical_types: wire(&logical_types), examples }
     }
 }
 
@@ -157,13 +154,13 @@ impl From<SampledColumn> for SampledMap {
 #[schema(as = PairedMap)]
 pub struct PairedColumns {
     /// The value of `map` to mark a key with.
-    #[schema(examples("str_attributes"))]
+    #[schema(examples("attributes"))]
     pub name: String,
     /// Column with the keys.
-    #[schema(examples("str_attributes.key"))]
+    #[schema(examples("attributes_keys"))]
     pub keys: String,
     /// Column with the values.
-    #[schema(examples("str_attributes.value"))]
+    #[schema(examples("attributes_values"))]
     pub values: String,
     /// The types that keys can be marked as.
     pub key_logical_types: Vec<LogicalType>,
