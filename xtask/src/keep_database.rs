@@ -22,7 +22,7 @@ pub fn run() -> Result<()> {
     let mut environment = Environment::new();
     let _prepared = test::prepare(&mut environment, test::build)?;
     let mut command = workspace::cargo();
-    command.args(["test", "--quiet", "--package", "tracewarden", "--test", "upgrade"]);
+    command.args(["test", "--quiet", "--package", "tracewarden", "--test", "suite"]);
     command.args(["--", "--test-threads=1", "databases_of_this_version_are_complete"]);
     command.env(VARIABLE, "1");
     process::run(command.envs(environment.iter().map(|(name, value)| (name, value))))?;
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn the_variable_is_the_one_that_the_test_reads() {
-        let test = std::fs::read_to_string(workspace::root().join(DATABASES).join("main.rs")).unwrap();
+        let test = std::fs::read_to_string(workspace::root().join(DATABASES).join("mod.rs")).unwrap();
         assert!(test.contains(VARIABLE) && test.contains("fn databases_of_this_version_are_complete_on_"));
     }
 }

@@ -9,12 +9,12 @@ use crate::test::clickhouse_server::UNSUPPORTED;
 
 /// Runs them. `tries` is the number of searches while servers of a cluster fail.
 pub fn run(environment: &Environment, tries: u64, debug: bool) -> Result<()> {
-    let target = |name| ["--package", "tracewarden", "--test", name];
+    let target = ["--package", "tracewarden", "--test", "suite"];
     let both = [("TRACEWARDEN_TEST_CLICKHOUSE", "all")];
     run_test(
         &format!("clickhouse: trace tables on the engine and on {VERSION}"),
-        &target("trace_tables"),
-        &[],
+        &target,
+        &["trace_tables::"],
         &both,
         environment,
         debug,
@@ -22,8 +22,8 @@ pub fn run(environment: &Environment, tries: u64, debug: bool) -> Result<()> {
     let tries = tries.to_string();
     run_test(
         &format!("clickhouse: servers and clusters of {VERSION}, {tries} searches while servers fail"),
-        &target("real_server"),
-        &[],
+        &target,
+        &["real_server::"],
         &[("TRACEWARDEN_TEST_TRIES", &tries)],
         environment,
         debug,
@@ -31,8 +31,8 @@ pub fn run(environment: &Environment, tries: u64, debug: bool) -> Result<()> {
     let library = UNSUPPORTED.ensure()?.display().to_string();
     run_test(
         &format!("clickhouse: refusal of {}", UNSUPPORTED.version),
-        &target("real_server"),
-        &["versions::"],
+        &target,
+        &["real_server::versions::"],
         &[(LIBRARY, &library)],
         environment,
         debug,

@@ -139,26 +139,25 @@ impl Soak {
             target,
             filter,
         };
-        let (replicas, api): (&[_], &[_]) = (&["--test", "replicas"], &["--test", "api"]);
+        let (suite, api): (&[_], &[_]) = (&["--test", "suite"], &["--test", "api"]);
         let one = match self {
             Self::Users(_) | Self::Fuzz(_) | Self::Mutants(_) | Self::Clickhouse { .. } => return Vec::new(),
             Self::Kill { rounds } => {
                 let of = "kills on each database";
-                run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, replicas, "kill::")
+                run("kill", *rounds, of, "TRACEWARDEN_TEST_KILLS", SERVICE, suite, "replicas::kill::")
             }
             Self::Races { rounds } => {
-                run("races", *rounds, "races", "TRACEWARDEN_TEST_RACES", SERVICE, replicas, "races::")
+                run("races", *rounds, "races", "TRACEWARDEN_TEST_RACES", SERVICE, suite, "replicas::races::")
             }
             Self::TraceTiming { rounds } => {
-                let (variable, target) = ("TRACEWARDEN_TEST_TRACE_TIMINGS", &["--test", "trace_timing"]);
-                run("trace-timing", *rounds, "of each kind", variable, SERVICE, target, "not_found::")
+                let (variable, filter) = ("TRACEWARDEN_TEST_TRACE_TIMINGS", "trace_timing::not_found::");
+                run("trace-timing", *rounds, "of each kind", variable, SERVICE, suite, filter)
             }
             Self::Policy { pairs, texts } => {
                 let of = |count, of, variable, package, target, filter| {
                     run("policy", count, of, variable, package, target, filter)
                 };
                 let (pair, text) = ("TRACEWARDEN_TEST_PAIRS", "TRACEWARDEN_TEST_TEXTS");
-                let hostile: &[_] = &["--test", "hostile"];
                 return vec![
                     of(
                         *pairs,
@@ -168,7 +167,14 @@ impl Soak {
                         &["--lib"],
                         "agreement::differential::pairs::",
                     ),
-                    of(*texts, "texts", text, "tracewarden-policy", hostile, "hostile_text_is_answered"),
+                    of(
+                        *texts,
+                        "texts",
+                        text,
+                        "tracewarden-policy",
+                        suite,
+                        "hostile::hostile_text_is_answered",
+                    ),
                 ];
             }
             Self::DataSets { data_sets } => {
@@ -185,8 +191,8 @@ impl Soak {
                 };
                 return vec![
                     of(STORE, &["--lib"], "agreement::randomized_tests::selection_follows"),
-                    of(SERVICE, &["--test", "mcp"], "randomized_tests::"),
-                    of(SERVICE, &["--test", "explanations"], ""),
+                    of(SERVICE, suite, "mcp::randomized_tests::"),
+                    of(SERVICE, suite, "explanations::"),
                 ];
             }
             Self::Searches { searches } => {
@@ -199,32 +205,17 @@ impl Soak {
                 run("windows", *windows, "windows", variable, STORE, &["--lib"], filter)
             }
             Self::WriteErrors { step } => {
-                let (variable, operations) = ("TRACEWARDEN_TEST_WRITE_ERROR_STEP", &["--test", "operations"]);
-                run(
-                    "write-errors",
-                    *step,
-                    "operations between errors",
-                    variable,
-                    SERVICE,
-                    operations,
-                    "write_errors::",
-                )
+                let (of, filter) = ("operations between errors", "operations::write_errors::");
+                run("write-errors", *step, of, "TRACEWARDEN_TEST_WRITE_ERROR_STEP", SERVICE, suite, filter)
             }
             Self::Cuts { step } => {
-                let (of, ends) = ("bytes between aborts", &["--test", "end_to_end"]);
-                run("cuts", *step, of, "TRACEWARDEN_TEST_CUT_STEP", SERVICE, ends, "cuts::")
+                let (of, filter) = ("bytes between aborts", "end_to_end::cuts::");
+                run("cuts", *step, of, "TRACEWARDEN_TEST_CUT_STEP", SERVICE, suite, filter)
             }
             Self::ClientDisconnects { rounds } => {
-                let (filter, ends) = ("client_disconnects::", &["--test", "end_to_end"]);
-                run(
-                    "client-disconnects",
-                    *rounds,
-                    "disconnects",
-                    "TRACEWARDEN_TEST_CLIENT_DISCONNECTS",
-                    SERVICE,
-                    ends,
-                    filter,
-                )
+                let (variable, filter) =
+                    ("TRACEWARDEN_TEST_CLIENT_DISCONNECTS", "end_to_end::client_disconnects::");
+                run("client-disconnects", *rounds, "disconnects", variable, SERVICE, suite, filter)
             }
             Self::Conformance { examples } => {
                 let of = "examples for each operation and phase";
@@ -314,18 +305,18 @@ mod tests {
         ];
         for run in soaks.iter().flat_map(Soak::runs) {
             let package = workspace::root().join("crates").join(run.package.replace("tracewarden-", ""));
-            let directory = match run.target {
-                ["--test", name] => package.join("tests").join(name),
-                _ => package.join("src"),
+            let directories: &[&str] = match run.target {
+                ["--test", "suite"] => &["tests", "tests/suite"],
+                ["--test", name] => &[&format!("tests/{name}")],
+                _ => &["src"],
             };
-            let module = match run.filter.rsplit_once("::") {
-                Some((module, _)) => module.replace("::", "/"),
-                None => "main".to_owned(),
-            };
-            let mut files = ["", "/mod"].map(|end| directory.join(format!("{module}{end}.rs"))).to_vec();
-            files.push(directory.with_extension("rs"));
-            let text = files.iter().find_map(|file| fs::read_to_string(file).ok());
-            let text = text.unwrap_or_else(|| panic!("no module `{module}` in `{}`", directory.display()));
+            let (module, _) = run.filter.rsplit_once("::").unwrap();
+            let module = module.replace("::", "/");
+            let files = directories.iter().flat_map(|directory| {
+                ["", "/mod"].map(|end| package.join(directory).join(format!("{module}{end}.rs")))
+            });
+            let text = files.filter_map(|file| fs::read_to_string(file).ok()).next();
+            let text = text.unwrap_or_else(|| panic!("no module `{module}` in `{}`", package.display()));
             assert!(text.contains(run.variable), "`{module}` does not read `{}`", run.variable);
         }
     }

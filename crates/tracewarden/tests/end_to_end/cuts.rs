@@ -8,7 +8,7 @@ use tracewarden_testkit::chaos_proxy::Fault;
 use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::repetitions;
 
-use crate::test_requests::{AnswerOutcome, Fixture};
+use crate::end_to_end::test_requests::{AnswerOutcome, Fixture};
 
 /// The request that is cut most often, and the factor between its cuts and those of other requests.
 const DENSEST_REQUEST: &str = "a page";

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{BodyEnd, Fault, ResponseRewrite, TAG};
 
-use crate::test_requests::Fixture;
+use crate::end_to_end::test_requests::Fixture;
 
 /// Format of servers before 25.11: plain text after the rows, since the status has already been sent.
 const PLAIN_EXCEPTION: &str = "Code: 241. DB::Exception: Memory limit (for query) exceeded: would use 9.31 GiB (attempt to allocate \

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tracewarden_testkit::chaos_proxy::ChaosProxy;
 
-use crate::client_disconnects::{SLOW, longest_running, wait_for};
+use crate::end_to_end::client_disconnects::{SLOW, longest_running, wait_for};
 use crate::support::store::{Store, binding, bound_service_at};
 use crate::support::{Client, Service};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tracewarden_testkit::chaos_proxy::{BodyEnd, Fault, ResponseRewrite};
 
-use crate::test_requests::{AnswerOutcome, Fixture, TestRequest};
+use crate::end_to_end::test_requests::{AnswerOutcome, Fixture, TestRequest};
 
 /// `query_timeout` for tests that wait for it.
 const LIMIT: Duration = Duration::from_secs(3);

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Value, json};
 
-use crate::rpc::{call, key, send};
-use crate::scoped_keys::calls;
+use crate::mcp::rpc::{call, key, send};
+use crate::mcp::scoped_keys::calls;
 use crate::support::Client;
 use crate::support::rejected_records::RejectedRecords;
 use crate::support::store::{BLUE, RED, Store, two_teams};

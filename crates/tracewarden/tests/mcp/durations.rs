@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rpc::{call, key};
+use crate::mcp::rpc::{call, key};
 use crate::support::store::{Store, binding, two_teams};
 
 const ID: &str = "0000000000000000000000000000000d";
@@ -54,7 +54,7 @@ async fn negative_durations_count_as_missing_everywhere() {
         "{}",
         answer.body
     );
-    let marked = |answer: &crate::rpc::ToolResult, name: &str| {
+    let marked = |answer: &crate::mcp::rpc::ToolResult, name: &str| {
         let list = answer.body[name].as_array().unwrap();
         list.iter().filter(|entry| entry["duration_invalid"] == true).count()
     };

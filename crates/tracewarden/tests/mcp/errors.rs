@@ -3,8 +3,8 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::rpc::{call, key, send};
-use crate::scoped_keys::calls;
+use crate::mcp::rpc::{call, key, send};
+use crate::mcp::scoped_keys::calls;
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 

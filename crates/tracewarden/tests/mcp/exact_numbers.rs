@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::rpc::key;
+use crate::mcp::rpc::key;
 use crate::support::store::{Store, two_teams};
 use crate::support::{Answer, Client};
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::answers::{list, suggested};
-use crate::rpc::{call, key};
+use crate::mcp::answers::{list, suggested};
+use crate::mcp::rpc::{call, key};
 use crate::support::store::{Store, two_teams};
 
 #[tokio::test]

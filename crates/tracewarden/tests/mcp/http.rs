@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::rpc::{call, key, send};
+use crate::mcp::rpc::{call, key, send};
 use crate::support::store::{BLUE, Store, two_teams};
 use crate::support::{Answer, Client, Service};
 

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 use tracewarden_testkit::incidents::{Cause, Incident};
 
-use crate::answers::{list, suggested, text};
-use crate::rpc::{call, key};
+use crate::mcp::answers::{list, suggested, text};
+use crate::mcp::rpc::{call, key};
+use crate::mcp::token_count::tokens;
 use crate::support::store::{Store, binding};
 use crate::support::{Client, Service};
-use crate::token_count::tokens;
 
 const INCIDENTS: u64 = 20;
 /// Maximum number of calls to find the cause.

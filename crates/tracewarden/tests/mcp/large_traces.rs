@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::rpc::key;
+use crate::mcp::rpc::key;
 use crate::support::store::{Store, binding};
 use crate::support::{Client, Service};
 

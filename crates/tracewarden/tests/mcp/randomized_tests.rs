@@ -28,11 +28,11 @@ async fn tools_grant_the_same_access_as_rest() {
     let mut callers = Vec::new();
     for name in ["ada", "prod", "é"] {
         let rest = service.user(&admin, name, &[]).await;
-        let agent = crate::rpc::key(&rest, serde_json::json!({})).await;
+        let agent = crate::mcp::rpc::key(&rest, serde_json::json!({})).await;
         callers.push(Caller { name: name.to_owned(), rest, agent });
     }
     // Administrators see additional fields, and being one grants no access to traces.
-    let agent = crate::rpc::key(&admin, serde_json::json!({})).await;
+    let agent = crate::mcp::rpc::key(&admin, serde_json::json!({})).await;
     compare_schema(&Caller { name: "admin".to_owned(), rest: admin.clone(), agent }).await;
     compare_schema(&callers[0]).await;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracewarden_testkit::postgres;
 
-use crate::rpc::{call, key, send};
+use crate::mcp::rpc::{call, key, send};
 use crate::support::store::{self, Store, blue_policies};
 use crate::support::{Client, Service};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rpc::{call, key};
+use crate::mcp::rpc::{call, key};
 use crate::support::Client;
 use crate::support::store::{BLUE, Store, binding, two_teams};
 

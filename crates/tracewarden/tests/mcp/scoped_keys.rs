@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tracewarden_testkit::wait::until;
 
-use crate::rpc::{call, key, send};
+use crate::mcp::rpc::{call, key, send};
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::clients::{Revision, Sdk, python, typescript};
-use crate::rpc::{call, token};
-use crate::scoped_keys::calls;
+use crate::mcp::clients::{Revision, Sdk, python, typescript};
+use crate::mcp::rpc::{call, token};
+use crate::mcp::scoped_keys::calls;
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, two_teams};
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::rpc::{call, key};
+use crate::mcp::rpc::{call, key};
 use crate::support::store::{Store, binding, two_teams};
 
 const ID: &str = "0000000000000000000000000000000e";

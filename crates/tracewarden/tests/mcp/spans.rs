@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::answers::list;
-use crate::rpc::{ToolResult, call, key};
-use crate::scoped_keys::calls;
+use crate::mcp::answers::list;
+use crate::mcp::rpc::{ToolResult, call, key};
+use crate::mcp::scoped_keys::calls;
 use crate::support::store::{Store, binding};
 use crate::support::{Client, Service};
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::answers::suggested;
-use crate::rpc::{call, key};
+use crate::mcp::answers::suggested;
+use crate::mcp::rpc::{call, key};
 use crate::support::store::{Store, two_teams};
 
 const ID: &str = "0af7651916cd43dd8448eb211c80319c";

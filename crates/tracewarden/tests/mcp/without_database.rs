@@ -7,8 +7,8 @@ use futures::future::join_all;
 use serde_json::json;
 use tracewarden_testkit::postgres;
 
-use crate::rpc::{call, key, send};
-use crate::scoped_keys::calls;
+use crate::mcp::rpc::{call, key, send};
+use crate::mcp::scoped_keys::calls;
 use crate::support::database_outage::OtherWriter;
 use crate::support::store::{self, BLUE, Store, blue_policies};
 use crate::support::{Client, Service};

@@ -123,8 +123,11 @@ async fn removals_show(mut service: Service) {
     let log = until(async || service.log(), refused).await;
     let line = log.lines().find(|line| line.contains("its content has been changed")).unwrap();
     assert!(line.contains("ERROR") && line.contains("old audit records were not removed"), "{line}");
-    let metrics = crate::metrics::scrape(&service).await;
-    assert!(crate::metrics::value(&metrics, "tracewarden_audit_prune_refusals_total") >= 1.0, "{metrics}");
+    let metrics = crate::operations::metrics::scrape(&service).await;
+    assert!(
+        crate::operations::metrics::value(&metrics, "tracewarden_audit_prune_refusals_total") >= 1.0,
+        "{metrics}"
+    );
     let (status, printed) = verify(&service, &[]);
     assert_eq!(status, Some(1), "{printed}");
     assert!(printed.contains("its content has been changed"), "{printed}");

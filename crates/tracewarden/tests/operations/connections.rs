@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tracewarden_testkit::wait::until;
 
-use crate::metrics::{scrape, value};
+use crate::operations::metrics::{scrape, value};
 use crate::support::Service;
 
 async fn connect(service: &Service) -> TcpStream {

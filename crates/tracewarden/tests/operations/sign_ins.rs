@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tracewarden_testkit::wait::until;
 
-use crate::metrics::{scrape, value};
+use crate::operations::metrics::{scrape, value};
 use crate::support::store::{Store, blue_policies, bound_service};
 
 #[tokio::test]

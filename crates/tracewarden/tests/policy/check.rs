@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{MODEL, Workspace};
+use crate::policy::{MODEL, Workspace};
 
 #[test]
 fn valid_policies_are_reported_with_their_fields() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{CommandOutput, MODEL, Workspace};
+use crate::policy::{CommandOutput, MODEL, Workspace};
 
 const ADA: &str = "{username: ada, roles: [dev], attributes: {team: payments, lead: true, tenants: [acme]}}";
 

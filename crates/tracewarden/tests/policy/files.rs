@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use crate::{MODEL, Workspace};
+use crate::policy::{MODEL, Workspace};
 
 fn refused(name: &str, text: &str) -> String {
     let ran = Workspace::new(&[(name, text)]).run(&["check", "--model", name, "--expression", "true"]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{CommandOutput, MODEL, Workspace, documentation, run_in};
+use crate::policy::{CommandOutput, MODEL, Workspace, documentation, run_in};
 
 /// Returns a file in which every test passes, for tests that change one part of it.
 fn suite() -> String {

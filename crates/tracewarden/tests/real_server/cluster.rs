@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tracewarden_testkit::clickhouse::{Cluster, Options, PASSWORD, Stop};
 
+use crate::real_server::{COLUMNS, READER, counted, insert, page, serve, settings};
 use crate::support::store::binding;
 use crate::support::{Client, Service};
-use crate::{COLUMNS, READER, counted, insert, page, serve, settings};
 
 const SPANS: u64 = 40_000;
 const TRACES: usize = 100;

@@ -11,9 +11,9 @@ use tracewarden_testkit::clickhouse::{Cluster, Options, Stop};
 use tracewarden_testkit::repetitions::Repetitions;
 use tracewarden_testkit::trace_tables::{BASE, Bound, Fixture, Generated, SECOND, Window, all, selected};
 
-use crate::cluster::CLAMPING;
+use crate::real_server::cluster::CLAMPING;
+use crate::real_server::{READER, settings};
 use crate::support::{Client, Service};
-use crate::{READER, settings};
 
 /// Searches while all servers run, and while servers fail.
 const SEARCHES: Repetitions = Repetitions::always(200);

@@ -7,8 +7,8 @@ use serde_json::json;
 use tracewarden_testkit::chaos_proxy::{ChaosProxy, Fault};
 use tracewarden_testkit::clickhouse::{Options, PASSWORD, Stop};
 
+use crate::real_server::{counted, insert, options, page, serve, server, server_with, settings};
 use crate::support::Service;
-use crate::{counted, insert, options, page, serve, server, server_with, settings};
 
 /// Returns the findings of `check-config` with this environment.
 fn check_config(service: &Service, environment: &[(&str, &str)]) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! The version of the server decides whether it is served. `cargo xtask soak clickhouse` runs this with an older one, too.
 
+use crate::real_server::{server, settings};
 use crate::support::Service;
 use crate::support::store::binding;
-use crate::{server, settings};
 
 #[tokio::test]
 async fn only_supported_versions_are_served() {

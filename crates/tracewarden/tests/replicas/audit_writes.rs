@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::audit_log;
-use crate::fleet::{add_user, new_key, read_traces};
+use crate::replicas::audit_log;
+use crate::replicas::fleet::{add_user, new_key, read_traces};
 use crate::support::rejected_records::RejectedRecords;
 use crate::support::store::{BLUE, Store, bind, blue_policies};
 use crate::support::{Client, Service, USER_PASSWORD};

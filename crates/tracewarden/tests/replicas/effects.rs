@@ -5,7 +5,7 @@ use std::pin::Pin;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, add_user, new_key, read_traces, session_id, spans};
+use crate::replicas::fleet::{Fleet, add_user, new_key, read_traces, session_id, spans};
 use crate::support::store::Store;
 use crate::support::{Client, Service, USER_PASSWORD};
 

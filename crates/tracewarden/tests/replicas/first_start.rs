@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracewarden_testkit::postgres;
 
-use crate::audit_log;
-use crate::fleet::Fleet;
+use crate::replicas::audit_log;
+use crate::replicas::fleet::Fleet;
 use crate::support::{ADMIN_PASSWORD, Answer, Service};
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn failed_sign_ins_are_counted_together() {
 async fn key_use_is_recorded_at_most_once_a_minute() {
     let fleet = Fleet::start(2, &[]);
     let admin = fleet.a().admin().await;
-    let (id, key) = crate::fleet::new_key(&admin).await;
+    let (id, key) = crate::replicas::fleet::new_key(&admin).await;
     let used = async || {
         let list = admin.get("/me/api-keys").await.expect(200).body;
         let found = list["api_keys"].as_array().unwrap().iter().find(|key| key["id"] == id.as_str()).cloned();

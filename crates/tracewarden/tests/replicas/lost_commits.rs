@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tracewarden_testkit::commit_proxy::{CommitProxy, LostMessage};
 use tracewarden_testkit::postgres;
 
-use crate::audit_log;
-use crate::fleet::{add_user, read_traces, spans};
+use crate::replicas::audit_log;
+use crate::replicas::fleet::{add_user, read_traces, spans};
 use crate::support::store::{self, BLUE, Store, blue_policies};
 use crate::support::{Answer, Client, Service, USER_PASSWORD};
 

@@ -12,8 +12,8 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tracewarden_testkit::postgres::{Server, Stop};
 use tracewarden_testkit::wait::until;
 
-use crate::audit_log::{self, sequence_of};
-use crate::fleet::{Fleet, add_user, new_key, read_traces, spans};
+use crate::replicas::audit_log::{self, sequence_of};
+use crate::replicas::fleet::{Fleet, add_user, new_key, read_traces, spans};
 use crate::support::store::{self, Store, blue_policies};
 use crate::support::{Client, Service, USER_PASSWORD};
 

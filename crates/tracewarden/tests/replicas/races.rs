@@ -18,9 +18,9 @@ use tracewarden_model::Timestamp;
 use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::repetitions::Repetitions;
 
-use crate::audit_log;
-use crate::fleet::{Fleet, add_user, new_key, new_key_until, other_admin, session_id};
-use crate::random;
+use crate::replicas::audit_log;
+use crate::replicas::fleet::{Fleet, add_user, new_key, new_key_until, other_admin, session_id};
+use crate::replicas::random;
 use crate::support::store::Store;
 use crate::support::{Answer, Client, Service, USER_PASSWORD};
 use read_operations::ReadOperation;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::audit_log;
-use crate::fleet::Fleet;
+use crate::replicas::audit_log;
+use crate::replicas::fleet::Fleet;
 
 const RETENTION: Duration = Duration::from_secs(4);
 

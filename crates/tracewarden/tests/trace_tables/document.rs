@@ -177,7 +177,7 @@ fn the_committed_document_is_current() {
     }
     assert!(
         committed == current,
-        "docs/trace-tables.md: run `UPDATE_DOCS=1 cargo test -p tracewarden --test trace_tables the_committed`"
+        "docs/trace-tables.md: run `UPDATE_DOCS=1 cargo test -p tracewarden --test suite trace_tables::document::the_committed`"
     );
 }
 

@@ -6,8 +6,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tracewarden_testkit::trace_tables::real_writers::{COLLECTOR, JAEGER, Writer};
 
-use crate::store::{Store, selected_stores};
 use crate::support::{Client, Service};
+use crate::trace_tables::store::{Store, selected_stores};
 
 /// A question for both layouts: the condition or policy over a field of each.
 enum Question {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tracewarden_testkit::trace_tables::{Fixture, Rejection};
 
-use crate::store::Store;
+use crate::trace_tables::store::Store;
 
 /// Tests a layout.
 pub async fn check(store: &Store, fixture: &Fixture, rejection: &Rejection) {

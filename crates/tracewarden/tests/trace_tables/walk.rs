@@ -8,9 +8,9 @@ use tracewarden_testkit::trace_tables::{
     BASE, Bound, Fixture, Generated, Notation, Questions, SECOND, Span, Window, selected,
 };
 
-use crate::explain::{Recorder, statement};
-use crate::store::Store;
 use crate::support::{Client, Service};
+use crate::trace_tables::explain::{Recorder, statement};
+use crate::trace_tables::store::Store;
 
 const HOUR: i64 = 3_600 * SECOND;
 
@@ -376,7 +376,7 @@ fn encoded(text: &str) -> String {
 
 /// The block in the document is a model file that binds the table.
 async fn check_model_file(admin: &Client, bound: &Bound) {
-    let file = format!("{}roles: []\n", crate::document::model_file(bound));
+    let file = format!("{}roles: []\n", crate::trace_tables::document::model_file(bound));
     let request = admin.request(reqwest::Method::POST, "/schema/plan?seconds=0");
     let request = request.header("content-type", "application/yaml").body(file.clone());
     let plan = crate::support::Answer::read("POST /schema/plan".to_owned(), request).await.expect(200);

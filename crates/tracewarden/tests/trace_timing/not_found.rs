@@ -14,7 +14,7 @@ use serde_json::json;
 use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::repetitions::Repetitions;
 
-use crate::random;
+use crate::replicas::random;
 use crate::support::Client;
 use crate::support::store::{BLUE, RED, Store, blue_policies, bound_service};
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::database::Copy;
 use crate::support::store::{BLUE, RED, Store, blue_policies};
 use crate::support::{Client, Service};
+use crate::upgrade::database::Copy;
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap()

@@ -6,9 +6,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tracewarden_testkit::wait::until;
 
-use crate::database::{Copy, Kind};
 use crate::support::store::{BLUE, RED, Store, bind, blue_policies};
 use crate::support::{ADMIN_PASSWORD, Client, USER_PASSWORD};
+use crate::upgrade::database::{Copy, Kind};
 
 /// Requests whose answers later versions compare, in the administrator's session.
 const ANSWERS: &[&str] = &[

@@ -65,11 +65,11 @@ const LOWERING: &[Part] = &[
             "crates/policy/src/predicate/work.rs",
         ],
         tests: &[
-            Tests { packages: &[POLICY], targets: &["--test=simplified_forms"], filter: "all()" },
+            Tests { packages: &[POLICY], targets: &["--test=suite"], filter: "test(/^simplified_forms::/)" },
             Tests {
                 packages: &[POLICY],
-                targets: &["--lib", "--test=lowering", "--test=simplify", "--test=long_lists"],
-                filter: "not test(/^fuzz::/)",
+                targets: &["--lib", "--test=suite"],
+                filter: "(kind(lib) & not test(/^fuzz::/)) | test(/^(lowering|simplify|long_lists)::/)",
             },
             POLICIES_AND_SQL,
         ],
@@ -108,8 +108,8 @@ const AUTHORISATION: &[Part] = &[
         tests: &[
             Tests {
                 packages: &[POLICY],
-                targets: &["--lib", "--test=semantics", "--test=policy_cache"],
-                filter: "not test(/^fuzz::/)",
+                targets: &["--lib", "--test=suite"],
+                filter: "(kind(lib) & not test(/^fuzz::/)) | test(/^(semantics|policy_cache)::/)",
             },
             POLICIES_AND_SQL,
         ],
@@ -145,8 +145,8 @@ const AUTHORISATION: &[Part] = &[
             },
             Tests {
                 packages: &[PROGRAM],
-                targets: &["--test=api", "--test=mcp"],
-                filter: "not test(/^conformance::/)",
+                targets: &["--test=api", "--test=suite"],
+                filter: "(binary(api) & not test(/^conformance::/)) | test(/^mcp::/)",
             },
         ],
     },

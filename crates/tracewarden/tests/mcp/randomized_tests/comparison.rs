@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 use super::generated_data::{DataSet, TextField};
-use crate::answers::{list, number, suggested, text};
-use crate::rpc::{ToolResult, call};
+use crate::mcp::answers::{list, number, suggested, text};
+use crate::mcp::rpc::{ToolResult, call};
 use crate::support::Client;
 
 /// Number of concurrent requests of a caller: answers for absent traces are delayed on purpose.

@@ -16,8 +16,8 @@ use tracewarden_testkit::repetitions::Repetitions;
 
 use super::kill_timing::KillTiming;
 use super::{VICTIM, wait_until_the_last_statement_ended};
-use crate::audit_log;
-use crate::random;
+use crate::replicas::audit_log;
+use crate::replicas::random;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
 

@@ -26,8 +26,8 @@ use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::repetitions::Repetitions;
 use tracewarden_testkit::wait::until;
 
-use crate::audit_log;
-use crate::random;
+use crate::replicas::audit_log;
+use crate::replicas::random;
 use crate::support::store::{self, Store};
 use crate::support::{Client, Service};
 use objects::{ACTIONS, TABLES};

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tracewarden_testkit::postgres;
 
-use crate::audit_log;
+use crate::replicas::audit_log;
 use crate::support::store::{self, BLUE, Store, blue_policies};
 use crate::support::{Client, Service};
 

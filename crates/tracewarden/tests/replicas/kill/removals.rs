@@ -19,8 +19,8 @@ use tracewarden_testkit::wait::until;
 
 use super::kill_timing::KillTiming;
 use super::{VICTIM, wait_until_the_last_statement_ended};
-use crate::audit_log;
-use crate::random;
+use crate::replicas::audit_log;
+use crate::replicas::random;
 use crate::support::{Client, Service};
 
 /// Fewer than the service removes in one transaction, so they are removed together or not at all.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::address;
 use super::objects::{BASE_ROLES, Change, Object};
 use super::observer::Observer;
-use crate::fleet::add_user;
+use crate::replicas::fleet::add_user;
 use crate::support::{Client, Service, USER_PASSWORD};
 
 /// A requested change.

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::fleet::{read_traces, spans};
+use crate::replicas::fleet::{read_traces, spans};
 use crate::support::store::BLUE;
 use crate::support::{Answer, Client};
 
