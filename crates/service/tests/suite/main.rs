@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+#[macro_use]
 mod support;
 
 mod access_model;

@@ -1,10 +1,6 @@
 //! Randomised model tests: explanations, viewers and previews agree with actual reads, and an administrator who previews a
 //! user reads what the user reads, with random policies, traces and users.
 
-#[path = "../mcp/randomized_tests/generated_data.rs"]
-#[allow(dead_code, reason = "the tests of the tools use more of it")]
-mod generated_data;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
@@ -12,9 +8,9 @@ use serde_json::{Value, json};
 use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::repetitions::{self, Repetitions};
 
+use crate::mcp::randomized_tests::generated_data::{self, DataSet, DataSets, ROLES};
 use crate::support::Client;
 use crate::support::store::Store;
-use generated_data::{DataSet, DataSets, ROLES};
 
 /// Number of random data sets, unless the environment overrides it.
 const DATA_SETS: Repetitions = Repetitions { test: 5, verify: 20 };

@@ -12,7 +12,7 @@ mod fields;
 mod http;
 mod incidents;
 mod large_traces;
-mod randomized_tests;
+pub mod randomized_tests;
 mod replicas;
 mod reported_omissions;
 mod rpc;

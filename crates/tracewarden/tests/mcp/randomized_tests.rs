@@ -2,7 +2,7 @@
 //! API.
 
 mod comparison;
-mod generated_data;
+pub mod generated_data;
 
 use futures::future::join_all;
 use tracewarden_testkit::progress::Progress;

@@ -81,7 +81,6 @@ pub enum DatabaseKind {
 }
 
 /// Runs each named test on both databases.
-#[macro_export]
 macro_rules! on_both_databases {
     ($($name:ident),* $(,)?) => {
         $(mod $name {
