@@ -105,9 +105,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
 
     /// A whole number is an integer, which is also accepted where a float is expected.
     fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
-        // 2⁵³: a larger float can be the nearest one to another integer.
+        // 2⁵³: from here on, a float can stand for several integers.
         const LIMIT: f64 = 9_007_199_254_740_992.0;
-        if value.fract() != 0.0 || value.abs() > LIMIT {
+        if value.fract() != 0.0 || value.abs() >= LIMIT {
             self.0.visit_f64(value)
         } else if value < 0.0 {
             self.0.visit_i64(value as i64)

@@ -74,7 +74,7 @@ fn security(access: Access) -> Vec<SecurityRequirement> {
     }
 }
 
-/// Returns the errors that occur before the handler runs.
+/// Returns the errors that follow from the method, the path, the access and the body limit.
 fn common_problems(
     (method, path): (&str, &str),
     operation: &Operation,
@@ -138,7 +138,8 @@ fn common_problems(
     problems
 }
 
-/// Returns the errors of operations that query ClickHouse: those that can time out. Searches can exceed other limits, too.
+/// Returns the errors of operations that query ClickHouse: those with a 504. Of these, the ones that evaluate policies on spans
+/// name `query_memory` in it.
 fn clickhouse_problems(operation: &Operation) -> Vec<(&'static str, &'static str)> {
     let Some(RefOr::T(timeout)) = operation.responses.responses.get("504") else { return Vec::new() };
     let mut problems = vec![

@@ -1,4 +1,5 @@
-//! `cargo xtask soak clickhouse`: the tests against ClickHouse, on every version that is available as a package.
+//! `cargo xtask soak clickhouse`: the tests of trace tables, real servers and clusters, on the engine, on the
+//! server of the oldest supported version, and on an older one.
 
 use anyhow::Result;
 use tracewarden_testkit::clickhouse::{LIBRARY, VERSION};
@@ -7,7 +8,7 @@ use super::run_test;
 use crate::test::Environment;
 use crate::test::clickhouse_server::UNSUPPORTED;
 
-/// Runs them. `tries` is the number of searches while servers of a cluster fail.
+/// Runs the tests on each version. `tries` is the number of searches while servers of a cluster fail.
 pub fn run(environment: &Environment, tries: u64, debug: bool) -> Result<()> {
     let target = ["--package", "tracewarden", "--test", "suite"];
     let both = [("TRACEWARDEN_TEST_CLICKHOUSE", "all")];

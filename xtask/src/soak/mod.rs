@@ -67,8 +67,8 @@ pub enum Soak {
         #[arg(long, default_value_t = 20_000)]
         searches: u64,
     },
-    /// Run the tests of trace tables, of real servers and of clusters on every version of ClickHouse that is available as a
-    /// package.
+    /// Run the tests of trace tables, of real servers and of clusters on the engine, on the server of the oldest supported
+    /// version, and on an older one, which must be refused.
     Clickhouse {
         /// Number of searches while servers of a cluster fail.
         #[arg(long, default_value_t = 1_000)]

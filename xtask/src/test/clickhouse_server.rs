@@ -30,7 +30,7 @@ const TESTED: Release = Release {
     ],
 };
 
-/// The newest server that is too old.
+/// A server that is older than the oldest supported version.
 pub const UNSUPPORTED: Release = Release {
     package: (PACKAGE.0, "3.6.0"),
     version: "25.5.2",

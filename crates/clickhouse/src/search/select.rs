@@ -123,7 +123,7 @@ impl ClickHouse {
         Ok(tables)
     }
 
-    /// Reads the current tables of a binding that is not, or not yet, in force.
+    /// Reads the current tables of a binding, which need not be in force, and does not cache them.
     pub(crate) async fn read_tables(&self, binding: &Binding) -> Result<Tables, ClickHouseError> {
         let (columns, index) = match &binding.trace_index {
             None => (self.columns(&binding.database, &binding.table).await?, None),

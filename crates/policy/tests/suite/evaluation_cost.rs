@@ -7,7 +7,7 @@ use crate::support::{caller, model};
 use rustix::time::{ClockId, clock_gettime};
 use tracewarden_policy::{FieldValue, Span, explain};
 
-/// CPU time of this process, which runs a single test.
+/// CPU time of this process: nextest runs each test in a process of its own.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())

@@ -109,13 +109,13 @@ impl Analysis {
         };
         if change.replaces_table() {
             answer.traces = None;
-            let note = "another table is bound, so traces before and after are not compared";
+            let note = "another table would be bound, so gained and lost traces are not counted";
             answer.counted.notes.push(note.to_owned());
             return Ok(answer);
         }
         if change.binding_after().is_some() && answer.counted.counted_traces == CountedTraces::Readable {
-            let note = "only traces that you may read with the present binding are counted, so traces that the \
-                        other binding adds are missing";
+            let note = "only traces that you may read with the current binding are counted; traces that only \
+                        the new binding reads are missing";
             answer.counted.notes.push(note.to_owned());
         }
         answer.members = subjects.members;

@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Converts both ways between a serialised enumeration and the values of the model's that it stands for.
+/// Implements `From` in both directions between a serialised enumeration and the enumeration of the model.
 macro_rules! same_values {
     ($wire:ident, $model:ty { $($variant:ident = ($($value:tt)+)),+ $(,)? }) => {
         impl From<$model> for $wire {

@@ -117,7 +117,7 @@ impl ModelFiles {
                 source.check_time_bucket(current, &binding).await.map_err(of_binding)?;
                 source.compare_adopted(&binding, &known, &fields).await?;
             }
-            // Both compare the whole table, which can take long.
+            // A plan does not compare the whole table, which can take long.
             Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
         }
         let next = AccessModel { version, binding: Some(binding), fields };

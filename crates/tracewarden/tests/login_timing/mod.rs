@@ -1,5 +1,5 @@
 //! A rejected sign-in takes equally long and returns the same answer, whether the user is unknown, the password wrong or
-//! the user disabled. This is a separate binary, so that no other test runs concurrently and disturbs the measurement.
+//! the user disabled. `.config/nextest.toml` runs these tests alone, so that no other disturbs the measurement.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -190,41 +190,41 @@ async fn a_cluster_gives_whole_traces_or_errors() {
     assert_eq!(ask_all(&questions, &users, searches).await, (searches, 0));
 
     let tries = TRIES.get("TRACEWARDEN_TEST_TRIES") / 5;
-    let [near, far] = [cluster.server(1, 0), cluster.server(1, 1)];
+    let [one, other] = [cluster.server(1, 0), cluster.server(1, 1)];
     let mut results = Vec::new();
     // A replica that does not follow is not asked while the other one runs.
-    far.run("SYSTEM STOP FETCHES").unwrap();
+    other.run("SYSTEM STOP FETCHES").unwrap();
     results.push(("a replica behind", ask_all(&questions, &users, tries).await));
-    far.run("SYSTEM START FETCHES").unwrap();
+    other.run("SYSTEM START FETCHES").unwrap();
     assert_eq!(results[0].1.1, 0, "{results:?}");
 
     // The statements that run on it may fail, later ones use the other replica.
-    results.push(("a replica killed", ask_during(&questions, &users, tries, || near.stop(Stop::Kill)).await));
+    results.push(("a replica killed", ask_during(&questions, &users, tries, || one.stop(Stop::Kill)).await));
     assert_eq!(ask_all(&questions, &users, 10).await, (10, 0), "one replica suffices");
 
-    results.push(("a shard killed", ask_during(&questions, &users, tries, || far.stop(Stop::Kill)).await));
+    results.push(("a shard killed", ask_during(&questions, &users, tries, || other.stop(Stop::Kill)).await));
     assert_eq!(ask_all(&questions, &users, 10).await, (0, 10), "a shard is missing");
-    for server in [near, far] {
+    for server in [one, other] {
         server.resume().unwrap();
     }
     wait_until_ready(&service).await;
 
     // Paused, so that connections stay open without an answer.
-    let pause = || [near, far].into_iter().for_each(|server| server.pause().unwrap());
+    let pause = || [one, other].into_iter().for_each(|server| server.pause().unwrap());
     results.push(("a shard without answers", ask_during(&questions, &users, tries, pause).await));
-    for server in [near, far] {
+    for server in [one, other] {
         server.unpause().unwrap();
     }
     wait_until_ready(&service).await;
     assert_eq!(ask_all(&questions, &users, 10).await, (10, 0));
 
-    for server in [near, far] {
+    for server in [one, other] {
         server.stop(Stop::Graceful);
         let few_rows = CLAMPING.replace("3000", "30");
         server.configure(&Options::default().user(READER, &few_rows)).unwrap();
         server.resume().unwrap();
     }
-    // What the servers said is known for some seconds.
+    // The service caches the settings of the servers for some seconds.
     service.restart_with(&[]);
     let users: Vec<Client> = users.iter().map(|user| user.at(&service)).collect();
     results.push(("clamped limits", ask_all(&questions, &users, tries).await));

@@ -1,4 +1,4 @@
-//! The user, profile and grants of `docs/operations.md`, executed from there, and the main job with them.
+//! The user, profile and grants of `docs/operations.md`, executed from there, and discovery, binding, search and fetch with them.
 
 use serde_json::{Value, json};
 use tracewarden_testkit::clickhouse::{Options, Server};
@@ -46,7 +46,7 @@ async fn the_documented_user_does_the_main_job_and_nothing_else() {
         let printed = String::from_utf8(output.stdout).unwrap();
         assert!(printed.contains("the configuration is valid"), "{printed}");
         let lines = printed.lines().filter(|line| line.starts_with("error") || line.starts_with("warning"));
-        // Findings about everything but ClickHouse are those of a test.
+        // Other findings come from the settings of the test.
         lines.filter(|line| line.to_lowercase().contains("clickhouse")).map(str::to_owned).collect::<Vec<_>>()
     };
     let admin = service.admin().await;

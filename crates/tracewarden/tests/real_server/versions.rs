@@ -1,4 +1,4 @@
-//! The version of the server decides whether it is served. `cargo xtask soak clickhouse` runs this with an older one, too.
+//! The service uses only ClickHouse servers of supported versions. `cargo xtask soak clickhouse` runs this with an older one, too.
 
 use crate::real_server::{server, settings};
 use crate::support::Service;

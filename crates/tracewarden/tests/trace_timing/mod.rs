@@ -1,4 +1,3 @@
-//! Response times of "not found". This is a separate binary, so that no other test runs concurrently and disturbs the
-//! measurement.
+//! Response times of "not found". `.config/nextest.toml` runs these tests alone, so that no other disturbs the measurement.
 
 mod not_found;

@@ -96,7 +96,7 @@ export function PlanImpact({ impact }: { impact: Api["Impact"] | null }) {
         Impact
       </Title>
       <Text size="sm" mb="xs">
-        On traces from <Time at={from} digits={0} /> to <Time at={to} digits={0} />.
+        Traces from <Time at={from} digits={0} /> to <Time at={to} digits={0} /> were counted.
       </Text>
       <Stack gap="sm">
         <ReliabilityNotice {...impact} />

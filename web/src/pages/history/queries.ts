@@ -80,7 +80,7 @@ export const planQuery = (file: ModelFile) =>
     gcTime: 0,
   });
 
-/** The plan of the model of this version with another binding. */
+/** The plan of the current access model with another binding. The `etag` makes a new version a new query. */
 export const bindingPlanQuery = (binding: Api["Binding"], etag: string | null) =>
   queryOptions({
     queryKey: ["binding-plan", binding, etag],

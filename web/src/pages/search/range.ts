@@ -121,8 +121,8 @@ export function parseRange(
   if (start === null || end === null) {
     return {
       errors: {
-        ...(start === null ? { from: noTime(from) } : {}),
-        ...(end === null ? { to: noTime(to) } : {}),
+        ...(start === null ? { from: timeError(from) } : {}),
+        ...(end === null ? { to: timeError(to) } : {}),
       },
     };
   }
@@ -132,7 +132,7 @@ export function parseRange(
   return { kind: "absolute", from: formatUtc(start), to: formatUtc(end) };
 }
 
-const noTime = (text: string) =>
+const timeError = (text: string) =>
   text.trim() === ""
     ? "Enter a time: 09:30, 2026-11-21 or 2026-11-21 09:30:15."
     : `“${text.trim()}” is not a time. Enter 09:30, 2026-11-21 or 2026-11-21 09:30:15.`;

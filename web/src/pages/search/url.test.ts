@@ -47,7 +47,7 @@ describe("the URL of the search page", () => {
     [{ last: "99999d" }, "is not a length"],
     [{ from: "yesterday", to: "2026-11-21T10:00:00Z" }, "“yesterday” in the link is not a time"],
     [{ from: "2026-11-21T10:00:00Z", to: "tomorrow" }, "“tomorrow” in the link is not a time"],
-    [{ from: "2026-11-21T10:00:00Z", to: "2026-11-21T09:00:00Z" }, "ends before it starts"],
+    [{ from: "2026-11-21T10:00:00Z", to: "2026-11-21T09:00:00Z" }, "must end after it starts"],
     [{ from: "2026-11-21T10:00:00Z", last: "6h" }, "only a start"],
     [{ to: "2026-11-21T10:00:00Z" }, "only an end"],
   ])("reports the invalid range %j and searches nothing", (search, error) => {

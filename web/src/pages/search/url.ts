@@ -63,12 +63,12 @@ export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
   return url;
 }
 
-/** Returns what is wrong with the time range, or `null`. */
+/** Returns the error of the time range, or `null`. */
 export function rangeError({ from, to, last }: SearchUrl): string | null {
   if (from === undefined && to === undefined) {
     return last === undefined || parseLength(last) !== null
       ? null
-      : `“${last}” in the link is not a length of time such as 15m, 6h or 7d.`;
+      : `“${last}” in the link is not a length of time. Use 15m, 6h or 7d, at most 10 years.`;
   }
   if (from === undefined || to === undefined) {
     return `The link has a time range with only ${from === undefined ? "an end" : "a start"}: from and to are needed.`;
@@ -77,7 +77,7 @@ export function rangeError({ from, to, last }: SearchUrl): string | null {
   if (invalid !== undefined) {
     return `“${invalid}” in the link is not a time such as 2026-11-21T09:30:00Z.`;
   }
-  return Date.parse(from) < Date.parse(to) ? null : "The time range in the link ends before it starts.";
+  return Date.parse(from) < Date.parse(to) ? null : "The time range in the link must end after it starts.";
 }
 
 /** The time range; the default if that of the URL is invalid. */

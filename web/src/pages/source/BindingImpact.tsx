@@ -7,8 +7,8 @@ import { PlanImpact } from "../history/PlanView";
 import { bindingPlanQuery, PLAN_SECONDS } from "../history/queries";
 import { CountResult } from "../roles/CountResult";
 
-/** On request, the traces that users gain and lose through another binding of the same table. Each count is audited, so that a
- * changed binding is only counted on another request. */
+/** Counts on request the traces that users gain and lose when the binding of the same table changes. Each count is written to
+ * the audit log, so that a further change of the binding needs a new request. */
 export function BindingImpact({ binding, etag }: { binding: Api["Binding"]; etag: string | null }) {
   const [requested, setRequested] = useState<string | null>(null);
   const current = JSON.stringify([binding, etag]);

@@ -14,7 +14,7 @@ const COLUMNS: [GroupColumn, string][] = [
   ["service", "Service"],
   ["operation", "Operation"],
   ["count", "Spans"],
-  ["matches", "Found"],
+  ["matches", "Matches"],
   ["total", "Total"],
   ["self", "Self"],
   ["max", "Longest"],
@@ -22,8 +22,8 @@ const COLUMNS: [GroupColumn, string][] = [
 ];
 const PAGE_SIZE = 200;
 
-/** Spans of a trace by service and operation, to show the distribution of time in large traces. A text search leaves the
- * groups with a span that it finds. */
+/** Spans of a trace by service and operation, to show the distribution of time in large traces. During a text
+ * search, only groups with a matching span are shown. */
 export function Groups({
   trace,
   findResult,

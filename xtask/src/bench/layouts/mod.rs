@@ -238,8 +238,8 @@ fn section(measured: &[Measured], version: &str, spans: u64, rounds: usize) -> S
         .collect();
     let mut text = format!(
         "## {TITLE}\n\nThe {} spans of *Searches with several conditions* in the layouts of Jaeger 2 and SigNoz, merged, on \
-         {version}.\nFirst pages of {LIMIT} ids of the last 24 hours; medians of {rounds} rounds, each with other values. By hand as \
-         there, with SigNoz's\ntime bucket as a condition.\n\n{}\n",
+         {version}.\nFirst pages of {LIMIT} ids of the last 24 hours; medians of {rounds} rounds, each with other values. The hand-written \
+         statements have\nthe same forms as there; for SigNoz, they have a condition on the time bucket, too.\n\n{}\n",
         grouped(spans),
         targets::table(&targets)
     );

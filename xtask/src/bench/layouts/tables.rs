@@ -8,10 +8,10 @@ use crate::bench::conditions::data::{self, TABLE, quoted};
 use crate::bench::conditions::handwritten::Layout;
 use crate::bench::store::Store;
 
-/// A layout with what its searches need.
+/// A layout with its conversion, fields, filters and policy.
 pub struct Table {
     pub name: &'static str,
-    /// Its name among the layouts of the tests, which have its DDL.
+    /// Name of the test fixture that has its DDL.
     fixture: &'static str,
     pub layout: Layout,
     /// `SELECT` that converts the exporter's spans.
@@ -36,7 +36,7 @@ pub struct Condition {
     pub op: &'static str,
     /// JSON.
     pub value: &'static str,
-    /// Numbers `@`; none if the value is always the same.
+    /// Number of different values of `@`; 0 if the condition has no `@`.
     pub values: u64,
     pub sql: &'static str,
 }

@@ -108,7 +108,7 @@ fn satisfied_words(
 /// A time before all others, which can be negated.
 const NEVER: i64 = -i64::MAX;
 
-/// Writes the traces that two bindings find, each once: its words of the first, followed by those of the second.
+/// Writes one row for each trace that either binding finds. The mask has the words of the first binding, then those of the second.
 fn both_bindings(
     before: &str,
     after: &str,
@@ -118,8 +118,8 @@ fn both_bindings(
 ) -> String {
     let [trace, latest, readable, beyond, mask] =
         statement.aliases(["trace", "latest", "readable", "beyond", "mask"]);
-    // Ids are listed of traces that the first binding reads, in its order: the ticks of the second may have another length.
-    // Names of their own: an aggregate over a column of its own name would be nested.
+    // Only the first binding supplies listed ids and their order: the ticks of the second may have another length.
+    // The inner columns have other aliases: ClickHouse resolves `max(x) AS x` to a nested aggregate.
     let [either_latest, either_readable, either_beyond, either_mask] =
         statement.aliases(["either_latest", "either_readable", "either_beyond", "either_mask"]);
     let none = format!("arrayWithConstant({words}, toUInt64(0))");

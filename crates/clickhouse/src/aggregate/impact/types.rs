@@ -28,7 +28,7 @@ pub struct ImpactRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
     /// The binding after the change, if it reads the table differently: other rows, or another trace index. `after` of the
-    /// comparisons then refers to its rows. Without collateral access.
+    /// comparisons then refers to its rows, and `collateral` must be `None`.
     pub binding_after: Option<&'a Binding>,
     /// At most [`MAX_IMPACT_PREDICATES`].
     pub predicates: &'a [Predicate],

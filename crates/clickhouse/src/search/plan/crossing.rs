@@ -35,7 +35,8 @@ pub(crate) enum CrossingKind {
     Far,
 }
 
-/// Size of the trace index; decides how many of its ids a set may hold in memory, and whether sets are cheap.
+/// Size of the trace index; decides how many of its ids a set may hold in memory, and whether a set costs less
+/// than grouping the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IndexSize {
     /// At most about as large as the spans of the window, and most of its traces are in the window.

@@ -228,7 +228,7 @@ fn lies_within(
     let bottom = search.nanos(search.table.tick_at_or_after(bottom));
     let within = index.entry_within(search.window, (bottom, top), statement);
     let (id, index) = (&index.trace_id, &index.name);
-    // Restricts the set to traces of the step, where it would hold most of the index.
+    // Restricts the set to traces of the step, unless most of a small index is in the window.
     let restricted = match size {
         IndexSize::Inside => String::new(),
         IndexSize::Small | IndexSize::Large => {
