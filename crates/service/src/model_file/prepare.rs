@@ -118,7 +118,7 @@ impl ModelFiles {
                 source.compare_adopted(&binding, &known, &fields).await?;
             }
             // A plan does not compare the whole table, which can take long.
-            Mode::Plan => notes.extend(newly_adopted(&known, &fields)),
+            Mode::Plan => notes.extend(skipped_comparisons(&known, &binding, &fields)),
         }
         let next = AccessModel { version, binding: Some(binding), fields };
         let unchanged = (&next.binding, &next.fields) == (&current.binding, &current.fields);
@@ -142,15 +142,18 @@ impl PreparedImport {
     }
 }
 
-/// Returns a note about columns that will be adopted when the file is applied.
-fn newly_adopted(known: &AccessModel, fields: &[MarkedField]) -> Option<String> {
+/// Returns a note about comparisons that are made when the file is applied.
+fn skipped_comparisons(known: &AccessModel, next: &Binding, fields: &[MarkedField]) -> Option<String> {
     let columns = adopted(known, fields).filter_map(|(_, field)| field.column.as_ref());
-    let columns: Vec<String> = columns.map(|column| format!("`{column}`")).collect();
-    (!columns.is_empty()).then(|| {
+    let mut compared: Vec<String> = columns.map(|column| format!("`{column}` with the map")).collect();
+    if known.binding.as_ref().map(|binding| &binding.rows) != Some(&next.rows) {
+        compared
+            .extend(next.rows.time_bucket.iter().map(|_| "the time bucket with the timestamp".to_owned()));
+    }
+    (!compared.is_empty()).then(|| {
         format!(
-            "importing the file compares {} with the map over the whole table, which can take long; a plan \
-             skips this comparison",
-            columns.join(", ")
+            "importing the file compares {} over the whole table, which can take long; a plan skips this",
+            compared.join(", ")
         )
     })
 }

@@ -5,6 +5,7 @@ mod history;
 mod large;
 mod random;
 mod refusals;
+mod rows;
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -450,64 +451,6 @@ async fn an_already_broken_policy_does_not_block_other_changes() {
     let (mut file, _) = export(&admin).await;
     file["roles"][red_at]["policies"][0] = red;
     assert_eq!(import(&admin, &file).await.expect(200).body["notes"], json!([]));
-}
-
-/// Display columns do not affect which traces a user may read.
-#[tokio::test]
-async fn a_plan_with_a_changed_display_column_still_compares_access() {
-    let store = Store::start();
-    let (_service, admin, _ada) = two_teams(&store).await;
-    let (mut file, _) = export(&admin).await;
-    file["binding"]["display"] = json!({"service": "ServiceName"});
-    let role = file["roles"].as_array_mut().unwrap().iter_mut().find(|role| role["name"] == "blue").unwrap();
-    role["policies"][0]["expression"] = json!("SpanAttributes[\"team\"] == \"red\"");
-    let compared = |plan: &Value| {
-        let users = plan["impact"]["users"].as_array().unwrap();
-        users
-            .iter()
-            .map(|user| (user["gained"].as_u64().unwrap(), user["lost"].as_u64().unwrap()))
-            .collect::<Vec<_>>()
-    };
-    let nothing_else = |plan: &Value| {
-        let notes = plan["notes"].as_array().unwrap();
-        assert!(
-            notes.len() == 1 && notes[0].as_str().unwrap().starts_with("without a trace index"),
-            "{plan}"
-        );
-        assert_eq!(plan["impact"]["notes"], json!([]), "{plan}");
-    };
-    let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
-    let words = |plan: &Value| {
-        let of = |change: &Value| {
-            format!("{} {}", change["name"].as_str().unwrap(), change["change"].as_str().unwrap())
-        };
-        plan["changes"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
-    };
-    assert_eq!(words(&plan), ["binding changed", "blue / Blue changed"]);
-    nothing_else(&plan);
-    assert_eq!(compared(&plan), [(1, 1)], "{plan}");
-
-    // A change of the display columns alone changes no access, and the plan reports nothing else.
-    let (mut file, _) = export(&admin).await;
-    file["binding"]["display"] = json!({"service": "ServiceName"});
-    let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
-    assert_eq!(words(&plan), ["binding changed"]);
-    let change = &plan["changes"][0];
-    assert_eq!(
-        (&change["before"]["display"]["service"], &change["after"]["display"]["service"]),
-        (&Value::Null, &json!("ServiceName")),
-        "{plan}"
-    );
-    assert!(compared(&plan).iter().all(|changed| *changed == (0, 0)), "{plan}");
-    nothing_else(&plan);
-    // Other rows are other traces. Every user with a role is compared, the administrator too.
-    file["binding"]["only"] = json!([{"column": "ServiceName", "value": "none"}]);
-    let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
-    assert_eq!(compared(&plan), [(0, 1), (0, 0)], "{plan}");
-    file["binding"]["only"] = json!([{"column": "ServiceName", "value": "shop"}]);
-    let plan = admin.post("/schema/plan?seconds=20", file.clone()).await.expect(200).body;
-    assert_eq!(compared(&plan), [(0, 0), (0, 0)], "{plan}");
-    assert_eq!(plan["impact"]["users"][0]["unchanged"], json!(1), "{plan}");
 }
 
 #[tokio::test]
