@@ -281,7 +281,6 @@ impl MistakeFinder<'_> {
             "#" => Some(self.line_comment(at, at)),
             "[" | "." if follows && next == "?" => self.optional(at),
             "-" if next == "-" && self.adjacent(at) => Some(self.line_comment(at, at + 1)),
-            "/" if next == "*" && self.adjacent(at) => self.block_comment(at),
             _ if token.chars().all(|character| invisible_replacement(character).is_some()) => {
                 let instead = token.chars().next().and_then(invisible_replacement)?;
                 let hint = "delete it, or write an ordinary space".to_owned();
@@ -321,7 +320,7 @@ impl MistakeFinder<'_> {
                 correction.hint = format!("write `{}[{token}]`", self.part(first, at - 2));
                 Some(correction)
             }
-            _ if is_string(token) => self.surrogates(at).or_else(|| self.raw_string(at)),
+            _ if is_string(token) => self.raw_string(at),
             _ if is_word(token) && (!follows || self.token(at - 1) != ".") => match token
                 .to_ascii_lowercase()
                 .as_str()

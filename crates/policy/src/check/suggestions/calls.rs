@@ -125,27 +125,15 @@ impl Suggester<'_> {
                     (Some(Type::List | Type::Dynamic), true) => format!("size({subject}) > 0"),
                     _ => return Some("a boolean and a number are never empty: leave this out".to_owned()),
                 };
-                let presence = operands.first().and_then(|node| self.presence(node)).filter(|_| !negated);
-                match presence {
-                    Some(presence) => format!(
-                        "to test whether it is empty, write `{written}`; whether it is absent, \
-                         `!({presence})`"
-                    ),
-                    None => format!("write `{written}`"),
-                }
+                format!("write `{written}`")
             }
             "in" | "isin" | "oneof" if is_list => {
-                let list = format_list(rest);
-                format!(
-                    "to test whether any of its elements is in the list, write `{subject}.exists(v, v in \
-                     {list})`"
-                )
+                format!("to test its elements, write `{subject}.exists(v, v in {})`", format_list(rest))
             }
-            "equals" | "eq" | "equal" | "is" if is_list && rest.len() == 1 && !first.starts_with('[') => {
+            "equals" | "eq" | "equal" | "is" | "ne" | "notequals"
+                if is_list && rest.len() == 1 && !first.starts_with('[') =>
+            {
                 format!("to look for an element, write `{first} in {subject}`")
-            }
-            "ne" | "notequals" if is_list && rest.len() == 1 && !first.starts_with('[') => {
-                format!("to look for an element, write `!({first} in {subject})`")
             }
             "lower" | "upper" | "tolower" | "toupper" | "lowerascii" | "upperascii" | "tolowercase"
             | "touppercase" | "lcase" | "ucase" | "equalsignorecase" | "casefold" => {
@@ -168,21 +156,14 @@ impl Suggester<'_> {
                         .to_owned(),
                 }
             }
-            "map" | "sort" | "distinct" | "flatten" => {
-                format!("to test the elements of a list, write `{subject}.exists(v, …)`")
-            }
             "hasrole" | "isinrole" | "inrole" => {
                 let role = operands.last().filter(|node| text_literal(node).is_some());
                 let role = role.map_or_else(|| "\"…\"".to_owned(), |node| self.parsed.operand(node, "\"…\""));
                 format!("to test for a role, write `{role} in user.roles`")
             }
             "in" | "isin" | "oneof" => format!("write `{subject} in {}`", format_list(rest)),
-            "not" => format!("write `!({subject})`"),
-            "and" => format!("write `{subject} && {first}`"),
-            "or" => format!("write `{subject} || {first}`"),
             "equals" | "eq" | "equal" | "is" => format!("write `{subject} == {first}`"),
             "ne" | "notequals" => format!("write `{subject} != {first}`"),
-            "if" | "iff" | "cond" => format!("write `{subject} ? {} : …`", first),
             _ => return None,
         })
     }

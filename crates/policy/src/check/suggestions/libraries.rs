@@ -44,12 +44,6 @@ impl Suggester<'_> {
             "sets.equivalent" | "equivalent" | "sets.equals" => {
                 format!("write `{} && {}`", one.is_subset(&other, element), other.is_subset(&one, element))
             }
-            "except" | "difference" | "sets.difference" => {
-                format!(
-                    "to test for an element that is not in the other list, write `!({})`",
-                    one.is_subset(&other, element)
-                )
-            }
             _ => return None,
         })
     }
@@ -57,30 +51,23 @@ impl Suggester<'_> {
     /// Functions for values that may be absent.
     fn presence_test(&self, lower: &str, all: &[&IdedExpr], first: &str) -> Option<String> {
         let presence = all.first().and_then(|node| self.presence(node));
-        Some(match lower {
-            "hasvalue" => match presence {
-                Some(presence) => format!("to test whether it is present, write `{presence}`"),
-                None => "only a key of a map and an attribute of the caller can be absent: leave this out"
-                    .to_owned(),
-            },
-            "orvalue" | "value" | "optmap" | "optflatmap" | "getordefault" | "getor" | "default" => {
-                match presence {
-                    Some(presence) => {
-                        format!(
-                            "there are no defaults: write `{presence} && …`, with `{first}` in the condition"
-                        )
-                    }
-                    None => "there are no defaults: where a value is absent, the condition is not satisfied"
-                        .to_owned(),
-                }
+        Some(match (lower, presence) {
+            ("hasvalue", Some(presence)) => format!("to test whether it is present, write `{presence}`"),
+            ("hasvalue", None) => {
+                "only a key of a map and an attribute of the caller can be absent: leave this out".to_owned()
             }
-            "optional.of" | "optional.ofnonzerovalue" => {
+            ("orvalue" | "value" | "optmap" | "getordefault" | "getor" | "default", presence) => {
+                let written = presence.map_or(String::new(), |presence| {
+                    format!(": write `{presence} && …`, with `{first}` in the condition")
+                });
+                format!(
+                    "there are no defaults; where a value is absent, the condition is not satisfied{written}"
+                )
+            }
+            ("optional.of" | "optional.ofnonzerovalue", _) => {
                 format!("a policy has no optional values: write `{first}`")
             }
-            "optional.none" => {
-                let asking = self.key_test();
-                format!("a policy has no optional values: {asking}")
-            }
+            ("optional.none", _) => format!("a policy has no optional values: {}", self.key_test()),
             _ => return None,
         })
     }
@@ -89,37 +76,23 @@ impl Suggester<'_> {
 fn suggest_other(lower: &str, first: &str) -> Option<String> {
     let library = lower.split_once('.').map_or("", |(library, _)| library);
     Some(match (library, lower) {
-        ("math", _) | (_, "sum" | "min" | "max" | "avg" | "average" | "abs" | "greatest" | "least" | "round" | "floor" | "ceil") => {
+        ("math", _) | (_, "sum" | "min" | "max" | "avg" | "abs" | "greatest" | "least" | "round" | "floor" | "ceil") => {
             "a policy cannot calculate: compare each value by itself".to_owned()
         }
-        ("lists" | "maps", _)
-        | (
-            _,
-            "issorted" | "first" | "last" | "slice" | "sortby" | "transformlist" | "transformmap" | "transformmapentry",
-        ) => {
+        ("lists" | "maps", _) | (_, "first" | "last" | "slice" | "transformlist" | "transformmap") => {
             let list = if library.is_empty() { first } else { "list" };
             format!("to test the elements of a list, write `{list}.exists(v, …)` or `{list}.all(v, …)`")
         }
-        ("strings" | "regex" | "base64" | "json", _) | (_, "quote" | "findall" | "titlecase" | "trimspace" | "urlencode" | "trim" | "split" | "replace" | "substring" | "substr" | "join" | "format" | "concat" | "charat" | "reverse") => {
+        ("strings" | "regex" | "base64" | "json" | "ip" | "cidr" | "net" | "url" | "semver", _)
+        | (_, "trim" | "split" | "replace" | "substring" | "join" | "format" | "concat" | "charat" | "containsip" | "cidr") => {
             "a policy cannot change text: compare it with `==`, `startsWith`, `endsWith`, `contains` or `matches`"
                 .to_owned()
-        }
-        ("cel", _) => "a policy has no names for values: write the value wherever it is used".to_owned(),
-        ("ip" | "cidr" | "net" | "url" | "semver", _)
-        | (
-            _,
-            "ip" | "cidr" | "isip" | "iscidr" | "containsip" | "containscidr" | "inipaddrrange" | "url" | "isurl"
-            | "gethost" | "gethostname" | "getport" | "getscheme" | "getquery" | "semver" | "issemver" | "quantity"
-            | "isquantity" | "hierarchy" | "spiffeid",
-        ) => {
-            "addresses, links and versions are text: compare it with `==`, `startsWith` or `matches`".to_owned()
         }
         ("time", _)
         | (
             _,
-            "getfullyear" | "getmonth" | "getdate" | "getdayofmonth" | "getdayofweek" | "getdayofyear" | "gethours"
-            | "getminutes" | "getseconds" | "getmilliseconds" | "timesince" | "timestamp" | "duration" | "now" | "date"
-            | "int" | "uint" | "double" | "string" | "bool" | "bytes" | "tostring" | "toint" | "cast" | "dyn" | "type",
+            "getfullyear" | "gethours" | "timesince" | "timestamp" | "duration" | "now" | "date" | "int" | "uint"
+            | "double" | "string" | "bool" | "bytes" | "tostring" | "toint" | "cast" | "dyn" | "type",
         ) => "values are compared as they are: a policy has no conversions, times or numbers".to_owned(),
         _ => return None,
     })
