@@ -179,6 +179,23 @@ describe("the waterfall", () => {
     await expect.poll(() => panel.count()).toBe(0);
   });
 
+  test("leads to another page right after a key, before that changed the URL", async () => {
+    const { page } = visitor;
+    // The next page loads for longer than the change of the URL is delayed.
+    const code = "**/SearchPage-*.js";
+    await page.route(code, async (route) => {
+      await page.waitForTimeout(1_000);
+      await route.continue();
+    });
+    await openTrace();
+    await page.keyboard.press("Enter");
+    await page.getByRole("link", { name: "Search", exact: true }).first().click();
+    await page.waitForURL((url) => url.pathname.endsWith("/search"));
+    await waitUntilIdle(page);
+    await waitUntilVisible(page.getByRole("heading", { name: "Search", level: 1 }));
+    await page.unroute(code);
+  });
+
   test("zooms", async () => {
     await openTrace();
     const { page } = visitor;
@@ -204,6 +221,15 @@ describe("other views", () => {
     await waitUntilVisible(operations);
     const names = new Set(spans.map(({ ServiceName, SpanName }) => `${ServiceName} ${SpanName}`));
     expect(await operations.getByRole("row").count()).toBe(names.size + 1);
+    // Finding text shows the operations with matches only, and how many.
+    const service = spans[0]?.ServiceName ?? "";
+    const ofService = spans.filter(({ ServiceName }) => ServiceName === service);
+    await page.getByRole("textbox", { name: /^Find/ }).or(page.getByRole("searchbox")).first().fill(service);
+    await waitUntilVisible(operations.getByRole("columnheader", { name: "Matches" }));
+    const operationsOfService = new Set(ofService.map(({ SpanName }) => SpanName)).size;
+    const rows = operations.getByRole("row");
+    await expect.poll(() => rows.count()).toBeGreaterThanOrEqual(operationsOfService + 1);
+    expect(await rows.count()).toBeLessThan(names.size + 1);
   });
 });
 

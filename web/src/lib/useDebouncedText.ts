@@ -1,5 +1,6 @@
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useRef, useState } from "react";
+import { useIsLeaving } from "./useIsLeaving";
 
 /** State of a text field whose value is in the URL. It holds the typed text, and calls `onChange` when typing pauses.
  *
@@ -12,6 +13,7 @@ export function useDebouncedText(
 ) {
   const [text, setText] = useState(value ?? "");
   const lastSent = useRef(value);
+  const isLeaving = useIsLeaving();
   useEffect(() => {
     if (value !== lastSent.current) {
       lastSent.current = value;
@@ -19,6 +21,9 @@ export function useDebouncedText(
     }
   }, [value]);
   const send = useDebouncedCallback((text: string) => {
+    if (isLeaving()) {
+      return;
+    }
     const next = text.trim() === "" ? undefined : text.trim();
     lastSent.current = next;
     onChange(next);

@@ -1,6 +1,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { omitUndefined } from "../../lib/urlParams";
+import { useIsLeaving } from "../../lib/useIsLeaving";
 import type { TraceUrl } from "./url";
 
 /** Changes of URL parameters; `undefined` removes a parameter. */
@@ -15,6 +16,7 @@ const sameParams = (a: TraceUrl, b: TraceUrl) => PARAMS.every((param) => a[param
 export function useTraceUrl(): [TraceUrl, (change: UrlChange) => void] {
   const search = useSearch({ from: "/app/trace/$traceId" });
   const navigate = useNavigate({ from: "/trace/$traceId" });
+  const isLeaving = useIsLeaving();
   const [url, setUrl] = useState<TraceUrl>(search);
   const lastWritten = useRef<TraceUrl>(search);
 
@@ -30,11 +32,14 @@ export function useTraceUrl(): [TraceUrl, (change: UrlChange) => void] {
       return;
     }
     const timer = setTimeout(() => {
+      if (isLeaving()) {
+        return;
+      }
       lastWritten.current = url;
       void navigate({ search: url, replace: true, resetScroll: false });
     }, 200);
     return () => clearTimeout(timer);
-  }, [url, navigate]);
+  }, [url, navigate, isLeaving]);
 
   const change = useCallback((changes: UrlChange) => {
     setUrl((previous) => {
