@@ -1,6 +1,14 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { newVisitor, type Visitor } from "./browser";
-import { copyToolCall, pagePath, resultIds, signIn, waitUntilIdle, waitUntilVisible } from "./pages";
+import {
+  copyText,
+  copyToolCall,
+  pagePath,
+  resultIds,
+  signIn,
+  waitUntilIdle,
+  waitUntilVisible,
+} from "./pages";
 import { EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
 import { OWN_PASSWORD, type Session } from "./session";
 
@@ -45,19 +53,20 @@ async function addCondition(condition: string): Promise<void> {
 }
 
 /** Ids of the traces that the API returns, in order. */
-async function apiIds(conditions: unknown[], session = reader): Promise<string[]> {
+async function apiIds(filter: object, session = reader, order = "newest"): Promise<string[]> {
   const { traces } = await session.call<{ traces: { trace_id: string }[] }>("POST", "/traces/query", {
     view: "summary",
     limit: 200,
     from: iso(RANGE_START),
     to: iso(RANGE_END),
-    filter: { conditions },
+    filter,
+    order,
   });
   return traces.map(({ trace_id }) => trace_id);
 }
 
-async function expectSameAsApi(conditions: unknown[]): Promise<void> {
-  const allIds = await apiIds(conditions);
+async function expectSameAsApi(conditions: unknown[], more: object = {}): Promise<void> {
+  const allIds = await apiIds({ conditions, ...more });
   expect(allIds.length).toBeGreaterThan(0);
   const shownIds = await resultIds(visitor.page);
   expect(shownIds.length).toBeGreaterThanOrEqual(Math.min(allIds.length, 20));
@@ -104,10 +113,73 @@ describe("a search finds the traces that the API returns", () => {
     ]);
   });
 
+  test("by exclusion of a service, typed or with one click", async () => {
+    const isFirst = { name: "ServiceName", op: "eq", value: services[1] };
+    await openSearch();
+    await addCondition(`not ServiceName = ${services[1]}`);
+    await expectSameAsApi([], { none: [isFirst] });
+    await openSearch();
+    await addCondition(`ServiceName = ${services[1]}`);
+    const exclude = visitor.page.getByRole("button", {
+      name: `Exclude traces with ServiceName = ${services[1]}`,
+    });
+    await exclude.click();
+    await waitUntilIdle(visitor.page);
+    await expectSameAsApi([], { none: [isFirst] });
+    expect(await exclude.getAttribute("aria-pressed")).toBe("true");
+    await exclude.click();
+    await waitUntilIdle(visitor.page);
+    await expectSameAsApi([isFirst]);
+  });
+
+  test("by conditions that one span satisfies together", async () => {
+    const group = [
+      { name: "ServiceName", op: "eq", value: services[1] },
+      { name: "Duration", op: "gt", value: 1_000_000 },
+    ];
+    await openSearch();
+    await addCondition(`(ServiceName = ${services[1]} and Duration > 1ms)`);
+    await expectSameAsApi([], { same_span: [group] });
+    // The suggestions help inside the brackets, too.
+    await openSearch();
+    await entry().fill("(ServiceName = ");
+    await visitor.page
+      .getByRole("option", { name: services[1] ?? "", exact: false })
+      .first()
+      .click();
+    await entry().press("End");
+    await entry().pressSequentially("and Duration > 1ms)");
+    await visitor.page.keyboard.press("Enter");
+    await waitUntilIdle(visitor.page);
+    await expectSameAsApi([], { same_span: [group] });
+  });
+
   test("by an element of a list", async () => {
     await openSearch();
     await addCondition("Events.Name has exception");
     await expectSameAsApi([{ name: "Events.Name", op: "has", value: "exception" }]);
+  });
+
+  test("in another order: of all traces, not only of the loaded ones", async () => {
+    await openSearch();
+    const { page } = visitor;
+    const order = page.getByRole("combobox", { name: "Order of the results" });
+    await order.selectOption("Longest first");
+    await waitUntilIdle(page);
+    const longest = await apiIds({}, reader, "longest");
+    expect(longest).not.toEqual(await apiIds({}));
+    const shownIds = await resultIds(page);
+    expect(shownIds).toEqual(longest.slice(0, shownIds.length));
+    await waitUntilVisible(page.getByText(`Showing the ${shownIds.length} longest; more available`));
+    await page.getByRole("button", { name: "Load more" }).click();
+    await waitUntilIdle(page);
+    expect(await resultIds(page)).toEqual(longest.slice(0, 2 * shownIds.length));
+    // A column header selects the order too, and the URL keeps it.
+    await page.getByRole("columnheader", { name: "Errors" }).getByRole("button").click();
+    await waitUntilIdle(page);
+    expect(new URL(page.url()).searchParams.get("sort")).toBe("errors");
+    const mostErrors = await apiIds({}, reader, "most_errors");
+    expect(await resultIds(page)).toEqual(mostErrors.slice(0, shownIds.length));
   });
 
   test("by existence, selected from the suggestions with the keyboard alone", async () => {
@@ -169,6 +241,127 @@ describe("a search", () => {
     expect(
       await visitor.page.getByRole("combobox").or(visitor.page.getByRole("textbox")).first().inputValue(),
     ).toBe("Duration > soon");
+  });
+
+  test("opens a pasted trace id, UUID, traceparent or link with one Enter", async () => {
+    const { page } = visitor;
+    await openSearch();
+    const id = (await resultIds(page))[0] ?? "";
+    const uuid = id.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+    for (const text of [
+      id,
+      uuid,
+      `00-${id}-0123456789abcdef-01`,
+      new URL(`${pagePath("/trace/")}${id}`, page.url()).href,
+    ]) {
+      await openSearch();
+      await entry().fill(text);
+      await page.keyboard.press("Enter");
+      await page.waitForURL((url) => url.pathname.includes("/trace/"));
+      await waitUntilVisible(page.getByText(id).first());
+    }
+  });
+
+  test("starts from a value of a span, with one click", async () => {
+    const { page } = visitor;
+    await openSearch();
+    await addCondition(`ServiceName = ${services[1]}`);
+    const id = (await resultIds(page))[0] ?? "";
+    for (const without of [false, true]) {
+      await page.goto(pagePath(`/trace/${id}`));
+      await page.getByRole("treegrid", { name: "Spans" }).focus();
+      await page.keyboard.press("Enter");
+      const panel = page.getByRole("region", { name: "Span details" });
+      const label = without ? /^Search, excluding traces with ServiceName = / : /^Search for ServiceName = /;
+      const link = panel.getByRole("link", { name: label });
+      const service = ((await link.getAttribute("aria-label")) ?? "").replace(/^.* = /, "");
+      await link.click();
+      await waitUntilIdle(page);
+      const name = `Edit condition ${without ? "not " : ""}ServiceName = ${service}`;
+      await page.getByRole("button", { name, exact: true }).waitFor();
+      const isService = { name: "ServiceName", op: "eq", value: service };
+      const body = without ? { conditions: [], none: [isService] } : { conditions: [isService] };
+      expect((await resultIds(page)).slice(0, 5)).toEqual((await apiIds(body)).slice(0, 5));
+    }
+  });
+
+  test("of a bare word takes the best suggestion, without waiting for it", async () => {
+    await openSearch();
+    const service = services[1] ?? "";
+    await entry().pressSequentially(service.toUpperCase());
+    await visitor.page.keyboard.press("Enter");
+    await visitor.page.getByRole("button", { name: `Edit condition ServiceName = ${service}` }).waitFor();
+    await waitUntilIdle(visitor.page);
+    await expectSameAsApi([{ name: "ServiceName", op: "eq", value: service }]);
+    await openSearch();
+    await entry().fill("error");
+    await waitUntilVisible(visitor.page.getByRole("option", { name: /^StatusCode = Error/ }));
+    await visitor.page.keyboard.press("Enter");
+    await waitUntilIdle(visitor.page);
+    await expectSameAsApi([{ name: "StatusCode", op: "eq", value: "Error" }]);
+    await openSearch();
+    await entry().fill("nothing-has-this-value");
+    await visitor.page.keyboard.press("Enter");
+    await waitUntilVisible(visitor.page.getByRole("alert"));
+  });
+
+  test("shows at least 20 results in a window of 1440 × 900", async () => {
+    const { page } = visitor;
+    const before = page.viewportSize();
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await openSearch();
+    const boxes = await page
+      .getByRole("table", { name: "Traces found" })
+      .locator("tbody tr")
+      .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect().bottom));
+    expect(boxes.filter((bottom) => bottom <= 900).length).toBeGreaterThanOrEqual(20);
+    await page.setViewportSize(before ?? { width: 1280, height: 720 });
+  });
+
+  test("that fails keeps the earlier results, and is tried again by itself", async () => {
+    const { page } = visitor;
+    await openSearch();
+    const earlier = await resultIds(page);
+    await page.route("**/traces/query", (route) => route.abort());
+    await entry().fill(`ServiceName = ${services[1]}`);
+    await page.keyboard.press("Enter");
+    await waitUntilVisible(page.getByText("The search failed; showing the results of the previous search"));
+    expect(await resultIds(page)).toEqual(earlier);
+    await page.unroute("**/traces/query");
+    await page.getByText("Retrying automatically.").waitFor({ state: "detached" });
+    await waitUntilIdle(page);
+    await expectSameAsApi([{ name: "ServiceName", op: "eq", value: services[1] }]);
+  });
+
+  test("is shared as a link to the same time range", async () => {
+    const { page } = visitor;
+    await page.goto(pagePath("/search?last=24h"));
+    await waitUntilIdle(page);
+    const found = await resultIds(page);
+    const link = await copyText(page, async () => {
+      await page.getByRole("button", { name: "Share" }).click();
+      await page.getByRole("menuitem", { name: "Link with this time range" }).click();
+    });
+    expect(new URL(link).searchParams.has("last")).toBe(false);
+    await page.goto(link);
+    await waitUntilIdle(page);
+    expect(await resultIds(page)).toEqual(found);
+  });
+
+  test("with an invalid range in the link is reported once, and searches nothing", async () => {
+    const { page } = visitor;
+    for (const [query, text] of [
+      ["last=abc", "“abc” in the link is not a length of time"],
+      ["from=2026-11-21T10:00:00Z&to=2026-11-21T09:00:00Z", "must end after it starts"],
+    ]) {
+      await page.goto(pagePath(`/search?${query}`));
+      await waitUntilVisible(page.getByText("This search is invalid"));
+      expect(await page.getByText(text ?? "").count()).toBe(1);
+      expect(await page.getByRole("table", { name: "Traces found" }).count()).toBe(0);
+      await page.getByRole("button", { name: /^Search the last/ }).click();
+      await waitUntilIdle(page);
+      expect(await page.getByText("This search is invalid").count()).toBe(0);
+    }
   });
 
   test("without results shows a notice", async () => {

@@ -137,6 +137,13 @@ describe("why a reader sees a trace", () => {
     await page.keyboard.press("Enter");
     await waitUntilVisible(page.getByRole("region", { name: "Span details" }));
     expect(await panel(page).count()).toBe(0);
+    const details = page.getByRole("region", { name: "Span details" });
+    const heading = await details.getByRole("heading").first().innerText();
+    await page.keyboard.press("w");
+    await waitUntilVisible(panel(page));
+    // The span stays open behind it.
+    await page.keyboard.press("w");
+    await expect.poll(() => details.getByRole("heading").first().innerText()).toBe(heading);
     await page.keyboard.press("w");
     await waitUntilVisible(panel(page));
     await page.keyboard.press("Escape");

@@ -22,7 +22,9 @@ export function DisplaySwitches() {
           color="gray"
           c="dimmed"
           onClick={() => setZone(zone === "utc" ? "local" : "utc")}
-          aria-label={zone === "utc" ? "UTC; switch to local time" : `${localLabel}; switch to UTC`}
+          aria-label={
+            zone === "utc" ? "UTC; switch to local time" : `Local time, ${localLabel}; switch to UTC`
+          }
         >
           {zone === "utc" ? "UTC" : localLabel}
         </Button>

@@ -16,7 +16,7 @@ const SHORTCUTS: [string, [string, string][]][] = [
   [
     "Search",
     [
-      ["Enter in the search field", "add the condition"],
+      ["Enter in the search field", "use the first suggestion, add the condition, or open a pasted trace id"],
       ["Backspace", "remove the last condition, if the search field is empty"],
       ["↑ ↓ or k j", "previous, next result"],
       ["Enter", "open the trace"],

@@ -1,7 +1,8 @@
 import { isLightColor } from "@mantine/core";
 
-/** Hues that most people can distinguish, also with colour vision deficiency, on light and on dark backgrounds. */
-const HUES = [211, 28, 160, 340, 265, 48, 188, 5, 90, 300, 230, 130];
+/** Hues that most people can distinguish, also with colour vision deficiency, on light and on dark backgrounds. None is near
+ * red, which means an error. */
+const HUES = [211, 32, 160, 318, 265, 50, 188, 72, 95, 295, 236, 130];
 
 function hash(text: string): number {
   let value = 2_166_136_261;

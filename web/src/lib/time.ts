@@ -38,11 +38,11 @@ export function formatInstant(instant: Instant, zone: TimeZone, digits = 3): str
   return shown.toISOString().slice(0, 19).replace("T", " ") + fraction;
 }
 
-/** Label of the local time zone with its offset at a time: `Local time (UTC+1)`. */
+/** UTC offset of the local time zone at a time: `UTC+1`. */
 export function localTimeLabel(at: Date): string {
   const minutes = -at.getTimezoneOffset();
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
-  return `Local time (UTC${minutes < 0 ? "−" : "+"}${hours}${rest === 0 ? "" : `:${padTwo(rest)}`})`;
+  return `UTC${minutes < 0 ? "−" : "+"}${hours}${rest === 0 ? "" : `:${padTwo(rest)}`}`;
 }
 
 /** Formats a relative time such as `5 minutes ago`, for times that need not be exact. */

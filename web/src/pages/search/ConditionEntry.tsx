@@ -1,26 +1,25 @@
 import { Combobox, Input, Loader, Pill, PillsInput, useCombobox } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
-import { IconAlertTriangle, IconX } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
-import { api, unwrap } from "../../api/client";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
-import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
 import { TYPE_LABELS } from "../../lib/types";
 import classes from "./ConditionEntry.module.css";
-import { type Condition, displayValues, editText, operatorsOf, quoteValue } from "./conditions";
+import { ConditionPill } from "./ConditionPill";
+import { editText, type FilterTerm, operatorsOf, quoteValue } from "./conditions";
 import { addTypedConditions } from "./entry";
 import { type Field, matchingFields } from "./fields";
 import type { Operator } from "./operators";
-import { type ParsedCondition, parseConditions, type Stage, stageOf } from "./parse";
+import { type ParsedTerm, parseConditions, type Stage, stageOf } from "./parse";
 import type { Window } from "./range";
+import { useValueSuggestions, useWordSuggestions, type WordOption } from "./suggestions";
+import { pastedTraceId } from "./words";
 
 /** Actions of the entry for other components. */
 export type EntryHandle = {
   /** Returns the conditions including the typed text, or `null` if the text is invalid, which the entry then reports. */
-  commitText: () => readonly ParsedCondition[] | null;
+  commitText: () => readonly ParsedTerm[] | null;
 };
 
 /** Conditions of a search: a list to edit and remove them, and an entry with completion. */
@@ -34,13 +33,13 @@ export function ConditionEntry({
   onRun,
   ref,
 }: {
-  conditions: readonly ParsedCondition[];
+  conditions: readonly ParsedTerm[];
   fields: readonly Field[];
   maxConditions: number;
   maxValues: number;
   /** Time range for suggested values. */
   window: Window | undefined;
-  onChange: (conditions: readonly ParsedCondition[]) => void;
+  onChange: (conditions: readonly ParsedTerm[]) => void;
   onRun: () => void;
   ref: Ref<EntryHandle>;
 }) {
@@ -54,11 +53,19 @@ export function ConditionEntry({
   const fieldOptions = stage.kind === "field" ? matchingFields(stage.partial, fields) : [];
   const operatorOptions = stage.kind === "operator" ? matchingOperators(stage.field, stage.partial) : [];
   const values = useValueSuggestions(stage, window, combobox.dropdownOpened);
+  const words = useWordSuggestions(stage, fields, window, combobox.dropdownOpened);
+  const pastedId = pastedTraceId(text);
+  const navigate = useNavigate();
+  /** Text entered before its suggestions arrived; the first suggestion is then used. */
+  const [pendingText, setPendingText] = useState<string | null>(null);
 
   // Enter selects the first matching field or operator. Of values, it selects only a highlighted one, because any text may be
   // intended.
   const selectsFirst = stage.kind === "operator" || (stage.kind === "field" && stage.partial !== "");
-  const offeredNames = [...fieldOptions, ...operatorOptions].map((option) => option.name).join(" ");
+  const offeredNames = [
+    ...[...fieldOptions, ...operatorOptions].map((option) => option.name),
+    ...words.options.map((option) => option.value),
+  ].join(" ");
   // biome-ignore lint/correctness/useExhaustiveDependencies: must run when other options are offered
   useEffect(() => {
     if (combobox.dropdownOpened && selectsFirst) {
@@ -70,12 +77,13 @@ export function ConditionEntry({
 
   const changeText = (next: string) => {
     setText(next);
+    setPendingText(null);
     setError(null);
     combobox.openDropdown();
   };
 
   /** Returns the conditions including the typed text and clears the entry, or `null` after reporting an error. */
-  const withText = (newText: string): readonly ParsedCondition[] | null => {
+  const withText = (newText: string): readonly ParsedTerm[] | null => {
     const next = addTypedConditions(conditions, editing, newText, fields, { maxConditions, maxValues });
     // The dropdown would cover the error.
     combobox.closeDropdown();
@@ -109,13 +117,44 @@ export function ConditionEntry({
     entry.current?.focus();
   };
 
-  const edit = (index: number, parsed: ParsedCondition) => {
+  const toggleExclusion = (index: number, term: FilterTerm) => {
+    setEditing(null);
+    setText("");
+    setError(null);
+    const changed = { ...term, isExclusion: !term.isExclusion };
+    onChange(conditions.with(index, { term: changed, text: editText(changed) }));
+  };
+
+  const edit = (index: number, parsed: ParsedTerm) => {
     setEditing(index);
-    setText("condition" in parsed ? editText(parsed.condition) : parsed.text);
+    setPendingText(null);
+    setText("term" in parsed ? editText(parsed.term) : parsed.text);
     setError("error" in parsed ? parsed.error : null);
     entry.current?.focus();
     combobox.openDropdown();
   };
+
+  const addWord = ({ field, value }: WordOption) => {
+    const next = `${text.slice(0, stage.start)}${field.ref} = ${quoteValue(value)}`;
+    if (stage.isInGroup) {
+      changeText(`${next} `);
+    } else {
+      commit(next);
+    }
+  };
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: must run once the awaited suggestions have arrived
+  useEffect(() => {
+    if (pendingText !== null && pendingText === text && !words.loading) {
+      setPendingText(null);
+      const [first] = words.options;
+      if (first === undefined) {
+        commit(text);
+      } else {
+        addWord(first);
+      }
+    }
+  }, [pendingText, text, words.loading]);
 
   const selectOption = (option: string) => {
     const [kind, name] = [option.slice(0, 1), option.slice(1)];
@@ -125,7 +164,7 @@ export function ConditionEntry({
     } else if (kind === "o" && stage.kind === "operator") {
       const operator = operatorOptions.find((candidate) => candidate.name === name);
       const next = `${/\s$/.test(before) ? before : `${before} `}${operator?.label ?? name}`;
-      if (operator?.arity === "none") {
+      if (operator?.arity === "none" && !stage.isInGroup) {
         commit(next);
       } else {
         changeText(`${next} `);
@@ -135,11 +174,20 @@ export function ConditionEntry({
       const next = `${text.slice(0, stage.start)}${stage.field.ref} ${stage.operator.label} ${list}`;
       if (stage.operator.arity === "list") {
         changeText(`${next}, `);
+      } else if (stage.isInGroup) {
+        changeText(`${next} `);
       } else {
         commit(next);
       }
     } else if (kind === "c") {
       commit(text);
+    } else if (kind === "w") {
+      const word = words.options[Number(name)];
+      if (word !== undefined) {
+        addWord(word);
+      }
+    } else if (kind === "t") {
+      void navigate({ to: "/trace/$traceId", params: { traceId: name } });
     }
     entry.current?.focus();
   };
@@ -148,10 +196,15 @@ export function ConditionEntry({
     if (event.nativeEvent.isComposing) {
       return;
     }
+    if (event.key === "Escape") {
+      setPendingText(null);
+    }
     const isOptionSelected = combobox.dropdownOpened && combobox.getSelectedOptionIndex() !== -1;
     if (event.key === "Enter" && !isOptionSelected) {
       event.preventDefault();
-      if (text.trim() !== "") {
+      if (text.trim() !== "" && words.loading) {
+        setPendingText(text);
+      } else if (text.trim() !== "") {
         commit(text);
       } else if (editing !== null) {
         remove(editing);
@@ -174,8 +227,7 @@ export function ConditionEntry({
   };
 
   const isComplete =
-    stage.kind === "value" &&
-    parseConditions(text, fields, maxValues).every((option) => "condition" in option);
+    stage.kind === "value" && parseConditions(text, fields, maxValues).every((option) => "term" in option);
   return (
     <Input.Wrapper
       error={error === null ? null : sanitize(error)}
@@ -193,7 +245,9 @@ export function ConditionEntry({
             data-has-error={error !== null || undefined}
             classNames={{ input: classes.inputBox ?? "" }}
             onClick={() => combobox.openDropdown()}
-            rightSection={values.loading ? <Loader size={16} aria-label="Looking for values" /> : null}
+            rightSection={
+              values.loading || words.loading ? <Loader size={16} aria-label="Looking for values" /> : null
+            }
           >
             <Pill.Group gap={6}>
               {conditions.map((parsed, index) => (
@@ -201,8 +255,10 @@ export function ConditionEntry({
                   // biome-ignore lint/suspicious/noArrayIndexKey: a condition is identified only by its position
                   key={index}
                   parsed={parsed}
+                  fields={fields}
                   isEdited={editing === index}
                   onEdit={() => edit(index, parsed)}
+                  onToggleExclusion={(term) => toggleExclusion(index, term)}
                   onRemove={() => remove(index)}
                 />
               ))}
@@ -227,7 +283,10 @@ export function ConditionEntry({
                   autoComplete="off"
                   onChange={(event) => changeText(event.currentTarget.value)}
                   onFocus={() => combobox.openDropdown()}
-                  onBlur={() => combobox.closeDropdown()}
+                  onBlur={() => {
+                    setPendingText(null);
+                    combobox.closeDropdown();
+                  }}
                   onKeyDown={onKeyDown}
                 />
               </Combobox.EventsTarget>
@@ -241,6 +300,18 @@ export function ConditionEntry({
             </Secondary>
           </Combobox.Header>
           <Combobox.Options mah={320} style={{ overflowY: "auto" }} aria-label="Suggestions">
+            {pastedId !== null && (
+              <Combobox.Option value={`t${pastedId}`} className={classes.option}>
+                <span>
+                  Open trace{" "}
+                  <span className={classes.code}>
+                    <SanitizedText text={pastedId} maxLength={80} />
+                  </span>
+                </span>
+                <span className={classes.secondary}>Enter</span>
+              </Combobox.Option>
+            )}
+            {words.isExact && <WordOptions options={words.options} />}
             {fieldOptions.map((field) => (
               <Combobox.Option key={field.ref} value={`f${field.ref}`} className={classes.option}>
                 <span className={classes.code}>
@@ -249,6 +320,7 @@ export function ConditionEntry({
                 <span className={classes.secondary}>{TYPE_LABELS[field.type]}</span>
               </Combobox.Option>
             ))}
+            {!words.isExact && <WordOptions options={words.options} />}
             {operatorOptions.map((operator) => (
               <Combobox.Option key={operator.name} value={`o${operator.name}`} className={classes.option}>
                 <span className={classes.code}>{operator.label}</span>
@@ -274,9 +346,15 @@ export function ConditionEntry({
                 <span className={classes.secondary}>{count}</span>
               </Combobox.Option>
             ))}
-            {fieldOptions.length + operatorOptions.length + values.options.length === 0 && !isComplete && (
-              <Combobox.Empty>{noOptionText(stage, fields, values.loading)}</Combobox.Empty>
-            )}
+            {[fieldOptions, operatorOptions, values.options, words.options].every(
+              (list) => list.length === 0,
+            ) &&
+              pastedId === null &&
+              !isComplete && (
+                <Combobox.Empty>
+                  {noOptionText(stage, fields, values.loading || words.loading)}
+                </Combobox.Empty>
+              )}
           </Combobox.Options>
           {values.note !== "" && (
             <Combobox.Footer>
@@ -299,7 +377,9 @@ function matchingOperators(field: Field, typed: string): Operator[] {
 
 function StageHeading({ stage }: { stage: Stage }) {
   if (stage.kind === "field") {
-    return "Fields: choose one, or type a whole condition";
+    return stage.isInGroup
+      ? "Fields: one span must satisfy all conditions in the brackets"
+      : "Fields: choose one, or type a condition; not … excludes traces, (… and …) is for one span";
   }
   return (
     <>
@@ -317,7 +397,9 @@ function noOptionText(stage: Stage, fields: readonly Field[], loading: boolean):
   if (stage.kind === "field") {
     return fields.length === 0
       ? "No fields are marked for searching yet. An administrator marks them under “Trace source”."
-      : "No matching field.";
+      : loading
+        ? "Looking for values…"
+        : "No matching field.";
   }
   if (stage.kind === "operator") {
     return `Use one of: ${operatorsOf(stage.field)
@@ -334,120 +416,14 @@ function noOptionText(stage: Stage, fields: readonly Field[], loading: boolean):
       : "Type a value, then Enter.";
 }
 
-function ConditionPill({
-  parsed,
-  isEdited,
-  onEdit,
-  onRemove,
-}: {
-  parsed: ParsedCondition;
-  isEdited: boolean;
-  onEdit: () => void;
-  onRemove: () => void;
-}) {
-  const text = sanitize("condition" in parsed ? editText(parsed.condition) : parsed.text);
-  return (
-    <span
-      className={classes.pill}
-      data-has-error={"error" in parsed || undefined}
-      data-editing={isEdited || undefined}
-      title={"error" in parsed ? sanitize(parsed.error) : text.slice(0, 2_000)}
-    >
-      <button
-        type="button"
-        className={classes.edit}
-        onClick={onEdit}
-        aria-label={`Edit condition ${text.slice(0, 200)}`}
-      >
-        {"condition" in parsed ? (
-          <ConditionText condition={parsed.condition} />
-        ) : (
-          <>
-            <IconAlertTriangle size={14} aria-hidden /> <SanitizedText text={parsed.text} maxLength={80} />
-          </>
-        )}
-      </button>
-      <button
-        type="button"
-        className={classes.remove}
-        onClick={onRemove}
-        aria-label={`Remove condition ${text.slice(0, 200)}`}
-      >
-        <IconX size={14} aria-hidden />
-      </button>
-    </span>
-  );
-}
-
-const MAX_SHOWN_VALUES = 4;
-
-function ConditionText({ condition }: { condition: Condition }) {
-  const values = displayValues(condition);
-  return (
-    <>
-      <SanitizedText text={condition.field.ref} />{" "}
-      <span className={classes.operator}>{condition.operator.label}</span>
-      {values.slice(0, MAX_SHOWN_VALUES).map((value, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: values of a condition are identified only by their position
-        <span key={index}>
-          {index === 0 ? " " : condition.operator.arity === "two" ? " and " : ", "}
-          <b>{value === "" ? '""' : <SanitizedText text={value} maxLength={60} />}</b>
-        </span>
-      ))}
-      {values.length > MAX_SHOWN_VALUES && ` and ${values.length - MAX_SHOWN_VALUES} more`}
-    </>
-  );
-}
-
-type ValueSuggestions = { options: { value: string; count: string }[]; note: string; loading: boolean };
-
-/** Suggested values for the value that is being typed. */
-function useValueSuggestions(stage: Stage, window: Window | undefined, opened: boolean): ValueSuggestions {
-  const valueStage = stage.kind === "value" ? stage : null;
-  const [prefix] = useDebouncedValue(valueStage?.partial ?? "", 200);
-  const hasText = valueStage?.field.type === "string" || valueStage?.field.type === "string_array";
-  const ref = valueStage?.field.ref ?? "";
-  const { data, isFetching, isError } = useQuery({
-    queryKey: ["filter-values", ref, prefix, window],
-    queryFn: ({ signal }) =>
-      unwrap(
-        api.GET("/filter/values", {
-          params: { query: { ref, limit: 20, ...(prefix === "" ? {} : { prefix }), ...window } },
-          signal,
-        }),
-      ),
-    enabled: opened && hasText && valueStage?.partial === prefix,
-    staleTime: 60_000,
-    retry: false,
-  });
-  if (valueStage === null) {
-    return { options: [], note: "", loading: false };
-  }
-  if (valueStage.field.type === "boolean") {
-    const options = ["true", "false"].filter((value) => value.startsWith(valueStage.partial.toLowerCase()));
-    return { options: options.map((value) => ({ value, count: "" })), note: "", loading: false };
-  }
-  const loading = hasText && opened && (isFetching || valueStage.partial !== prefix);
-  if (isError || data === undefined) {
-    return {
-      options: [],
-      note: isError ? "Suggestions are unavailable at the moment. Type a value." : "",
-      loading,
-    };
-  }
-  const note = [
-    data.complete ? "" : `Counted in the newest ${data.sampled_traces.toLocaleString("en")} traces.`,
-    data.more ? "More values exist: type to find them." : "",
-    data.unlisted > 0 ? `${data.unlisted} are too long to list.` : "",
-  ];
-  return {
-    options: data.values
-      .filter(({ value }) => value.startsWith(valueStage.partial) && !valueStage.values.includes(value))
-      .map(({ value, traces }) => ({
-        value,
-        count: countOf(traces, "trace"),
-      })),
-    note: note.filter(Boolean).join(" "),
-    loading,
-  };
+function WordOptions({ options }: { options: readonly WordOption[] }) {
+  return options.map(({ field, value, count }, index) => (
+    <Combobox.Option key={`${field.ref} ${value}`} value={`w${index}`} className={classes.option}>
+      <span className={classes.code}>
+        <SanitizedText text={field.ref} /> <span className={classes.operator}>=</span>{" "}
+        <SanitizedText text={value} maxLength={160} />
+      </span>
+      <span className={classes.secondary}>{count}</span>
+    </Combobox.Option>
+  ));
 }

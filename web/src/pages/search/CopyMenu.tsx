@@ -2,8 +2,8 @@ import { Button, Menu } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconCopy, IconLink, IconRobot, IconTerminal2 } from "@tabler/icons-react";
 import { copyText } from "../../lib/useCopy";
-import { curlCommand, mcpCall } from "./copyFormats";
-import type { Range } from "./range";
+import { absoluteLink, curlCommand, mcpCall } from "./copyFormats";
+import { type Range, rangeLabel } from "./range";
 import type { SearchRequest } from "./searchState";
 
 /** Copies the search as a shell command, an MCP call, or a link. */
@@ -40,10 +40,21 @@ export function CopyMenu({ request, range }: { request: SearchRequest | undefine
         </Menu.Item>
         <Menu.Item
           leftSection={<IconLink size={16} aria-hidden />}
-          onClick={() => void copy(window.location.href, "Link")}
+          disabled={request === undefined}
+          onClick={() =>
+            request !== undefined && void copy(absoluteLink(window.location.href, request), "Link")
+          }
         >
-          Link to this search
+          Link with this time range
         </Menu.Item>
+        {range.kind === "last" && (
+          <Menu.Item
+            leftSection={<IconLink size={16} aria-hidden />}
+            onClick={() => void copy(window.location.href, "Link")}
+          >
+            Link with relative time range ({rangeLabel(range, "utc")})
+          </Menu.Item>
+        )}
       </Menu.Dropdown>
     </Menu>
   );

@@ -46,11 +46,32 @@ export function NoResults({
   const { roles } = me.preview ?? me;
   const traceRoles = roles.filter((role) => role !== "admin");
   const widened = widerRange(range);
+  const isPreview = me.preview !== null;
+  const nothingFound = `Nothing found in ${rangeLabel(range, zone).replace(/^last/, "the last")}`;
+  const title =
+    roles.length === 0
+      ? isPreview
+        ? "The previewed access has no role, so no traces are visible"
+        : "You have no role yet, so you cannot see any traces"
+      : traceRoles.length === 0
+        ? "The admin role grants access to traces only if it has a policy"
+        : nothingFound;
   return (
-    <EmptyState
-      title={`Nothing found in ${rangeLabel(range, zone).replace(/^last/, "the last")}`}
-      icon={<IconZoomQuestion size={36} aria-hidden />}
-    >
+    <EmptyState title={title} icon={<IconZoomQuestion size={36} aria-hidden />}>
+      {roles.length === 0 ? (
+        <Text size="sm">
+          {isPreview ? "Choose roles for the preview." : "Ask an administrator for a role."}
+        </Text>
+      ) : (
+        <>
+          {traceRoles.length === 0 && <Text size="sm">{nothingFound}.</Text>}
+          <Text size="sm">
+            No trace <b>that you may see</b> matches. You see a trace only if a policy of{" "}
+            {isPreview ? "one of the previewed roles" : "one of your roles"} grants access to it. Roles:{" "}
+            <b>{roles.join(", ")}</b>
+          </Text>
+        </>
+      )}
       <Group justify="center" gap="xs" my="sm">
         {widened !== null && (
           <Button size="xs" onClick={() => onRange(widened)}>
@@ -68,27 +89,7 @@ export function NoResults({
           </Button>
         )}
       </Group>
-      <Text size="sm">
-        No trace <b>that you may see</b> matches. You see a trace only if a policy of{" "}
-        {me.preview === null ? "one of your roles" : "one of the previewed roles"} grants access to it.
-      </Text>
-      {roles.length === 0 ? (
-        <Text size="sm" mt={4}>
-          {me.preview === null
-            ? "You have no role yet, and see no traces. Ask an administrator for a role."
-            : "The preview has no role, and shows no traces."}
-        </Text>
-      ) : (
-        <Text size="sm" mt={4}>
-          Your roles: <b>{roles.join(", ")}</b>
-        </Text>
-      )}
-      {roles.length > 0 && traceRoles.length === 0 && (
-        <Text size="sm" mt={4}>
-          The admin role grants no access to traces unless it has a policy.
-        </Text>
-      )}
-      {me.is_admin && me.preview === null && (
+      {me.is_admin && !isPreview && (
         <Text size="sm" mt={4}>
           <Anchor component={Link} to="/roles" inherit>
             Show the roles

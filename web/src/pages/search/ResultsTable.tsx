@@ -12,13 +12,13 @@ import { NO_NAME, nameOrPlaceholder } from "../../lib/names";
 import { sanitize } from "../../lib/sanitize";
 import { useCopy } from "../../lib/useCopy";
 import { COLUMNS, type Column } from "./columns";
+import { ORDERS, type Order } from "./order";
 import classes from "./ResultsTable.module.css";
-import type { Sort } from "./sorting";
 import { traceLinkSearch } from "./traceLink";
 
 type Trace = Api["TraceSummary"];
 
-const SORT_OF: Partial<Record<Column, Sort>> = {
+const ORDER_OF: Partial<Record<Column, Order>> = {
   start: "newest",
   duration: "longest",
   spans: "spans",
@@ -29,21 +29,23 @@ const SORT_OF: Partial<Record<Column, Sort>> = {
 export function ResultsTable({
   traces,
   columns,
-  sort,
-  onSort,
+  order,
+  onOrder,
   onNearEnd,
   onHighlight,
 }: {
   traces: readonly Trace[];
   columns: readonly Column[];
-  sort: Sort;
-  onSort: (sort: Sort) => void;
+  order: Order;
+  onOrder: (order: Order) => void;
   /** Called when the keyboard selection comes near the last row. */
   onNearEnd: () => void;
   onHighlight: (id: string | null) => void;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const maxDuration = traces.reduce((max, trace) => Math.max(max, trace.duration_nanos ?? 0), 1);
+  const durations = traces.map((trace) => trace.duration_nanos ?? 0).filter((nanos) => nanos > 0);
+  const minDuration = durations.reduce((min, nanos) => Math.min(min, nanos), Number.MAX_VALUE);
+  const maxDuration = durations.reduce((max, nanos) => Math.max(max, nanos), 1);
 
   const moveFocus = (step: number | "first" | "last") => {
     const links = [...(body.current?.querySelectorAll<HTMLElement>("a[data-result]") ?? [])];
@@ -91,7 +93,9 @@ export function ResultsTable({
     [traces, columns],
   );
   const gridTemplate = ["minmax(220px, 1.4fr)", ...columns.map((column) => COLUMNS[column].width)].join(" ");
-  const style = { "--columns": gridTemplate, "--longest": maxDuration } as CSSProperties;
+  // The bars have a logarithmic scale, like the chart; the shortest duration still has a visible bar.
+  const start = Math.min(minDuration, maxDuration) / 2;
+  const style = { "--columns": gridTemplate, "--start": start, "--longest": maxDuration } as CSSProperties;
   return (
     <div className={classes.container}>
       <table
@@ -104,7 +108,7 @@ export function ResultsTable({
           <tr className={classes.head}>
             <th scope="col">Root operation</th>
             {columns.map((column) => (
-              <HeaderCell key={column} column={column} sort={sort} onSort={onSort} />
+              <HeaderCell key={column} column={column} order={order} onOrder={onOrder} />
             ))}
           </tr>
         </thead>
@@ -122,10 +126,12 @@ export function ResultsTable({
   );
 }
 
-function HeaderCell({ column, sort, onSort }: { column: Column; sort: Sort; onSort: (sort: Sort) => void }) {
-  const columnSort = SORT_OF[column];
+type HeaderCellProps = { column: Column; order: Order; onOrder: (order: Order) => void };
+
+function HeaderCell({ column, order, onOrder }: HeaderCellProps) {
+  const columnOrder = ORDER_OF[column];
   const { label } = COLUMNS[column];
-  if (columnSort === undefined) {
+  if (columnOrder === undefined) {
     return (
       <th scope="col" data-column={column}>
         {label}
@@ -133,15 +139,15 @@ function HeaderCell({ column, sort, onSort }: { column: Column; sort: Sort; onSo
     );
   }
   return (
-    <th scope="col" data-column={column} aria-sort={columnSort === sort ? "descending" : "none"}>
+    <th scope="col" data-column={column} aria-sort={columnOrder === order ? "descending" : "none"}>
       <button
         type="button"
         className={classes.sort}
-        onClick={() => onSort(columnSort)}
-        title={columnSort === "newest" ? "Order of the service" : "Sorts the loaded results"}
+        onClick={() => onOrder(columnOrder)}
+        title={ORDERS[columnOrder].label}
       >
         {label}
-        {columnSort === sort && <IconArrowDown size={13} aria-hidden />}
+        {columnOrder === order && <IconArrowDown size={13} aria-hidden />}
       </button>
     </th>
   );
@@ -152,6 +158,11 @@ const ResultRow = memo(function ResultRow({ trace, columns }: { trace: Trace; co
   return (
     <tr className={classes.row} data-trace={trace.trace_id}>
       <td className={classes.root}>
+        {trace.root_service !== null && trace.root_service !== "" && (
+          <span className={classes.rootService}>
+            <Service name={trace.root_service} />
+          </span>
+        )}
         <Link
           to="/trace/$traceId"
           params={{ traceId: trace.trace_id }}
@@ -163,11 +174,6 @@ const ResultRow = memo(function ResultRow({ trace, columns }: { trace: Trace; co
         >
           {name === NO_NAME ? <em>{NO_NAME}</em> : <SanitizedText text={name} maxLength={160} />}
         </Link>
-        {trace.root_service !== null && trace.root_service !== "" && (
-          <span className={classes.subtitle}>
-            <Service name={trace.root_service} />
-          </span>
-        )}
       </td>
       {columns.map((column) => (
         <td key={column} data-column={column}>
@@ -200,7 +206,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
             <span
               className={classes.bar}
               data-error={(trace.error_count ?? 0) > 0 || undefined}
-              style={{ "--duration": trace.duration_nanos } as CSSProperties}
+              style={{ "--duration": Math.max(1, trace.duration_nanos) } as CSSProperties}
             />
           </span>
         </span>
@@ -251,7 +257,7 @@ function Service({ name }: { name: string }) {
 
 const MAX_SERVICES = 3;
 
-/** The root's service is already shown below the operation. */
+/** The root's service is already shown before the operation. */
 function ServiceList({ names, root }: { names: readonly string[]; root: string | null }) {
   const otherServices = names.filter((name) => name !== root);
   const hiddenCount = otherServices.length - MAX_SERVICES;
@@ -293,7 +299,7 @@ function TraceId({ id }: { id: string }) {
 export function ResultsSkeleton() {
   return (
     <div className={classes.skeleton} aria-hidden>
-      {Array.from({ length: 9 }, (_, index) => (
+      {Array.from({ length: 18 }, (_, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: all rows are alike
         <div key={index} className={classes.skeletonRow}>
           <span style={{ width: `${22 + ((index * 7) % 12)}%` }} />

@@ -23,7 +23,7 @@ import { traceLinkSearch } from "./traceLink";
 
 type Trace = Api["TraceSummary"];
 
-const HEIGHT = 168;
+const HEIGHT = 92;
 const LEFT = 58;
 const RIGHT = 12;
 const TOP = 10;
@@ -51,14 +51,14 @@ export function ScatterChart({
   traces,
   from,
   to,
-  isComplete,
+  showsWholeWindow,
   highlightedId,
   onZoom,
 }: {
   traces: readonly Trace[];
   from: string;
   to: string;
-  isComplete: boolean;
+  showsWholeWindow: boolean;
   /** The trace that is selected in the table. */
   highlightedId: string | null;
   onZoom: (from: Date, to: Date) => void;
@@ -72,8 +72,8 @@ export function ScatterChart({
 
   const points = useMemo(() => pointsOf(traces), [traces]);
   const xScale = useMemo(
-    () => timeScale(points, { min: millis(from), max: millis(to) }, isComplete),
-    [points, from, to, isComplete],
+    () => timeScale(points, { min: millis(from), max: millis(to) }, showsWholeWindow),
+    [points, from, to, showsWholeWindow],
   );
   const yScale = useMemo(() => durationScale(points), [points]);
   const plotWidth = Math.max(1, width - LEFT - RIGHT);

@@ -10,6 +10,7 @@ import { useTimeZone } from "../../app/useTimeZone";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
+import { Secondary } from "../../components/Secondary";
 import { instantOf } from "../../lib/time";
 import { omitUndefined } from "../../lib/urlParams";
 import { ConditionEntry, type EntryHandle } from "./ConditionEntry";
@@ -18,7 +19,8 @@ import { DEFAULT_COLUMNS } from "./columns";
 import { errorCondition } from "./conditions";
 import { searchableFields } from "./fields";
 import { NoResults, NoTraceTable } from "./NoResults";
-import type { ParsedCondition } from "./parse";
+import type { Order } from "./order";
+import type { ParsedTerm } from "./parse";
 import { ResultsSkeleton, ResultsTable } from "./ResultsTable";
 import { DEFAULT_RANGE, formatUtc, type Range, rangeLabel } from "./range";
 import { type ResolvedSearch, resolveSearch } from "./resolveSearch";
@@ -26,12 +28,13 @@ import { ScatterChart, ScatterLegend } from "./ScatterChart";
 import classes from "./SearchPage.module.css";
 import { StatusLine } from "./StatusLine";
 import type { SearchState } from "./searchState";
-import { type Sort, sortTraces } from "./sorting";
 import { TimeRange } from "./TimeRange";
 import { Toolbar } from "./Toolbar";
 import { columnsOf, rangeError, rangeOf, type SearchUrl, withConditions, withRange } from "./url";
 import { useSearch } from "./useSearch";
 import { type Zoom, zoomsLeadingTo } from "./zoomHistory";
+
+const NO_TRACES: SearchState["traces"] = [];
 
 export function SearchPage() {
   const url = useUrl({ from: "/app/search" });
@@ -50,9 +53,10 @@ export function SearchPage() {
     [url, schema.data, fields, limits.max_values],
   );
   const range = rangeOf(url);
+  const order = url.sort ?? "newest";
   const viewer = JSON.stringify([me.id, me.preview]);
   const run = useSearch(
-    resolved.conditions === null || me.id === "" ? null : { conditions: resolved.conditions, range, viewer },
+    resolved.filter === null || me.id === "" ? null : { filter: resolved.filter, order, range, viewer },
   );
   const { state } = run;
   const displayed = useLastResults(state, viewer);
@@ -85,15 +89,13 @@ export function SearchPage() {
     setZooms([]);
     updateSearch(withRange(url, next));
   };
-  const setConditions = (conditions: readonly ParsedCondition[]) =>
-    goTo(withConditions(url, conditions, fields));
+  const setConditions = (conditions: readonly ParsedTerm[]) => goTo(withConditions(url, conditions, fields));
   const setErrorsOnly = (errors: boolean) =>
     updateSearch(omitUndefined({ ...url, errors: errors ? (true as const) : undefined }));
-  const setSort = (next: Sort) =>
-    goTo(omitUndefined({ ...url, sort: next === "newest" ? undefined : next }), true);
+  const setOrder = (next: Order) =>
+    updateSearch(omitUndefined({ ...url, sort: next === "newest" ? undefined : next }));
 
-  const sort = url.sort ?? "newest";
-  const traces = useMemo(() => sortTraces(displayed?.traces ?? [], sort), [displayed?.traces, sort]);
+  const traces = displayed?.traces ?? NO_TRACES;
   const columns = useMemo(() => columnsOf(url), [url]);
   const [highlightedId, setHighlightedId] = useState<string | null>(null);
   const { loadMore } = run;
@@ -105,7 +107,7 @@ export function SearchPage() {
 
   const canFilterErrors = errorCondition(fields) !== null;
   const invalidConditions = resolved.parsedConditions.filter((condition) => "error" in condition);
-  const hasFailed = displayed?.status === "failed" && !isOutdated;
+  const failed = state?.status === "failed" ? state : null;
   return (
     <>
       <PageTitle title="Search">
@@ -114,7 +116,7 @@ export function SearchPage() {
           Search
         </Button>
       </PageTitle>
-      <Stack gap="sm">
+      <Stack gap="xs">
         <ConditionEntry
           ref={entry}
           conditions={resolved.parsedConditions}
@@ -127,7 +129,12 @@ export function SearchPage() {
         />
         <Group justify="space-between" gap="sm">
           <Group gap="sm">
-            <TimeRange range={range} window={state?.request.window} onChange={setRange} />
+            <TimeRange
+              range={range}
+              isInvalid={rangeError(url) !== null}
+              window={state?.request.window}
+              onChange={setRange}
+            />
             {previousRange !== undefined && (
               <Button
                 size="xs"
@@ -147,8 +154,8 @@ export function SearchPage() {
             )}
           </Group>
           <Toolbar
-            sort={sort}
-            onSort={setSort}
+            order={order}
+            onOrder={setOrder}
             columns={columns}
             onColumns={(next) => {
               const text = next.join(".");
@@ -184,7 +191,7 @@ export function SearchPage() {
                 variant="default"
                 mt="xs"
                 onClick={() =>
-                  setConditions(resolved.parsedConditions.filter((condition) => "condition" in condition))
+                  setConditions(resolved.parsedConditions.filter((condition) => "term" in condition))
                 }
               >
                 Remove invalid conditions
@@ -193,26 +200,45 @@ export function SearchPage() {
           </Alert>
         )}
 
-        {resolved.conditions === null && !schema.isPending ? null : isNotBound(state) ? (
+        {resolved.filter === null && !schema.isPending ? null : isNotBound(state) ? (
           <NoTraceTable />
         ) : (
           <section aria-label="Results">
             <StatusLine state={state} onCancel={run.cancel} />
+            {failed !== null && (
+              <Stack mb="sm">
+                <ErrorNotice
+                  error={failed.error}
+                  title={
+                    failed.traces.length > 0
+                      ? "The results are incomplete"
+                      : isOutdated
+                        ? "The search failed; showing the results of the previous search"
+                        : "The search failed"
+                  }
+                  onRetry={failed.pages > 0 ? run.loadMore : run.restart}
+                />
+                {run.isRetrying && <Secondary size="sm">Retrying automatically.</Secondary>}
+              </Stack>
+            )}
             <div
               className={classes.results}
-              aria-busy={isOutdated || state === undefined || state.status === "running"}
+              aria-busy={state === undefined || state.status === "running"}
               data-outdated={isOutdated || undefined}
             >
               {url.chart !== "off" &&
                 traces.length > 0 &&
                 displayed !== undefined &&
                 hasDurations(displayed) && (
-                  <Stack gap={4} mb="sm">
+                  <Stack gap={2} mb={6}>
                     <ScatterChart
                       traces={displayed.traces}
                       from={displayed.request.window.from}
                       to={displayed.request.window.to}
-                      isComplete={displayed.status === "done" && displayed.cursor === null}
+                      showsWholeWindow={
+                        displayed.request.order !== "newest" ||
+                        (displayed.status === "done" && displayed.cursor === null)
+                      }
                       highlightedId={highlightedId}
                       onZoom={(from, to) => {
                         const zoomedRange: Range = {
@@ -227,21 +253,13 @@ export function SearchPage() {
                     <ScatterLegend loadedCount={displayed.cursor === null ? null : displayed.traces.length} />
                   </Stack>
                 )}
-              {hasFailed && (
-                <Stack mb="sm">
-                  <ErrorNotice
-                    error={displayed.error}
-                    title={displayed.traces.length === 0 ? "The search failed" : "The results are incomplete"}
-                    onRetry={displayed.pages > 0 ? run.loadMore : run.restart}
-                  />
-                </Stack>
-              )}
+
               {traces.length > 0 ? (
                 <ResultsTable
                   traces={traces}
                   columns={columns}
-                  sort={sort}
-                  onSort={setSort}
+                  order={displayed?.request.order ?? order}
+                  onOrder={setOrder}
                   onNearEnd={handleNearEnd}
                   onHighlight={setHighlightedId}
                 />
@@ -263,9 +281,7 @@ export function SearchPage() {
             {!isOutdated &&
               state !== undefined &&
               state.status !== "failed" &&
-              traces.length + state.pages > 0 && (
-                <ResultsFooter state={state} sort={sort} onMore={loadMore} />
-              )}
+              traces.length + state.pages > 0 && <ResultsFooter state={state} onMore={loadMore} />}
             {state?.status === "cancelled" && state.pages === 0 && (
               <Group justify="center" mt="sm">
                 <Button variant="default" onClick={run.restart}>
@@ -280,7 +296,7 @@ export function SearchPage() {
   );
 }
 
-function ResultsFooter({ state, sort, onMore }: { state: SearchState; sort: Sort; onMore: () => void }) {
+function ResultsFooter({ state, onMore }: { state: SearchState; onMore: () => void }) {
   if (state.cursor === null) {
     return null;
   }
@@ -289,9 +305,6 @@ function ResultsFooter({ state, sort, onMore }: { state: SearchState; sort: Sort
       <Button variant="default" onClick={onMore} loading={state.status === "running"}>
         Load more
       </Button>
-      {sort !== "newest" && (
-        <span>Only the {state.traces.length.toLocaleString("en")} loaded traces are sorted.</span>
-      )}
     </Group>
   );
 }
@@ -307,7 +320,12 @@ function hasDurations({ traces }: SearchState): boolean {
 /** The search to show: the previous one until the new one has results. */
 function useLastResults(state: SearchState | undefined, viewer: string): SearchState | undefined {
   const [last, setLast] = useState<{ state: SearchState; viewer: string } | undefined>();
-  const hasResults = state !== undefined && (state.traces.length > 0 || state.status !== "running");
+  const hasEnded = state !== undefined && state.status !== "running";
+  // A search that failed without results keeps those of the previous one in view.
+  const hasResults =
+    state !== undefined &&
+    (state.traces.length > 0 ||
+      (hasEnded && (state.status !== "failed" || last === undefined || last.viewer !== viewer)));
   if (hasResults && state !== last?.state) {
     setLast({ state, viewer });
     return state;

@@ -1,6 +1,7 @@
 import { Button, Group, Progress, Text, VisuallyHidden } from "@mantine/core";
 import { Time } from "../../components/Time";
 import { countOf } from "../../lib/numbers";
+import { ORDERS } from "./order";
 import classes from "./SearchPage.module.css";
 import { fractionOf, type SearchState } from "./searchState";
 
@@ -31,8 +32,13 @@ export function StatusLine({ state, onCancel }: { state: SearchState | undefined
   );
 }
 
+/** Progress of the search; `null` in orders other than `newest`, which do not search back in time. */
+function progressOf(state: SearchState | undefined) {
+  return state?.request.order === "newest" ? state.progress : null;
+}
+
 function ProgressBar({ state, running }: { state: SearchState | undefined; running: boolean }) {
-  const progress = state?.progress ?? null;
+  const progress = progressOf(state);
   if (!running) {
     return <div className={classes.bar} />;
   }
@@ -49,10 +55,14 @@ function ProgressBar({ state, running }: { state: SearchState | undefined; runni
   );
 }
 
-const newestText = (traces: number) => `Showing the newest ${traces.toLocaleString("en")}; more available`;
+/** Text for a result with further pages: "Showing the 50 longest; more available". */
+function loadedText({ traces, request }: SearchState): string {
+  const count = traces.length.toLocaleString("en");
+  return `Showing the ${count} ${ORDERS[request.order].description}; more available`;
+}
 
 function RunningStatus({ state }: { state: SearchState }) {
-  const { progress } = state;
+  const progress = progressOf(state);
   const foundCount = (progress?.traces ?? 0) + (state.pages > 0 ? state.traces.length : 0);
   return (
     <>
@@ -69,8 +79,9 @@ function RunningStatus({ state }: { state: SearchState }) {
   );
 }
 
-function resultText({ status, traces, cursor }: SearchState): string {
-  const countOfResults = cursor === null ? countOf(traces.length, "trace") : newestText(traces.length);
+function resultText(state: SearchState): string {
+  const { status, traces, cursor } = state;
+  const countOfResults = cursor === null ? countOf(traces.length, "trace") : loadedText(state);
   if (status === "cancelled") {
     return `Cancelled. ${countOf(traces.length, "trace")} found until then.`;
   }
@@ -88,9 +99,7 @@ function EndedStatus({ state }: { state: SearchState }) {
     <>
       <Text span c="var(--mantine-color-text)" fw={600}>
         {status === "cancelled" || status === "failed" ? "Incomplete: " : ""}
-        {status === "done" && state.cursor !== null
-          ? newestText(traces.length)
-          : countOf(traces.length, "trace")}
+        {status === "done" && state.cursor !== null ? loadedText(state) : countOf(traces.length, "trace")}
       </Text>
       {" · "}
       <Time at={request.window.from} digits={0} /> – <Time at={request.window.to} digits={0} />

@@ -19,17 +19,22 @@ import {
 /** The time range of a search: presets, and a dialog for any other range. */
 export function TimeRange({
   range,
+  isInvalid = false,
   window,
   onChange,
 }: {
   range: Range;
+  /** Whether the link's range is invalid; `range` is then the default. */
+  isInvalid?: boolean;
   /** The searched range, as the initial value of the dialog. */
   window: Window | undefined;
   onChange: (range: Range) => void;
 }) {
   const [zone] = useTimeZone();
   const [opened, { close, toggle }] = useDisclosure();
-  const preset = range.kind === "last" ? (PRESETS.find((candidate) => candidate === range.text) ?? "") : "";
+  const preset =
+    range.kind === "last" && !isInvalid ? (PRESETS.find((candidate) => candidate === range.text) ?? "") : "";
+  const isOther = preset === "" && !isInvalid;
   return (
     <Group gap="xs" wrap="wrap">
       <SegmentedControl
@@ -51,12 +56,12 @@ export function TimeRange({
         <Popover.Target>
           <Button
             size="xs"
-            variant={preset === "" ? "light" : "default"}
+            variant={isOther ? "light" : "default"}
             leftSection={<IconCalendar size={16} aria-hidden />}
             onClick={toggle}
-            aria-label={preset === "" ? `Time range: ${rangeLabel(range, zone)}. Change it` : "Custom range"}
+            aria-label={isOther ? `Time range: ${rangeLabel(range, zone)}. Change it` : "Custom range"}
           >
-            {preset === "" ? rangeLabel(range, zone) : "Custom range"}
+            {isOther ? rangeLabel(range, zone) : "Custom range"}
           </Button>
         </Popover.Target>
         <Popover.Dropdown>

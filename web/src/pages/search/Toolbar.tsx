@@ -1,19 +1,19 @@
 import { Button, Checkbox, Group, Menu, NativeSelect } from "@mantine/core";
 import { IconChartDots, IconColumns } from "@tabler/icons-react";
 import { ALL_COLUMNS, COLUMNS, type Column } from "./columns";
-import { isSort, SORTS, type Sort } from "./sorting";
+import { isOrder, ORDERS, type Order } from "./order";
 
-/** Display options of the loaded results. They never start a search. */
+/** The order of the results, and how they are shown. */
 export function Toolbar({
-  sort,
-  onSort,
+  order,
+  onOrder,
   columns,
   onColumns,
   showChart,
   onChart,
 }: {
-  sort: Sort;
-  onSort: (sort: Sort) => void;
+  order: Order;
+  onOrder: (order: Order) => void;
   columns: readonly Column[];
   onColumns: (columns: readonly Column[]) => void;
   showChart: boolean;
@@ -23,14 +23,14 @@ export function Toolbar({
     <Group gap="xs">
       <NativeSelect
         size="xs"
-        aria-label="Order of the loaded results"
-        title="Sorts the loaded results"
-        data={Object.entries(SORTS).map(([value, label]) => ({ value, label }))}
-        value={sort}
+        aria-label="Order of the results"
+        title="Orders all matching traces of the time range"
+        data={Object.entries(ORDERS).map(([value, { label }]) => ({ value, label }))}
+        value={order}
         onChange={(event) => {
           const { value } = event.currentTarget;
-          if (isSort(value)) {
-            onSort(value);
+          if (isOrder(value)) {
+            onOrder(value);
           }
         }}
       />

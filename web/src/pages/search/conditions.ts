@@ -14,6 +14,9 @@ export type Condition = {
   readonly values: readonly Value[];
 };
 
+/** A term of a filter: conditions that one span must satisfy together, or a condition that no span may satisfy. */
+export type FilterTerm = { readonly conditions: readonly Condition[]; readonly isExclusion: boolean };
+
 /** A condition in the API's format. Large integers are {@link LosslessNumber} and must be written with `writeJson`. */
 export type WireCondition = Omit<Api["Condition"], "value" | "values"> & {
   value?: Value;
@@ -35,6 +38,30 @@ export function toWire({ field, operator, values }: Condition): WireCondition {
   return wire;
 }
 
+/** A filter in the API's format. Members without conditions are omitted, except for `conditions`. */
+export type WireFilter = {
+  readonly conditions: readonly WireCondition[];
+  readonly same_span?: readonly (readonly WireCondition[])[];
+  readonly none?: readonly WireCondition[];
+};
+
+export function toWireFilter(terms: readonly FilterTerm[], additional: readonly WireCondition[]): WireFilter {
+  const wireConditions = (wanted: (term: FilterTerm) => boolean) =>
+    terms.filter(wanted).map((term) => term.conditions.map(toWire));
+  const conditions = wireConditions((term) => !term.isExclusion && term.conditions.length === 1).flat();
+  const sameSpan = wireConditions((term) => !term.isExclusion && term.conditions.length > 1);
+  const none = wireConditions((term) => term.isExclusion).flat();
+  return {
+    conditions: [...conditions, ...additional],
+    ...(sameSpan.length === 0 ? {} : { same_span: sameSpan }),
+    ...(none.length === 0 ? {} : { none }),
+  };
+}
+
+export function conditionCount(terms: readonly FilterTerm[]): number {
+  return terms.reduce((count, term) => count + term.conditions.length, 0);
+}
+
 const PLAIN = /^[\p{L}\p{N}_./:@+-]+$/u;
 const CONJUNCTION = /^(and|&&)$/i;
 
@@ -45,21 +72,38 @@ export function quoteValue(value: Value): string {
     : String(value);
 }
 
-/** Text of a condition, which parses to the same condition. */
-export function conditionText(condition: Condition, name: string, operator: string): string {
-  const values = condition.values.map(quoteValue).join(", ");
-  return values === "" ? `${name} ${operator}` : `${name} ${operator} ${values}`;
+/** Text of a term, which parses to the same term. */
+export function termText(
+  { conditions, isExclusion }: FilterTerm,
+  nameOf: (field: Field) => string,
+  operatorOf: (operator: Operator) => string,
+): string {
+  const texts = conditions.map(({ field, operator, values }) =>
+    [nameOf(field), operatorOf(operator), values.map(quoteValue).join(", ")].filter(Boolean).join(" "),
+  );
+  const text = texts.length === 1 ? texts.join("") : `(${texts.join(" and ")})`;
+  return isExclusion ? `not ${text}` : text;
 }
 
-/** Text of a condition for editing in the entry. */
-export function editText(condition: Condition): string {
-  return conditionText(condition, condition.field.ref, condition.operator.label);
+/** Text of a term for editing in the entry. */
+export function editText(term: FilterTerm): string {
+  return termText(
+    term,
+    (field) => field.ref,
+    (operator) => operator.label,
+  );
 }
 
-/** Text of conditions for the URL. */
-export function urlText(conditions: readonly Condition[], fields: readonly Field[]): string {
-  return conditions
-    .map((condition) => conditionText(condition, shortName(condition.field, fields), condition.operator.name))
+/** Text of terms for the URL. */
+export function urlText(terms: readonly FilterTerm[], fields: readonly Field[]): string {
+  return terms
+    .map((term) =>
+      termText(
+        term,
+        (field) => shortName(field, fields),
+        (operator) => operator.name,
+      ),
+    )
     .join(" and ");
 }
 

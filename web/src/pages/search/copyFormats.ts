@@ -1,7 +1,7 @@
 import { toolCall } from "../../api/mcp";
 import { asciiJson } from "../../lib/json";
 import { quoteShellWord } from "../../lib/shell";
-import { requestBody } from "./fetchPage";
+import { orderArgument, requestBody } from "./fetchPage";
 import { lengthText, parseLength, type Range } from "./range";
 import type { SearchRequest } from "./searchState";
 
@@ -15,14 +15,25 @@ export function curlCommand(request: SearchRequest, origin: string): string {
   ].join(" \\\n  ");
 }
 
+/** A link to the search in the same time range, also when it is opened later. */
+export function absoluteLink(href: string, { window }: SearchRequest): string {
+  const url = new URL(href);
+  url.searchParams.delete("last");
+  for (const [name, time] of Object.entries(window)) {
+    url.searchParams.set(name, time);
+  }
+  return url.href;
+}
+
 /** An MCP tool call for the search.
  *
  * Agents send it later, so that a relative range stays relative. It has no limit, because the tool knows better how many traces
  * fit into an agent's context. */
-export function mcpCall({ conditions, window }: SearchRequest, range: Range): string {
+export function mcpCall({ filter, order, window }: SearchRequest, range: Range): string {
   const length = range.kind === "last" ? parseLength(range.text) : null;
   return toolCall("svc_query_traces", {
-    conditions,
+    ...filter,
+    ...orderArgument(order),
     ...(length === null ? window : { last: lengthText(length) }),
   });
 }

@@ -2,7 +2,11 @@ import { describe, expect, it, vi } from "vitest";
 import { ApiError } from "../../api/client";
 import { fetchPage } from "./fetchPage";
 
-const REQUEST = { conditions: [], window: { from: "2026-11-21T00:00:00Z", to: "2026-11-22T00:00:00Z" } };
+const REQUEST = {
+  filter: { conditions: [] },
+  order: "newest",
+  window: { from: "2026-11-21T00:00:00Z", to: "2026-11-22T00:00:00Z" },
+} as const;
 const TRACE = '{"trace":{"trace_id":"a"}}\n';
 
 /** Requests a page to which the service responds with this body. Returns the kinds of its lines, and the error at its end. */

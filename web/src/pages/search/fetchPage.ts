@@ -1,6 +1,7 @@
 import { ApiError, apiError, handleUnauthorized } from "../../api/client";
 import { writeJson } from "../../lib/json";
 import { type Line, readLineBatches } from "./ndjson";
+import { ORDERS, type Order } from "./order";
 import type { SearchRequest } from "./searchState";
 
 /** Traces per page, few enough for the first ones to arrive soon. */
@@ -14,11 +15,17 @@ class StreamAborted extends Error {
   }
 }
 
+/** The `order` argument, unless it is the default. */
+export function orderArgument(order: Order): { order?: string } {
+  return order === "newest" ? {} : { order: ORDERS[order].api };
+}
+
 /** The body of `POST /traces/query` for a page. */
-export function requestBody({ conditions, window }: SearchRequest, cursor: string | null): object {
+export function requestBody({ filter, order, window }: SearchRequest, cursor: string | null): object {
   return {
-    ...(conditions.length === 0 ? {} : { filter: { conditions } }),
+    ...(Object.values(filter).every((list) => list.length === 0) ? {} : { filter }),
     ...window,
+    ...orderArgument(order),
     view: "summary",
     limit: PAGE_SIZE,
     ...(cursor === null ? {} : { cursor }),

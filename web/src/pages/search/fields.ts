@@ -63,6 +63,11 @@ export function spellings(fields: readonly Field[]): Map<string, Field> {
   return result;
 }
 
+/** The name of a field for display: without its map if that is unambiguous. */
+export function displayName(field: Field, fields: readonly Field[]): string {
+  return spellings(fields).get(field.name)?.ref === field.ref ? field.name : shortName(field, fields);
+}
+
 /** The spelling of a field in the URL: without brackets and quotes if that is unambiguous. */
 export function shortName(field: Field, fields: readonly Field[]): string {
   const short = field.map === "" ? field.name : `${field.map}.${field.name}`;

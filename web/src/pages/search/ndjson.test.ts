@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Line, parseLine, readLineBatches } from "./ndjson";
 import { addLines, continueSearch, fractionOf, startSearch } from "./searchState";
-import { sortTraces } from "./sorting";
 
 const trace = (id: string, moreMembers: object = {}) => ({
   trace_id: id,
@@ -54,7 +53,10 @@ describe("an NDJSON response", () => {
 });
 
 describe("the state of a search", () => {
-  const started = startSearch({ conditions: [], window: { from: "a", to: "b" } }, 0);
+  const started = startSearch(
+    { filter: { conditions: [] }, order: "newest", window: { from: "a", to: "b" } },
+    0,
+  );
 
   it("contains each trace once, also across pages", () => {
     const one = addLines(started, [
@@ -87,22 +89,5 @@ describe("the state of a search", () => {
     expect(fractionOf(progress)).toBe(0.25);
     expect(fractionOf({ ...progress, fraction: 0.5 })).toBe(0.5);
     expect(fractionOf({ ...progress, from: "never" })).toBe(0);
-  });
-});
-
-describe("sorting", () => {
-  it("puts traces without the value last, and keeps the order of ties", () => {
-    const traces = [
-      trace("a", { duration_nanos: null }),
-      trace("b", { duration_nanos: 5 }),
-      trace("c", { duration_nanos: 9 }),
-      trace("d", { duration_nanos: 5 }),
-    ];
-    const ids = (sort: "newest" | "longest") =>
-      sortTraces(traces, sort)
-        .map((one) => one.trace_id)
-        .join("");
-    expect(ids("longest")).toBe("cbda");
-    expect(ids("newest")).toBe("abcd");
   });
 });

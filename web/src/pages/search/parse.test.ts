@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { LosslessNumber } from "../../lib/json";
-import { editText, errorCondition, toWire, urlText } from "./conditions";
+import { editText, errorCondition, toWire, toWireFilter, urlText, type WireCondition } from "./conditions";
 import { type Field, shortName } from "./fields";
 import { parseConditions, stageOf } from "./parse";
 
@@ -28,9 +28,9 @@ const FIELDS = [
   field("SpanAttributes", "env", "string", STRING),
 ];
 
-function toWireConditions(text: string) {
-  return parseConditions(text, FIELDS, 100).map((parsed) =>
-    "condition" in parsed ? toWire(parsed.condition) : parsed.error,
+function toWireConditions(text: string): (string | WireCondition)[] {
+  return parseConditions(text, FIELDS, 100).flatMap((parsed): (string | WireCondition)[] =>
+    "term" in parsed ? parsed.term.conditions.map(toWire) : [parsed.error],
   );
 }
 
@@ -147,15 +147,22 @@ describe("several conditions", () => {
       'ResourceAttributes["env"] != ""',
       "Events.Name has any of a, b",
       "retry = false",
+      "not ServiceName = probe",
+      '(ServiceName = "a)" and retry = true and Events.Name has any of (a, b) and SpanName exists)',
     ];
     const first = parseConditions(texts.join(" and "), FIELDS, 100).map((parsed) => {
-      if (!("condition" in parsed)) throw new Error(parsed.error);
-      return parsed.condition;
+      if (!("term" in parsed)) throw new Error(parsed.error);
+      return parsed.term;
     });
     expect(first).toHaveLength(texts.length);
     const urlTextOfAll = urlText(first, FIELDS);
-    expect(toWireConditions(urlTextOfAll)).toEqual(first.map(toWire));
-    expect(first.flatMap((condition) => toWireConditions(editText(condition)))).toEqual(first.map(toWire));
+    const filterOf = (text: string) =>
+      toWireFilter(
+        parseConditions(text, FIELDS, 100).flatMap((parsed) => ("term" in parsed ? [parsed.term] : [])),
+        [],
+      );
+    expect(filterOf(urlTextOfAll)).toEqual(toWireFilter(first, []));
+    expect(filterOf(first.map(editText).join(" and "))).toEqual(toWireFilter(first, []));
   });
 
   it("never throw for invalid URLs", () => {
@@ -177,6 +184,67 @@ describe("several conditions", () => {
   });
 });
 
+describe("a filter", () => {
+  const filterOf = (text: string) => {
+    const terms = parseConditions(text, FIELDS, 100).map((parsed) => {
+      if (!("term" in parsed)) throw new Error(parsed.error);
+      return parsed.term;
+    });
+    return toWireFilter(terms, []);
+  };
+  const service = (value: string) => ({ name: "ServiceName", op: "eq", value });
+  const retry = { map: "SpanAttributes", name: "retry", op: "eq", value: true };
+
+  it("has conditions, groups for one span, and exclusions", () => {
+    expect(filterOf("service = a and (service = b and retry = true) and not service = c")).toEqual({
+      conditions: [service("a")],
+      same_span: [[service("b"), retry]],
+      none: [service("c")],
+    });
+    expect(filterOf("(service = a)")).toEqual({ conditions: [service("a")] });
+    expect(filterOf("NOT (service = a )")).toEqual({ conditions: [], none: [service("a")] });
+    expect(filterOf("( service in (a, b) and service = c d )")).toMatchObject({
+      same_span: [[{ op: "in", values: ["a", "b"] }, { value: "c d" }]],
+    });
+  });
+
+  it("may have values with brackets", () => {
+    expect(filterOf("(SpanName = charge(int) and retry = true)")).toMatchObject({
+      same_span: [[{ value: "charge(int)" }, retry]],
+    });
+    expect(filterOf("SpanName = charge(int)")).toMatchObject({ conditions: [{ value: "charge(int)" }] });
+  });
+
+  it("excludes also if a field is called not", () => {
+    const fields = [field("", "not", "string", STRING), ...FIELDS];
+    const [parsed] = parseConditions("not ServiceName = a", fields, 100);
+    expect(parsed).toMatchObject({
+      term: { isExclusion: true, conditions: [{ field: { name: "ServiceName" } }] },
+    });
+  });
+
+  it("may have a field that begins like an exclusion", () => {
+    const fields = [field("", "not", "string", STRING), ...FIELDS];
+    const [parsed] = parseConditions("not = a", fields, 100);
+    expect(parsed).toMatchObject({ term: { isExclusion: false, conditions: [{ field: { name: "not" } }] } });
+  });
+
+  it.each([
+    ["(service = a and retry = true", "closing bracket is missing"],
+    ["not (service = a and retry = true)", "“not” takes one condition"],
+    ["(foo = 1 and retry = true) and service = b", "“foo” is not a searchable field"],
+    ["()", "Start with the name of a field"],
+    ["(service = charge(int and retry = true)", "The closing bracket is missing"],
+    ['(service = "a"b and retry = true)', "closing bracket"],
+    ["service = a)", "Put a value with a single bracket in quotes"],
+    ["not", "“not” is not a searchable field"],
+  ])("%s is rejected", (text, error) => {
+    const [first, ...others] = parseConditions(text, FIELDS, 100);
+    expect(first).toMatchObject({ error: expect.stringContaining(error) });
+    expect(others.every((parsed) => "term" in parsed)).toBe(true);
+  });
+});
+
 describe("an incomplete entry", () => {
   it.each([
     ["", "field", ""],
@@ -191,7 +259,16 @@ describe("an incomplete entry", () => {
     ["ServiceName = a and ser", "field", "ser"],
     ["ServiceName in a, b", "value", "b"],
     ["ServiceName in a, ", "value", ""],
+    ["not serv", "field", "serv"],
+    ["not ServiceName = ch", "value", "ch"],
+    ["(ServiceName = a and ser", "field", "ser"],
+    ["(ServiceName = a) and ser", "field", "ser"],
   ])("%s", (text, kind, partial) => expect(stageOf(text, FIELDS)).toMatchObject({ kind, partial }));
+
+  it("is in a group until its brackets are closed", () => {
+    expect(stageOf("(ServiceName = a", FIELDS).isInGroup).toBe(true);
+    expect(stageOf("(ServiceName = a) and retry = t", FIELDS).isInGroup).toBe(false);
+  });
 
   it("has the previous values", () => {
     expect(stageOf("ServiceName in a, b, c", FIELDS)).toMatchObject({ values: ["a", "b"] });

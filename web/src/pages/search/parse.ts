@@ -1,26 +1,31 @@
 import { parseDuration } from "../../lib/duration";
 import { LosslessNumber } from "../../lib/json";
 import { truncate } from "../../lib/sanitize";
-import { type Condition, operatorsOf, type Value } from "./conditions";
+import { type Condition, type FilterTerm, operatorsOf, type Value } from "./conditions";
 import { type Field, isDuration, matchingFields, spellings } from "./fields";
 import { OPERATORS, type Operator } from "./operators";
 
-/** Parsing state at the end of a text: `start` is the offset of the last condition, `partial` is its incomplete part. */
-export type Stage =
-  | { readonly kind: "field"; readonly start: number; readonly partial: string }
-  | { readonly kind: "operator"; readonly start: number; readonly field: Field; readonly partial: string }
+/** Parsing state at the end of a text: `start` is the offset of the last condition, `partial` is its incomplete part.
+ * `isInGroup`: the condition is inside an open bracket. `isClosed`: the text ends with the closing bracket. */
+export type Stage = {
+  readonly start: number;
+  readonly partial: string;
+  readonly isInGroup: boolean;
+  readonly isClosed?: boolean;
+} & (
+  | { readonly kind: "field" }
+  | { readonly kind: "operator"; readonly field: Field }
   | {
       readonly kind: "value";
-      readonly start: number;
       readonly field: Field;
       readonly operator: Operator;
       readonly values: readonly string[];
-      readonly partial: string;
-    };
+    }
+);
 
-/** A condition of a text, or the error in that part of the text. */
-export type ParsedCondition =
-  | { readonly condition: Condition; readonly text: string }
+/** A term of a text, or the error in it: `name = value`, `not name = value`, or `(a = 1 and b = 2)` for one span. */
+export type ParsedTerm =
+  | { readonly term: FilterTerm; readonly text: string }
   | { readonly error: string; readonly text: string };
 
 const TYPE_NAMES = {
@@ -81,12 +86,21 @@ function scanField(scanner: Scanner, names: Map<string, Field>): Field | null {
   return best[1];
 }
 
+/** Reads the word before a condition that no span may satisfy. A field may begin with the same word. */
+function scanExclusion(scanner: Scanner, names: Map<string, Field>): boolean {
+  const ahead = new Scanner(scanner.rest);
+  const field = scanField(ahead, names);
+  ahead.skipSpace();
+  const isField = field !== null && scanOperator(ahead) !== null;
+  return !isField && scanner.match(/^not\s+/i) !== null;
+}
+
 function scanOperator(scanner: Scanner): Operator | null {
   const lower = scanner.rest.toLowerCase();
   let best: [number, Operator] | null = null;
   for (const operator of OPERATORS) {
     for (const word of operator.spellings) {
-      const ends = /\w$/.test(word) ? /^[\s"'([]?$/.test(lower.charAt(word.length)) : true;
+      const ends = /\w$/.test(word) ? /^[\s"'([)]?$/.test(lower.charAt(word.length)) : true;
       if (lower.startsWith(word) && ends && word.length > (best?.[0] ?? 0)) {
         best = [word.length, operator];
       }
@@ -132,16 +146,30 @@ function scanQuoted(scanner: Scanner): { text: string; closed: boolean } {
 const CONJUNCTION = /^\s+(?:and|&&)\s+/i;
 
 /** Values of a condition, and whether more may follow. */
-type ScannedValues = { values: string[]; partial: string; isOpen: boolean; isUnclosed: boolean };
+type ScannedValues = {
+  values: string[];
+  partial: string;
+  isOpen: boolean;
+  /** Whether a closing quote is missing. */
+  isUnclosed: boolean;
+  /** Whether an unquoted value has a bracket without its counterpart, which may be one of a group. */
+  isUnbalanced: boolean;
+};
 
-function scanValues(scanner: Scanner, operator: Operator): ScannedValues {
-  const result: ScannedValues = { values: [], partial: "", isOpen: true, isUnclosed: false };
+function scanValues(scanner: Scanner, operator: Operator, isInGroup: boolean): ScannedValues {
+  const result: ScannedValues = {
+    values: [],
+    partial: "",
+    isOpen: true,
+    isUnclosed: false,
+    isUnbalanced: false,
+  };
   if (operator.arity === "none") {
     return { ...result, isOpen: false };
   }
   const takesMany = operator.arity !== "one";
   const bracket = takesMany ? scanner.match(/^\s*[([]\s*/) : null;
-  const closingBrackets = bracket === null ? "" : ")\\]";
+  const closingBrackets = bracket === null ? (isInGroup ? ")" : "") : ")\\]";
   for (;;) {
     scanner.skipSpace();
     const firstCharacter = scanner.rest.charAt(0);
@@ -156,10 +184,14 @@ function scanValues(scanner: Scanner, operator: Operator): ScannedValues {
       // Unquoted text continues to the next separator, closing bracket or condition.
       const unquoted =
         scanner.match(
-          new RegExp(`^(?:(?!\\s+(?:and|&&)\\s)[^${takesMany ? "," : ""}${closingBrackets}])*`, "i"),
+          new RegExp(
+            `^(?:(?!\\s+(?:and|&&)\\s)(?:\\([^()]*\\)|[^${takesMany ? "," : ""}${closingBrackets}]))*`,
+            "i",
+          ),
         ) ?? "";
       const text = unquoted.trim();
       result.partial = text;
+      result.isUnbalanced ||= text.split("(").length !== text.split(")").length;
       if (text !== "") {
         result.values.push(text);
         result.isOpen = scanner.done;
@@ -187,44 +219,55 @@ function scanValues(scanner: Scanner, operator: Operator): ScannedValues {
 export function stageOf(text: string, fields: readonly Field[]): Stage {
   const names = spellings(fields);
   const scanner = new Scanner(text);
+  let isInGroup = false;
   for (;;) {
     scanner.skipSpace();
+    if (!isInGroup && !scanExclusion(scanner, names)) {
+      isInGroup = scanner.match(/^\(\s*/) !== null;
+    }
     const start = scanner.offset;
     const field = scanField(scanner, names);
     // A name is only complete when another character follows, because a longer name may be intended.
     if (field === null || scanner.done) {
-      return { kind: "field", start, partial: text.slice(start) };
+      return { kind: "field", start, isInGroup, partial: text.slice(start) };
     }
     scanner.skipSpace();
     const afterField = scanner.offset;
     const operator = scanOperator(scanner);
     if (operator === null || (scanner.done && /\w$/.test(text))) {
-      return { kind: "operator", start, field, partial: text.slice(afterField) };
+      return { kind: "operator", start, isInGroup, field, partial: text.slice(afterField) };
     }
-    const scanned = scanValues(scanner, operator);
+    const scanned = scanValues(scanner, operator, isInGroup);
+    const isClosed: boolean = isInGroup && scanner.match(/^\s*\)/) !== null;
+    isInGroup &&= !isClosed;
     if (scanner.match(CONJUNCTION) !== null) {
       continue;
     }
     const { values, partial, isOpen, isUnclosed } = scanned;
     const completeValues = isOpen && !isUnclosed && partial !== "" ? values.slice(0, -1) : values;
-    return { kind: "value", start, field, operator, values: completeValues, partial: isOpen ? partial : "" };
+    return {
+      kind: "value",
+      start,
+      isInGroup,
+      isClosed,
+      field,
+      operator,
+      values: completeValues,
+      partial: isOpen ? partial : "",
+    };
   }
 }
 
-/** Parses conditions joined by `and`. Each error comes with the text that contains it. */
-export function parseConditions(
-  text: string,
-  fields: readonly Field[],
-  maxValues: number,
-): ParsedCondition[] {
+/** Parses terms joined by `and`. Each error comes with the text that contains it. */
+export function parseConditions(text: string, fields: readonly Field[], maxValues: number): ParsedTerm[] {
   const names = spellings(fields);
   const scanner = new Scanner(text);
-  const result: ParsedCondition[] = [];
+  const result: ParsedTerm[] = [];
   scanner.skipSpace();
   while (!scanner.done) {
     const start = scanner.offset;
-    const condition = scanCondition(scanner, names, fields, maxValues);
-    if (typeof condition === "string") {
+    const term = scanTerm(scanner, names, fields, maxValues);
+    if (typeof term === "string") {
       // The start of the next condition is a guess, but no text is dropped silently.
       scanner.match(/^(?:(?!\s(?:and|&&)\s)[\s\S])*/i);
     } else if (!scanner.done && !CONJUNCTION.test(scanner.rest) && scanner.rest.trim() !== "") {
@@ -237,15 +280,41 @@ export function parseConditions(
       break;
     }
     const source = text.slice(start, scanner.offset).trim();
-    result.push(
-      typeof condition === "string"
-        ? { error: condition, text: source }
-        : { condition: condition, text: source },
-    );
+    result.push(typeof term === "string" ? { error: term, text: source } : { term, text: source });
     scanner.match(CONJUNCTION);
     scanner.skipSpace();
   }
   return result;
+}
+
+function scanTerm(
+  scanner: Scanner,
+  names: Map<string, Field>,
+  fields: readonly Field[],
+  maxValues: number,
+): FilterTerm | string {
+  const isExclusion = scanExclusion(scanner, names);
+  if (scanner.match(/^\(\s*/) === null) {
+    const condition = scanCondition(scanner, names, fields, maxValues, false);
+    return typeof condition === "string" ? condition : { conditions: [condition], isExclusion };
+  }
+  const conditions: Condition[] = [];
+  do {
+    scanner.skipSpace();
+    const condition = scanCondition(scanner, names, fields, maxValues, true);
+    if (typeof condition === "string") {
+      scanner.match(/^[^)]*\)?/);
+      return condition;
+    }
+    conditions.push(condition);
+  } while (scanner.match(CONJUNCTION) !== null);
+  if (scanner.match(/^\s*\)/) === null) {
+    scanner.match(/^[^)]*\)?/);
+    return "The closing bracket is missing. Example: (service = a and status = Error) matches traces in which one span satisfies both.";
+  }
+  return isExclusion && conditions.length > 1
+    ? "“not” takes one condition. Write “not” before each condition that no span may satisfy."
+    : { conditions, isExclusion };
 }
 
 const shorten = (text: string) => truncate(text, 60);
@@ -255,10 +324,11 @@ function scanCondition(
   names: Map<string, Field>,
   fields: readonly Field[],
   maxValues: number,
+  isInGroup: boolean,
 ): Condition | string {
   const field = scanField(scanner, names);
   if (field === null) {
-    const [parsedValues = ""] = /^[^\s=!<>^≠≥≤]+/.exec(scanner.rest) ?? [];
+    const [parsedValues = ""] = /^[^\s=!<>^≠≥≤)]+/.exec(scanner.rest) ?? [];
     const suggestions = similarFields(parsedValues, fields);
     return parsedValues === ""
       ? "Start with the name of a field."
@@ -278,9 +348,12 @@ function scanCondition(
   if (!field.operators.includes(operator.name)) {
     return `“${operator.label}” does not fit ${field.ref}, which is ${TYPE_NAMES[field.type]}. Use ${operatorNames}.`;
   }
-  const { values, isUnclosed } = scanValues(scanner, operator);
+  const { values, isUnclosed, isUnbalanced } = scanValues(scanner, operator, isInGroup);
   if (isUnclosed) {
     return "The closing quote is missing.";
+  }
+  if (isUnbalanced) {
+    return "Put a value with a single bracket in quotes.";
   }
   if (operator.arity === "two" && values.length !== 2) {
     return `“between” takes two numbers: ${field.ref} between 1, 10.`;
@@ -334,7 +407,7 @@ export function parseValue(text: string, field: Field): Value | null {
 function similarFields(typed: string, fields: readonly Field[]): string[] {
   const matches = matchingFields(typed, fields);
   const lower = typed.toLowerCase();
-  const parts = lower.split(/[^a-z0-9]+/).filter((part) => part.length > 2);
-  const similar = fields.filter((field) => parts.some((part) => field.ref.toLowerCase().includes(part)));
+  const terms = lower.split(/[^a-z0-9]+/).filter((term) => term.length > 2);
+  const similar = fields.filter((field) => terms.some((term) => field.ref.toLowerCase().includes(term)));
   return (matches.length > 0 ? matches : similar).slice(0, 3).map((field) => field.ref);
 }

@@ -1,13 +1,13 @@
-import { errorCondition, toWire, type WireCondition } from "./conditions";
+import { errorCondition, toWireFilter, type WireFilter } from "./conditions";
 import type { Field } from "./fields";
-import { type ParsedCondition, parseConditions } from "./parse";
+import { type ParsedTerm, parseConditions } from "./parse";
 import { rangeError, type SearchUrl } from "./url";
 
 /** The search in the URL, resolved to the available fields. */
 export type ResolvedSearch = {
-  readonly parsedConditions: readonly ParsedCondition[];
+  readonly parsedConditions: readonly ParsedTerm[];
   /** `null` while the fields are unknown, or if a part is invalid: omitting it would find other traces. */
-  readonly conditions: readonly WireCondition[] | null;
+  readonly filter: WireFilter | null;
   readonly error: string | null;
 };
 
@@ -18,28 +18,28 @@ export function resolveSearch(
 ): ResolvedSearch {
   const invalidRange = rangeError(url);
   if (url.where === undefined && url.errors === undefined) {
-    return { parsedConditions: [], conditions: invalidRange === null ? [] : null, error: invalidRange };
+    return {
+      parsedConditions: [],
+      filter: invalidRange === null ? { conditions: [] } : null,
+      error: invalidRange,
+    };
   }
   if (fields === null) {
-    return { parsedConditions: [], conditions: null, error: null };
+    return { parsedConditions: [], filter: null, error: null };
   }
   const parsedConditions = parseConditions(url.where ?? "", fields, maxValues);
-  const conditions = parsedConditions
-    .filter((parsed) => "condition" in parsed)
-    .map((parsed) => toWire(parsed.condition));
+  const terms = parsedConditions.filter((parsed) => "term" in parsed).map((parsed) => parsed.term);
   const statusCondition = url.errors === true ? errorCondition(fields) : null;
   if (url.errors === true && statusCondition === null) {
     const error = "No searchable field holds the span status. Turn off “Errors only”.";
-    return { parsedConditions, conditions: null, error };
+    return { parsedConditions, filter: null, error };
   }
   return {
     parsedConditions,
-    conditions:
-      conditions.length < parsedConditions.length || invalidRange !== null
+    filter:
+      terms.length < parsedConditions.length || invalidRange !== null
         ? null
-        : statusCondition === null
-          ? conditions
-          : [...conditions, statusCondition],
+        : toWireFilter(terms, statusCondition === null ? [] : [statusCondition]),
     error: invalidRange,
   };
 }

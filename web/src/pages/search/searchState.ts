@@ -1,10 +1,15 @@
 import type { Api } from "../../api/client";
-import type { WireCondition } from "./conditions";
+import type { WireFilter } from "./conditions";
 import type { Line, Progress } from "./ndjson";
+import type { Order } from "./order";
 import type { Window } from "./range";
 
 /** The search, which is the same for all of its pages. */
-export type SearchRequest = { readonly conditions: readonly WireCondition[]; readonly window: Window };
+export type SearchRequest = {
+  readonly filter: WireFilter;
+  readonly order: Order;
+  readonly window: Window;
+};
 
 /** A search with the results so far. */
 export type SearchState = {

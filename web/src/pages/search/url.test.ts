@@ -54,14 +54,14 @@ describe("the URL of the search page", () => {
     const url = parseSearchUrl(search);
     expect(rangeError(url)).toContain(error);
     expect(rangeOf(url)).toEqual({ kind: "last", text: "1h" });
-    expect(resolveSearch(url, [], 100)).toMatchObject({ conditions: null, error: rangeError(url) });
+    expect(resolveSearch(url, [], 100)).toMatchObject({ filter: null, error: rangeError(url) });
     expect(rangeError(withRange(url, rangeOf(url)))).toBeNull();
   });
 
   it("accepts valid ranges", () => {
     for (const search of [{}, { last: "6h" }, { from: "2026-11-21T09:00:00Z", to: "2026-11-21T10:00:00Z" }]) {
       expect(rangeError(parseSearchUrl(search))).toBeNull();
-      expect(resolveSearch(search, [], 100).conditions).toEqual([]);
+      expect(resolveSearch(search, [], 100).filter).toEqual({ conditions: [] });
     }
   });
 

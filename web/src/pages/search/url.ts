@@ -3,9 +3,9 @@ import { omitUndefined, textParam } from "../../lib/urlParams";
 import { type Column, DEFAULT_COLUMNS, isColumn } from "./columns";
 import { urlText } from "./conditions";
 import type { Field } from "./fields";
-import type { ParsedCondition } from "./parse";
+import { isOrder, type Order } from "./order";
+import type { ParsedTerm } from "./parse";
 import { DEFAULT_RANGE, parseLength, type Range } from "./range";
-import { isSort, type Sort } from "./sorting";
 
 /** State of the search page in the URL. Defaults are omitted. */
 export type SearchUrl = {
@@ -15,7 +15,7 @@ export type SearchUrl = {
   last?: string;
   from?: string;
   to?: string;
-  sort?: Sort;
+  sort?: Order;
   columns?: string;
   chart?: "off";
 };
@@ -47,7 +47,7 @@ export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
     url.last = last;
   }
   const sort = trimmedParam(search.sort);
-  if (sort !== undefined && isSort(sort) && sort !== "newest") {
+  if (sort !== undefined && isOrder(sort) && sort !== "newest") {
     url.sort = sort;
   }
   const columns =
@@ -105,12 +105,10 @@ export function withRange(
 /** The URL parameters with other conditions. */
 export function withConditions(
   { where: _, ...rest }: SearchUrl,
-  conditions: readonly ParsedCondition[],
+  conditions: readonly ParsedTerm[],
   fields: readonly Field[],
 ): SearchUrl {
-  const valid = conditions
-    .filter((condition) => "condition" in condition)
-    .map((condition) => condition.condition);
+  const valid = conditions.filter((condition) => "term" in condition).map((condition) => condition.term);
   // Invalid parts stay as written until the user removes them.
   const invalidTexts = conditions
     .filter((condition) => "error" in condition)

@@ -1,16 +1,19 @@
 import { queryOptions, skipToken, useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
+import { ApiError } from "../../api/client";
 import { queryClient } from "../../api/queries";
 import { writeJson } from "../../lib/json";
-import type { WireCondition } from "./conditions";
+import type { WireFilter } from "./conditions";
 import { fetchPage } from "./fetchPage";
 import type { Line } from "./ndjson";
+import type { Order } from "./order";
 import { type Range, windowOf } from "./range";
 import { addLines, continueSearch, type SearchState, startSearch } from "./searchState";
 
 /** A search to run; `viewer` identifies the user and access that it runs with. */
 export type Search = {
-  readonly conditions: readonly WireCondition[];
+  readonly filter: WireFilter;
+  readonly order: Order;
   readonly range: Range;
   readonly viewer: string;
 };
@@ -26,6 +29,16 @@ const stateQuery = (key: string) =>
 
 /** Milliseconds between updates of the page: lines may arrive one by one, and rendering takes longer than parsing. */
 const UPDATE_INTERVAL_MS = 80;
+
+/** Delays before retries of a failed search. */
+const RETRY_DELAYS_MS = [3_000, 10_000, 30_000, 60_000];
+
+/** Whether the same search may succeed a little later: the service or ClickHouse could not be reached, or was busy. */
+function isTransient(error: unknown): boolean {
+  return error instanceof ApiError
+    ? ["unavailable", "overloaded", "too_many_queries"].includes(error.code) || error.status === 502
+    : true;
+}
 
 /** Runs a search, unless its results are cached. */
 export function useSearch(search: Search | null) {
@@ -74,7 +87,8 @@ export function useSearch(search: Search | null) {
 
   const startNew = useCallback(
     (search: Search) => {
-      const request = { conditions: search.conditions, window: windowOf(search.range, new Date()) };
+      const { filter, order } = search;
+      const request = { filter, order, window: windowOf(search.range, new Date()) };
       void start(writeJson(search, 0), startSearch(request, Date.now()));
     },
     [start],
@@ -102,8 +116,32 @@ export function useSearch(search: Search | null) {
     }
   }, [key, state === undefined, startNew]);
 
+  // Transient errors are retried with increasing delays while the page is visible.
+  const retries = useRef({ key, count: 0 });
+  if (retries.current.key !== key || state?.status === "done") {
+    retries.current = { key, count: 0 };
+  }
+  const isRetrying =
+    state?.status === "failed" && isTransient(state.error) && retries.current.count < RETRY_DELAYS_MS.length;
+  useEffect(() => {
+    if (!isRetrying || state === undefined) {
+      return;
+    }
+    const retry = () => {
+      if (document.visibilityState === "visible") {
+        retries.current.count += 1;
+        void start(key, continueSearch(state));
+      } else {
+        timer = setTimeout(retry, 1_000);
+      }
+    };
+    let timer = setTimeout(retry, RETRY_DELAYS_MS[retries.current.count]);
+    return () => clearTimeout(timer);
+  }, [isRetrying, state, key, start]);
+
   return {
     state,
+    isRetrying,
     restart: () => {
       if (search !== null) {
         startNew(search);

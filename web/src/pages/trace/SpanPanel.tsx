@@ -26,6 +26,7 @@ import {
 import { Flag } from "../../trace/flags";
 import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
 import { Fact } from "./Fact";
+import { SearchLinks } from "./SearchLinks";
 import classes from "./trace.module.css";
 import type { TraceState } from "./useTraceState";
 import { Entries, LongText, NoItems } from "./Values";
@@ -65,6 +66,14 @@ export function SpanPanel({
         .join(" "),
     };
   }, [trace, index, columns]);
+  const start = instantOfValue(trace.spans[index]?.[columns.timestamp]);
+  const span = trace.spans[index] ?? {};
+  const searchLinks = (mapColumns: readonly string[]) => (name: string, text: string) => (
+    <SearchLinks columns={mapColumns} name={name} text={text} span={span} start={start} />
+  );
+  /** Links for the value of a column, if the column is known. */
+  const columnLinks = (column: string | undefined) =>
+    column === undefined ? null : searchLinks([""])(column, textOf(trace.spans[index]?.[column]));
   const flags = trace.flags[index] ?? 0;
   const parent = trace.parent[index] ?? -1;
   const { exceptions, events, links } = parts;
@@ -74,11 +83,12 @@ export function SpanPanel({
       <Group justify="space-between" wrap="nowrap" align="flex-start" gap="xs">
         <div className={classes.panelTitle}>
           <Title order={2} size="h3">
-            <LongText text={nameOf(trace, index)} initialLength={200} />
+            <LongText text={nameOf(trace, index)} initialLength={200} /> {columnLinks(columns.name)}
           </Title>
           <Text size="sm" component="div">
             <ServiceDot service={trace.services[trace.service[index] ?? 0]?.name ?? ""} />{" "}
-            <SanitizedText text={serviceNameOf(trace, index)} maxLength={120} />
+            <SanitizedText text={serviceNameOf(trace, index)} maxLength={120} />{" "}
+            {columnLinks(columns.service)}
             {parts.kind !== "" && parts.kind !== "unspecified" && (
               <>
                 {" · "}
@@ -182,7 +192,7 @@ export function SpanPanel({
           <Tabs.Tab value="raw">Raw</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="attributes">
-          <Entries entries={parts.attributes} label="attributes" />
+          <Entries entries={parts.attributes} label="attributes" actions={searchLinks(columns.attributes)} />
         </Tabs.Panel>
         <Tabs.Panel value="exceptions">
           {exceptions.slice(0, MAX_ITEMS).map((exception, exceptionIndex) => (
@@ -229,7 +239,11 @@ export function SpanPanel({
           <MoreItemsNotice length={links.length} />
         </Tabs.Panel>
         <Tabs.Panel value="resource">
-          <Entries entries={parts.resource} label="resource attributes" />
+          <Entries
+            entries={parts.resource}
+            label="resource attributes"
+            actions={searchLinks(columns.resource)}
+          />
         </Tabs.Panel>
         <Tabs.Panel value="raw">
           <div className={classes.stack}>

@@ -1,9 +1,9 @@
-import { Button, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { Anchor, Button, TextInput } from "@mantine/core";
+import { type ReactNode, useState } from "react";
 import { CopyButton } from "../../components/CopyButton";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
-import { writeJson } from "../../lib/json";
+import { parseJson, writeJson } from "../../lib/json";
 import { splitHiddenCharacters } from "../../lib/sanitize";
 import type { Entry } from "../../trace/details";
 import classes from "./trace.module.css";
@@ -19,6 +19,23 @@ const INITIAL_ENTRIES = 200;
 export function valueText(value: unknown): string {
   return typeof value === "string" ? value : writeJson(value, 2);
 }
+
+/** The text to show for a value: compact JSON in a string is indented, if every digit and key stays as it was. */
+export function displayText(text: string): string {
+  if (text.length > 20_000 || !/^[{[][\s\S]*[}\]]$/.test(text)) {
+    return text;
+  }
+  try {
+    const value = parseJson(text);
+    return writeJson(value, 0) === text ? writeJson(value, 2) : text;
+  } catch {
+    return text;
+  }
+}
+
+/** Whether a value is a link to a web page. Text from spans never becomes a link of another kind. */
+export const isWebLink = (text: string): boolean =>
+  /^https?:\/\/[^\s<>"']{1,380}$/i.test(text) && URL.canParse(text);
 
 /** A value of any length: its beginning, and the rest on request. */
 export function LongText({
@@ -67,7 +84,16 @@ export function NoItems({ label }: { label: string }) {
 }
 
 /** Keys and values, with a filter if there are many. */
-export function Entries({ entries, label }: { entries: readonly Entry[]; label: string }) {
+export function Entries({
+  entries,
+  label,
+  actions,
+}: {
+  entries: readonly Entry[];
+  label: string;
+  /** Further actions on an entry. */
+  actions?: (key: string, text: string) => ReactNode;
+}) {
   const [filter, setFilter] = useState("");
   const [limit, setLimit] = useState(INITIAL_ENTRIES);
   if (entries.length === 0) {
@@ -108,8 +134,21 @@ export function Entries({ entries, label }: { entries: readonly Entry[]; label: 
                 <SanitizedText text={key} maxLength={200} />
               </dt>
               <dd>
-                <LongText text={text} />
+                {isWebLink(text) ? (
+                  <Anchor
+                    href={text}
+                    target="_blank"
+                    rel="noopener noreferrer"
+                    className={classes.value}
+                    size="sm"
+                  >
+                    <SanitizedText text={text} maxLength={INITIAL_LENGTH} />
+                  </Anchor>
+                ) : (
+                  <LongText text={displayText(text)} />
+                )}
                 <CopyButton value={text} name={`value of ${key.slice(0, 60)}`} />
+                {actions?.(key, text)}
               </dd>
             </div>
           );
