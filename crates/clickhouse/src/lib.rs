@@ -43,5 +43,7 @@ pub use schema::{
     SkipIndex, TableEngine, adoption_error, can_be_key_column, key_column_expression, key_logical_types,
     members, paired_maps, physical_field,
 };
-pub use search::{Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties};
+pub use search::{
+    Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties, TraceOrder,
+};
 pub use sql::display_sql;

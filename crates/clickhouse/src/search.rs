@@ -5,13 +5,16 @@ mod select;
 mod selection;
 
 pub(crate) use plan::{
-    Aggregates, MAX_LONG_TRACES, RequiredPredicates, Sample, Search, TraceScan, TraceSet, estimate_granules,
+    Aggregates, MAX_LONG_TRACES, NO_FILTER, RequiredPredicates, SPANS_BEYOND_BOUNDS, Sample, Search,
+    TraceScan, TraceSet, estimate_granules,
 };
 #[cfg(test)]
 pub(crate) use plan::{
-    BoundedTraces, CrossingKind, IndexSize, Plan, PlanChoice, PlannerOptions, RarePredicates,
-    RemainingWindow, RequiredPredicate, StepOptions, TraceBounds, crossing_statement, grouped_statement,
-    step_statement,
+    BoundedTraces, IndexSize, PassOptions, Plan, PlanChoice, PlannerOptions, RemainingWindow,
+    RequiredPredicate, StepOptions, TraceBounds, filtered_pass_statement, grouped_statement,
+    long_traces_statement, step_statement,
 };
-pub use selection::{Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties};
+pub use selection::{
+    Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties, TraceOrder,
+};
 pub(crate) use selection::{SelectedTrace, id_list};

@@ -18,7 +18,7 @@ pub use json::{Json, present};
 pub use json_pointer::{escape, pointer};
 pub use model_tests::run_tests;
 pub use policy_file::{FilePolicy, MemberFault, PolicyFile};
-pub use policy_suite::{SuiteFault, resolve};
+pub use policy_suite::{SuiteFault, pluralize, resolve};
 pub use spans::spans;
 pub use strict_objects::StrictDeserializer;
 pub use user::EvaluatedUser;

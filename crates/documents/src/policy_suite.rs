@@ -281,7 +281,8 @@ impl Reader<'_> {
             None => self.fault(pointer, "expected `true`, `false`, `error`, or a list of these"),
             Some(expected) if expected.len() == spans => return Some(expected),
             Some(expected) => {
-                let (spans, outcomes) = (pluralize(spans, "span"), pluralize(expected.len(), "outcome"));
+                let (spans, outcomes) =
+                    (pluralize(spans as u64, "span"), pluralize(expected.len() as u64, "outcome"));
                 self.fault(pointer, &format!("the test has {spans}, but this list has {outcomes}"));
             }
         }
@@ -299,9 +300,9 @@ fn ambiguous(title: &str, policies: &[&Rc<SuitePolicy>]) -> String {
     format!("several roles have a policy `{title}`: write {}", labels.join(" or "))
 }
 
-/// "1 span", "2 spans".
-fn pluralize(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+/// Formats a count with its noun: "1 span", "2 spans".
+pub fn pluralize(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracewarden_model::{
-    Decimal, InvalidDecimal, LogicalType, Operands, Operator, RawCondition, Scalar, named_field,
+    Decimal, Filter, InvalidDecimal, LogicalType, Operands, Operator, RawCondition, Scalar, named_field,
 };
 
-use crate::failure::Failure;
+use crate::failure::{Failure, argument_name};
 
 /// Deserialises the arguments of a tool that its schema accepted.
 ///
@@ -58,12 +58,18 @@ fn values_description() -> String {
     format!("For {}.", lists.chain(ranges).collect::<Vec<_>>().join(", "))
 }
 
-/// Converts conditions for the service.
+/// Converts a filter for the service.
 ///
 /// # Errors
 /// If a field has no name or two names, or if a value is not a string, a number or a boolean.
-pub(crate) fn raw_conditions(conditions: &[Condition]) -> Result<Vec<RawCondition>, Failure> {
-    conditions.iter().enumerate().map(|(at, condition)| condition.raw_condition(at)).collect()
+pub(crate) fn raw_filter(
+    conditions: Option<Vec<Condition>>,
+    same_span: Option<Vec<Vec<Condition>>>,
+    none: Option<Vec<Condition>>,
+) -> Result<Filter<RawCondition>, Failure> {
+    let [conditions, none] = [conditions, none].map(Option::unwrap_or_default);
+    let sent = Filter { conditions, same_span: same_span.unwrap_or_default(), none };
+    sent.try_map(|pointer, condition| condition.raw_condition(pointer))
 }
 
 impl Condition {
@@ -73,15 +79,15 @@ impl Condition {
         serde_json::json!({ "ref": reference, "op": operator.as_str(), "value": value })
     }
 
-    fn raw_condition(&self, at: usize) -> Result<RawCondition, Failure> {
-        let path = |member: &str| format!("conditions[{at}].{member}");
+    fn raw_condition(&self, pointer: &str) -> Result<RawCondition, Failure> {
+        let path = |member: &str| argument_name(&format!("{pointer}/{member}"));
         let named = named_field(self.reference.as_deref(), self.map.as_deref(), self.name.as_deref());
         let (field, field_member) =
             named.map_err(|error| Failure::argument(&path("ref"), error.to_string()))?;
         let value = self.value.as_ref().map(|value| scalar(value, || path("value"))).transpose()?;
         let many = |values: &Vec<Value>| {
             let values = values.iter().enumerate();
-            values.map(|(index, value)| scalar(value, || path(&format!("values[{index}]")))).collect()
+            values.map(|(index, value)| scalar(value, || path(&format!("values/{index}")))).collect()
         };
         let values = self.values.as_ref().map(many).transpose()?;
         Ok(RawCondition { field, field_member, op: self.op.clone(), value, values })
@@ -128,7 +134,8 @@ mod tests {
         }
         let arguments = Json::read(&json!({ "conditions": value }).to_string(), Bounds::NONE).unwrap();
         let read = coerce(&crate::schemas::arguments_schema::<ConditionArguments>(), arguments)?;
-        raw_conditions(&parse_arguments::<ConditionArguments>(&Value::Object(read))?.conditions)
+        let conditions = parse_arguments::<ConditionArguments>(&Value::Object(read))?.conditions;
+        Ok(raw_filter(Some(conditions), None, None)?.conditions)
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn coerce_value(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure
     read.ok_or_else(|| refused(&sent))
 }
 
-/// Converts the elements of a list. A single value counts as a list of one element.
+/// Converts the elements of a list. A single value counts as a list of one element, and objects in a list of lists as one list.
 fn list(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
     let none = Value::Null;
     let items = schema.get("items").unwrap_or(&none);
@@ -129,6 +129,12 @@ fn list(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
         }
         single => vec![single],
     };
+    let of_lists = items.get("type").is_some_and(|name| name == "array");
+    if of_lists && elements.len() > 1 && elements.iter().any(|element| matches!(element, Json::Object { .. }))
+    {
+        let one = Json::List { count: elements.len(), first: elements };
+        return Ok(Value::Array(vec![list(items, one, path)?]));
+    }
     let elements = elements.into_iter().enumerate();
     elements.map(|(at, element)| coerce_value(items, element, &format!("{path}[{at}]"))).collect()
 }
@@ -269,6 +275,16 @@ mod tests {
         ] {
             check(query, text, conditions.clone());
         }
+        let [one, two] = ["A", "B"].map(|name| json!({"ref": name, "op": "exists"}));
+        for (sent, groups) in [
+            (json!(one), json!([[one]])),
+            (json!([one]), json!([[one]])),
+            (json!([one, two]), json!([[one, two]])),
+            (json!([[one], [two]]), json!([[one], [two]])),
+        ] {
+            check(query, &json!({ "same_span": sent }).to_string(), json!({ "same_span": groups }));
+        }
+        assert!(self::sent(query, &json!({ "same_span": [one, [two]] }).to_string()).is_err());
         let values = r#"{"conditions": [{"ref": "A", "op": "in", "values": "a"}, {"ref": "A", "op": "in", "values": "[1, \"b\"]"}]}"#;
         let read = json!({"conditions": [{"ref": "A", "op": "in", "values": ["a"]}, {"ref": "A", "op": "in", "values": [1, "b"]}]});
         check(query, values, read);
@@ -343,7 +359,7 @@ mod tests {
         check(
             query,
             r#"{"limti": 5}"#,
-            "limti: there is no such argument; did you mean `limit`? Known are conditions, from, to, last, limit, cursor, max_tokens",
+            "limti: there is no such argument; did you mean `limit`? Known are conditions, same_span, none, from, to, last, order, limit, cursor, max_tokens",
         );
         check(
             Tool::GetTrace,

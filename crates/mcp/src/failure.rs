@@ -126,7 +126,7 @@ impl Failure {
 }
 
 /// Converts a JSON Pointer into a REST API request to the name of the argument.
-fn argument(pointer: &str) -> String {
+pub(crate) fn argument_name(pointer: &str) -> String {
     let pointer = pointer.strip_prefix("/filter").unwrap_or(pointer);
     let mut name = String::new();
     for part in pointer.split('/').filter(|part| !part.is_empty()) {
@@ -149,7 +149,9 @@ impl From<ServiceError> for Failure {
         }
         let causes = match error.errors() {
             [] => vec![(String::new(), error.detail())],
-            errors => errors.iter().map(|error| (argument(&error.pointer), error.detail.clone())).collect(),
+            errors => {
+                errors.iter().map(|error| (argument_name(&error.pointer), error.detail.clone())).collect()
+            }
         };
         // Use cases record the requests that they reject.
         Self {
@@ -206,9 +208,10 @@ mod tests {
 
     #[test]
     fn pointers_become_arguments() {
-        let check = |pointer: &str, name: &str| assert_eq!(argument(pointer), name);
+        let check = |pointer: &str, name: &str| assert_eq!(argument_name(pointer), name);
         check("/filter/conditions/0/name", "conditions[0].name");
         check("/filter/conditions/3/values/1", "conditions[3].values[1]");
+        check("/filter/same_span/2/0/value", "same_span[2][0].value");
         check("/ref", "ref");
         check("", "");
     }

@@ -12,7 +12,7 @@ use tracewarden_model::{FieldRef, Timestamp};
 use tracewarden_service::{Tool, is_invisible_or_bidi_control};
 
 use crate::answer::Meter;
-use crate::arguments::{Condition, parse_arguments, raw_conditions};
+use crate::arguments::{Condition, parse_arguments, raw_filter};
 use crate::bounded_json::{Bounds, Json};
 use crate::catalogue::tool_definition;
 use crate::client_name::client_name_from_id;
@@ -72,9 +72,10 @@ fn are_conditions(arguments: &Json) -> bool {
     }
     let Some(read) = read(&arguments_schema::<ConditionArguments>(), arguments) else { return false };
     let ConditionArguments { conditions } = parse_arguments(&read).unwrap();
-    let read = within_time_limit(|| raw_conditions(&conditions)).inspect_err(check_failure);
-    read.is_ok_and(|read| {
-        assert_eq!(read.len(), conditions.len());
+    let sent = conditions.len();
+    let read = within_time_limit(|| raw_filter(Some(conditions.clone()), Some(vec![conditions]), None));
+    read.inspect_err(check_failure).is_ok_and(|read| {
+        assert_eq!(read.all_conditions().count(), sent * 2);
         true
     })
 }

@@ -1,5 +1,7 @@
 //! Filters: checks the conditions of a request against the access model.
 
+use std::convert::Infallible;
+
 use crate::access_model::{AccessModel, MarkedField};
 use crate::decimal::{Decimal, InvalidDecimal};
 use crate::field::FieldRef;
@@ -76,11 +78,55 @@ pub struct Condition {
     pub test: Test,
 }
 
-/// Conditions that a trace must all match, each in some span.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Filter {
-    /// The conditions.
-    pub conditions: Vec<Condition>,
+/// A filter of traces, with checked conditions or, as sent, with [`RawCondition`]s. A trace must match each of its parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter<C = Condition> {
+    /// Conditions that must all match, each in some span.
+    pub conditions: Vec<C>,
+    /// Groups of conditions: for each group, one span must satisfy all of its conditions.
+    pub same_span: Vec<Vec<C>>,
+    /// Conditions that no span of the trace may satisfy.
+    pub none: Vec<C>,
+}
+
+impl<C> Default for Filter<C> {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
+}
+
+impl<C> Filter<C> {
+    /// Creates a filter of conditions that may match in different spans.
+    pub const fn of(conditions: Vec<C>) -> Self {
+        Self { conditions, same_span: Vec::new(), none: Vec::new() }
+    }
+
+    /// All conditions, in the order of the members.
+    pub fn all_conditions(&self) -> impl Iterator<Item = &C> {
+        self.conditions.iter().chain(self.same_span.iter().flatten()).chain(&self.none)
+    }
+
+    /// The conditions, each as a group of one, then the groups of `same_span`. Some span must satisfy each group.
+    pub fn required_groups(&self) -> impl Iterator<Item = &[C]> {
+        self.conditions.chunks(1).chain(self.same_span.iter().map(Vec::as_slice))
+    }
+
+    /// Converts each condition. The function also takes its position as a JSON Pointer into the filter, such as
+    /// `/same_span/0/1`.
+    ///
+    /// # Errors
+    /// The first error of the function.
+    pub fn try_map<T, E>(self, mut convert: impl FnMut(&str, C) -> Result<T, E>) -> Result<Filter<T>, E> {
+        let mut list = |name: &str, conditions: Vec<C>| {
+            let numbered = conditions.into_iter().enumerate();
+            numbered.map(|(at, condition)| convert(&format!("/{name}/{at}"), condition)).collect()
+        };
+        let conditions = list("conditions", self.conditions)?;
+        let groups = self.same_span.into_iter().enumerate();
+        let same_span =
+            groups.map(|(at, group)| list(&format!("same_span/{at}"), group)).collect::<Result<_, E>>()?;
+        Ok(Filter { conditions, same_span, none: list("none", self.none)? })
+    }
 }
 
 /// Reason why a condition was rejected.
@@ -109,8 +155,8 @@ pub enum ConditionErrorKind {
 /// A rejected condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionError {
-    /// Position in the list of conditions.
-    pub index: usize,
+    /// JSON Pointer to the condition, from the filter.
+    pub pointer: String,
     /// The invalid member of the condition (`ref`, `name`, `op`, `value`, `values`), and the position in `values`.
     pub member: (&'static str, Option<usize>),
     /// The field as named in the condition.
@@ -119,21 +165,20 @@ pub struct ConditionError {
     pub kind: ConditionErrorKind,
 }
 
-impl Filter {
-    /// Checks conditions against the model. `knows_policy_fields` says whether the caller may learn that a field exists
+impl Filter<RawCondition> {
+    /// Checks the conditions against the model. `knows_policy_fields` says whether the caller may learn that a field exists
     /// which only policies may use. Administrators may; for other users such a field is unknown.
     ///
     /// # Errors
     /// One error for each rejected condition.
     pub fn check(
-        conditions: &[RawCondition],
+        self,
         model: &AccessModel,
         knows_policy_fields: bool,
         max_values: usize,
-    ) -> Result<Self, Vec<ConditionError>> {
-        let mut checked = Vec::with_capacity(conditions.len());
-        let mut errors = Vec::new();
-        for (index, raw) in conditions.iter().enumerate() {
+    ) -> Result<Filter, Vec<ConditionError>> {
+        let mut errors: Vec<ConditionError> = Vec::new();
+        let checked = self.try_map(|pointer, raw| {
             let has_unknown_name = |error: &&ConditionError| {
                 matches!(
                     error.kind,
@@ -141,14 +186,22 @@ impl Filter {
                 )
             };
             let suggest = errors.iter().filter(has_unknown_name).count() < SUGGESTED_MAX;
-            match check_condition(raw, model, knows_policy_fields, suggest, max_values) {
-                Ok(condition) => checked.push(condition),
-                Err((member, kind)) => {
-                    errors.push(ConditionError { index, member, field: raw.field.clone(), kind })
-                }
-            }
+            let checked = check_condition(&raw, model, knows_policy_fields, suggest, max_values);
+            let reject = |(member, kind)| {
+                errors.push(ConditionError {
+                    pointer: pointer.to_owned(),
+                    member,
+                    field: raw.field.clone(),
+                    kind,
+                });
+            };
+            Ok::<_, Infallible>(checked.map_err(reject).ok())
+        });
+        let Ok(checked) = checked;
+        match checked.try_map(|_, condition| condition.ok_or(())) {
+            Ok(filter) => Ok(filter),
+            Err(()) => Err(errors),
         }
-        if errors.is_empty() { Ok(Self { conditions: checked }) } else { Err(errors) }
     }
 }
 
@@ -316,12 +369,23 @@ mod tests {
         };
         let mut conditions = vec![raw_condition("ServiceName", "gt")];
         conditions.extend((0..SUGGESTED_MAX + 2).map(|_| raw_condition("ServiceNam", "eq")));
-        let errors = Filter::check(&conditions, &model, false, 10).unwrap_err();
-        assert_eq!(errors.len(), conditions.len());
+        let sent = Filter::of(conditions);
+        let errors = sent.clone().check(&model, false, 10).unwrap_err();
+        assert_eq!(errors.len(), sent.conditions.len());
         let names = |error: &ConditionError| match &error.kind {
             ConditionErrorKind::UnknownField(names) => names.len(),
             _ => 0,
         };
         assert_eq!(errors.iter().map(names).collect::<Vec<_>>(), [0, 1, 1, 1, 0, 0]);
+        let [wrong, right] = ["gt", "eq"].map(|op| raw_condition("ServiceName", op));
+        let same_span = vec![vec![right.clone()], vec![right.clone(), wrong.clone()]];
+        let sent = Filter { conditions: vec![right.clone()], same_span, none: vec![right, wrong] };
+        let errors = sent.clone().check(&model, false, 10).unwrap_err();
+        let pointers: Vec<&str> = errors.iter().map(|error| error.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/same_span/1/1", "/none/1"]);
+        assert_eq!(
+            (sent.all_conditions().count(), sent.required_groups().map(<[_]>::len).collect::<Vec<_>>()),
+            (6, vec![1, 1, 2])
+        );
     }
 }

@@ -109,6 +109,8 @@ pub enum Test {
     StringNotIn(Vec<String>),
     /// The string begins with this prefix.
     Prefix(String),
+    /// The value contains the text, ignoring the case of ASCII letters: for lists of values, no operator has it.
+    Contains(String),
     /// The key is present.
     Exists,
     /// The key is absent.

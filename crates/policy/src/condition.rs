@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tracewarden_model::{Condition, Decimal, Test};
 
 use crate::lower::fields::{defined, present};
+use crate::pattern::Pattern;
 use crate::predicate::{Array, Atom, Predicate, Relation, Text, TextFunction};
 
 /// Returns the predicate that a span must satisfy to match the condition.
@@ -24,6 +25,11 @@ pub fn lower_condition(condition: &Condition) -> Predicate {
         Test::StringIn(values) => Atom::TextIn(text, values.clone(), false),
         Test::StringNotIn(values) => Atom::TextIn(text, values.clone(), true),
         Test::Prefix(value) => Atom::TextCall(TextFunction::StartsWith, text, literal(value)),
+        Test::Contains(value) => match Pattern::parse(&without_case(value)) {
+            Ok(pattern) => Atom::Matches(text, Arc::new(pattern)),
+            // Too long for a pattern.
+            Err(_) => return defined(&field),
+        },
         Test::Has(value) => Atom::ArrayHas(array, literal(value)),
         Test::HasAny(values) => Atom::ArrayHasAny(array, values.clone()),
         Test::HasAll(values) => Atom::ArrayHasAll(array, values.clone()),
@@ -39,4 +45,13 @@ pub fn lower_condition(condition: &Condition) -> Predicate {
         }
     };
     defined(&field).and(Predicate::atom(test))
+}
+
+/// Returns a pattern for a text, ignoring the case of ASCII letters.
+fn without_case(text: &str) -> String {
+    let of_character = |character: char| match character.is_ascii_alphabetic() {
+        true => format!("[{}{}]", character.to_ascii_lowercase(), character.to_ascii_uppercase()),
+        false => regex_syntax::escape(character.encode_utf8(&mut [0; 4])),
+    };
+    text.chars().map(of_character).collect()
 }

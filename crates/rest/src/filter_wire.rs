@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tracewarden_model::{Decimal, Operands, Operator, RawCondition, Scalar, named_field};
+use tracewarden_model::{Decimal, Filter, Operands, Operator, RawCondition, Scalar, named_field};
 use utoipa::openapi::schema::{
     AnyOfBuilder, ArrayBuilder, ObjectBuilder, OneOfBuilder, RefBuilder, SchemaType, Type,
 };
@@ -14,13 +14,17 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::code::Code;
 use crate::problem::Problem;
 
-/// Conditions of a filter. Every condition must be satisfied by some span of a trace.
+/// Conditions on the spans of a trace; a trace must match every member. All conditions together count towards the limit.
 #[derive(Debug, Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Filter)]
 pub(crate) struct WireFilter {
-    /// Conditions, combined with AND; absent or empty matches everything that the caller may see.
+    /// Conditions, combined with AND. Absent or empty: no condition.
     conditions: Option<Vec<WireCondition>>,
+    /// Groups of conditions: for each group, one span must satisfy all of its conditions.
+    same_span: Option<Vec<Vec<WireCondition>>>,
+    /// Conditions that no span of the trace may satisfy. They exclude traces; `ne` matches if any span differs.
+    none: Option<Vec<WireCondition>>,
 }
 
 /// A condition; a trace matches when any of its spans satisfies it.
@@ -95,20 +99,21 @@ impl ToSchema for ComparisonValue {
     }
 }
 
-/// Returns the conditions of a filter, with values read exactly.
+/// Returns a filter with values read exactly.
 ///
 /// # Errors
 /// `invalid_value` for a condition that names no field or two, `invalid_request` for a value that is not a string, a number or a
 /// boolean, `value_type` for a number that no column can hold.
-pub(crate) fn conditions(filter: Option<WireFilter>) -> Result<Vec<RawCondition>, Problem> {
-    let sent = filter.unwrap_or_default().conditions.unwrap_or_default();
-    sent.into_iter().enumerate().map(|(at, condition)| raw_condition(at, condition)).collect()
+pub(crate) fn raw_filter(sent: Option<WireFilter>) -> Result<Filter<RawCondition>, Problem> {
+    let WireFilter { conditions, same_span, none } = sent.unwrap_or_default();
+    let [conditions, none] = [conditions, none].map(Option::unwrap_or_default);
+    Filter { conditions, same_span: same_span.unwrap_or_default(), none }.try_map(raw_condition)
 }
 
-fn raw_condition(at: usize, sent: WireCondition) -> Result<RawCondition, Problem> {
+fn raw_condition(pointer: &str, sent: WireCondition) -> Result<RawCondition, Problem> {
     let value = match sent.value {
         None => None,
-        Some(value) => Some(scalar(&value, || format!("/filter/conditions/{at}/value"))?),
+        Some(value) => Some(scalar(&value, || format!("/filter{pointer}/value"))?),
     };
     let values = match sent.values {
         None => None,
@@ -116,13 +121,13 @@ fn raw_condition(at: usize, sent: WireCondition) -> Result<RawCondition, Problem
             values
                 .iter()
                 .enumerate()
-                .map(|(index, value)| scalar(value, || format!("/filter/conditions/{at}/values/{index}")))
+                .map(|(index, value)| scalar(value, || format!("/filter{pointer}/values/{index}")))
                 .collect::<Result<Vec<_>, _>>()?,
         ),
     };
     let named = named_field(sent.reference.as_deref(), sent.map.as_deref(), sent.name.as_deref());
     let (field, field_member) = named.map_err(|error| {
-        let pointer = format!("/filter/conditions/{at}/ref");
+        let pointer = format!("/filter{pointer}/ref");
         Problem::member(Code::InvalidValue, pointer, error.to_string())
     })?;
     Ok(RawCondition { field, field_member, op: sent.op, value, values })
@@ -186,7 +191,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Vec<RawCondition>, Problem> {
-        conditions(Some(crate::body::parse(text.as_bytes())?))
+        Ok(raw_filter(Some(crate::body::parse(text.as_bytes())?))?.conditions)
     }
 
     #[test]

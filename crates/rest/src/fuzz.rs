@@ -18,7 +18,7 @@ use crate::accept::{Representation, negotiate};
 use crate::body::parse;
 use crate::client::{TrustedProxies, user_agent};
 use crate::cookies::SessionCookie;
-use crate::filter_wire::{WireFilter, conditions};
+use crate::filter_wire::{WireFilter, raw_filter};
 use crate::limit::Limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
@@ -64,7 +64,7 @@ fn is_body<T: DeserializeOwned>(bytes: &[u8]) -> bool {
 /// Reads a filter and also checks its conditions.
 fn is_filter(bytes: &[u8]) -> bool {
     let Some(filter) = body::<WireFilter>(bytes) else { return false };
-    conditions(Some(filter)).map_err(|problem| check_problem(problem, None)).is_ok()
+    raw_filter(Some(filter)).map_err(|problem| check_problem(problem, None)).is_ok()
 }
 
 /// Every body that a route accepts.
@@ -88,7 +88,7 @@ const BODIES: [Reader; 15] = [
         r#"{"database": "otel", "table": "otel_traces", "trace_id": "TraceId", "span_id": "SpanId", "timestamp": "Timestamp", "parent_span_id": "ParentSpanId", "trace_index": "otel_traces_trace_id_ts", "display": {"name": "SpanName", "service": "ServiceName", "duration": "Duration", "status": "StatusCode", "kind": null}}"#),
     (is_body::<crate::schema::FieldsRequest>,
         r#"{"fields": [{"map": "SpanAttributes", "name": "env", "type": "string", "filterable": true, "policy": true}]}"#),
-    (is_body::<crate::session::LoginRequest>, r#"{"username": "ada", "password": "correct horse"}"#),
+    (is_body::<tracewarden_service::PasswordCredentials>, r#"{"username": "ada", "password": "correct horse"}"#),
     (is_body::<crate::traces::TraceQuery>,
         r#"{"from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26.5Z", "filter": {"conditions": [{"map": "SpanAttributes", "name": "a", "op": "in", "values": ["x", 1.5, true, -9223372036854775808]}, {"name": "Duration", "op": "gt", "value": 1e3}]}, "limit": 50.0, "cursor": "abc", "columns": ["ServiceName"], "view": "summary"}"#),
     (is_body::<crate::users::CreateRequest>,

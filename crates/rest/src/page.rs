@@ -9,10 +9,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use http::{HeaderValue, header};
-use serde::Serialize;
 use serde_json::json;
 use tracewarden_service::{
-    AnswerBody, QueryAnswer, RequestInfo, SchemaEcho, ServiceError, SpanStream, Summary, Time, TraceAnswer,
+    AnswerBody, QueryAnswer, RequestInfo, SchemaEcho, ServiceError, SpanStream, Summary, TraceAnswer,
 };
 use utoipa::ToSchema;
 
@@ -33,7 +32,7 @@ pub(crate) struct SpanPage {
     spans: Option<Vec<serde_json::Value>>,
     /// One object for each trace.
     #[schema(nullable = false)]
-    traces: Option<Vec<TraceSummary>>,
+    traces: Option<Vec<Summary>>,
     /// The trace ids only.
     #[schema(nullable = false)]
     trace_ids: Option<Vec<String>>,
@@ -51,53 +50,6 @@ pub(crate) struct TraceSpans {
     /// All spans, ordered by timestamp.
     #[schema(value_type = Vec<Object>)]
     spans: Vec<serde_json::Value>,
-}
-
-/// Summary of a trace.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct TraceSummary {
-    /// Trace id.
-    trace_id: String,
-    /// Name of the root span.
-    #[schema(required = true)]
-    root_name: Option<String>,
-    /// Service of the root span.
-    #[schema(required = true)]
-    root_service: Option<String>,
-    /// Start of the earliest span.
-    start: Time,
-    /// Time from the earliest start to the latest end.
-    #[schema(required = true)]
-    duration_nanos: Option<i64>,
-    /// Whether a span has a duration that is negative or not a number of nanoseconds: an unsigned column that wrapped around, or
-    /// a float that is NaN, infinite or outside 64 bits. The duration of such a span counts as 0.
-    duration_invalid: bool,
-    /// Number of spans.
-    span_count: u64,
-    /// Number of spans with an error.
-    #[schema(required = true)]
-    error_count: Option<u64>,
-    /// Names of the services in the trace.
-    services: Vec<String>,
-    /// Ids of the spans that satisfy a condition of the filter.
-    matched_span_ids: Vec<String>,
-}
-
-impl From<Summary> for TraceSummary {
-    fn from(summary: Summary) -> Self {
-        Self {
-            trace_id: summary.trace_id,
-            root_name: summary.root_name,
-            root_service: summary.root_service,
-            start: summary.start.into(),
-            duration_nanos: summary.duration_nanos,
-            duration_invalid: summary.duration_invalid,
-            span_count: summary.span_count,
-            error_count: summary.error_count,
-            services: summary.services,
-            matched_span_ids: summary.matched_span_ids,
-        }
-    }
 }
 
 /// A page whose rows are being streamed or are complete.
@@ -123,7 +75,7 @@ impl Page {
         let (names, rows) = match body {
             AnswerBody::Spans(spans) => (("spans", "span"), span_rows(spans).await?),
             AnswerBody::Summaries(summaries) => {
-                let summaries = summaries.into_iter().map(|summary| text(&TraceSummary::from(summary)));
+                let summaries = summaries.iter().map(text);
                 (("traces", "trace"), complete_rows(summaries))
             }
             AnswerBody::Ids(ids) => (("trace_ids", "trace_id"), complete_rows(ids.iter().map(text))),

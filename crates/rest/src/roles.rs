@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{Diagnostic, Policy, PutRoleAnswer, Role, RoleDetail, Time};
+use tracewarden_service::{Policy, Role, RoleDetail, StoredRole, Time};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -101,34 +101,6 @@ pub(crate) struct PutRequest {
     _members: ReadOnly,
 }
 
-/// A stored policy with warnings.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct StoredPolicy {
-    /// Title.
-    title: String,
-    /// The CEL expression; a trace is readable when the expression is true for any of its spans.
-    expression: String,
-    /// Description.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    description: Option<String>,
-    /// Warnings about possible mistakes.
-    warnings: Vec<Diagnostic>,
-}
-
-/// A stored role.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct StoredRole {
-    /// Name.
-    name: String,
-    /// Its policies, each with warnings.
-    policies: Vec<StoredPolicy>,
-    /// Increases with each change and is never reused; the `ETag` of the role.
-    revision: u64,
-    /// When it was last changed.
-    updated_at: Time,
-}
-
 /// Creates or replaces a role. The change takes effect on the next request of each user with the role.
 #[utoipa::path(put, path = "/roles/{name}", tag = "roles", request_body = PutRequest, params(
     ("name" = String, Path, description = "1 to 64 of `A-Z a-z 0-9 . _ -`, starting with a letter or digit; names of two roles do not differ only by case"),
@@ -151,22 +123,7 @@ pub(crate) async fn put(
     let admin = caller.require_admin()?;
     let stored = app.service.roles().put_role(&admin, &name, request.policies, if_match).await?;
     let status = if stored.created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, etag(stored.role.revision), JsonResponse(StoredRole::from(stored))))
-}
-
-impl From<PutRoleAnswer> for StoredRole {
-    fn from(stored: PutRoleAnswer) -> Self {
-        let WireRole { name, policies, revision, updated_at } = stored.role.into();
-        let mut warnings = stored.warnings.into_iter();
-        let policies = policies
-            .into_iter()
-            .map(|Policy { title, expression, description }| {
-                let warnings = warnings.next().unwrap_or_default();
-                StoredPolicy { title, expression, description, warnings }
-            })
-            .collect();
-        Self { name, policies, revision, updated_at }
-    }
+    Ok((status, etag(stored.revision), JsonResponse(stored)))
 }
 
 /// Deletes a role and removes it from all its users.

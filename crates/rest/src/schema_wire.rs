@@ -1,10 +1,10 @@
 //! Wire format of the access model.
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::{Binding, Timestamp};
+use tracewarden_model::Binding;
 use tracewarden_service::{
-    CurrentModel, SchemaEcho, Time, WireBinding, WireColumnValue, WireDisplay, WireMarkedField, WireReadAs,
-    WireTimeBucket, WireTimeUnit,
+    CurrentModel, SchemaEcho, SearchedAround, WireBinding, WireColumnValue, WireDisplay, WireMarkedField,
+    WireReadAs, WireTimeBucket, WireTimeUnit,
 };
 use utoipa::ToSchema;
 
@@ -45,21 +45,6 @@ pub(crate) struct SchemaBinding {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     searched_around: Option<SearchedAround>,
-}
-
-/// Time range around the window from which a search read the spans of traces.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct SearchedAround {
-    /// Start, inclusive.
-    from: Time,
-    /// End, exclusive.
-    to: Time,
-}
-
-impl From<(Timestamp, Timestamp)> for SearchedAround {
-    fn from((from, to): (Timestamp, Timestamp)) -> Self {
-        Self { from: from.into(), to: to.into() }
-    }
 }
 
 impl SchemaBinding {

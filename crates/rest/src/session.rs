@@ -5,9 +5,7 @@ use axum::response::{AppendHeaders, IntoResponse};
 use axum::{Extension, Json as JsonResponse};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
-use serde::Deserialize;
-use tracewarden_service::{Me, PasswordCredentials, RequestInfo, Secret};
-use utoipa::ToSchema;
+use tracewarden_service::{Me, PasswordCredentials, RequestInfo};
 
 use crate::app::App;
 use crate::body::Json;
@@ -15,19 +13,8 @@ use crate::code::Code;
 use crate::extractors::Account;
 use crate::problem::Problem;
 
-/// User name and password.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LoginRequest {
-    /// User name.
-    username: String,
-    /// Password.
-    #[schema(value_type = String, format = Password)]
-    password: Secret,
-}
-
 /// Signs in a browser user. The session is valid until sign-out or password change.
-#[utoipa::path(post, path = "/login", tag = "self", request_body = LoginRequest, responses(
+#[utoipa::path(post, path = "/login", tag = "self", request_body = PasswordCredentials, responses(
     (status = 200, description = "Signed in; the cookie carries the session", body = Me,
         headers(("Set-Cookie" = String, description = "The session"))),
     (status = 401, description = "`invalid_credentials`: user name or password is wrong"),
@@ -37,9 +24,9 @@ pub(crate) struct LoginRequest {
 pub(crate) async fn login(
     State(app): State<App>,
     Extension(info): Extension<RequestInfo>,
-    Json(LoginRequest { username, password }): Json<LoginRequest>,
+    Json(credentials): Json<PasswordCredentials>,
 ) -> Result<impl IntoResponse, Problem> {
-    let signed_in = app.service.account().sign_in(PasswordCredentials { username, password }, info).await?;
+    let signed_in = app.service.account().sign_in(credentials, info).await?;
     let cookie = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
     Ok((cookie, JsonResponse(signed_in.me)))
 }

@@ -3,14 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
-use tracewarden_service::{QueryRequest, Time, View};
+use tracewarden_service::{QueryRequest, Time, TraceOrder, View};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::accept::Representation;
 use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
-use crate::filter_wire::{WireFilter, conditions};
+use crate::filter_wire::{WireFilter, raw_filter};
 use crate::limit::Limit;
 use crate::page::{self, Page, SpanPage, TraceSpans};
 use crate::problem::Problem;
@@ -25,12 +25,17 @@ pub(crate) struct TraceQuery {
     from: Option<Time>,
     /// End of the window, exclusive; now when absent.
     to: Option<Time>,
-    /// Conditions; absent or empty matches everything that the caller may see.
+    /// The filter; absent or empty matches everything that the caller may see.
     filter: Option<WireFilter>,
+    /// Order of all matching traces. Orders other than `newest` read the spans of every one: those within its bounds in the trace index,
+    /// or without an entry within `max_trace_duration` around the window.
+    #[serde(default)]
+    #[schema(required = false)]
+    order: TraceOrder,
     /// Maximum number of traces in the page: 50 when absent, at most 200.
     #[schema(inline)]
     limit: Option<Limit>,
-    /// `next_cursor` of the previous page, with the same filter.
+    /// `next_cursor` of the previous page, with the same filter and order.
     cursor: Option<String>,
     /// Columns of the spans in addition to the structural ones; all when absent.
     columns: Option<Vec<String>>,
@@ -45,7 +50,8 @@ impl TraceQuery {
         Ok(QueryRequest {
             from: self.from.map(|time| time.0),
             to: self.to.map(|time| time.0),
-            conditions: conditions(self.filter)?,
+            filter: raw_filter(self.filter)?,
+            order: self.order,
             limit: self.limit.map(|limit| limit.0),
             cursor: self.cursor,
             columns: self.columns,
@@ -54,7 +60,7 @@ impl TraceQuery {
     }
 }
 
-/// Returns a page of the matching traces that the caller may read, newest first, each of them whole.
+/// Returns a page of the matching traces that the caller may read, newest first unless `order` says otherwise, each of them whole.
 ///
 /// The page is complete if and only if the document is closed; if ClickHouse fails midway, the connection is aborted. With
 /// `Accept: application/x-ndjson` the page is sent as NDJSON: `{"schema": …}`, while the search runs

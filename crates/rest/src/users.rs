@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{Attributes, NewUser, Policy, Time, UserChange, UserInfo, UserPage};
+use tracewarden_service::{Attributes, NewUser, UserAccess, UserChange, UserInfo, UserPage};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
@@ -217,46 +217,6 @@ pub(crate) async fn rotate_password(
     Ok(JsonResponse(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
 }
 
-/// A policy as it applies to one user.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct AccessPolicy {
-    /// The policy.
-    #[serde(flatten)]
-    policy: Policy,
-    /// The condition that a span must satisfy, with the user's attributes filled in; absent when the policy can no longer be
-    /// applied.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
-    requirement: Option<String>,
-}
-
-/// A role as it applies to one user.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct AccessRole {
-    /// Name.
-    name: String,
-    /// Policies of the role. Each grants access independently of the others.
-    policies: Vec<AccessPolicy>,
-    /// Increases with each change and is never reused; the `ETag` of the role.
-    revision: u64,
-    /// When it was last changed.
-    updated_at: Time,
-}
-
-/// A user's current access.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct UserAccess {
-    /// The user, with attributes.
-    user: UserInfo,
-    /// The access in one sentence.
-    #[schema(examples(
-        "`ada` can read a trace when one of its spans matches: SpanAttributes[\"team\"] is \"payments\""
-    ))]
-    summary: String,
-    /// The user's roles with their policies.
-    roles: Vec<AccessRole>,
-}
-
 /// Returns a user's current access: roles, policies and attributes.
 #[utoipa::path(get, path = "/users/{username}/access", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Roles, policies, attributes as they apply now", body = UserAccess),
@@ -266,17 +226,5 @@ pub(crate) async fn access(
     caller: Caller,
     Path(username): Path<String>,
 ) -> Result<JsonResponse<UserAccess>, Problem> {
-    let access = app.service.users().user_access(&caller.require_admin()?, &username).await?;
-    let roles = access.roles.into_iter().zip(access.requirements).map(|(role, requirements)| AccessRole {
-        policies: role
-            .policies
-            .into_iter()
-            .zip(requirements)
-            .map(|(policy, requirement)| AccessPolicy { policy, requirement })
-            .collect(),
-        name: role.name,
-        revision: role.revision,
-        updated_at: role.updated_at.into(),
-    });
-    Ok(JsonResponse(UserAccess { user: access.user, summary: access.summary, roles: roles.collect() }))
+    Ok(JsonResponse(app.service.users().user_access(&caller.require_admin()?, &username).await?))
 }

@@ -16,7 +16,7 @@ pub(crate) use roles::{
     CheckedPolicies, case_conflict, check_case_conflict, check_deletion, check_role_input, compile_policies,
     policies_detail,
 };
-pub use roles::{PolicyCheck, PutRoleAnswer, RoleDetail, Roles};
+pub use roles::{PolicyCheck, RoleDetail, Roles, StoredRole};
 pub use sessions::SessionInfo;
 pub use sign_in::{PasswordCredentials, SignInAnswer};
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage, Users};

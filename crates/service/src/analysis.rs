@@ -20,7 +20,7 @@ pub(crate) use change::ModelSide;
 pub use collateral_access::CollateralAnswer;
 pub use counted_traces::CountedTraces;
 pub(crate) use impact::ImpactInput;
-pub use impact::{ImpactAnswer, PolicyPreview, SearchCosts, TraceChange, UserImpact};
+pub use impact::{ImpactAnswer, PolicyPreview, SearchCosts, UserImpact};
 pub use role_change::PolicyPreviewRequest;
 pub use viewers::{GrantingPolicy, PolicyFailure, Viewer, Viewers};
 

@@ -64,7 +64,7 @@ pub(crate) use policy_errors::{policy_name, reason_text};
 pub use precondition::IfMatch;
 pub(crate) use principal::VerifiedCredential;
 pub use principal::{Administrator, AuthKind, Credential, Identity, Me, Principal, RequestInfo, Transport};
-pub(crate) use query_input::conditions_detail;
+pub(crate) use query_input::filter_detail;
 pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
 pub use settings::{Limits, PasswordCost, Settings};
@@ -78,7 +78,7 @@ pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, T
 pub(crate) use user_batches::{UserBatches, take_batch};
 pub(crate) use username_key::UsernameKey;
 pub(crate) use validate::{attribute_bytes, find_user};
-pub use wire::{Attributes, LogicalType, Time, WireFieldSource, WireMarkedField};
+pub use wire::{Attributes, LogicalType, SearchedAround, Time, WireFieldSource, WireMarkedField};
 pub use wire_binding::{WireBinding, WireColumnValue, WireDisplay, WireReadAs, WireTimeBucket, WireTimeUnit};
 
 use std::sync::Arc;

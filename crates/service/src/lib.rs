@@ -43,9 +43,10 @@ pub use tracewarden_appdb::{
     SchemaState, VerifiedAudit,
 };
 pub use tracewarden_clickhouse::{
-    ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlState, DdlSuggestion, ExistingAddition,
-    MAX_SPANS_PER_ID, ProgressCallback, Reads, SearchProgress, SpanChunk, SpanLine, SpanSummary, Stats,
-    StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Summary, ValueCount,
+    ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlState, DdlSuggestion, Difference,
+    ExistingAddition, MAX_SPANS_PER_ID, NearestSpan, ProgressCallback, Reads, SearchProgress, SpanChunk,
+    SpanIdentity, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Summary,
+    TraceOrder, ValueCount,
 };
 pub use tracewarden_policy::{
     Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
@@ -57,25 +58,24 @@ pub type Secret = secrecy::SecretString;
 
 pub use access::{
     Account, ApiKeyInfo, CreatedApiKey, CreatedUser, NewApiKey, NewUser, PasswordCredentials, PolicyCheck,
-    PreviewRequest, PutRoleAnswer, RoleDetail, Roles, SessionInfo, SignInAnswer, UserAccess, UserChange,
+    PreviewRequest, RoleDetail, Roles, SessionInfo, SignInAnswer, StoredRole, UserAccess, UserChange,
     UserInfo, UserPage, Users,
 };
 pub use analysis::{
     Analysis, CollateralAnswer, CountedTraces, GrantingPolicy, ImpactAnswer, PolicyFailure, PolicyPreview,
-    PolicyPreviewRequest, SearchCosts, TraceChange, UserImpact, Viewer, Viewers,
+    PolicyPreviewRequest, SearchCosts, UserImpact, Viewer, Viewers,
 };
 pub use core::{
     Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
     Cause, Credential, FieldError, Identity, IfMatch, Limits, LogicalType, Me, Outcome, PasswordCost,
-    Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, ServiceError, SessionOnly,
-    Settings, Time, Tool, ToolCall, Transport, WireBinding, WireColumnValue, WireDisplay, WireFieldSource,
-    WireMarkedField, WireReadAs, WireTimeBucket, WireTimeUnit, bounded, hash_password_phc,
+    Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround, ServiceError,
+    SessionOnly, Settings, Time, Tool, ToolCall, Transport, WireBinding, WireColumnValue, WireDisplay,
+    WireFieldSource, WireMarkedField, WireReadAs, WireTimeBucket, WireTimeUnit, bounded, hash_password_phc,
     is_generated_password, is_invisible_or_bidi_control,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,
-    Explanation, NearestSpan, OwnAccess, OwnPolicy, OwnRole, Policies, PolicyExplanation, PolicyVerdict,
-    SpanReader, SpanReference,
+    Explanation, OwnAccess, OwnPolicy, OwnRole, Policies, PolicyExplanation, PolicyVerdict, SpanReader,
 };
 pub use source::{BoundModel, FieldMark, Source, Table, TableDetail};
 pub use traces::{

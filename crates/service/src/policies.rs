@@ -10,8 +10,8 @@ mod verdict;
 pub(crate) use advice::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
 pub use evaluation::{EVALUATED_SPANS_MAX, Policies};
 pub use explanation::{
-    DecidedBy, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, NearestSpan, OwnAccess,
-    OwnPolicy, OwnRole, PolicyExplanation, PolicyVerdict, SpanReader, SpanReference,
+    DecidedBy, ExplainVerdict, ExplainedPolicy, ExplainedUser, Explanation, OwnAccess, OwnPolicy, OwnRole,
+    PolicyExplanation, PolicyVerdict, SpanReader,
 };
 pub(crate) use summary::{access_summary, decision_summary};
 pub(crate) use user_policies::{

@@ -21,13 +21,13 @@ use futures::{FutureExt as _, TryFutureExt as _, stream};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_clickhouse::{
-    ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary,
+    ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary, TraceOrder,
 };
 use tracewarden_model::{Binding, Filter, Timestamp, Window};
 
 use crate::core::{
     Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal,
-    ServiceError, TRACES_GET, TRACES_QUERY, conditions_detail, query_input,
+    ServiceError, TRACES_GET, TRACES_QUERY, filter_detail, query_input,
 };
 use crate::traces::span_stream::with_audit_record;
 
@@ -191,8 +191,9 @@ impl Traces {
         let limit = query_input::limit(request.limit, limits.default_limit, limits.max_limit)?;
         let access = self.core.access(principal).await?;
         let Authority { principal, model, .. } = access.authority.as_ref();
-        let filter = query_input::filter(&request.conditions, model, principal.is_admin(), &limits)?;
-        let fingerprint = Fingerprint::new(&request.conditions, &access.binding, principal);
+        let filter = query_input::filter(&request.filter, model, principal.is_admin(), &limits)?;
+        check_order(request.order, &access.binding)?;
+        let fingerprint = Fingerprint::new(&request.filter, request.order, &access.binding, principal);
         let after = request.cursor.as_ref().map(|text| self.core.cursors.open(text)).transpose()?;
         if let Some(cursor) = &after {
             cursor.check(&fingerprint)?;
@@ -203,16 +204,17 @@ impl Traces {
         };
         access.check_columns(request.columns.as_deref()).await?;
         let detail = access.detail([
-            ("filter", conditions_detail(&request.conditions)),
+            ("filter", filter_detail(&request.filter)),
             ("from", json!(window.from().to_string())),
             ("to", json!(window.to().to_string())),
+            ("order", json!(request.order)),
             ("limit", json!(limit)),
             ("view", json!(format!("{:?}", request.view).to_lowercase())),
             ("columns", json!(request.columns)),
             ("first_page", json!(after.is_none())),
         ]);
-        let (columns, view) = (request.columns.clone(), request.view);
-        let plan = Plan { filter, fingerprint, window, limit, after, columns, view };
+        let (columns, view, order) = (request.columns.clone(), request.view, request.order);
+        let plan = Plan { filter, fingerprint, window, order, limit, after, columns, view };
         Ok(PreparedRead { access, plan, detail })
     }
 }
@@ -259,12 +261,13 @@ impl PendingQuery {
         progress: Option<ProgressCallback>,
     ) -> Result<(QueryAnswer, PageCursors), ServiceError> {
         let Self { core, access, plan, mut record } = self;
-        record.set_query(&access, plan.window, &plan.filter.conditions);
+        record.set_query(&access, plan.window, &plan.filter);
         let request = SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
             filter: &plan.filter,
             window: plan.window,
+            order: plan.order,
             limit: plan.limit,
             after: plan.after.as_ref().map(|cursor| cursor.position.clone()),
             progress,
@@ -370,6 +373,18 @@ impl PageCursors {
     }
 }
 
+/// Rejects an order whose column the binding lacks: all traces would be equal.
+fn check_order(order: TraceOrder, binding: &Binding) -> Result<(), ServiceError> {
+    let display = &binding.display;
+    let missing = match order {
+        TraceOrder::Longest if display.duration.is_none() && display.end.is_none() => "duration or end",
+        TraceOrder::MostErrors if display.status.is_none() => "status",
+        _ => return Ok(()),
+    };
+    let detail = format!("the trace source has no {missing} column; an administrator can bind one");
+    Err(ServiceError::refused("/order", "invalid_value", detail))
+}
+
 /// Trace that the caller may read, with its open audit record.
 pub(crate) struct AuthorizedTrace {
     pub(crate) access: Access,
@@ -381,6 +396,7 @@ struct Plan {
     filter: Filter,
     fingerprint: Fingerprint,
     window: Window,
+    order: TraceOrder,
     limit: u32,
     after: Option<Cursor>,
     columns: Option<Vec<String>>,

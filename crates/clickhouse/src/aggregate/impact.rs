@@ -20,7 +20,7 @@ use tracewarden_model::Binding;
 use tracewarden_policy::Predicate;
 
 use crate::schema::{BoundTable, Tables, TraceIndex};
-use crate::search::{RequiredPredicates, Search, TraceScan, TraceSet};
+use crate::search::{NO_FILTER, RequiredPredicates, Search, TraceScan, TraceSet};
 use crate::{ClickHouse, ClickHouseError};
 pub use collateral::{
     CollateralGrouping, CollateralQuery, CollateralValues, MAX_PREDICATE_SETS, SharedValue,
@@ -89,7 +89,7 @@ async fn impact_once(
 ) -> Result<Impact, ClickHouseError> {
     let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
     table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
-    let readable = RequiredPredicates::new(request.readable, &[], &table)?;
+    let readable = RequiredPredicates::new(request.readable, &NO_FILTER, &table)?;
     let mut search = store.search_for(readable, request.window, 0, &table, tables.index);
     if let Some(collateral) = request.collateral {
         // Before the check for empty results, so that a missing column is the same error for every user.

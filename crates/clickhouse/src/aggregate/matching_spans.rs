@@ -7,9 +7,11 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracewarden_model::{Binding, Display, MarkedField, TraceIdNotations};
 use tracewarden_policy::Predicate;
+use utoipa::ToSchema;
 
 use crate::client::Client;
 use crate::read::{IdentityRow, SpanIdentity, identity_columns, identity_names};
@@ -37,12 +39,14 @@ pub struct MatchingSpans {
     pub nearest: Option<NearestSpan>,
 }
 
-/// A span that does not satisfy a predicate.
-#[derive(Debug, Clone, PartialEq)]
+/// The span that comes nearest to satisfying a policy.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct NearestSpan {
     /// The span.
+    #[serde(flatten)]
     pub span: SpanIdentity,
-    /// How close it comes, from 0 to less than 1: a conjunction scores the mean of its parts, a disjunction the maximum.
+    /// From 0 to 1: how much of the policy the span satisfies.
+    // Less than 1: a conjunction scores the mean of its parts, a disjunction the maximum.
     pub score: f64,
 }
 

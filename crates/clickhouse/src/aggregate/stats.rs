@@ -54,7 +54,7 @@ async fn stats_for_tables(
     if scope.is_empty() {
         return Ok(statement::empty_stats(&display));
     }
-    let required_predicates = RequiredPredicates::new(scope, &filter.conditions, &table)?;
+    let required_predicates = RequiredPredicates::new(scope, filter, &table)?;
     let search = store.search_for(required_predicates, window, request.max_traces, &table, tables.index);
     let count = async |scan: &TraceScan<'_>, chosen: ChosenTraces| {
         let statement = statement::statement(&search, scan, &display, request, chosen)?;
@@ -65,7 +65,9 @@ async fn stats_for_tables(
         }
     };
     let mut chosen = ChosenTraces::All;
-    let mut scan = match TraceScan::matching_by_trace(&search).await? {
+    // Without required predicates, a span in the window suffices: the spans of the chosen traces are read afterwards.
+    let window = Some((window.from(), window.to()));
+    let mut scan = match TraceScan::matching_by_trace(&search, window).await? {
         Some(scan) => scan,
         None => TraceScan::by_span(&search).await?,
     };

@@ -29,6 +29,8 @@ pub struct ValuesRequest<'a> {
     pub field: &'a MarkedField,
     /// Prefix of the values.
     pub prefix: Option<&'a str>,
+    /// Text that the values contain, ignoring the case of ASCII letters.
+    pub contains: Option<&'a str>,
     /// The traces to read, newest first.
     pub selection: &'a Selection,
     /// The window that they were selected in.
@@ -138,16 +140,19 @@ fn values_statement(
     let spans_with_value = spans_of(table, traces, time_range, &format!(" AND {having}"), &mut statement);
     let [value, trace, odd, key, seen, spans] =
         statement.aliases(["value", "trace", "odd", "key", "seen", "spans"]);
+    let contained = request.contains.map(|text| statement.string(text));
+    let where_contains = contained.map(|text| format!(" WHERE positionCaseInsensitive({value}, {text}) > 0"));
     // Odd values are distinguished by a hash, without keeping them: one of them can be as large as a span.
     statement.push(&format!(
         "SELECT if({odd}, '', {key}), {odd}, {seen}, {spans}, count() OVER (), countIf({odd}) OVER () FROM (\
          SELECT {odd}, if({odd}, hex(sipHash128({value})), {value}) AS {key}, uniqExact({trace}) AS {seen}, \
          count() AS {spans} FROM (\
          SELECT {value}, {trace}, {is_odd} AS {odd} FROM (\
-         SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {spans_with_value})) \
+         SELECT {id} AS {trace}, toString(arrayJoin({values})) AS {value} FROM {spans_with_value}){where_contains}) \
          GROUP BY {odd}, {key}) ORDER BY {odd}, {seen} DESC, {spans} DESC, {key} LIMIT {limit}",
         id = table.trace_id.text,
         is_odd = is_unlistable(&value),
+        where_contains = where_contains.unwrap_or_default(),
         limit = request.limit,
     ));
     Ok(statement)
@@ -220,7 +225,7 @@ mod tests {
 
     use super::*;
     use crate::agreement::{connect, execute};
-    use crate::{SelectRequest, physical_field};
+    use crate::{SelectRequest, TraceOrder, physical_field};
 
     const HOUR: i64 = 3_600_000_000_000;
     const NOW: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
@@ -302,12 +307,13 @@ mod tests {
             limit: u32,
         ) -> (Selection, Window) {
             let window = Window::new(NOW.saturating_sub(HOUR), NOW).unwrap();
-            let (binding, filter) = (binding(), Filter { conditions });
+            let (binding, filter) = (binding(), Filter::of(conditions));
             let request = SelectRequest {
                 binding: &binding,
                 scope,
                 filter: &filter,
                 window,
+                order: TraceOrder::Newest,
                 limit,
                 after: None,
                 progress: None,
@@ -323,7 +329,8 @@ mod tests {
             limit: u32,
         ) -> FieldValues {
             let (selection, window) = self.select(&self.scope(policy), vec![], 500).await;
-            let request = ValuesRequest { field, prefix, selection: &selection, window, limit };
+            let request =
+                ValuesRequest { field, prefix, contains: None, selection: &selection, window, limit };
             self.store.values(request).await.unwrap()
         }
 
@@ -434,7 +441,14 @@ mod tests {
         // On a page that ends before the window does, the range begins where the page ends.
         let (selection, window) = fixture.select(&fixture.scope("true"), vec![], 1).await;
         let end = selection.next().unwrap().key;
-        let request = ValuesRequest { field: &odd, prefix: None, selection: &selection, window, limit: 1 };
+        let request = ValuesRequest {
+            field: &odd,
+            prefix: None,
+            contains: None,
+            selection: &selection,
+            window,
+            limit: 1,
+        };
         let (low, high) = time_range(request, fixture.store.config.max_trace_duration_nanos).unwrap();
         assert_eq!(low, Timestamp::from_nanos(end - HOUR));
         assert_eq!(high, NOW.saturating_add(HOUR));

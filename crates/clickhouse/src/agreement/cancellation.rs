@@ -9,7 +9,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use crate::agreement::differential::{connect, execute};
 use crate::sql::Statement;
-use crate::{ClickHouse, SelectRequest};
+use crate::{ClickHouse, SelectRequest, TraceOrder};
 
 pub(crate) fn binding(database: &str, table: &str) -> Binding {
     Binding {
@@ -72,6 +72,7 @@ async fn abandoned_decisions_are_cancelled() {
         scope: &scope,
         filter: &filter,
         window,
+        order: TraceOrder::Newest,
         limit: 1,
         after: None,
         progress: None,

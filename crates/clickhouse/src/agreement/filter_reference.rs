@@ -163,6 +163,10 @@ pub(crate) fn matches(value: Option<&FieldValue>, condition: &Condition) -> bool
         (TypedValue::Text(text), Test::StringNotIn(list)) => {
             !list.iter().any(|operand| text == operand.as_bytes())
         }
+        (TypedValue::Text(text), Test::Contains(operand)) => {
+            let (text, operand) = (text.to_ascii_lowercase(), operand.to_ascii_lowercase());
+            operand.is_empty() || text.windows(operand.len()).any(|part| part == operand.as_bytes())
+        }
         (TypedValue::Text(text), Test::Prefix(operand)) => text.starts_with(operand.as_bytes()),
         (TypedValue::Texts(list), test) => {
             let has = |operand: &String| list.iter().any(|text| text == operand.as_bytes());

@@ -14,11 +14,11 @@ use tracewarden_policy::{AccessScope, CompiledPolicies, KeyConstraint, RolePolic
 use crate::agreement::differential::connect_at;
 use crate::schema::{BoundTable, Column, TraceIndex};
 use crate::search::{
-    BoundedTraces, CrossingKind, IndexSize, PlannerOptions, RemainingWindow, RequiredPredicate, TraceBounds,
-    TraceSet, crossing_statement, grouped_statement, step_statement,
+    BoundedTraces, IndexSize, PassOptions, PlannerOptions, RemainingWindow, RequiredPredicate, TraceBounds,
+    TraceSet, filtered_pass_statement, grouped_statement, long_traces_statement, step_statement,
 };
 use crate::sql::{Statement, render};
-use crate::{Position, SelectRequest};
+use crate::{Position, SelectRequest, TraceOrder};
 
 /// Prefixes of a policy, of another policy of the same caller, and of a policy of the caller's API key.
 const POLICY: &str = ">>> ";
@@ -240,9 +240,8 @@ fn selection_sql(scope: &AccessScope) -> String {
     let binding = binding();
     let table = BoundTable::new(&binding, columns.collect()).unwrap();
     let field = |name: &str| model().fields.iter().find(|marked| marked.field.name == name).unwrap().clone();
-    let filter = Filter {
-        conditions: vec![Condition { field: field("tenant.id"), test: Test::StringEq("t1".to_owned()) }],
-    };
+    let is_t1 = Condition { field: field("tenant.id"), test: Test::StringEq("t1".to_owned()) };
+    let filter = Filter::of(vec![is_t1]);
     let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let window = Window::new(at(1_800_000_000), at(1_800_003_600)).unwrap();
     let request = SelectRequest {
@@ -250,6 +249,7 @@ fn selection_sql(scope: &AccessScope) -> String {
         scope,
         filter: &filter,
         window,
+        order: TraceOrder::Newest,
         limit: 50,
         after: Some(Position { tier: 1, key: 1_800_001_800_000_000_000, trace_id: "abc".to_owned() }),
         progress: None,
@@ -264,26 +264,38 @@ fn selection_sql(scope: &AccessScope) -> String {
     let [step, step_small, step_large] = [None, Some(small), Some(large)]
         .map(|size| step_statement(&search, 1_800_000_000_000_000_000, &remainder, size).unwrap());
     let index = index.unwrap();
-    let [crossing, crossing_large] =
-        [small, large].map(|size| crossing_statement(&search, &index, CrossingKind::All, size).unwrap());
+    let [long, long_large] =
+        [small, large].map(|size| long_traces_statement(&search, &index, size, search.default_range, 20_000));
+    let traces = ["abc", "abd", "abe"].map(str::to_owned);
+    let rare = vec![RequiredPredicate::Group(0), RequiredPredicate::Policies];
+    let after = request.after.clone();
+    let of_rare = PassOptions { trace_filters: rare, after: after.clone(), ..PassOptions::default() };
+    let of_rare = filtered_pass_statement(&search, &of_rare, &[]).unwrap();
+    let of_rest = PassOptions {
+        expects_few_matches: true,
+        after,
+        steps_read_from: Some(1_800_000_600_000_000_000),
+        ..PassOptions::default()
+    };
+    let of_rest = filtered_pass_statement(&search, &of_rest, &traces).unwrap();
     let around = Some((at(1_799_996_400), at(1_800_007_200))).into();
     let grouped = grouped_statement(&search, TraceSet::Window, &around, request.after.as_ref()).unwrap();
-    let traces = ["abc", "abd", "abe"].map(str::to_owned);
     let mut bounds = TraceBounds::new(search.default_range);
     let (from, to) = (1_799_999_000_000_000_000, 1_800_001_000_000_000_000);
     bounds.insert(&table, "abc".to_owned(), (from, to, 0));
     bounds.insert(&table, "abd".to_owned(), (from, to, 1));
     let ranges = bounds.ranges(traces.iter().take(1));
-    let filters = [RequiredPredicate::Condition(0)];
-    let decision = BoundedTraces { traces: &traces, bounds: &bounds, filters: &filters };
+    let decision = BoundedTraces::new(&traces, &bounds);
     let decision = grouped_statement(&search, TraceSet::Bounded(decision), &ranges, None).unwrap();
     let mut text = String::new();
     for (plan, statement) in [
         ("a step", step),
         ("a step with a small trace index", step_small),
         ("a step with a large trace index", step_large),
-        ("traces that cross an edge, by a small trace index", crossing),
-        ("traces that cross an edge, by a large trace index", crossing_large),
+        ("long traces, with a small trace index", long),
+        ("long traces, with a large trace index", long_large),
+        ("a filtered pass over the rest after steps", of_rest),
+        ("a filtered pass over the traces of rare predicates", of_rare),
         ("traces decided by id", decision),
         ("a grouped pass", grouped),
     ] {

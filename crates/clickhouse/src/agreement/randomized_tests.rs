@@ -5,6 +5,7 @@ mod brief_spans;
 mod conditions;
 mod data_sets;
 mod impact;
+mod orders;
 mod partial_pages;
 mod plans;
 mod stats;
@@ -26,11 +27,11 @@ use tracewarden_testkit::policies::{COLUMNS, Generator};
 use tracewarden_testkit::progress::Progress;
 use tracewarden_testkit::repetitions::{self, Repetitions};
 
-use self::conditions::{field_value, matches, random_condition, random_text};
+use self::conditions::{field_value, matches_any_group, random_filter, random_text, satisfy};
 use self::data_sets::{DataSet, StoredSpan, TableShape, insert_statement, load, make_data_set};
 use crate::agreement::differential::{connect, execute};
 use crate::agreement::distributed::{Storage, shards};
-use crate::{ClickHouse, SelectRequest};
+use crate::{ClickHouse, Position, SelectRequest, TraceOrder};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -153,19 +154,16 @@ fn expected(data_set: &DataSet, verdicts: &Verdicts, filter: &Filter, window: Wi
             seen.iter().filter(inside).filter(|at| chosen(**at)).map(|at| data_set.spans[*at].at).max()
         };
         let any_match = |at: usize| {
-            if filter.conditions.is_empty() {
+            if filter.required_groups().count() == 0 {
                 verdicts.granted[at]
             } else {
-                filter.conditions.iter().any(|condition| matches(&data_set.spans[at], condition))
+                matches_any_group(&data_set.spans[at], filter)
             }
         };
         let authorised = verdicts.is_accessible(&seen);
-        let all_match = filter
-            .conditions
-            .iter()
-            .all(|condition| seen.iter().any(|at| matches(&data_set.spans[*at], condition)));
+        let spans: Vec<&StoredSpan> = seen.iter().map(|at| &data_set.spans[*at]).collect();
         let Some(latest) = newest(&|_| true) else { continue };
-        if authorised && all_match {
+        if authorised && satisfy(&spans, filter) {
             let key = match newest(&any_match) {
                 Some(at) => (1, at),
                 None => (0, latest),
@@ -184,13 +182,22 @@ struct Query<'a> {
     window: Window,
 }
 
+impl<'a> Query<'a> {
+    /// A request for a page in the order `newest`.
+    fn request(&self, limit: u32, after: Option<Position>) -> SelectRequest<'a> {
+        let Self { binding, scope, filter, window } = *self;
+        let order = TraceOrder::Newest;
+        SelectRequest { binding, scope, filter, window, order, limit, after, progress: None }
+    }
+}
+
 /// Reads all pages of a query.
 async fn pages(store: &ClickHouse, data_set: &DataSet, query: &Query<'_>, limit: u32) -> Vec<String> {
     let mut ids = Vec::new();
     let mut after = None;
     loop {
-        let Query { binding, scope, filter, window } = *query;
-        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+        let Query { binding, filter, .. } = *query;
+        let request = query.request(limit, after);
         let page = store.select(request).await.unwrap();
         assert!(page.len() <= limit as usize);
         let mut stream = store.read(binding, &page, None).await.unwrap();
@@ -241,7 +248,7 @@ async fn pages(store: &ClickHouse, data_set: &DataSet, query: &Query<'_>, limit:
             );
             let mut matched: Vec<_> = spans
                 .iter()
-                .filter(|span| filter.conditions.iter().any(|condition| matches(span, condition)))
+                .filter(|span| matches_any_group(span, filter))
                 .map(|span| (span.at, span.id.clone()))
                 .collect();
             matched.sort();
@@ -274,7 +281,7 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repeti
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut generator = Generator::new(seed);
     let store = connect(local);
-    let mut selected = 0;
+    let (mut selected, mut with_exclusions) = (0, 0);
     let mut seen = KeyConstraintCounts::default();
     let mut plan_coverage = plans::PlanCoverage::default();
     let mut stats_coverage = stats::StatsCoverage::new(seed);
@@ -287,6 +294,7 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repeti
         progress.at(data_set_number);
         // A few data sets may be too empty to prove anything; with some more, enough is seen.
         let sufficient = selected > data_sets * 5
+            && with_exclusions > data_sets / 2
             && seen.denied > data_sets
             && seen.by_another_span > data_sets / 4
             && plan_coverage.least() > data_sets / 2
@@ -319,9 +327,7 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repeti
                 authorise(policies, key_constraint, &caller, &model, &CompiledPolicies::new()).unwrap();
             let spans: Vec<Span> = data_set.spans.iter().map(|span| span.values.clone()).collect();
             let verdicts = Verdicts::evaluate(&expressions, constraint_text.as_deref(), &caller, &spans);
-            let conditions =
-                (0..random.random_range(0..3)).map(|_| random_condition(&mut random, &model)).collect();
-            let filter = Filter { conditions };
+            let filter = random_filter(&mut random, &model);
             let from = NOON + random.random_range(-4..4) * HOUR / 2 + random.random_range(-1..=1);
             let length = *[1, SECOND, HOUR, 24 * HOUR].choose(&mut random).unwrap();
             let window =
@@ -337,10 +343,14 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repeti
                 );
             }
             partial_pages::check_partial_pages(&store, &query, &expected).await;
+            orders::check_orders(&store, &data_set, &query, &expected).await;
             plans::check_plans(&store, &query, &expected, &mut random, &mut plan_coverage).await;
             stats::check_query(&store, &data_set, &query, &expected, &model, &mut stats_coverage).await;
             values::check_fields(&store, &data_set, &query, &expected, &model, &mut values_coverage).await;
             selected += expected.len();
+            if !filter.none.is_empty() {
+                with_exclusions += expected.len();
+            }
             let mut traces: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
             for (at, span) in data_set.spans.iter().enumerate() {
                 traces.entry(&span.trace).or_default().push(at);
@@ -362,7 +372,7 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repeti
         }
     }
     println!(
-        "{selected} traces selected, {seen:?}, {plan_coverage:?}, {stats_coverage:?}, {values_coverage:?}"
+        "{selected} traces selected, {with_exclusions} of them by filters with exclusions, {seen:?}, {plan_coverage:?}, {stats_coverage:?}, {values_coverage:?}"
     );
     if !requires_coverage {
         return;
@@ -371,7 +381,10 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repeti
     assert!(stats_coverage.is_sufficient(data_sets), "hardly any groups: {stats_coverage:?}");
     assert!(values_coverage.is_sufficient(data_sets), "hardly any values: {values_coverage:?}");
     assert!(plan_coverage.least() > data_sets / 2, "a plan found hardly any trace: {plan_coverage:?}");
-    assert!(selected > data_sets * 5, "the data sets are too sparse to test anything");
+    assert!(
+        selected > data_sets * 5 && with_exclusions > data_sets / 2,
+        "the data sets are too sparse to test anything"
+    );
     assert!(
         seen.denied > data_sets && seen.by_another_span > data_sets / 4,
         "key constraints were hardly tested: {seen:?}"

@@ -13,7 +13,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::distributed::{CLUSTER, shards};
 use super::{binding, connect, execute, unrestricted_scope};
 use crate::schema::BoundTable;
-use crate::{BindingError, ClickHouse, SelectRequest};
+use crate::{BindingError, ClickHouse, SelectRequest, TraceOrder};
 
 const HOUR: i64 = 3_600_000_000_000;
 const NOW: i64 = 1_790_000_000_000_000_000;
@@ -27,6 +27,7 @@ async fn traces(store: &ClickHouse, binding: &Binding, from: i64, to: i64) -> Ve
         scope: &scope,
         filter: &filter,
         window: Window::new(from, to).unwrap(),
+        order: TraceOrder::Newest,
         limit: 100,
         after: None,
         progress: None,
@@ -249,7 +250,7 @@ async fn only_filters_use_text_indexes_on_the_entries_of_a_map() {
         let columns = store.columns("default", table).await.unwrap();
         let table = BoundTable::new(&binding("default", table), columns).unwrap();
         let mut statement = table.statement();
-        let filter = table.any_condition(std::slice::from_ref(&condition), &mut statement).unwrap();
+        let filter = table.any_group([condition.clone()].chunks(1), &mut statement).unwrap();
         let policy = table.condition(&is_v, &mut statement).unwrap();
         assert_eq!(filter.contains("hasAny(`Items`"), is_used, "{filter}");
         assert!(!policy.contains("Items"), "{policy}");

@@ -3,18 +3,37 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Cost of statements, as ClickHouse reports it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+/// Resources that ClickHouse used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Cost {
-    /// Rows read, from all tables.
+    /// Rows read.
     pub rows: u64,
-    /// Size of these rows in memory, in bytes.
+    /// Uncompressed bytes read.
     pub bytes: u64,
-    /// Time that ClickHouse worked.
+    /// Execution time in milliseconds.
+    #[serde(rename = "milliseconds", serialize_with = "milliseconds")]
+    #[schema(value_type = u64)]
     pub elapsed: Duration,
 }
 
+fn milliseconds<S: Serializer>(elapsed: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
+
 impl Cost {
+    /// Returns the sum; it saturates.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.saturating_add(other.rows),
+            bytes: self.bytes.saturating_add(other.bytes),
+            elapsed: self.elapsed.saturating_add(other.elapsed),
+        }
+    }
+
     /// Parses the summary header of an answer: numbers as strings. Older servers do not send the time.
     pub(crate) fn from_summary(text: &str, waited: Duration) -> Option<Self> {
         let summary: serde_json::Value = serde_json::from_str(text).ok()?;
@@ -41,9 +60,7 @@ impl Meter {
 
     pub(crate) fn add(&self, cost: Cost) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
-        total.rows = total.rows.saturating_add(cost.rows);
-        total.bytes = total.bytes.saturating_add(cost.bytes);
-        total.elapsed = total.elapsed.saturating_add(cost.elapsed);
+        *total = total.plus(cost);
         if let Some(outer) = &self.outer {
             outer.add(cost);
         }
@@ -61,10 +78,10 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
-    use crate::SelectRequest;
     use crate::agreement::{binding, unrestricted_scope};
     use crate::agreement::{connect, execute};
     use crate::sql::Statement;
+    use crate::{SelectRequest, TraceOrder};
 
     #[test]
     fn a_summary_is_numbers_as_strings() {
@@ -115,6 +132,7 @@ mod tests {
             scope: &scope,
             filter: &filter,
             window: Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap(),
+            order: TraceOrder::Newest,
             limit: 10,
             after: None,
             progress: None,

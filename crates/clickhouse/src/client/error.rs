@@ -85,6 +85,12 @@ impl ClickHouseError {
     /// ClickHouse's code for a setting that it does not have.
     pub(crate) const UNKNOWN_SETTING: i32 = 115;
 
+    /// Whether `throwIf` in the statement raised this error, with a message that contains this text.
+    pub(crate) fn is_throw_if(&self, text: &str) -> bool {
+        // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
+        matches!(self, Self::Exception { code: Some(395), message } if message.contains(text))
+    }
+
     /// Whether the server does not have a setting that came with the statement.
     pub(crate) fn is_unknown_setting(&self) -> bool {
         matches!(self, Self::Exception { code: Some(Self::UNKNOWN_SETTING), .. })

@@ -19,14 +19,14 @@ pub(crate) const READONLY: &str = "1";
 pub(crate) const READONLY_FROM_PROFILE: &str = "2";
 
 /// Whether another server of a cluster may have another value of this setting without an answer being wrong. This holds for
-/// limits, which are errors there too, since every `…_overflow_mode` must be as it is sent, and for the format of an answer,
-/// which the initiating server writes.
+/// limits, which are errors there too, since every `…_overflow_mode` must be as it is sent, for the format of an answer,
+/// which the initiating server writes, and for how reads are distributed over threads.
 pub(crate) fn may_differ(name: &str) -> bool {
     MAY_DIFFER.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Beginnings of the names of limits, and of settings of the format.
-const MAY_DIFFER: [&str; 23] = [
+/// Prefixes of settings that are limits, control the output format, or distribute reads over threads.
+const MAY_DIFFER: [&str; 24] = [
     "readonly",
     "max_execution_",
     "max_estimated_execution_time",
@@ -38,6 +38,7 @@ const MAY_DIFFER: [&str; 23] = [
     "max_columns_to_read",
     "max_temporary_",
     "max_partitions_to_read",
+    "merge_tree_min_",
     "min_execution_speed",
     "max_subquery_depth",
     "max_query_size",

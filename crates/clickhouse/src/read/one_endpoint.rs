@@ -75,7 +75,14 @@ async fn nothing_about_chosen_traces_comes_from_another_endpoint() {
         "which spans satisfy",
         store.matching_spans(binding, &found, &predicates, &[]).await,
     );
-    let values = ValuesRequest { field: &field, prefix: None, selection: &selection, window, limit: 3 };
+    let values = ValuesRequest {
+        field: &field,
+        prefix: None,
+        contains: None,
+        selection: &selection,
+        window,
+        limit: 3,
+    };
     fixture.assert_unavailable("values", store.values(values).await.map(|_| ()));
     // A new request uses the other endpoint from the beginning.
     let again = fixture.store.session();

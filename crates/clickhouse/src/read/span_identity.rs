@@ -1,7 +1,11 @@
 //! Span identities. A span id alone does not identify a span: exporters leave it empty, and some clients reuse it.
 
+use std::fmt::Display;
+
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tracewarden_model::{Binding, Timestamp};
+use utoipa::ToSchema;
 
 use crate::read::SpanLine;
 use crate::read::span_summary::{SpanSummary, truncated};
@@ -14,18 +18,31 @@ use crate::{ClickHouse, ClickHouseError};
 /// Maximum number of spans that are read for one identity: the identity cannot tell which one is meant.
 const MAX_SPANS_PER_IDENTITY: usize = 20;
 
-/// Identifies a span of a trace. Where the id is empty or repeated, the start and the names distinguish it from others. Spans
-/// that have all of them in common cannot be distinguished.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A span of the trace.
+// Contains data of the trace. Spans that have all members in common cannot be distinguished.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[schema(as = SpanMention)]
 pub struct SpanIdentity {
-    /// Span id.
+    /// Span id. Some emitters leave it empty or give one id to several spans: `start`, `name` and `service` distinguish these.
+    /// Spans that are equal in all of them are listed once.
     pub span_id: String,
-    /// Its start time.
+    /// When the span began.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String, format = DateTime)]
     pub start: Timestamp,
-    /// Operation name, cut to 100 characters; `None` without a column for it.
+    /// Operation name, truncated to 100 characters.
+    // `None` without a column for it; the service likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub name: Option<String>,
-    /// Service, cut to 100 characters; `None` without a column for it.
+    /// Service name, truncated to 100 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub service: Option<String>,
+}
+
+pub(super) fn as_text<S: Serializer>(time: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(time)
 }
 
 /// Start in ticks, id, name, service: the sort order of spans.

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use tracewarden_model::{Binding, Filter, Timestamp};
+use utoipa::ToSchema;
 
+use crate::read::span_identity::as_text;
 use crate::schema::DisplayExpressions;
 use crate::search::Selection;
 use crate::{ClickHouse, ClickHouseError};
@@ -13,28 +16,36 @@ const MAX_MATCHED: u32 = 20;
 /// Maximum number of services in a summary.
 const MAX_SERVICES: u32 = 100;
 
-/// A trace in a list of traces. Parts whose display column is not bound are absent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Summary of a trace. A nullable member is null, and `services` is empty, if the trace source has no column for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TraceSummary)]
 pub struct Summary {
-    /// The trace id.
+    /// Trace id.
     pub trace_id: String,
-    /// Operation of the root span, or of the earliest when the root is missing.
+    /// Name of the root span, or of the earliest span if the root is missing.
+    #[schema(required = true)]
     pub root_name: Option<String>,
     /// Service of the same span.
+    #[schema(required = true)]
     pub root_service: Option<String>,
     /// Start of the earliest span.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String, format = DateTime)]
     pub start: Timestamp,
-    /// From the start to the end of the span that ends last, in nanoseconds.
+    /// Time from the earliest start to the latest end, in nanoseconds.
+    #[schema(required = true)]
     pub duration_nanos: Option<i64>,
-    /// Whether a span has an invalid duration, such as one that wrapped around below zero: it counts as 0.
+    /// Whether a span has a duration that is negative or not a number of nanoseconds: an unsigned column that wrapped around, or
+    /// a float that is NaN, infinite or outside 64 bits. The duration of such a span counts as 0.
     pub duration_invalid: bool,
     /// Number of spans.
     pub span_count: u64,
     /// Number of spans whose status is an error.
+    #[schema(required = true)]
     pub error_count: Option<u64>,
-    /// Services of the spans, sorted; at most 100.
+    /// Names of the services in the trace, sorted; at most 100.
     pub services: Vec<String>,
-    /// Spans that match a condition of the filter, earliest first; at most 20.
+    /// Ids of the spans that satisfy a condition or a group of the filter, earliest first; at most 20.
     pub matched_span_ids: Vec<String>,
 }
 
@@ -57,7 +68,7 @@ impl ClickHouse {
         let table = selection.table.as_ref();
         let display = DisplayExpressions::new(table, &binding.display);
         let mut statement = table.statement();
-        let matched = table.any_condition(&filter.conditions, &mut statement)?;
+        let matched = table.any_group(filter.required_groups(), &mut statement)?;
         let is_selected =
             table.trace_id.is_one_of(selection.traces.iter().map(|trace| &trace.id), &mut statement);
         let spans = table.spans(&is_selected, &mut statement);

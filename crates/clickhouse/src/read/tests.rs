@@ -2,8 +2,8 @@ use tracewarden_model::{Filter, Timestamp, Window};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
-use crate::SelectRequest;
 use crate::agreement::{binding, connect, execute, unrestricted_scope};
+use crate::{SelectRequest, TraceOrder};
 
 const TRACES: usize = 40;
 
@@ -55,6 +55,7 @@ pub(super) async fn select(store: &ClickHouse, binding: &Binding) -> Selection {
         scope: &unrestricted_scope(),
         filter: &Filter::default(),
         window: Window::new(at(1_789_999_000), at(1_790_001_000)).unwrap(),
+        order: TraceOrder::Newest,
         limit: 200,
         after: None,
         progress: None,

@@ -20,7 +20,7 @@ pub(crate) struct BoundTable {
     /// The table's quoted name, with `FINAL` where it is read so. Statements name it by [`BoundTable::spans`] only.
     source: String,
     /// Whether it is read with `FINAL`.
-    is_final: bool,
+    pub(crate) is_final: bool,
     /// Columns that must have a value, each with its type.
     only: Vec<(Column, String)>,
     time_bucket: Option<TimeBucketColumn>,
@@ -218,18 +218,18 @@ impl BoundTable {
         Ok(score(&resolve_fields(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
-    /// Writes whether a span satisfies any of a filter's conditions, over the table as it is now; false without conditions.
+    /// Writes whether a span satisfies all conditions of any group, over the table as it is now; false without groups.
     /// It takes conditions, and never a policy: it may read any key column in place of the map, also one that was never
     /// compared with the data.
     ///
     /// # Errors
     /// When a field has changed since it was marked.
-    pub(crate) fn any_condition(
+    pub(crate) fn any_group<'a>(
         &self,
-        conditions: &[Condition],
+        groups: impl Iterator<Item = &'a [Condition]>,
         statement: &mut Statement,
     ) -> Result<String, ClickHouseError> {
-        let any = Predicate::any(conditions.iter().map(lower_condition));
+        let any = Predicate::any(groups.map(|group| Predicate::all(group.iter().map(lower_condition))));
         let any = resolve_fields(&any, &self.columns, Purpose::Filter)?;
         // Only for a filter: it must not depend on an index whether access is granted.
         let items =

@@ -16,10 +16,14 @@ use tracewarden_model::{Binding, MarkedField, Timestamp, TraceIdNotations, Windo
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::client::Cost;
-use crate::schema::{BoundTable, Tables, TraceIndex, omitted_columns};
-use crate::search::plan::{PlanChoice, PlannerOptions, RequiredPredicates, Search, window_with_margin};
+use crate::schema::{BoundTable, DisplayExpressions, Tables, TraceIndex, omitted_columns};
+use crate::search::plan::{
+    NO_FILTER, PlanChoice, PlannerOptions, RequiredPredicates, Search, window_with_margin,
+};
 use crate::search::selection::SelectedTrace;
-use crate::{ClickHouse, ClickHouseError, ProgressCallback, SelectRequest, Selection, TableProperties};
+use crate::{
+    ClickHouse, ClickHouseError, ProgressCallback, SelectRequest, Selection, TableProperties, TraceOrder,
+};
 
 /// How often a search is restarted on another endpoint.
 const MAX_SEARCH_ATTEMPTS: usize = 3;
@@ -157,7 +161,13 @@ impl ClickHouse {
         }
         let mut search = self.prepare(request, &table, tables.index, PlannerOptions::default())?;
         search.progress = progress;
-        let found = search.run(&PlanChoice::Auto).await?;
+        let found = match request.order {
+            TraceOrder::Newest => search.run(&PlanChoice::Auto).await?,
+            order => {
+                let display = DisplayExpressions::new(&table, &request.binding.display);
+                search.run_sorted(order, &display).await?
+            }
+        };
         let limit = request.limit as usize;
         let has_more = found.len() > limit;
         let chosen = found.into_iter().take(limit).map(|found| {
@@ -208,7 +218,7 @@ impl ClickHouse {
         index: Option<TraceIndex>,
         options: PlannerOptions,
     ) -> Result<Search<'a>, ClickHouseError> {
-        let required_predicates = RequiredPredicates::new(request.scope, &request.filter.conditions, table)?;
+        let required_predicates = RequiredPredicates::new(request.scope, request.filter, table)?;
         let mut search = self.search_for(required_predicates, request.window, request.limit, table, index);
         search.after.clone_from(&request.after);
         search.progress.clone_from(&request.progress);
@@ -304,7 +314,7 @@ impl ClickHouse {
         notations: &TraceIdNotations,
     ) -> Result<Option<Selection>, ClickHouseError> {
         let mut statement = table.statement();
-        let required_predicates = RequiredPredicates::new(scope, &[], &table)?;
+        let required_predicates = RequiredPredicates::new(scope, &NO_FILTER, &table)?;
         let having = required_predicates.having_clause(&required_predicates.all(), &table, &mut statement)?;
         // All notations in one statement, and no row for an inaccessible trace: it takes as long as a trace that does not
         // exist.

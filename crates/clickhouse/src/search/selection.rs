@@ -2,9 +2,27 @@
 
 use crate::schema::{BoundTable, omitted_columns};
 use crate::sql::Statement;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tracewarden_model::{Binding, Filter, Timestamp, Window};
 use tracewarden_policy::AccessScope;
+use utoipa::ToSchema;
+
+/// Order of traces, descending; ties are ordered by trace id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceOrder {
+    /// By the latest span in the window that satisfies a condition or a group; without these, that grants access.
+    #[default]
+    Newest,
+    /// By the time from the earliest start to the latest end.
+    Longest,
+    /// By the number of spans whose status is an error.
+    MostErrors,
+    /// By the number of spans.
+    MostSpans,
+}
 
 /// A request for a page of traces.
 pub struct SelectRequest<'a> {
@@ -16,6 +34,8 @@ pub struct SelectRequest<'a> {
     pub filter: &'a Filter,
     /// Time range of the search.
     pub window: Window,
+    /// Which traces come first.
+    pub order: TraceOrder,
     /// Maximum number of traces.
     pub limit: u32,
     /// Position at which the previous page ended.
@@ -43,12 +63,19 @@ pub type ProgressCallback = Arc<dyn Fn(SearchProgress) + Send + Sync>;
 /// A position in the order of traces: everything that the order depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// 1 for traces with a match inside the window, 0 for the traces after them.
+    /// 1 for traces with a match inside the window, 0 for the traces after them. Always 1 in other orders.
     pub tier: u8,
-    /// The time by which the trace is ordered, in ticks of the timestamp column.
+    /// The time by which the trace is ordered, in ticks of the timestamp column, or the duration in nanoseconds, or a count.
     pub key: i64,
     /// The trace id.
     pub trace_id: String,
+}
+
+impl Position {
+    /// The position after all traces with a match inside the window.
+    pub(crate) fn last_of_window() -> Self {
+        Self { tier: 1, key: i64::MIN, trace_id: String::new() }
+    }
 }
 
 /// Selected traces. Only this crate creates a selection, from an [`AccessScope`].

@@ -11,7 +11,7 @@ use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::Condition;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, SearchedAround, WindowText};
+use crate::window::{self, Bounds, SearchedAround, WindowText};
 
 pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
     "Values of a field",
@@ -28,6 +28,8 @@ struct Arguments {
     reference: String,
     /// Prefix of the values.
     prefix: Option<String>,
+    /// Text that the values contain, ignoring the case of ASCII letters.
+    contains: Option<String>,
     /// Start, RFC 3339. Default: 24 hours before `to`.
     from: Option<String>,
     /// End (exclusive), RFC 3339. Default: now.
@@ -76,11 +78,12 @@ struct Answer {
 
 async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
-    let Arguments { reference, prefix, from, to, last, limit, .. } = arguments;
-    let bounds =
+    let Arguments { reference, prefix, contains, from, to, last, limit, .. } = arguments;
+    let Bounds { from, to } =
         window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
-    let request = FieldValuesRequest { reference, prefix, from: bounds.from, to: bounds.to, limit };
+    let request = FieldValuesRequest { reference, prefix, contains, from, to, limit };
     let found = context.service.traces().field_values(context.principal, request).await?;
+    let around = found.searched_around.map(|around| (around.from.0, around.to.0));
     let render = |count: usize, (with_next, longest): (bool, usize)| {
         let shown: Vec<&ValueCount> =
             found.values.iter().filter(|value| value.value.len() <= longest).take(count).collect();
@@ -102,7 +105,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
             returned: shown.len(),
             values: shown.into_iter().map(counted_value).collect(),
             window,
-            searched_around: window::searched_around(found.window, found.searched_around),
+            searched_around: window::searched_around(found.window, around),
             sampled_traces: found.sampled_traces,
             complete: found.complete,
             unlisted: found.unlisted,
@@ -129,8 +132,8 @@ fn text(answer: &Answer, left: bool) -> String {
     text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
     if answer.values.is_empty() {
         text.push_str(
-            "None: no trace that you may read has such a value in this window. Try a longer `last`, or no \
-             `prefix`; traces that you may not read are never counted.\n",
+            "None: no trace that you may read has such a value in this window. Try a longer `last`, or leave \
+             out `prefix` and `contains`; traces that you may not read are never counted.\n",
         );
     }
     let line = |value: &CountedValue| {
@@ -148,7 +151,7 @@ fn text(answer: &Answer, left: bool) -> String {
             answer.returned
         ));
     } else if answer.truncated {
-        text.push_str(&format!("{} shown of more; use `prefix` or a larger `limit`\n", answer.returned));
+        text.push_str(&format!("{} shown of more; use `contains` or a larger `limit`\n", answer.returned));
     }
     if answer.unlisted > 0 {
         text.push_str(&format!(

@@ -4,7 +4,7 @@ use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tracewarden_service::{AnswerBody, PageCursors, QueryRequest, Summary, Tool, View};
+use tracewarden_service::{AnswerBody, PageCursors, QueryRequest, Summary, Tool, TraceOrder, View};
 
 use super::{
     Context, DETAIL_LEVELS, Definition, DetailLevel, NO_RESULTS, Totals, pluralize, run_blocking, start_call,
@@ -17,7 +17,7 @@ use crate::window::{self, Bounds, SearchedAround, WindowText};
 
 pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
     "Search traces",
-    "Traces that match all conditions, newest first, a summary each, with the ids of matched spans.",
+    "Summaries of the traces that match the filter, with the ids of matched spans; newest first unless order is given.",
     |context| start_call(call, context),
 );
 
@@ -30,14 +30,20 @@ const MAX_MATCHED: usize = 5;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// All must match (AND). A condition matches a trace if any of its spans satisfies it. Default: every trace.
+    /// All must match (AND). A condition matches a trace if any of its spans satisfies it. Default: none.
     conditions: Option<Vec<Condition>>,
+    /// Groups of conditions: for each group, one span must satisfy all of its conditions.
+    same_span: Option<Vec<Vec<Condition>>>,
+    /// Conditions that no span of the trace may satisfy. Excludes traces.
+    none: Option<Vec<Condition>>,
     /// Start, RFC 3339. Default: 24 hours before `to`.
     from: Option<String>,
     /// End (exclusive), RFC 3339. Default: now.
     to: Option<String>,
     /// Instead of from and to: the time until now, e.g. 15m, 6h, 7d.
     last: Option<String>,
+    /// Order of all matching traces in the window. Default newest. With cursor: as before.
+    order: Option<TraceOrder>,
     /// Number of traces, at most 200. Default 10.
     limit: Option<i64>,
     /// From `next` of the previous answer.
@@ -51,7 +57,7 @@ struct Arguments {
 struct FoundTrace {
     #[serde(flatten)]
     totals: Totals,
-    /// Spans that satisfy a condition, earliest first; at most five.
+    /// Spans that satisfy a condition or a group of `same_span`, earliest first; at most five.
     matched_span_ids: Vec<String>,
 }
 
@@ -62,7 +68,7 @@ struct Answer {
     /// If there is no trace index: only spans in this time range were read to match traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     searched_around: Option<SearchedAround>,
-    /// Newest first.
+    /// In the requested order.
     traces: Vec<FoundTrace>,
     /// URL of a trace for people: insert its id.
     link: String,
@@ -77,8 +83,8 @@ struct Answer {
 async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let sent = context.sent;
     let budget = Budget::new(arguments.max_tokens)?;
-    let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
-    let Arguments { from, to, last, limit, cursor, .. } = arguments;
+    let Arguments { conditions, same_span, none, from, to, last, order, limit, cursor, .. } = arguments;
+    let filter = arguments::raw_filter(conditions, same_span, none)?;
     let bounds = match &cursor {
         None => {
             window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?
@@ -89,11 +95,12 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         }
         Some(_) => Bounds { from: None, to: None },
     };
-    let first = cursor.is_none();
+    let (order, first) = (order.unwrap_or_default(), cursor.is_none());
     let page = QueryRequest {
         from: bounds.from,
         to: bounds.to,
-        conditions,
+        filter,
+        order,
         limit: Some(limit.unwrap_or(DEFAULT_LIMIT)),
         cursor,
         columns: None,
@@ -122,7 +129,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
             total: (first && !more).then_some(traces.len()),
             truncated: cut || more,
         };
-        Rendered::new(text(&answer, first), &answer)
+        Rendered::new(text(&answer, order, first), &answer)
     };
     run_blocking(|| budget.fit_with_levels(&DETAIL_LEVELS, traces.len(), render))
 }
@@ -155,7 +162,7 @@ fn next(sent: &Value, traces: &[Summary], count: usize, page_cursors: &PageCurso
         Ok(Some(cursor)) => {
             let with = [("cursor", json!(cursor))];
             let arguments = arguments::modified_arguments(sent, &["from", "to", "last"], &with);
-            next.push(NextCall::new("list the traces before", Tool::QueryTraces, arguments));
+            next.push(NextCall::new("list the next traces", Tool::QueryTraces, arguments));
         }
         Ok(None) => {}
         Err(error) => tracing::warn!(code = error.code(), "no cursor"),
@@ -177,18 +184,17 @@ fn matched_text(ids: &[String]) -> String {
     text
 }
 
-fn text(answer: &Answer, first: bool) -> String {
+fn text(answer: &Answer, order: TraceOrder, first: bool) -> String {
     let mut text = format!(
         "{} from {} to {}",
         pluralize(answer.returned as u64, "trace"),
         answer.window.from,
         answer.window.to
     );
-    text.push_str(if answer.truncated {
-        ", newest first, more follow\n"
-    } else {
-        ", newest first, no more\n"
-    });
+    // "most_errors" becomes "most errors first".
+    let first_text = json!(order).as_str().unwrap_or_default().replace('_', " ");
+    let more = if answer.truncated { "more follow" } else { "no more" };
+    text.push_str(&format!(", {first_text} first, {more}\n"));
     text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
     if answer.traces.is_empty() && first && !answer.truncated {
         text.push_str(NO_RESULTS);

@@ -23,41 +23,22 @@ pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
     |context| start_call(call, context),
 );
 
-/// Unit of the statistics.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Per {
-    /// Spans, with their own durations. A group contains the spans with its value.
-    #[default]
-    Span,
-    /// Traces, with their whole durations. A trace counts in each group that contains any of its spans.
-    Trace,
-}
-
-/// Order of the groups, descending.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Measure {
-    #[default]
-    Count,
-    Errors,
-    ErrorRate,
-    /// The 95th percentile.
-    Duration,
-}
-
 /// Arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// All must match (AND), each by any span of a trace. Default: every trace.
+    /// All must match (AND), each by any span of a trace. Default: none.
     conditions: Option<Vec<Condition>>,
+    /// Groups of conditions: for each group, one span must satisfy all of its conditions.
+    same_span: Option<Vec<Vec<Condition>>>,
+    /// Conditions that no span of the trace may satisfy. Excludes traces.
+    none: Option<Vec<Condition>>,
     /// At most two fields of type string or string_array, as svc_filter_schema writes them. Default: one total.
     group_by: Option<Vec<String>>,
     /// Order of groups: count (default), errors, error_rate, duration.
-    measure: Option<Measure>,
+    measure: Option<StatsOrder>,
     /// span (default): statistics of spans; trace: of whole traces.
-    per: Option<Per>,
+    per: Option<StatsUnit>,
     /// Start, RFC 3339. Default: 24 hours before `to`.
     from: Option<String>,
     /// End (exclusive), RFC 3339. Default: now.
@@ -120,10 +101,10 @@ struct Answer {
 }
 
 impl Numbers {
-    fn of(numbers: &StatsNumbers, per: Per) -> Self {
+    fn of(numbers: &StatsNumbers, per: StatsUnit) -> Self {
         let whole = match per {
-            Per::Span => numbers.spans,
-            Per::Trace => numbers.traces,
+            StatsUnit::Span => numbers.spans,
+            StatsUnit::Trace => numbers.traces,
         };
         Self {
             traces: numbers.traces,
@@ -141,8 +122,10 @@ impl Numbers {
 async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let sent = context.sent;
     let budget = Budget::new(arguments.max_tokens)?;
-    let conditions = arguments::raw_conditions(arguments.conditions.as_deref().unwrap_or_default())?;
-    let Arguments { group_by, measure, per, from, to, last, limit, .. } = arguments;
+    let Arguments { conditions, same_span, none, group_by, measure, per, from, to, last, limit, .. } =
+        arguments;
+    let filter = arguments::raw_filter(conditions, same_span, none)?;
+    let sent_conditions = filter.all_conditions().count();
     let bounds =
         window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
     let (group_by, per) = (group_by.unwrap_or_default(), per.unwrap_or_default());
@@ -150,18 +133,10 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
     let request = TraceStatsRequest {
         from: bounds.from,
         to: bounds.to,
-        conditions,
+        filter,
         group_by: group_by.clone(),
-        per: match per {
-            Per::Span => StatsUnit::Span,
-            Per::Trace => StatsUnit::Trace,
-        },
-        order: match measure {
-            Measure::Count => StatsOrder::Count,
-            Measure::Errors => StatsOrder::Errors,
-            Measure::ErrorRate => StatsOrder::ErrorRate,
-            Measure::Duration => StatsOrder::Duration,
-        },
+        per,
+        order: measure,
         limit,
     };
     let found = context.service.traces().trace_stats(context.principal, request).await?;
@@ -171,7 +146,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         let first = stats.groups.first().filter(|_| count > 0 && !brief);
         // The suggested next call follows the measure: if the group is first by errors, look at its errors.
         let failed = found.status.as_ref().filter(|_| {
-            matches!(measure, Measure::Errors | Measure::ErrorRate)
+            matches!(measure, StatsOrder::Errors | StatsOrder::ErrorRate)
                 && first.map_or(&stats.total, |group| &group.numbers).errors.is_some_and(|errors| errors > 0)
         });
         let group = |group: &StatsGroup| Group {
@@ -183,7 +158,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
             numbers: Numbers::of(&group.numbers, per),
         };
         let next = if stats.total.traces > 0 && !brief {
-            next(&found, sent, &group_by, first, &window, failed)
+            next(&found, (sent, sent_conditions), &group_by, first, &window, failed)
         } else {
             Vec::new()
         };
@@ -208,37 +183,43 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
 /// Returns none if this would exceed the limit of conditions.
 fn next(
     found: &TraceStatsAnswer,
-    sent: &Value,
+    (sent, sent_conditions): (&Value, usize),
     group_by: &[String],
     first: Option<&StatsGroup>,
     window: &WindowText,
     failed: Option<&(String, Vec<String>)>,
 ) -> Vec<NextCall> {
-    let mut conditions: Vec<Value> =
-        sent.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    if let Some(group) = first {
-        let fields = group_by.iter().zip(&found.types).zip(&group.values);
-        conditions
-            .extend(fields.map(|((field, logical), value)| Condition::equal_to(field, *logical, value)));
-    }
+    let values = first.map(|group| group.values.as_slice()).unwrap_or_default();
+    let fields = group_by.iter().zip(&found.types).zip(values);
+    let mut added: Vec<Value> =
+        fields.map(|((field, logical), value)| Condition::equal_to(field, *logical, value)).collect();
     if let Some((status, errors)) = failed.filter(|(_, errors)| found.limits.max_values >= errors.len()) {
-        conditions.push(json!({ "ref": status, "op": "in", "values": errors }));
+        added.push(json!({ "ref": status, "op": "in", "values": errors }));
     }
-    if conditions.len() > found.limits.max_conditions {
+    if sent_conditions.saturating_add(added.len()) > found.limits.max_conditions {
         return Vec::new();
     }
+    let conditions: Vec<&Value> =
+        sent.get("conditions").and_then(Value::as_array).into_iter().flatten().chain(&added).collect();
     let to = match (first.is_some(), failed.is_some()) {
         (true, true) => "list traces with the first group and a failed span",
         (true, false) => "list traces of the first group",
         (false, true) => "list traces with a failed span",
         (false, false) => "list the traces",
     };
-    let arguments = json!({ "conditions": conditions, "from": window.from, "to": window.to, "limit": 5 });
+    let with = [
+        ("conditions", json!(conditions)),
+        ("from", json!(window.from)),
+        ("to", json!(window.to)),
+        ("limit", json!(5)),
+    ];
+    let without = ["group_by", "measure", "per", "last", "max_tokens"];
+    let arguments = arguments::modified_arguments(sent, &without, &with);
     vec![NextCall::new(to, Tool::QueryTraces, arguments)]
 }
 
 /// Formats the answer; `left` tells whether some groups are not shown.
-fn text(answer: &Answer, stats: &Stats, group_by: &[String], measure: Measure, left: bool) -> String {
+fn text(answer: &Answer, stats: &Stats, group_by: &[String], measure: StatsOrder, left: bool) -> String {
     let mut text = format!("from {} to {}: {}\n", answer.window.from, answer.window.to, line(&answer.all));
     text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
     let fields: Vec<String> = group_by.iter().map(|field| one_line(field, 512)).collect();
@@ -249,10 +230,10 @@ fn text(answer: &Answer, stats: &Stats, group_by: &[String], measure: Measure, l
     } else if !fields.is_empty() {
         text.push_str(&format!("by {}:\n", fields.join(", ")));
     }
-    if answer.all.errors.is_none() && matches!(measure, Measure::Errors | Measure::ErrorRate) {
+    if answer.all.errors.is_none() && matches!(measure, StatsOrder::Errors | StatsOrder::ErrorRate) {
         text.push_str("no status column is bound: groups are not ordered by errors\n");
     }
-    if answer.all.p95_ms.is_none() && answer.all.traces > 0 && measure == Measure::Duration {
+    if answer.all.p95_ms.is_none() && answer.all.traces > 0 && measure == StatsOrder::Duration {
         text.push_str("no duration column is bound: groups are not ordered by duration\n");
     }
     let lines = answer.groups.iter().map(|group| {

@@ -11,7 +11,7 @@ use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warning
 use utoipa::ToSchema;
 
 use crate::core::{
-    Administrator, Core, FieldError, IfMatch, ServiceError, blocking, no_change_detail, stored_caller,
+    Administrator, Core, FieldError, IfMatch, ServiceError, Time, blocking, no_change_detail, stored_caller,
     validate, with_members,
 };
 use crate::policies::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
@@ -20,15 +20,51 @@ const POLICIES_MAX: usize = 100;
 const TITLE_MAX_CHARS: usize = 200;
 const DESCRIPTION_MAX_CHARS: usize = 4_000;
 
-/// Role as stored, with advice on its policies.
-#[derive(Debug, Clone)]
-pub struct PutRoleAnswer {
-    /// The role.
-    pub role: Role,
+/// A stored policy with warnings.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct StoredPolicy {
+    /// Title.
+    pub title: String,
+    /// The CEL expression; a trace is readable when the expression is true for any of its spans.
+    pub expression: String,
+    /// Description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
+    /// Warnings about possible mistakes.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A stored role.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct StoredRole {
+    /// Name.
+    pub name: String,
+    /// Its policies, each with warnings.
+    pub policies: Vec<StoredPolicy>,
+    /// Increases with each change and is never reused; the `ETag` of the role.
+    pub revision: u64,
+    /// When it was last changed.
+    pub updated_at: Time,
     /// Whether the role is new.
+    #[serde(skip)]
     pub created: bool,
-    /// Advice, one list for each policy.
-    pub warnings: Vec<Vec<Diagnostic>>,
+}
+
+impl StoredRole {
+    fn new(role: Role, warnings: Vec<Vec<Diagnostic>>, created: bool) -> Self {
+        let policies = role.policies.into_iter().zip(warnings).map(|(policy, warnings)| {
+            let Policy { title, expression, description } = policy;
+            StoredPolicy { title, expression, description, warnings }
+        });
+        Self {
+            name: role.name,
+            policies: policies.collect(),
+            revision: role.revision,
+            updated_at: role.updated_at.into(),
+            created,
+        }
+    }
 }
 
 /// Role with the users who have it.
@@ -79,7 +115,7 @@ impl Roles {
         name: &str,
         policies: Vec<Policy>,
         if_match: Option<IfMatch>,
-    ) -> Result<PutRoleAnswer, ServiceError> {
+    ) -> Result<StoredRole, ServiceError> {
         let result = async {
             check_role_input(name, &policies)?;
             let (mut tx, checks) = self.begin_with_checked_policies(admin, policies).await?;
@@ -103,10 +139,7 @@ impl Roles {
                 let detail = no_change_detail(tx.change_number().await?);
                 let detail = with_members(detail, [("revision", role.revision.into())]);
                 self.core.commit_change(tx, admin, "role.put", Some(name), detail).await?;
-                return Ok((
-                    PutRoleAnswer { role: role.clone(), created: false, warnings },
-                    advice_request(model),
-                ));
+                return Ok((StoredRole::new(role.clone(), warnings, false), advice_request(model)));
             }
             let revision = tx.put_role(name, &policies, self.core.now()).await?;
             let change = self.core.new_change(admin, "role.put", Some(name), model.version);
@@ -123,14 +156,14 @@ impl Roles {
             let role =
                 tx.role(name).await?.ok_or_else(|| ServiceError::internal("the role no longer exists"))?;
             self.core.commit_change(tx, admin, "role.put", Some(name), detail).await?;
-            Ok((PutRoleAnswer { role, created: stored.is_none(), warnings }, advice_request(model)))
+            Ok((StoredRole::new(role, warnings, stored.is_none()), advice_request(model)))
         };
         let (mut stored, advice_request) =
             self.core.audit_denial(admin, "role.put", Some(name), result.await).await?;
         // The change is in effect from here on, with or without advice.
         let advice = self.core.policy_advice(admin, advice_request).await;
-        for (warnings, more) in stored.warnings.iter_mut().zip(advice.warnings) {
-            merge_warnings(warnings, more);
+        for (policy, more) in stored.policies.iter_mut().zip(advice.warnings) {
+            merge_warnings(&mut policy.warnings, more);
         }
         Ok(stored)
     }

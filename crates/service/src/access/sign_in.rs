@@ -3,8 +3,10 @@
 use std::fmt;
 
 use secrecy::ExposeSecret as _;
+use serde::Deserialize;
 use serde_json::json;
 use tracewarden_appdb::{PasswordHash, Session, User};
+use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::access::Account;
@@ -14,12 +16,16 @@ use crate::core::{
     run_to_completion, sanitize, tokens, validate, with_members,
 };
 
-/// Credentials as entered by the user.
-#[derive(Clone)]
+/// User name and password.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = LoginRequest)]
 pub struct PasswordCredentials {
-    /// Text in the field for the user name. May be anything, also a password: it is never logged.
+    /// User name.
+    // As entered: it may be anything, also a password, so it is never logged.
     pub username: String,
-    /// Text in the field for the password.
+    /// Password.
+    #[schema(value_type = String, format = Password)]
     pub password: Secret,
 }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tracewarden_appdb::{ADMIN_ROLE, DbError, Role, User, WriteTx, fold_username};
+use tracewarden_appdb::{ADMIN_ROLE, DbError, Policy, User, WriteTx, fold_username};
 use tracewarden_model::AttributeValue;
 use utoipa::ToSchema;
 
@@ -18,7 +18,7 @@ use crate::core::{
     Administrator, Attributes, Core, CursorFault, FieldError, IfMatch, ServiceError, Time, audit_detail,
     find_user, query_input, tokens, validate, with_members,
 };
-use crate::policies::{PolicyInputs, access_summary};
+use crate::policies::{PolicyInputs, UserPolicies, access_summary, policy_requirement};
 
 /// A user to create.
 #[derive(Debug, Clone, Default)]
@@ -122,18 +122,44 @@ pub struct UserPage {
     pub next_cursor: Option<String>,
 }
 
-/// Inputs of a user's access to traces, as they apply now.
-#[derive(Debug, Clone)]
+/// A policy as it applies to one user.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct AccessPolicy {
+    /// The policy.
+    #[serde(flatten)]
+    pub policy: Policy,
+    /// The condition that a span must satisfy, with the user's attributes filled in; absent when the policy can no longer be
+    /// applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
+    pub requirement: Option<String>,
+}
+
+/// A role as it applies to one user.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct AccessRole {
+    /// Name.
+    pub name: String,
+    /// Policies of the role. Each grants access independently of the others.
+    pub policies: Vec<AccessPolicy>,
+    /// Increases with each change and is never reused; the `ETag` of the role.
+    pub revision: u64,
+    /// When it was last changed.
+    pub updated_at: Time,
+}
+
+/// A user's current access.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct UserAccess {
-    /// User with attributes.
+    /// The user, with attributes.
     pub user: UserInfo,
-    /// Roles with their policies.
-    pub roles: Vec<Role>,
-    /// Requirement of each policy on a span in words, by role, with the user's attributes inserted; `None` if the policy
-    /// cannot be applied.
-    pub requirements: Vec<Vec<Option<String>>>,
-    /// The whole access in one sentence.
+    /// The access in one sentence.
+    #[schema(examples(
+        "`ada` can read a trace when one of its spans matches: SpanAttributes[\"team\"] is \"payments\""
+    ))]
     pub summary: String,
+    /// The user's roles with their policies.
+    pub roles: Vec<AccessRole>,
 }
 
 const PAGE_DEFAULT: u32 = 100;
@@ -378,7 +404,7 @@ impl Users {
         self.core.audit_denial(admin, "user.delete", Some(username), result.await).await
     }
 
-    /// Returns the inputs of a user's access, as they apply now.
+    /// Returns a user's access, as it applies now.
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
@@ -393,8 +419,18 @@ impl Users {
         let model = tx.access_model().await?;
         drop(tx);
         let applied = self.core.compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
-        let (requirements, summary) = (applied.requirements(), access_summary(&applied));
-        Ok(UserAccess { user: user.into(), roles: applied.inputs.roles, requirements, summary })
+        let summary = access_summary(&applied);
+        let UserPolicies { inputs, policies } = applied;
+        let mut requirements =
+            policies.policies.iter().map(|policy| policy_requirement(policy.as_ref().ok(), true));
+        let mut access_policy = |policy| AccessPolicy { policy, requirement: requirements.next().flatten() };
+        let roles = inputs.roles.into_iter().map(|role| AccessRole {
+            name: role.name,
+            policies: role.policies.into_iter().map(&mut access_policy).collect(),
+            revision: role.revision,
+            updated_at: role.updated_at.into(),
+        });
+        Ok(UserAccess { user: user.into(), summary, roles: roles.collect() })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::analysis::change::Change;
 use crate::analysis::collateral_access::group_by::CollateralGroupBy;
 use crate::analysis::collateral_access::groups::MemberGroups;
 use crate::analysis::counted_traces::{Counted, CountedTraces};
-use crate::analysis::estimate::{add_costs, estimate};
+use crate::analysis::estimate::estimate;
 use crate::analysis::role_change::PolicyPreviewRequest;
 use crate::analysis::subjects::Subjects;
 use crate::analysis::{Analysis, timeout};
@@ -185,7 +185,7 @@ impl Analysis {
                 }
             };
             fraction = fraction.min(found.fraction);
-            cost = add_costs(cost, found.cost);
+            cost = cost.plus(found.cost);
             groups.add_results(found.collateral_values, found.fraction);
         }
         Ok(self.collateral_answer(groups, subjects.members, window, by, fraction, cost)?)

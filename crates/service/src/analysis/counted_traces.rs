@@ -1,6 +1,6 @@
 //! The set of traces that an administrator may count.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tracewarden_clickhouse::Cost;
 use tracewarden_model::Window;
 use utoipa::ToSchema;
@@ -16,25 +16,6 @@ pub enum CountedTraces {
     All,
     /// The traces that the caller may read, because the setting `discovery_samples` is off.
     Readable,
-}
-
-/// Resources that ClickHouse used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Cost)]
-pub struct CostInfo {
-    /// Rows read.
-    rows: u64,
-    /// Uncompressed bytes read.
-    bytes: u64,
-    /// Execution time in milliseconds.
-    milliseconds: u64,
-}
-
-impl From<Cost> for CostInfo {
-    fn from(Cost { rows, bytes, elapsed }: Cost) -> Self {
-        let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        Self { rows, bytes, milliseconds }
-    }
 }
 
 /// The traces that were counted, and the accuracy of the counts.
@@ -53,15 +34,9 @@ pub struct Counted {
     // If several statements read different shares, the smallest.
     pub fraction: f64,
     /// Resources used.
-    #[serde(serialize_with = "cost")]
-    #[schema(value_type = CostInfo)]
     pub cost: Cost,
     /// Parts that were left out, with the reason, as readable text.
     pub notes: Vec<String>,
-}
-
-fn cost<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Error> {
-    CostInfo::from(*cost).serialize(serializer)
 }
 
 impl Counted {

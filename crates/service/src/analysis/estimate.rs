@@ -1,6 +1,4 @@
-//! Estimates from a sample of the traces, and the total cost of several statements.
-
-use tracewarden_clickhouse::Cost;
+//! Estimates from a sample of the traces.
 
 /// Converts a count of a sample into an estimate for all traces.
 pub(crate) fn estimate(count: u64, fraction: f64) -> u64 {
@@ -22,15 +20,6 @@ pub(crate) fn sample_note(traces: u64, fraction: f64) -> String {
         about(100),
         about(400)
     )
-}
-
-/// Adds two costs.
-pub(crate) fn add_costs(one: Cost, other: Cost) -> Cost {
-    Cost {
-        rows: one.rows.saturating_add(other.rows),
-        bytes: one.bytes.saturating_add(other.bytes),
-        elapsed: one.elapsed.saturating_add(other.elapsed),
-    }
 }
 
 #[cfg(test)]

@@ -22,13 +22,13 @@ use crate::analysis::collateral_access::MAX_COLLATERAL_VALUES;
 use crate::analysis::collateral_access::group_by::CollateralGroupBy;
 use crate::analysis::collateral_access::groups::MemberGroups;
 use crate::analysis::counted_traces::{Counted, CountedTraces};
-use crate::analysis::estimate::{add_costs, estimate, sample_note};
+use crate::analysis::estimate::{estimate, sample_note};
 use crate::analysis::subjects::Subjects;
 use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError};
 
 use comparison_batches::{Batch, batches};
 
-pub use answer::{ImpactAnswer, TraceChange, UserImpact};
+pub use answer::{ImpactAnswer, UserImpact};
 pub use preview::{PolicyPreview, SearchCosts};
 
 /// Maximum number of trace ids in each list.
@@ -102,7 +102,7 @@ impl Analysis {
     ) -> Result<ImpactAnswer, ServiceError> {
         let mut answer = ImpactAnswer {
             counted: Counted::new(change.window, self.counted_traces()),
-            traces: change.role.map(|_| TraceChange::default()),
+            traces: change.role.map(|_| Difference::default()),
             members: 0,
             members_compared: 0,
             users: Vec::new(),
@@ -299,7 +299,7 @@ impl Analysis {
         if let Some(traces) = sampled {
             answer.counted.notes.push(sample_note(traces, answer.counted.fraction));
         }
-        answer.counted.cost = add_costs(answer.counted.cost, store.cost());
+        answer.counted.cost = answer.counted.cost.plus(store.cost());
         Ok(())
     }
 }
@@ -313,12 +313,11 @@ struct CollateralCount<'a> {
     counted: Option<(MemberGroups, f64)>,
 }
 
-fn scale_difference(found: &Difference, fraction: f64) -> TraceChange {
-    TraceChange {
+fn scale_difference(found: &Difference, fraction: f64) -> Difference {
+    Difference {
         gained: estimate(found.gained, fraction),
         lost: estimate(found.lost, fraction),
         unchanged: estimate(found.unchanged, fraction),
-        gained_ids: found.gained_ids.clone(),
-        lost_ids: found.lost_ids.clone(),
+        ..found.clone()
     }
 }

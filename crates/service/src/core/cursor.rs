@@ -8,8 +8,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use sha2::{Digest as _, Sha256};
-use tracewarden_clickhouse::Position;
-use tracewarden_model::{Binding, Entropy, RawCondition, ReadAs, Scalar, TimeUnit, Timestamp, Window};
+use tracewarden_clickhouse::{Position, TraceOrder};
+use tracewarden_model::{
+    Binding, Entropy, Filter, RawCondition, ReadAs, Scalar, TimeUnit, Timestamp, Window,
+};
 
 use crate::core::error::{CursorFault, ServiceError};
 use crate::core::principal::Principal;
@@ -73,9 +75,14 @@ impl CursorKey {
 }
 
 impl Fingerprint {
-    /// Computes the fingerprint of a query by this caller. It includes the caller's preview and the policy of their key: a
-    /// position in the pages of one of them says nothing about the others.
-    pub(crate) fn new(conditions: &[RawCondition], binding: &Binding, principal: &Principal) -> Self {
+    /// Computes the fingerprint of a query by this caller. It includes the order, the caller's preview and the policy of
+    /// their key: a position is valid only with the same ones.
+    pub(crate) fn new(
+        sent: &Filter<RawCondition>,
+        order: TraceOrder,
+        binding: &Binding,
+        principal: &Principal,
+    ) -> Self {
         let Binding {
             database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, rows, ..
         } = binding;
@@ -90,6 +97,10 @@ impl Fingerprint {
             bound.text(&only.column);
             bound.text(&only.value);
         }
+        // `longest` and `most_errors` depend on the display columns.
+        if order != TraceOrder::Newest {
+            bound.text(&format!("{order:?} {:?}", binding.display));
+        }
         let mut caller = CanonicalHasher::new("caller");
         caller.text(principal.user_id());
         // The fingerprint of a previewed user stays the same when their roles change, like the caller's own.
@@ -99,7 +110,7 @@ impl Fingerprint {
         });
         caller.optional(preview.as_deref());
         caller.optional(principal.key_policy());
-        Self { filter: filter_digest(conditions), binding: bound.finish(), caller: caller.finish() }
+        Self { filter: filter_digest(sent), binding: bound.finish(), caller: caller.finish() }
     }
 }
 
@@ -116,15 +127,24 @@ impl Cursor {
     }
 }
 
-/// Returns the digest of a filter. Conditions are ANDed, so their order is ignored.
-fn filter_digest(conditions: &[RawCondition]) -> [u8; 32] {
-    let mut digests: Vec<[u8; 32]> = conditions.iter().map(condition_digest).collect();
+/// Returns the digest of a filter. Its parts are ANDed, so their order is ignored.
+fn filter_digest(sent: &Filter<RawCondition>) -> [u8; 32] {
+    let list = |kind, conditions: &[RawCondition]| {
+        unordered_digest(kind, conditions.iter().map(condition_digest).collect())
+    };
+    let mut parts: Vec<[u8; 32]> = sent.conditions.iter().map(condition_digest).collect();
+    parts.extend(sent.same_span.iter().map(|group| list("same_span", group)));
+    parts.extend(sent.none.chunks(1).map(|condition| list("none", condition)));
+    unordered_digest("filter", parts)
+}
+
+fn unordered_digest(kind: &str, mut digests: Vec<[u8; 32]>) -> [u8; 32] {
     digests.sort_unstable();
-    let mut filter = CanonicalHasher::new("filter");
+    let mut canonical = CanonicalHasher::new(kind);
     for digest in &digests {
-        filter.bytes(digest);
+        canonical.bytes(digest);
     }
-    filter.finish()
+    canonical.finish()
 }
 
 fn condition_digest(condition: &RawCondition) -> [u8; 32] {

@@ -48,7 +48,7 @@ pub enum CursorFault {
     OtherKey,
     #[error("of another version")]
     OtherVersion,
-    #[error("made for another caller, preview, key policy or binding")]
+    #[error("made for another order, caller, preview, key policy or binding")]
     OtherQuery,
     #[error("made for another window")]
     OtherWindow,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use serde_json::{Value, json};
-use tracewarden_model::{Condition, Window};
+use tracewarden_model::{Filter, Window};
 
 use crate::core::Core;
 use crate::core::access::Access;
@@ -82,7 +82,7 @@ impl Core {
             prepared.boxed()
         };
         let ((access, plan), mut record) = self.open_record(principal, action, target, prepare).await?;
-        record.query = Some(QueryContext::new(&access, None, &[]));
+        record.query = Some(QueryContext::new(&access, None, &Filter::default()));
         Ok((access, plan, record))
     }
 
@@ -187,14 +187,14 @@ impl FirstRecord {
 }
 
 impl OpenAuditRecord {
-    /// Sets the window and the conditions of the query, for the texts of errors.
-    pub(crate) fn set_query(&mut self, access: &Access, window: Window, conditions: &[Condition]) {
-        self.query = Some(QueryContext::new(access, Some(window), conditions));
+    /// Sets the window and the filter of the query, for the texts of errors.
+    pub(crate) fn set_query(&mut self, access: &Access, window: Window, filter: &Filter) {
+        self.query = Some(QueryContext::new(access, Some(window), filter));
     }
 
-    /// Does the same for a query without conditions, whose time-out the caller has chosen.
+    /// Does the same for a query without a filter, whose time-out the caller has chosen.
     pub(crate) fn set_query_with_timeout(&mut self, access: &Access, window: Window) {
-        let mut query = QueryContext::new(access, Some(window), &[]);
+        let mut query = QueryContext::new(access, Some(window), &Filter::default());
         query.has_chosen_timeout = true;
         self.query = Some(query);
     }

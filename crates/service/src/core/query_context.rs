@@ -1,7 +1,7 @@
 //! Queries that exceeded a ClickHouse limit, and advice for the caller.
 
 use tracewarden_clickhouse::ClickHouseError;
-use tracewarden_model::{Condition, Window};
+use tracewarden_model::{Filter, Window};
 
 use crate::core::access::Access;
 use crate::core::clickhouse_errors::changed_fields;
@@ -21,11 +21,11 @@ pub(crate) struct QueryContext {
 }
 
 impl QueryContext {
-    /// Collects the properties for advice on a read with these conditions.
-    pub(crate) fn new(access: &Access, window: Option<Window>, conditions: &[Condition]) -> Self {
+    /// Collects the properties for advice on a read with this filter.
+    pub(crate) fn new(access: &Access, window: Option<Window>, filter: &Filter) -> Self {
         let is_administrator = access.authority.principal.is_admin();
         let suggestion = if is_administrator {
-            let conditions = conditions.iter().map(|condition| &condition.field.field);
+            let conditions = filter.all_conditions().map(|condition| &condition.field.field);
             let policies = access.scope.referenced_fields().iter().map(|marked| &marked.field);
             access.store.helpful_suggestion(&access.binding, conditions.chain(policies))
         } else {

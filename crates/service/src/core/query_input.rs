@@ -57,22 +57,28 @@ pub(crate) fn later_window(
 }
 
 pub(crate) fn filter(
-    conditions: &[RawCondition],
+    filter: &Filter<RawCondition>,
     model: &AccessModel,
     knows_policy_fields: bool,
     limits: &Limits,
 ) -> Result<Filter, ServiceError> {
-    if conditions.len() > limits.max_conditions {
+    if filter.all_conditions().count() > limits.max_conditions {
         let detail = format!("at most {} conditions", limits.max_conditions);
-        return Err(ServiceError::refused("/filter/conditions", "too_many_conditions", detail));
+        let conditions_exceed = filter.conditions.len() > limits.max_conditions;
+        let pointer = if conditions_exceed { "/filter/conditions" } else { "/filter" };
+        return Err(ServiceError::refused(pointer, "too_many_conditions", detail));
     }
-    Filter::check(conditions, model, knows_policy_fields, limits.max_values)
-        .map_err(|errors| ServiceError::Refused(errors.into_iter().map(condition_error).collect()))
+    if let Some(at) = filter.same_span.iter().position(Vec::is_empty) {
+        let detail = "a group must have at least one condition";
+        return Err(ServiceError::invalid(format!("/filter/same_span/{at}"), detail));
+    }
+    let checked = filter.clone().check(model, knows_policy_fields, limits.max_values);
+    checked.map_err(|errors| ServiceError::Refused(errors.into_iter().map(condition_error).collect()))
 }
 
 fn condition_error(error: ConditionError) -> FieldError {
     let (member, position) = error.member;
-    let mut pointer = format!("/filter/conditions/{}/{member}", error.index);
+    let mut pointer = format!("/filter{}/{member}", error.pointer);
     if let Some(position) = position {
         pointer.push_str(&format!("/{position}"));
     }
@@ -130,23 +136,29 @@ fn number(value: &Decimal) -> Value {
     read.map_or(Value::String(digits), Value::Number)
 }
 
-/// Formats the filter for the audit log: a number with every digit, as text if a 64-bit JSON number cannot represent it.
-pub(crate) fn conditions_detail(conditions: &[RawCondition]) -> Value {
+/// Formats the filter for the audit log, as one list of conditions: those of a group have its number as `same_span`, and
+/// those that no span may satisfy have `none`. A number has every digit; it is text if a 64-bit JSON number cannot represent it.
+pub(crate) fn filter_detail(filter: &Filter<RawCondition>) -> Value {
     let scalar = |value: &Scalar| match value {
         Scalar::String(text) | Scalar::Digits(text, _) => json!(text),
         Scalar::Bool(value) => json!(value),
         Scalar::Number(value) => number(value),
     };
-    let condition = |condition: &RawCondition| {
+    let condition = |condition: &RawCondition, member: Option<(&'static str, Value)>| {
         let value = condition.value.as_ref().map(scalar);
         let values = condition.values.as_ref().map(|values| values.iter().map(scalar).collect());
         let operands = [("value", value), ("values", values)];
         with_members(
             json!({ "field": condition.field.to_string(), "op": condition.op }),
-            operands.into_iter().filter_map(|(name, operand)| Some((name, operand?))),
+            operands.into_iter().filter_map(|(name, operand)| Some((name, operand?))).chain(member),
         )
     };
-    conditions.iter().map(condition).collect()
+    let conditions = filter.conditions.iter().map(|sent| condition(sent, None));
+    let groups = filter.same_span.iter().zip(1..).flat_map(|(group, number)| {
+        group.iter().map(move |sent| condition(sent, Some(("same_span", json!(number)))))
+    });
+    let none = filter.none.iter().map(|sent| condition(sent, Some(("none", json!(true)))));
+    conditions.chain(groups).chain(none).collect()
 }
 
 #[cfg(test)]

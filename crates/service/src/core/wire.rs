@@ -83,6 +83,21 @@ impl ToSchema for Time {
     }
 }
 
+/// Time range around the window from which a search read the spans of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SearchedAround {
+    /// Start, inclusive.
+    pub from: Time,
+    /// End, exclusive.
+    pub to: Time,
+}
+
+impl From<(Timestamp, Timestamp)> for SearchedAround {
+    fn from((from, to): (Timestamp, Timestamp)) -> Self {
+        Self { from: from.into(), to: to.into() }
+    }
+}
+
 /// The value of a user's attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "expected a string, a boolean or a list of strings")]

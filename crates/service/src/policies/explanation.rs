@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use tracewarden_model::{AccessModel, AttributeValue, Caller, Timestamp};
+use tracewarden_clickhouse::{NearestSpan, SpanIdentity};
+use tracewarden_model::{AccessModel, AttributeValue, Caller};
 use tracewarden_policy::{Decision, Diagnostic, Span, Verdict};
 use utoipa::ToSchema;
 
@@ -62,38 +63,6 @@ pub enum PolicyVerdict {
     Broken,
 }
 
-/// A span of the trace.
-// Contains data of the trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = SpanMention)]
-pub struct SpanReference {
-    /// Span id. Some emitters leave it empty or give one id to several spans: `start`, `name` and `service` distinguish these.
-    /// Spans that are equal in all of them are listed once.
-    pub span_id: String,
-    /// When the span began.
-    #[serde(serialize_with = "wire::text")]
-    #[schema(value_type = String, format = DateTime)]
-    pub start: Timestamp,
-    /// Operation name, truncated to 100 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub name: Option<String>,
-    /// Service name, truncated to 100 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub service: Option<String>,
-}
-
-/// The span that comes nearest to satisfying a policy.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct NearestSpan {
-    /// The span.
-    #[serde(flatten)]
-    pub span: SpanReference,
-    /// From 0 to 1: how much of the policy the span satisfies.
-    pub score: f64,
-}
-
 /// A deciding part of an expression, with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DecidingPart {
@@ -122,7 +91,7 @@ pub struct DecidedBy {
 
 impl DecidedBy {
     /// Explains the verdict of the reference evaluator, which agrees with ClickHouse.
-    pub(crate) fn new(span: SpanReference, verdict: Verdict, expression: &str) -> Self {
+    pub(crate) fn new(span: SpanIdentity, verdict: Verdict, expression: &str) -> Self {
         let part = |decision: Decision| DecidingPart {
             text: part(expression, &decision).unwrap_or_default(),
             decision: decision.into(),
@@ -164,7 +133,7 @@ pub struct PolicyExplanation {
     #[schema(nullable = false)]
     pub satisfied_by: Option<u64>,
     /// The earliest of these spans, at most 20; empty without `details`.
-    pub spans: Vec<SpanReference>,
+    pub spans: Vec<SpanIdentity>,
     /// The deciding parts for the first of these spans, otherwise for the nearest span; for administrators, with `details`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -248,8 +217,6 @@ pub struct OwnRole {
 pub struct OwnAccess {
     /// The caller, or the user whom they preview.
     pub user: ExplainedUser,
-    /// Whether a preview is active.
-    pub preview: bool,
     /// Roles that apply.
     pub roles: Vec<OwnRole>,
     /// Policy of the caller's API key: `None` if there is none; otherwise its requirement in words, if the caller may know of

@@ -114,14 +114,6 @@ impl UserPolicies {
         policies.chain(self.inputs.key_constraint.iter().map(|(expression, _)| expression.as_str()))
     }
 
-    /// Returns the requirement of each policy in words, by role, for administrators; `None` for a broken policy.
-    pub(crate) fn requirements(&self) -> Vec<Vec<Option<String>>> {
-        let mut requirements =
-            self.policies.policies.iter().map(|policy| policy_requirement(policy.as_ref().ok(), true));
-        let of_role = |role: &Role| requirements.by_ref().take(role.policies.len()).collect();
-        self.inputs.roles.iter().map(of_role).collect()
-    }
-
     /// Returns the decision that a read makes: if a read could not be decided, the trace is not visible.
     pub(crate) fn decide(&self, found: &PolicyMatches) -> Decision {
         let refused = |verdict| Decision { verdict, source: None, reason: None };

@@ -191,7 +191,6 @@ impl Traces {
         let roles = roles.collect();
         Ok(OwnAccess {
             user: applied.inputs.explained_user(),
-            preview: authority.principal.preview().is_some(),
             roles,
             key_constraint: requirements.next(),
             tools: authority.principal.key_tools(),

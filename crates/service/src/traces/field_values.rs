@@ -4,15 +4,19 @@
 //! another trace neither adds a value, nor changes a count, nor influences which traces are sampled.
 
 use futures::FutureExt as _;
+use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout};
-use tracewarden_clickhouse::{SelectRequest, ValueCount, ValuesRequest};
+use tracewarden_clickhouse::{SelectRequest, TraceOrder, ValueCount, ValuesRequest};
 use tracewarden_model::{
     AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
 };
 use tracewarden_policy::{Predicate, lower_condition};
+use utoipa::ToSchema;
 
-use crate::core::{Outcome, PreparedRead, Principal, ServiceError, TRACES_VALUES, query_input, unknown};
+use crate::core::{
+    Outcome, PreparedRead, Principal, SearchedAround, ServiceError, TRACES_VALUES, Time, query_input, unknown,
+};
 use crate::traces::Traces;
 
 /// Number of traces that are always sampled, if there are so many: the size of a page.
@@ -34,6 +38,8 @@ pub struct FieldValuesRequest {
     pub reference: String,
     /// Prefix of the values, compared exactly as the operator `prefix` does; absent or empty for all.
     pub prefix: Option<String>,
+    /// Text that the values contain, ignoring the case of ASCII letters; absent or empty for all.
+    pub contains: Option<String>,
     /// Start of the window; 24 hours before `to` when absent.
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
@@ -42,34 +48,44 @@ pub struct FieldValuesRequest {
     pub limit: Option<i64>,
 }
 
-/// Values of a field in the newest traces that the caller may see.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The values that a field has in the newest traces that the caller may read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = FieldValues)]
 pub struct FieldValuesAnswer {
-    /// Name of the field.
+    /// The field.
+    #[serde(rename = "ref")]
+    #[schema(examples("SpanAttributes[\"http.route\"]"))]
     pub reference: String,
-    /// Logical type: string or array of strings.
-    pub logical: LogicalType,
-    /// Values, most frequent by trace first.
+    /// Ordered by number of traces, then by number of spans, both descending, then by value.
     pub values: Vec<ValueCount>,
-    /// Whether the sampled traces contain further, less frequent values.
+    /// Whether the sampled traces have values that are not listed because of `limit`.
     pub more: bool,
-    /// Number of distinct values that are never listed, because they are too long for a filter or not text.
+    /// Number of different values that are never listed: longer than 1,024 bytes, or not UTF-8.
     pub unlisted: u64,
-    /// Number of traces that were sampled.
+    /// Number of sampled traces, at most 500, and fewer where they are far apart.
     pub sampled_traces: u64,
-    /// Whether the sample contains all traces that could have such a value; otherwise it contains the newest.
+    /// Whether all traces in the window with such a value were sampled; otherwise only the newest.
     pub complete: bool,
-    /// Time window.
+    /// Start of the window.
+    pub from: Time,
+    /// End of the window.
+    pub to: Time,
+    /// Without a trace index: spans outside of this time were not read when traces were matched. Absent if no such bound applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub searched_around: Option<SearchedAround>,
+    /// The window.
+    #[serde(skip)]
     pub window: Window,
-    /// Time range around the window within which spans of a trace were considered, as in [`SchemaEcho::searched_around`].
-    ///
-    /// [`SchemaEcho::searched_around`]: crate::SchemaEcho::searched_around
-    pub searched_around: Option<(Timestamp, Timestamp)>,
+    /// Logical type: string or array of strings.
+    #[serde(skip)]
+    pub logical: LogicalType,
 }
 
 struct Plan {
     field: MarkedField,
     prefix: Option<String>,
+    contains: Option<String>,
     window: Window,
     limit: u32,
 }
@@ -90,35 +106,40 @@ impl Traces {
             self.core.begin_read(principal, TRACES_VALUES, None, prepare).await?;
         let mut answer = FieldValuesAnswer {
             reference: plan.field.field.to_string(),
-            logical: plan.field.logical,
             values: Vec::new(),
             more: false,
             unlisted: 0,
             sampled_traces: 0,
             complete: true,
+            from: plan.window.from().into(),
+            to: plan.window.to().into(),
+            searched_around: access.searched_around(plan.window).map(SearchedAround::from),
             window: plan.window,
-            searched_around: access.searched_around(plan.window),
+            logical: plan.field.logical,
         };
         if access.scope.is_empty() {
             record.complete(Outcome::Success, None).await?;
             return Ok(answer);
         }
-        // Traces without such a value are of no use. For arrays, operators cannot express the prefix, so the filter only
+        // Traces without such a value are of no use. For arrays, tests of elements cannot express this, so the filter only
         // requires the field.
-        let test = match &plan.prefix {
-            Some(prefix) if plan.field.logical == LogicalType::String => Test::Prefix(prefix.clone()),
-            _ => Test::Exists,
+        let test = match (&plan.prefix, &plan.contains) {
+            _ if plan.field.logical != LogicalType::String => Test::Exists,
+            (Some(prefix), _) => Test::Prefix(prefix.clone()),
+            (None, Some(text)) => Test::Contains(text.clone()),
+            (None, None) => Test::Exists,
         };
         let has_value = Condition { field: plan.field.clone(), test };
         // A field that every span has needs no condition.
         let in_every_span = matches!(lower_condition(&has_value), Predicate::True);
-        let filter = Filter { conditions: if in_every_span { Vec::new() } else { vec![has_value] } };
-        record.set_query(&access, plan.window, &filter.conditions);
+        let filter = Filter::of(if in_every_span { Vec::new() } else { vec![has_value] });
+        record.set_query(&access, plan.window, &filter);
         let sample = |limit| SelectRequest {
             binding: &access.binding,
             scope: &access.scope,
             filter: &filter,
             window: plan.window,
+            order: TraceOrder::Newest,
             limit,
             after: None,
             progress: None,
@@ -134,6 +155,7 @@ impl Traces {
         let values = ValuesRequest {
             field: &plan.field,
             prefix: plan.prefix.as_deref(),
+            contains: plan.contains.as_deref(),
             selection: &selection,
             window: plan.window,
             limit: plan.limit,
@@ -144,7 +166,7 @@ impl Traces {
         answer.sampled_traces = found.traces;
         answer.complete = selection.next().is_none() && found.traces == selection.len() as u64;
         answer.values = found.values;
-        answer.searched_around = selection.searched_around();
+        answer.searched_around = selection.searched_around().map(SearchedAround::from);
         record.returned.traces = answer.sampled_traces;
         // The answer is sent in one piece, so the completing record can also precede the first byte.
         record.complete(Outcome::Success, None).await?;
@@ -163,15 +185,17 @@ impl Traces {
         let field =
             listable_field("/ref", &request.reference, &authority.model, authority.principal.is_admin())?
                 .clone();
-        let prefix = request.prefix.clone().filter(|prefix| !prefix.is_empty());
+        let text = |sent: &Option<String>| sent.clone().filter(|text| !text.is_empty());
+        let (prefix, contains) = (text(&request.prefix), text(&request.contains));
         let detail = access.detail([
             ("field", json!(request.reference)),
             ("prefix", json!(prefix)),
+            ("contains", json!(contains)),
             ("from", json!(window.from().to_string())),
             ("to", json!(window.to().to_string())),
             ("limit", json!(limit)),
         ]);
-        Ok(PreparedRead { access, plan: Plan { field, prefix, window, limit }, detail })
+        Ok(PreparedRead { access, plan: Plan { field, prefix, contains, window, limit }, detail })
     }
 }
 

@@ -57,9 +57,9 @@ pub struct FilterSchema {
     pub description: &'static str,
 }
 
-const DESCRIPTION: &str = "All conditions of a filter must match (AND). A condition matches a trace when any span of \
-the trace satisfies it; each condition may be satisfied by another span. Without conditions every trace in the time \
-range that you may see matches.";
+const DESCRIPTION: &str = "All parts of a filter must match (AND). A condition in `conditions` matches a trace when any span \
+satisfies it; different spans may satisfy different conditions. For each group in `same_span`, one span must satisfy all of its \
+conditions. No span may satisfy a condition in `none`. Without a filter, every trace in the time range that you may see matches.";
 
 impl Traces {
     /// Returns the fields that the caller may use in a filter. A field that is only a policy input is hidden from users who

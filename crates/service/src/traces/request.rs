@@ -1,7 +1,8 @@
 //! A query for traces, as sent.
 
 use serde::Deserialize;
-use tracewarden_model::{RawCondition, Timestamp};
+use tracewarden_clickhouse::TraceOrder;
+use tracewarden_model::{Filter, RawCondition, Timestamp};
 use utoipa::ToSchema;
 
 /// Content of each trace.
@@ -24,8 +25,10 @@ pub struct QueryRequest {
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     pub to: Option<Timestamp>,
-    /// Conditions, all of which must match.
-    pub conditions: Vec<RawCondition>,
+    /// The filter.
+    pub filter: Filter<RawCondition>,
+    /// Which traces come first.
+    pub order: TraceOrder,
     /// Maximum number of traces in a page, at least 1; capped.
     pub limit: Option<i64>,
     /// Cursor from the preceding page.

@@ -6,7 +6,7 @@ use tracewarden_clickhouse::{Stats, StatsOrder, StatsRequest, StatsUnit};
 use tracewarden_model::{FieldRef, Filter, LogicalType, MarkedField, RawCondition, Timestamp, Window};
 
 use crate::core::{
-    Limits, Outcome, PreparedRead, Principal, ServiceError, TRACES_STATS, conditions_detail, query_input,
+    Limits, Outcome, PreparedRead, Principal, ServiceError, TRACES_STATS, filter_detail, query_input,
 };
 use crate::traces::field_values::listable_field;
 use crate::traces::{SchemaEcho, Traces};
@@ -27,8 +27,8 @@ pub struct TraceStatsRequest {
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     pub to: Option<Timestamp>,
-    /// Conditions, all of which a trace must match.
-    pub conditions: Vec<RawCondition>,
+    /// The filter.
+    pub filter: Filter<RawCondition>,
     /// Fields to group by, as `GET /filter/schema` writes them; none, one or two.
     pub group_by: Vec<String>,
     /// Unit that is counted in each group.
@@ -76,7 +76,7 @@ impl Traces {
     ) -> Result<TraceStatsAnswer, ServiceError> {
         let prepare = || self.prepare_stats(principal, &request).boxed();
         let (access, plan, mut record) = self.core.begin_read(principal, TRACES_STATS, None, prepare).await?;
-        record.set_query(&access, plan.window, &plan.filter.conditions);
+        record.set_query(&access, plan.window, &plan.filter);
         let stats_request = StatsRequest {
             binding: &access.binding,
             scope: &access.scope,
@@ -110,7 +110,7 @@ impl Traces {
         let access = self.core.access(principal).await?;
         let authority = access.authority.as_ref();
         let (model, admin) = (&authority.model, authority.principal.is_admin());
-        let filter = query_input::filter(&request.conditions, model, admin, &limits)?;
+        let filter = query_input::filter(&request.filter, model, admin, &limits)?;
         if request.group_by.len() > MAX_FIELDS {
             let detail = format!("at most {MAX_FIELDS} fields to group by");
             return Err(ServiceError::refused("/group_by", "too_many_values", detail));
@@ -127,7 +127,7 @@ impl Traces {
             is_usable.then(|| (marked.field.to_string(), display.statuses_of_errors()))
         });
         let detail = access.detail([
-            ("filter", conditions_detail(&request.conditions)),
+            ("filter", filter_detail(&request.filter)),
             ("group_by", json!(request.group_by)),
             ("from", json!(window.from().to_string())),
             ("to", json!(window.to().to_string())),

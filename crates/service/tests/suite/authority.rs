@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use secrecy::ExposeSecret as _;
-use tracewarden_model::{Decimal, FieldRef, RawCondition, Scalar};
+use tracewarden_model::{Decimal, FieldRef, Filter, RawCondition, Scalar};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
@@ -357,7 +357,7 @@ async fn a_change_during_preparation_is_applied(database: DatabaseKind) {
         value: Some(Scalar::Number(Decimal::from(5_u64))),
         values: None,
     };
-    let request = QueryRequest { conditions: vec![slow], ..query_with_columns() };
+    let request = QueryRequest { filter: Filter::of(vec![slow]), ..query_with_columns() };
     let answer = reading.query_during(&reading.reader, request, unmark, 1).await;
     assert_eq!(code(answer), "unknown_field");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::*;
 use futures::future::join_all;
 use secrecy::ExposeSecret as _;
-use tracewarden_model::{AttributeValue, Clock as _, Timestamp};
+use tracewarden_model::{AttributeValue, Clock as _, Filter, Timestamp};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
@@ -370,7 +370,8 @@ async fn texts_that_cannot_be_stored_are_refused_or_not_found(database: Database
         value: Some(tracewarden_model::Scalar::String(NUL.to_owned())),
         values: None,
     };
-    let query = QueryRequest { conditions: vec![condition], view: View::Ids, ..QueryRequest::default() };
+    let query =
+        QueryRequest { filter: Filter::of(vec![condition]), view: View::Ids, ..QueryRequest::default() };
     service.traces().query(&admin, query).await.unwrap();
     assert_eq!(fixture.last_audit(&admin).await.detail["filter"][0]["value"], NUL);
     assert_eq!(code(service.traces().trace(&admin, NUL).await), "trace_not_found");

@@ -119,7 +119,7 @@ async fn only_changes_increment_the_version(database: DatabaseKind) {
                     .await
                     .unwrap();
                 assert_eq!(put.created, before.is_none());
-                assert!(before.is_none_or(|before| before == put.role.revision), "its tag stays, too");
+                assert!(before.is_none_or(|before| before == put.revision), "its tag stays, too");
             }
             "another policy" => {
                 drop(

@@ -104,7 +104,7 @@ settings! {
     /// How far outside of the window a query searches for the other spans of a trace while it decides, if the
     /// trace source has no trace index. A query may miss a longer trace; it never cuts one.
     plain max_trace_duration: Option<Duration> = "1h", duration;
-    /// Maximum number of conditions in a filter.
+    /// Maximum number of conditions in a filter, those of `same_span` and `none` included.
     plain max_conditions: usize = "20", |text| number(text, 1, 1_000);
     /// Maximum number of values in a condition.
     plain max_values: usize = "100", |text| number(text, 2, 10_000);

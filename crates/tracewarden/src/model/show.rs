@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::answers::{Plan, RoleRemoval, Tests};
 use super::file::ModelFile;
 use super::paint::{Paint, sanitize};
-use crate::policy::report::pluralize;
+use tracewarden_documents::pluralize;
 
 pub(super) use differences::differences;
 

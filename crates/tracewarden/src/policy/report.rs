@@ -1,6 +1,7 @@
 //! Results as text for people and as JSON for programs.
 
 use serde::Serialize;
+use tracewarden_documents::pluralize;
 use tracewarden_policy::{Outcome, Verdict};
 
 /// Returns pretty JSON with a final newline.
@@ -17,9 +18,4 @@ pub(super) fn outcome_counts(verdicts: &[Verdict]) -> String {
     };
     let counts = ["true", "false", "error"].each_ref().map(count);
     format!("{}: {}", pluralize(verdicts.len() as u64, "span"), counts.join(", "))
-}
-
-/// Formats a count with its noun: "1 span", "2 spans".
-pub(crate) fn pluralize(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
+use tracewarden_documents::pluralize;
 use tracewarden_policy::suite::{self, Evidence, Test, TestError};
 
 use super::error::{EXIT_FAILED, ErrorReport, Line};
 use super::files::{self, sanitize};
-use super::report::{self, pluralize};
+use super::report;
 use super::suite::Suite;
 use crate::command_line::{Format, PolicyTest};
 

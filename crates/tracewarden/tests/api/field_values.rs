@@ -81,6 +81,11 @@ async fn values_are_those_of_traces_that_the_caller_may_read() {
     let blue = values(&both, &format!("ref={TEAM}&prefix=blu")).await;
     assert_eq!((listed_values(&blue), &blue["complete"]), (vec![count("blue", 2, 4)], &json!(true)));
 
+    let contained = values(&both, &format!("ref={TEAM}&contains=LU")).await;
+    assert_eq!((listed_values(&contained), &contained["unlisted"]), (vec![count("blue", 2, 4)], &json!(0)));
+    assert_eq!(listed_values(&values(&eve, &format!("ref={TEAM}&contains=lu")).await), []);
+    assert_eq!(listed_values(&values(&ada, "ref=ServiceName&contains=").await).len(), 2);
+
     // Being an administrator gives no access to values; during a preview, the previewed user's values are shown.
     let nothing = values(&admin, "ref=ServiceName").await;
     assert_eq!((listed_values(&nothing), &nothing["complete"]), (vec![], &json!(true)));
@@ -106,7 +111,8 @@ async fn values_are_recorded_like_a_read() {
         let records = admin.get("/audit?limit=1").await.expect(200).body;
         records["records"][0].clone()
     };
-    let found = values(&ada, &format!("ref={TEAM}&prefix=b&from=2020-01-01T00:00:00Z&limit=7")).await;
+    let found =
+        values(&ada, &format!("ref={TEAM}&prefix=b&contains=B&from=2020-01-01T00:00:00Z&limit=7")).await;
     assert_eq!(found["from"], "2020-01-01T00:00:00Z");
     let read = record().await;
     assert_eq!(
@@ -114,6 +120,7 @@ async fn values_are_recorded_like_a_read() {
         (&json!("traces.values"), &json!("success"), &json!("ada"))
     );
     let detail = &read["detail"];
+    assert_eq!(detail["contains"], "B");
     assert_eq!((&detail["field"], &detail["prefix"]), (&json!("SpanAttributes[\"team\"]"), &json!("b")));
     assert_eq!((&detail["traces"], &detail["limit"], &detail["to"]), (&json!(2), &json!(7), &found["to"]));
     assert!(detail["roles"]["blue"].is_number(), "{detail}");

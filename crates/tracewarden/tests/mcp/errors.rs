@@ -110,7 +110,7 @@ async fn mistakes_are_answered_with_corrections() {
         "svc_query_traces",
         json!({"filter": {}}),
         "invalid_request",
-        &["filter: there is no such argument", "Known are conditions, from"],
+        &["filter: there is no such argument", "Known are conditions, same_span, none, from"],
     )
     .await;
     check(

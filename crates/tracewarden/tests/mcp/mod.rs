@@ -9,6 +9,7 @@ mod errors;
 mod exact_numbers;
 mod explain_access;
 mod fields;
+mod filters;
 mod http;
 mod incidents;
 mod large_traces;

@@ -50,7 +50,7 @@ async fn pages_continue_at_another_replica() {
         "svc_query_traces",
         json!({"limit": 2, "last": "1h"}),
         "traces",
-        "list the traces before",
+        "list the next traces",
     )
     .await;
     let ids: std::collections::BTreeSet<&str> =

@@ -283,7 +283,7 @@ async fn immediate_failures_are_not_retried_forever() {
     let (binding, readable) = (binding("default", "spans"), unrestricted_scope());
     let tables = store.bound_tables(&binding).await.unwrap();
     let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-    let required_predicates = RequiredPredicates::new(&readable, &[], &table).unwrap();
+    let required_predicates = RequiredPredicates::new(&readable, &NO_FILTER, &table).unwrap();
     let mut search = store.search_for(required_predicates, window(), 0, &table, tables.index);
     let failing_counter = FailingCounter::default();
     let begun = Instant::now();
@@ -410,7 +410,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let ask = async || {
         let tables = store.bound_tables(&binding).await.unwrap();
         let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
-        let required_predicates = RequiredPredicates::new(&readable, &[], &table).unwrap();
+        let required_predicates = RequiredPredicates::new(&readable, &NO_FILTER, &table).unwrap();
         let search = store.search_for(required_predicates, window(), 0, &table, tables.index);
         let (distinct, _) = distinct(&comparisons);
         let query = ImpactQuery {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tracewarden_model::{Binding, MarkedField, Window};
 use tracewarden_policy::{AccessScope, Predicate};
+use utoipa::ToSchema;
 
 use super::collateral::{CollateralQuery, CollateralValues};
 use crate::client::Cost;
@@ -66,17 +68,19 @@ pub struct Impact {
     pub cost: Cost,
 }
 
-/// Changes for one user.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Traces that become visible or invisible.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
+#[schema(as = TraceChange)]
 pub struct Difference {
-    /// Number of traces that are accessible after the change and not before.
+    /// Number of traces visible after the change but not before.
     pub gained: u64,
-    /// Number of traces that are accessible before and not after.
+    /// Number of traces visible before the change but not after.
     pub lost: u64,
-    /// Number of traces that are accessible before and after.
+    /// Number of traces visible before and after the change.
     pub unchanged: u64,
-    /// Ids of gained traces that may be returned, those with the latest span in the window first, then by id.
+    /// Ids of gained traces that the caller may read, at most 10, newest first.
+    // Those with the latest span in the window first, then by id.
     pub gained_ids: Vec<String>,
-    /// Ids of lost traces, likewise.
+    /// Ids of lost traces that the caller may read, at most 10, newest first.
     pub lost_ids: Vec<String>,
 }

@@ -9,7 +9,7 @@ use super::types::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, St
 use crate::ClickHouseError;
 use crate::aggregate::values::{is_unlistable, resolve_field_values};
 use crate::schema::DisplayExpressions;
-use crate::search::{Aggregates, Search, TraceScan};
+use crate::search::{Aggregates, SPANS_BEYOND_BOUNDS, Search, TraceScan};
 use crate::sql::{Statement, render, string, strings};
 
 /// Maximum number of elements of one array that make a group each. No list shows as many, but clients that send spans decide
@@ -28,11 +28,8 @@ const NO_GROUP: u8 = u8::MAX;
 /// durations is invalid; number of groups.
 pub(super) type Row = (u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u8, u64);
 
-/// Messages that the statement throws where there are more traces than are counted, and where a trace has spans that may not
-/// count. A column that reported it would need the traces a second time, and planning them twice takes longer than an
-/// exception that is rarely thrown.
+/// Message with which the statement fails if there are more traces than are counted; see [`SPANS_BEYOND_BOUNDS`].
 const MORE_TRACES: &str = "tracewarden: more traces";
-const SPANS_BEYOND_BOUNDS: &str = "tracewarden: spans beyond bounds";
 
 /// Which traces are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +50,9 @@ pub(super) enum RetryReason {
 impl RetryReason {
     /// Converts the exception of the statement.
     pub(super) fn from_error(error: &ClickHouseError) -> Option<Self> {
-        // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
-        let ClickHouseError::Exception { code: Some(395), message } = error else { return None };
         [(MORE_TRACES, Self::MoreTraces), (SPANS_BEYOND_BOUNDS, Self::SpansBeyondBounds)]
             .into_iter()
-            .find_map(|(text, reason)| message.contains(text).then_some(reason))
+            .find_map(|(text, reason)| error.is_throw_if(text).then_some(reason))
     }
 }
 

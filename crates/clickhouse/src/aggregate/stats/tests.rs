@@ -7,7 +7,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{binding, connect, execute, unrestricted_scope};
-use crate::{MAX_VALUE_BYTES, SelectRequest, physical_field};
+use crate::{MAX_VALUE_BYTES, SelectRequest, TraceOrder, physical_field};
 
 const NOON: i64 = 1_790_000_000;
 
@@ -351,6 +351,7 @@ async fn a_trace_in_the_last_tick_of_the_window_is_counted_as_it_is_listed() {
             scope: &scope,
             filter: &filter,
             window,
+            order: TraceOrder::Newest,
             limit: 10,
             after: None,
             progress: None,

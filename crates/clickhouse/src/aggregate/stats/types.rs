@@ -1,27 +1,33 @@
 //! Requests for statistics, and their results.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tracewarden_model::{Binding, Filter, MarkedField, Window};
 use tracewarden_policy::AccessScope;
 
-/// Unit of the counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Unit of the statistics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum StatsUnit {
-    /// Spans: each in the groups of its own values.
+    /// Spans, with their own durations. A group contains the spans with its value.
+    #[default]
     Span,
-    /// Traces: each in every group that any of its spans is in.
+    /// Traces, with their whole durations. A trace counts in each group that contains any of its spans.
     Trace,
 }
 
-/// Order of groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Order of the groups, descending.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum StatsOrder {
-    /// Groups with the most spans or traces first.
+    /// Number of spans or traces.
+    #[default]
     Count,
-    /// Groups with the most errors first.
+    /// Number of errors.
     Errors,
-    /// Groups with the largest share of errors first.
+    /// Share of errors.
     ErrorRate,
-    /// Groups with the largest 95th percentile of the duration first.
+    /// 95th percentile of the duration.
     Duration,
 }
 

@@ -20,7 +20,8 @@ use crate::aggregate::SamplingPlan;
 use crate::agreement::differential::{connect, connect_at, execute};
 use crate::{
     ClickHouse, CollateralGrouping, CollateralQuery, Comparison, Impact, ImpactRequest, MAX_SPANS_BYTES,
-    PolicyCoverageRequest, SelectRequest, Selection, StatsOrder, StatsRequest, StatsUnit, ValuesRequest,
+    PolicyCoverageRequest, SelectRequest, Selection, StatsOrder, StatsRequest, StatsUnit, TraceOrder,
+    ValuesRequest,
 };
 
 pub(super) const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
@@ -160,16 +161,24 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
     let window = Window::new(at(3_600), at(0)).unwrap();
     let status = field(FieldRef::key("SpanAttributes", "status"), FieldSource::MapKey, "String");
     let failed = Condition { field: status.clone(), test: Test::StringEq("500".to_owned()) };
-    let without = Filter { conditions: Vec::new() };
-    let with = Filter { conditions: vec![failed.clone()] };
+    let without = Filter::default();
+    let with = Filter::of(vec![failed.clone()]);
     for (filter, index, titles) in [
         (&without, false, ["search, no conditions", "its second page"]),
         (&with, false, ["search, a condition", "its second page"]),
         (&with, true, ["search with a trace index, a condition", "its second page"]),
     ] {
         let binding = &binding(table, index);
-        let request =
-            |after| SelectRequest { binding, scope: &scope, filter, window, limit: 5, after, progress: None };
+        let request = |after| SelectRequest {
+            binding,
+            scope: &scope,
+            filter,
+            window,
+            order: TraceOrder::Newest,
+            limit: 5,
+            after,
+            progress: None,
+        };
         let page = store.select(request(None)).await.unwrap();
         assert_eq!(page.len(), 5);
         answered(titles[0], format!("{:?} {:?}", page.trace_ids().collect::<Vec<_>>(), page.next()));
@@ -180,7 +189,14 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
             assert_eq!(spans.lines().count(), 20);
             answered("spans of chosen traces", without_created_columns(&spans));
             answered("summaries", format!("{:?}", store.summarise(binding, &page, filter).await.unwrap()));
-            let request = ValuesRequest { field: &status, prefix: None, selection: &page, window, limit: 10 };
+            let request = ValuesRequest {
+                field: &status,
+                prefix: None,
+                contains: None,
+                selection: &page,
+                window,
+                limit: 10,
+            };
             answered("values of a field", format!("{:?}", store.values(request).await.unwrap()));
         }
     }

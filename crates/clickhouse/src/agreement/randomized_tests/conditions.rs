@@ -1,12 +1,13 @@
 //! Random filter conditions.
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{
-    AccessModel, Condition, Decimal, MarkedField, Number, OperandSource, Operator, Test,
+    AccessModel, Condition, Decimal, Filter, LogicalType, MarkedField, Number, OperandSource, Operator, Test,
 };
 use tracewarden_policy::FieldValue;
 use tracewarden_testkit::policies::texts;
@@ -65,9 +66,47 @@ impl OperandSource for RandomOperands<'_> {
 
 pub(super) fn random_condition(random: &mut ChaCha8Rng, model: &AccessModel) -> Condition {
     let field = model.fields.choose(random).unwrap().clone();
+    if field.logical == LogicalType::String && random.random_bool(0.05) {
+        let (text, start) = (random_text(random), random.random_range(0..3));
+        let part = text.chars().skip(start).take(3).collect();
+        return Condition { field, test: Test::Contains(part) };
+    }
     let operator = *Operator::of_type(field.logical).choose(random).unwrap();
     let Ok(test) = Test::new(operator, field.logical, &mut RandomOperands(random));
     Condition { field, test }
+}
+
+/// Creates a filter of conditions, sometimes with groups for one span and with conditions that no span may satisfy.
+pub(super) fn random_filter(random: &mut ChaCha8Rng, model: &AccessModel) -> Filter {
+    let mut list = |sizes: Range<usize>| -> Vec<Condition> {
+        (0..random.random_range(sizes)).map(|_| random_condition(random, model)).collect()
+    };
+    let (conditions, groups, mut none) = (list(0..3), list(0..8), list(0..7));
+    // Few traces satisfy everything, and the plans are compared by what they find.
+    if random.random_bool(0.65) {
+        return Filter::of(conditions);
+    }
+    none.truncate(if none.len() > 3 { 0 } else { 2 });
+    // Few traces have a span that satisfies three conditions.
+    let same_span = match groups.as_slice() {
+        [one, other] => vec![vec![one.clone(), other.clone()]],
+        [one, other, third] => vec![vec![one.clone()], vec![other.clone(), third.clone()]],
+        _ => Vec::new(),
+    };
+    Filter { conditions, same_span, none }
+}
+
+/// Whether a span satisfies a group of conditions of a filter.
+pub(super) fn matches_any_group(span: &StoredSpan, filter: &Filter) -> bool {
+    filter.required_groups().any(|group| group.iter().all(|condition| matches(span, condition)))
+}
+
+/// Whether these spans of a trace satisfy a filter, by its definition.
+pub(super) fn satisfy(spans: &[&StoredSpan], filter: &Filter) -> bool {
+    let some =
+        |group: &[Condition]| spans.iter().any(|span| group.iter().all(|condition| matches(span, condition)));
+    let excluded = |condition: &Condition| spans.iter().any(|span| matches(span, condition));
+    filter.required_groups().all(some) && !filter.none.iter().any(excluded)
 }
 
 /// Returns the value of a field, if any.

@@ -21,7 +21,7 @@ use crate::agreement::cancellation::unrestricted_scope;
 use crate::agreement::filter_reference::strings;
 use crate::{
     ClickHouse, CollateralGrouping, CollateralQuery, CollateralValues, Comparison, Difference, ImpactRequest,
-    MAX_FIRST_SPANS, MAX_VALUE_BYTES, SelectRequest, SharedValue, TraceCounts,
+    MAX_FIRST_SPANS, MAX_VALUE_BYTES, SelectRequest, SharedValue, TraceCounts, TraceOrder,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -133,7 +133,16 @@ async fn all(store: &ClickHouse, binding: &Binding, scope: &AccessScope, window:
     let (filter, mut after, mut ids) = (Filter::default(), None, BTreeSet::new());
     loop {
         let (filter, limit, progress) = (&filter, 20, None);
-        let page = SelectRequest { binding, scope, filter, window, limit, after, progress };
+        let page = SelectRequest {
+            binding,
+            scope,
+            filter,
+            window,
+            order: TraceOrder::Newest,
+            limit,
+            after,
+            progress,
+        };
         let page = store.select(page).await.unwrap();
         ids.extend(page.trace_ids().map(str::to_owned));
         after = page.next().cloned();

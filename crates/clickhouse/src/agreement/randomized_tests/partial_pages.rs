@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Query;
-use crate::{ClickHouse, SelectRequest};
+use crate::ClickHouse;
 
 const LIMIT: u32 = 8;
 
@@ -12,10 +12,10 @@ const LIMIT: u32 = 8;
 pub(super) async fn check_partial_pages(store: &ClickHouse, query: &Query<'_>, expected: &[String]) {
     // With a random generator of its own, so that a seed still creates the same data sets.
     let mut random = ChaCha8Rng::seed_from_u64(expected.len() as u64);
-    let Query { binding, scope, filter, window } = *query;
+    let Query { filter, window, .. } = *query;
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
-        let request = SelectRequest { binding, scope, filter, window, limit: LIMIT, after, progress: None };
+        let request = query.request(LIMIT, after);
         let page = store.select(request).await.unwrap();
         assert_eq!(page.position(page.len()), None);
         let Some(last) = page.len().checked_sub(1) else { break };

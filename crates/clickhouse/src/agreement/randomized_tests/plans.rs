@@ -8,8 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
 use crate::search::{
-    IndexSize, Plan, PlanChoice, PlannerOptions, Position, RarePredicates, RequiredPredicate,
-    RequiredPredicates, StepOptions,
+    IndexSize, Plan, PlanChoice, PlannerOptions, Position, RequiredPredicate, RequiredPredicates, StepOptions,
 };
 use crate::{ClickHouse, ProgressCallback, SelectRequest};
 
@@ -19,7 +18,6 @@ fn tiny_options(random: &mut ChaCha8Rng) -> PlannerOptions {
     PlannerOptions {
         statement_cost: *[0, 1, 24].choose(random).unwrap(),
         max_rare_traces: few(random),
-        min_batch: few(random),
         min_step_limit: few(random),
         undecided_per_result: *[0, 1, 8].choose(random).unwrap(),
         max_ids: few(random),
@@ -35,7 +33,7 @@ pub(super) async fn check_plans(
     coverage: &mut PlanCoverage,
 ) {
     let table = store.bound_table(query.binding).await.unwrap();
-    let predicates = RequiredPredicates::new(query.scope, &query.filter.conditions, &table).unwrap().all();
+    let predicates = RequiredPredicates::new(query.scope, query.filter, &table).unwrap().all();
     let steps = [SECOND, 600 * SECOND, HOUR, 3 * HOUR, i64::MAX];
     let sizes = [IndexSize::Small, IndexSize::Large];
     let steps = steps.map(|first| StepOptions {
@@ -45,23 +43,24 @@ pub(super) async fn check_plans(
         index_size: *sizes.choose(random).unwrap(),
     });
     let steps = steps.map(|step_options| PlanChoice::Fixed(Plan::Steps(step_options)));
-    let second = predicates.choose(random).copied();
     let filters: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
-    let rare = |first| {
-        let second = second.filter(|second| *second != first);
-        RarePredicates { sources: [first].into_iter().chain(second).collect(), filters: filters.clone() }
+    let rare = |first: RequiredPredicate| {
+        let others = filters.iter().copied().filter(|other| *other != first);
+        PlanChoice::Fixed(Plan::FilteredPass([first].into_iter().chain(others).collect()))
     };
-    let candidates =
-        predicates.iter().map(|&predicate| PlanChoice::Fixed(Plan::RarePredicates(rare(predicate))));
+    let one_pass = PlanChoice::Fixed(Plan::FilteredPass(Vec::new()));
+    let one_pass = predicates.iter().map(|&predicate| rare(predicate)).chain([one_pass]);
     let mut choices: Vec<PlanChoice> = vec![PlanChoice::Auto, PlanChoice::Fixed(Plan::GroupByTrace)];
-    choices.extend(candidates);
+    choices.extend(one_pass);
     choices.extend(steps.choose(random).cloned());
     choices.shuffle(random);
+    // Prefer the plans that have found something least often: with many predicates, most choices are filtered passes.
+    choices.sort_by_key(|choice| *coverage.counter(choice));
     for choice in choices.iter().take(2) {
         let options = tiny_options(random);
         let options = match choice {
-            // Whatever the number of candidates.
-            PlanChoice::Fixed(Plan::RarePredicates(_)) if random.random_bool(0.8) => {
+            // Whatever the number of traces.
+            PlanChoice::Fixed(Plan::FilteredPass(_)) if random.random_bool(0.8) => {
                 PlannerOptions { max_rare_traces: 1_000, ..options }
             }
             _ => options,
@@ -69,7 +68,7 @@ pub(super) async fn check_plans(
         let limit = *[2, 5, 200].choose(random).unwrap();
         let found = read_pages(store, query, limit, |_| (choice.clone(), options)).await;
         assert_eq!(found, expected, "{choice:?}, pages of {limit}, {options:?}");
-        coverage.count(choice, expected);
+        *coverage.counter(choice) += usize::from(!expected.is_empty());
     }
     // Steps that exclude traces by the trace index.
     if query.binding.trace_index.is_some() && predicates.len() > 1 {
@@ -100,24 +99,24 @@ pub(super) async fn check_plans(
 pub(super) struct PlanCoverage {
     best: usize,
     steps: usize,
-    candidates: usize,
+    one_pass: usize,
     grouped: usize,
     with_trace_index: usize,
 }
 
 impl PlanCoverage {
-    fn count(&mut self, choice: &PlanChoice, expected: &[String]) {
-        *match choice {
+    fn counter(&mut self, choice: &PlanChoice) -> &mut usize {
+        match choice {
             PlanChoice::Auto => &mut self.best,
             PlanChoice::Fixed(Plan::Steps(_)) => &mut self.steps,
-            PlanChoice::Fixed(Plan::RarePredicates(_)) => &mut self.candidates,
+            PlanChoice::Fixed(Plan::FilteredPass(_)) => &mut self.one_pass,
             PlanChoice::Fixed(Plan::GroupByTrace) => &mut self.grouped,
-        } += usize::from(!expected.is_empty());
+        }
     }
 
     /// Returns the count of the plan that found something least often.
     pub(super) fn least(&self) -> usize {
-        [self.best, self.steps, self.candidates, self.grouped, self.with_trace_index]
+        [self.best, self.steps, self.one_pass, self.grouped, self.with_trace_index]
             .into_iter()
             .min()
             .unwrap_or(0)
@@ -134,7 +133,7 @@ async fn read_pages(
     let mut ids = Vec::new();
     let mut after: Option<Position> = None;
     for number in 0.. {
-        let Query { binding, scope, filter, window } = *query;
+        let Query { binding, scope, window, .. } = *query;
         // Progress depends on spans that the caller may not see. So it reveals only the 64th of the window that was reached,
         // and never fractions of a second.
         let (from, to) = (window.from().as_nanos(), window.to().as_nanos());
@@ -142,8 +141,7 @@ async fn read_pages(
         let reporter = Arc::clone(&reported);
         let progress: ProgressCallback =
             Arc::new(move |progress| reporter.lock().unwrap().push(progress.searched_to.as_nanos()));
-        let request =
-            SelectRequest { binding, scope, filter, window, limit, after, progress: Some(progress) };
+        let request = SelectRequest { progress: Some(progress), ..query.request(limit, after) };
         let (choice, options) = choose_plan(number);
         if scope.is_empty() {
             break;

@@ -205,7 +205,16 @@ async fn check_pages(
     let (mut after, mut returned, mut pages) = (None, Vec::new(), 0);
     let all_pages_read = loop {
         let acknowledged = arriving.acknowledged.get();
-        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+        let request = SelectRequest {
+            binding,
+            scope,
+            filter,
+            window,
+            order: TraceOrder::Newest,
+            limit,
+            after,
+            progress: None,
+        };
         let page = store.select(request).await.unwrap();
         let page_traces = read(store, binding, &page).await;
         let sent = arriving.spans.borrow().len();
@@ -283,8 +292,9 @@ async fn check_windows(
         let caller_verdicts = CallerVerdicts { expressions, caller, granted: RefCell::default() };
         for _ in 0..WINDOWS_PER_CALLER {
             let several = *[0, 0, 0, 1, 2].choose(random).unwrap();
-            let conditions = (0..several).map(|_| random_condition(random, &model)).collect();
-            let (filter, window) = (Filter { conditions }, random_window(random, data_set));
+            let conditions =
+                (0..several).map(|_| super::conditions::random_condition(random, &model)).collect();
+            let (filter, window) = (Filter::of(conditions), random_window(random, data_set));
             let query = Query { binding: &binding, scope: &scope, filter: &filter, window };
             let limit = *[1, 2, 3, 5, 8, 200].choose(random).unwrap();
             check_pages(store, data_set, arriving, &query, &caller_verdicts, limit, &mut seen).await;

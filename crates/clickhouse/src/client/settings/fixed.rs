@@ -165,6 +165,9 @@ pub(crate) const OPTIONAL_SETTINGS: &[(&str, &str)] = &[
     // The query condition cache was more than once wrong for another statement, and spans were missing silently: ClickHouse
     // issues 104781 (up to 26.5, with indexes that are used while reading), 108519, 87091 (up to 25.7).
     ("use_query_condition_cache", "0"),
+    // By default each thread reads at least 20 granules (163,840 rows), so that a single one reads a small partition.
+    ("merge_tree_min_rows_for_concurrent_read", "16384"),
+    ("merge_tree_min_bytes_for_concurrent_read", "1048576"),
     // One server answers alone.
     ("enable_parallel_replicas", "0"),
     ("automatic_parallel_replicas_mode", "0"),

@@ -8,7 +8,10 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::agreement::{binding, connect, connect_at, execute, unrestricted_scope};
 use crate::sql::Statement;
-use crate::{ClickHouse, MAX_SPANS_BYTES, SelectRequest, StatsOrder, StatsRequest, StatsUnit, ValuesRequest};
+use crate::{
+    ClickHouse, MAX_SPANS_BYTES, SelectRequest, StatsOrder, StatsRequest, StatsUnit, TraceOrder,
+    ValuesRequest,
+};
 use futures::StreamExt;
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, Filter, LogicalType, MarkedField, Timestamp};
 use tracewarden_policy::Predicate;
@@ -66,6 +69,7 @@ fn hostile_value(name: &str, ours: &str) -> String {
         ("max_ast_elements" | "max_expanded_ast_elements", _) => "40",
         ("max_analyze_depth" | "max_parser_backtracks", _) => "300",
         ("max_partitions_to_read", _) => "1",
+        (name, _) if name.starts_with("merge_tree_min_") => "1",
         ("max_columns_to_read", _) => "3",
         ("max_result_bytes" | "max_bytes_to_read" | "max_bytes_to_read_leaf", _) => "4000",
         ("max_rows_to_read_leaf", _) => "400",
@@ -90,6 +94,7 @@ async fn answers(store: &ClickHouse) -> BTreeMap<&'static str, String> {
             scope: &scope,
             filter: &filter,
             window,
+            order: TraceOrder::Newest,
             limit,
             after: None,
             progress: None,
@@ -108,8 +113,14 @@ async fn answers(store: &ClickHouse) -> BTreeMap<&'static str, String> {
             }
             answers.insert("spans", lines);
             let service = service();
-            let request =
-                ValuesRequest { field: &service, prefix: None, selection: &selection, window, limit: 10 };
+            let request = ValuesRequest {
+                field: &service,
+                prefix: None,
+                contains: None,
+                selection: &selection,
+                window,
+                limit: 10,
+            };
             answers.insert("values", format!("{:?}", store.values(request).await.unwrap()));
             answers.insert(
                 "brief",

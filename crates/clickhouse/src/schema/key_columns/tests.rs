@@ -59,7 +59,7 @@ async fn rendered_conditions(store: &ClickHouse, table: &str, adopted: Option<&s
     let mut statement = bound.statement();
     let access = bound.condition(&checked.predicate(&Caller::default()).unwrap(), &mut statement).unwrap();
     let condition = Condition { field: field(adopted), test: Test::StringEq("x".to_owned()) };
-    (access, bound.any_condition(&[condition], &mut statement).unwrap())
+    (access, bound.any_group([condition].chunks(1), &mut statement).unwrap())
 }
 
 #[tokio::test]

@@ -11,10 +11,8 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{binding, connect, execute};
-use crate::search::{
-    IndexSize, Plan, PlanChoice, PlannerOptions, RarePredicates, RequiredPredicate, StepOptions,
-};
-use crate::{ClickHouse, SelectRequest};
+use crate::search::{IndexSize, Plan, PlanChoice, PlannerOptions, RequiredPredicate, StepOptions};
+use crate::{ClickHouse, SelectRequest, TraceOrder};
 
 const NOON: i64 = 1_790_000_000;
 const IN_2150: i64 = 5_680_281_600;
@@ -118,6 +116,7 @@ async fn found(
         scope: &scope,
         filter: &filter,
         window,
+        order: TraceOrder::Newest,
         limit: 100,
         after: None,
         progress: None,
@@ -154,10 +153,8 @@ async fn traces_beyond_the_index_are_found() {
         PlanChoice::Auto,
         PlanChoice::Fixed(Plan::Steps(step_options(IndexSize::Small))),
         PlanChoice::Fixed(Plan::Steps(step_options(IndexSize::Large))),
-        PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
-            sources: vec![RequiredPredicate::Policies],
-            filters: vec![],
-        })),
+        PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
+        PlanChoice::Fixed(Plan::FilteredPass(vec![])),
         PlanChoice::Fixed(Plan::GroupByTrace),
     ];
     for (timestamp, encoding) in [

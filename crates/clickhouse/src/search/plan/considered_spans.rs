@@ -68,7 +68,7 @@ pub(crate) fn considered_spans(
     let table = search.table;
     let scan = scan.time_condition(table, statement);
     if let TraceSet::Bounded(traces) = trace_set {
-        return spans_within_bounds(search, traces, &scan, statement);
+        return Ok(spans_within_bounds(search, traces, &scan, statement));
     }
     let (id, timestamp) = (&table.trace_id.text, &table.timestamp);
     let [bounds, indexed, start, end, open] =
@@ -127,18 +127,8 @@ fn spans_within_bounds(
     bounded: BoundedTraces<'_>,
     scan: &str,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
-    let table = search.table;
-    let id = &table.trace_id.text;
-    let ids = format!("{scan} AND {}", table.trace_id.is_in_array(bounded.traces, statement));
-    let mut filters = String::new();
-    for predicate in bounded.filters {
-        let span_condition = statement.filtering_rows(|statement| {
-            search.required_predicates.span_condition(*predicate, table, statement)
-        })?;
-        let spans = table.spans(&format!("{ids} AND {span_condition}"), statement);
-        filters.push_str(&format!(" AND {id} GLOBAL IN (SELECT {id} FROM {spans})"));
-    }
-    let within = bounded.bounds.within(bounded.traces, table, statement);
-    Ok(format!(" FROM {}", table.spans(&format!("{ids}{filters} AND {within}"), statement)))
+) -> String {
+    let is_listed = search.table.trace_id.is_in_array(bounded.traces, statement);
+    let within = bounded.bounds.within(bounded.traces, search.table, statement);
+    format!(" FROM {}", search.table.spans(&format!("{scan} AND {is_listed} AND {within}"), statement))
 }

@@ -8,6 +8,8 @@ use super::search::{Search, TimeRange};
 /// Granules that a statement reads, according to `EXPLAIN`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Granules {
+    /// Granules of the table.
+    pub(crate) table: u64,
     /// Granules left after all indexes.
     pub(crate) selected: u64,
     /// Granules left after partition pruning and the primary key. If skip indexes leave far fewer, the predicate is rare.
@@ -65,6 +67,7 @@ fn branch_granules(node: &Value) -> Option<Granules> {
     if node.get("Node Type")?.as_str()?.starts_with("ReadFromMergeTree") {
         let indexes = node.get("Indexes")?.as_array()?;
         let count = |index: &Value, what: &str| index.get(what)?.as_u64();
+        sum.table = count(indexes.first()?, "Initial Granules")?;
         sum.selected = count(indexes.last()?, "Selected Granules")?;
         let skips = |index: &&Value| index.get("Type").and_then(Value::as_str) == Some("Skip");
         sum.after_primary_key = match indexes.iter().find(skips) {
@@ -74,6 +77,7 @@ fn branch_granules(node: &Value) -> Option<Granules> {
     }
     for child in node.get("Plans").and_then(Value::as_array).into_iter().flatten() {
         let child = branch_granules(child)?;
+        sum.table = sum.table.saturating_add(child.table);
         sum.selected = sum.selected.saturating_add(child.selected);
         sum.after_primary_key = sum.after_primary_key.saturating_add(child.after_primary_key);
     }
@@ -101,14 +105,14 @@ mod tests {
         let union = format!(
             r#"[{{"Plan": {{"Node Type": "Expression", "Plans": [{{"Node Type": "Union", "Plans": [{rare}, {all}, {nothing}]}}]}}}}]"#
         );
-        let expected = [(2, 40), (70, 70), (0, 0)]
-            .map(|(selected, after_primary_key)| Granules { selected, after_primary_key })
+        let expected = [(90, 2, 40), (90, 70, 70), (0, 0, 0)]
+            .map(|(table, selected, after_primary_key)| Granules { table, selected, after_primary_key })
             .to_vec();
         assert_eq!(parse_explain(&union, 3), Some(expected));
         assert_eq!(parse_explain(&union, 2), None);
         assert_eq!(
             parse_explain(&format!(r#"[{{"Plan": {rare}}}]"#), 1),
-            Some(vec![Granules { selected: 2, after_primary_key: 40 }])
+            Some(vec![Granules { table: 90, selected: 2, after_primary_key: 40 }])
         );
         for odd in ["", "[]", "{}", r#"[{"Plan": {}}]"#, r#"[{"Plan": {"Node Type": "ReadFromMergeTree"}}]"#]
         {

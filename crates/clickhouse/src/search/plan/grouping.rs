@@ -11,6 +11,9 @@ use crate::ClickHouseError;
 use crate::search::selection::Position;
 use crate::sql::Statement;
 
+/// Maximum statements of the grouped pass.
+pub(crate) const GROUPING_STATEMENTS: usize = 2;
+
 /// Returns the traces after a position: of all traces as many as wanted, of given ones each that matches.
 pub(crate) async fn group_by_trace(
     search: &Search<'_>,
@@ -18,13 +21,7 @@ pub(crate) async fn group_by_trace(
     scan: &TimeRanges,
     after: Option<&Position>,
 ) -> Result<Vec<MatchingTrace>, ClickHouseError> {
-    let statement = grouped_statement(search, trace_set, scan, after)?;
-    let rows: Vec<(String, u8, i64, u64)> = search.rows(statement).await?;
-    let found = rows.into_iter().map(|(trace_id, tier, key, spans)| MatchingTrace {
-        position: Position { tier, key, trace_id },
-        spans,
-    });
-    Ok(found.collect())
+    search.matching_traces(grouped_statement(search, trace_set, scan, after)?).await
 }
 
 /// Returns those of the given traces that match, decided by id: a grouped pass restricted to their ids and their known time
@@ -70,7 +67,11 @@ pub(crate) fn grouped_statement(
     let mut text = format!("SELECT {id} AS {trace}, {order}, count(){spans}");
     let mut wanted = format!(
         "countIf({inside}) > 0 AND {}",
-        search.required_predicates.having_clause(&search.required_predicates.all(), table, &mut statement)?
+        search.required_predicates.filter_having_clause(
+            &search.required_predicates.all(),
+            table,
+            &mut statement
+        )?
     );
     if let Some(after) = after {
         let (last, key) = (after.tier.min(1), statement.int(after.key));

@@ -14,9 +14,9 @@ pub(crate) struct MatchingTrace {
 }
 
 /// A position as a key that sorts as the order of traces does.
-type Rank = (Reverse<u8>, Reverse<i64>, String);
+pub(crate) type Rank = (Reverse<u8>, Reverse<i64>, String);
 
-fn rank(position: &Position) -> Rank {
+pub(crate) fn rank(position: &Position) -> Rank {
     (Reverse(position.tier), Reverse(position.key), position.trace_id.clone())
 }
 
@@ -57,11 +57,6 @@ impl Page {
 
     pub(crate) fn len(&self) -> usize {
         self.found.len()
-    }
-
-    /// Whether the page has this trace.
-    pub(crate) fn contains(&self, trace: &str) -> bool {
-        self.ranks.contains_key(trace)
     }
 
     /// Number of traces at or before this position.

@@ -1,8 +1,8 @@
-//! Required predicates: a trace is on a page if each of them is satisfied by any of its spans.
+//! Required predicates and exclusions: a trace is on a page if any of its spans satisfies each of the former, and none the latter.
 
 use std::sync::Arc;
 
-use tracewarden_model::{Condition, MarkedField};
+use tracewarden_model::{Filter, MarkedField};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::ClickHouseError;
@@ -16,16 +16,23 @@ pub(crate) enum RequiredPredicate {
     Policies,
     /// The constraint of the caller's API key.
     KeyConstraint,
-    /// The filter's condition at this index.
-    Condition(usize),
+    /// The filter's group of conditions at this index.
+    Group(usize),
 }
 
-/// All required predicates of a query.
+/// The filter of searches without one.
+pub(crate) static NO_FILTER: Filter = Filter::of(Vec::new());
+
+/// Maximum predicates that have a bit in [`RequiredPredicates::predicate_bits`], and the bit of the exclusions.
+pub(crate) const MAX_PREDICATES: usize = 60;
+pub(crate) const EXCLUSION_BIT: u64 = 1 << 62;
+
+/// All required predicates of a query, and the conditions that no span may satisfy.
 #[derive(Clone, Copy)]
 pub(crate) struct RequiredPredicates<'a> {
     policies: &'a Predicate,
     key_constraint: Option<&'a Predicate>,
-    conditions: &'a [Condition],
+    filter: &'a Filter,
 }
 
 impl<'a> RequiredPredicates<'a> {
@@ -35,13 +42,13 @@ impl<'a> RequiredPredicates<'a> {
     /// When a field has changed.
     pub(crate) fn new(
         scope: &'a AccessScope,
-        conditions: &'a [Condition],
+        filter: &'a Filter,
         table: &BoundTable,
     ) -> Result<Self, ClickHouseError> {
         table.check_fields(scope.referenced_fields().iter().map(AsRef::as_ref))?;
-        table.check_fields(conditions.iter().map(|condition| &condition.field))?;
+        table.check_fields(filter.all_conditions().map(|condition| &condition.field))?;
         let (policies, key_constraint) = (scope.predicate(), scope.key_constraint());
-        Ok(Self { policies, key_constraint, conditions })
+        Ok(Self { policies, key_constraint, filter })
     }
 
     /// Creates the required predicates of a predicate without an access scope. Nothing about the spans that it finds may be
@@ -55,7 +62,7 @@ impl<'a> RequiredPredicates<'a> {
         table: &BoundTable,
     ) -> Result<Self, ClickHouseError> {
         table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
-        Ok(Self { policies, key_constraint: None, conditions: &[] })
+        Ok(Self { policies, key_constraint: None, filter: &NO_FILTER })
     }
 
     /// All predicates, in one fixed order. A policy or key constraint that is always true adds none.
@@ -68,15 +75,15 @@ impl<'a> RequiredPredicates<'a> {
         policies
             .into_iter()
             .chain(within)
-            .chain((0..self.conditions.len()).map(RequiredPredicate::Condition))
+            .chain(self.filter.required_groups().enumerate().map(|(at, _)| RequiredPredicate::Group(at)))
             .collect()
     }
 
     /// Returns the required predicate that every ordering span satisfies.
     pub(crate) fn implied(&self) -> Option<RequiredPredicate> {
-        match self.conditions.len() {
+        match self.filter.required_groups().count() {
             0 => Some(RequiredPredicate::Policies),
-            1 => Some(RequiredPredicate::Condition(0)),
+            1 => Some(RequiredPredicate::Group(0)),
             _ => None,
         }
     }
@@ -87,17 +94,17 @@ impl<'a> RequiredPredicates<'a> {
         self.all().into_iter().filter(|predicate| Some(*predicate) != implied).collect()
     }
 
-    /// Writes which spans the order of traces depends on: those that match any condition; without conditions, those that
-    /// grant access.
+    /// Writes which spans the order of traces depends on: those that satisfy any group of conditions; without groups,
+    /// those that grant access.
     pub(crate) fn key(
         &self,
         table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, ClickHouseError> {
-        if self.conditions.is_empty() {
+        if self.filter.required_groups().next().is_none() {
             table.condition(self.policies, statement)
         } else {
-            table.any_condition(self.conditions, statement)
+            table.any_group(self.filter.required_groups(), statement)
         }
     }
 
@@ -114,15 +121,13 @@ impl<'a> RequiredPredicates<'a> {
                 table.condition(key_constraint, statement)
             }
             (RequiredPredicate::KeyConstraint, None) => Ok("1".to_owned()),
-            (RequiredPredicate::Condition(at), _) => {
-                // An index beyond the last would be a condition that no span satisfies.
-                let condition = self.conditions.get(at..at.saturating_add(1)).unwrap_or_default();
-                table.any_condition(condition, statement)
+            (RequiredPredicate::Group(at), _) => {
+                table.any_group(self.filter.required_groups().nth(at).into_iter(), statement)
             }
         }
     }
 
-    /// Writes whether a span is an ordering span or satisfies a predicate.
+    /// Writes whether a span is an ordering span, or satisfies a predicate or an exclusion.
     pub(crate) fn satisfies_any(
         &self,
         table: &BoundTable,
@@ -130,16 +135,67 @@ impl<'a> RequiredPredicates<'a> {
     ) -> Result<String, ClickHouseError> {
         let mut any = vec![self.key(table, statement)?];
         for predicate in self.not_implied() {
-            // Spans that satisfy a filter condition are ordering spans.
-            if !matches!(predicate, RequiredPredicate::Condition(_)) {
+            // Spans that satisfy a group of conditions are ordering spans.
+            if !matches!(predicate, RequiredPredicate::Group(_)) {
                 any.push(self.span_condition(predicate, table, statement)?);
             }
+        }
+        if self.has_exclusions() {
+            any.push(self.excluded(table, statement)?);
         }
         Ok(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" OR ")) })
     }
 
-    /// Writes, for a group of spans, whether their trace satisfies all required predicates. This is the only form of this
-    /// decision in SQL.
+    /// Writes, for a group of spans, a `UInt64`: bit `i` if any of them satisfies the predicate at index `i` of [`Self::all`], and
+    /// [`EXCLUSION_BIT`] if any satisfies an exclusion. For at most [`MAX_PREDICATES`].
+    pub(crate) fn predicate_bits(
+        &self,
+        table: &BoundTable,
+        statement: &mut Statement,
+    ) -> Result<String, ClickHouseError> {
+        let mut bits = vec!["toUInt64(0)".to_owned()];
+        for (at, predicate) in self.all().into_iter().enumerate() {
+            let condition = self.span_condition(predicate, table, statement)?;
+            bits.push(format!("if({condition}, {}, 0)", 1_u64 << at));
+        }
+        if self.has_exclusions() {
+            bits.push(format!("if({}, {EXCLUSION_BIT}, 0)", self.excluded(table, statement)?));
+        }
+        Ok(format!("groupBitOr({})", bits.join(" + ")))
+    }
+
+    /// The bits of all required predicates.
+    pub(crate) fn required_bits(&self) -> u64 {
+        (1_u64 << self.all().len()) - 1
+    }
+
+    /// Writes whether a span satisfies a condition that no span may satisfy.
+    fn excluded(&self, table: &BoundTable, statement: &mut Statement) -> Result<String, ClickHouseError> {
+        table.any_group(self.filter.none.chunks(1), statement)
+    }
+
+    /// Whether there are conditions that no span may satisfy, which only all spans of a trace decide.
+    pub(crate) fn has_exclusions(&self) -> bool {
+        !self.filter.none.is_empty()
+    }
+
+    /// Writes, over all spans of a trace, the `HAVING` condition for these required predicates and the exclusions: the
+    /// definition that every search follows.
+    pub(crate) fn filter_having_clause(
+        &self,
+        required_predicates: &[RequiredPredicate],
+        table: &BoundTable,
+        statement: &mut Statement,
+    ) -> Result<String, ClickHouseError> {
+        let mut clause = self.having_clause(required_predicates, table, statement)?;
+        if self.has_exclusions() {
+            clause.push_str(&format!(" AND countIf({}) = 0", self.excluded(table, statement)?));
+        }
+        Ok(clause)
+    }
+
+    /// Writes, for a group of spans, whether their trace satisfies these required predicates, without exclusions; a fetch by id
+    /// has none. Statements that merge partial results compare bits instead.
     pub(crate) fn having_clause(
         &self,
         required_predicates: &[RequiredPredicate],

@@ -1,116 +1,130 @@
-//! Decides candidates of a step: from the step's own rows if those cover all considered spans, otherwise by id.
+//! Decides candidates: by their merged partial results where these suffice, otherwise by id.
 
 use std::collections::HashSet;
 
-use serde::Deserialize;
+use futures::future::try_join;
 
+use super::candidates::Candidate;
 use super::grouping::matching_traces;
+use super::long_traces::{IndexSize, long_traces};
 use super::page::{MatchingTrace, Page};
+use super::required_predicates::EXCLUSION_BIT;
 use super::search::Search;
 use super::trace_bounds::{TraceBounds, read_trace_bounds};
 use super::trace_set::BoundedTraces;
 use crate::ClickHouseError;
-use crate::client::flag;
 use crate::search::selection::Position;
 
-/// Maximum statements to settle candidates: their bounds and the decision by id.
+/// Maximum statements to resolve candidates: one for their bounds, one to decide by id.
 pub(crate) const RESOLVE_STATEMENTS: usize = 2;
 
-/// Crossing traces, decided.
-#[derive(Debug, Default)]
-pub(crate) struct DecidedTraces {
-    /// All that were decided.
-    pub(crate) traces: HashSet<String>,
-    /// Those that belong to the answer.
-    pub(crate) matching: Vec<MatchingTrace>,
-    /// Still to be decided.
-    pub(crate) pending: Vec<String>,
+/// What the partial result of a candidate decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    Matches,
+    Rejected,
+    /// Considered spans were not read, or spans outside of the trace bounds were: a grouped pass over this trace decides.
+    ById,
 }
 
-/// A trace returned by a step, as a row of its statement.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Candidate {
-    pub(crate) trace: String,
-    /// Its newest ordering span, in ticks.
-    pub(crate) newest: i64,
-    /// The oldest and the latest of its spans that satisfy any predicate, in ticks.
-    pub(crate) oldest: i64,
-    pub(crate) latest: i64,
-    /// The number of its ordering spans.
-    pub(crate) spans: u64,
-    /// Whether its spans satisfy all predicates.
-    #[serde(deserialize_with = "flag")]
-    pub(crate) satisfies_all: bool,
+/// How many of the candidates were decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Resolution {
+    Complete,
+    /// Up to this position. There were enough provisional matches, or, without a trace index, too many to decide by id.
+    UpTo(Position),
+    /// There are too many long traces for one statement, or the first candidates already exceed the decisions by id.
+    Undecided,
 }
 
-impl Candidate {
-    /// Returns its position in the order, if it matches and is on no earlier page.
-    pub(crate) fn position(&self) -> Position {
-        Position { tier: 1, key: self.newest, trace_id: self.trace.clone() }
-    }
-}
-
-/// Adds those of the decided traces that match, then matching candidates until the page is full, then matching traces
-/// that the index lacks. Returns the position if it stopped early: after `enough` candidates that satisfy all predicates,
-/// or, without a trace index, when too many must be decided by id.
+/// Decides the candidates in order and adds those that match to the page, until it is full or `enough` provisional matches were
+/// decided. `read` is the range in nanoseconds, its end exclusive, of which every span that satisfies a predicate or an exclusion was
+/// read; `(0, 0)` if rows are missing. With `long`, also decides the [long traces](long_traces).
 pub(crate) async fn resolve_candidates(
     search: &Search<'_>,
     candidates: &[Candidate],
+    read: (i64, i64),
     enough: usize,
-    decided: &DecidedTraces,
+    long: Option<IndexSize>,
     page: &mut Page,
-) -> Result<Option<Position>, ClickHouseError> {
+) -> Result<Resolution, ClickHouseError> {
     let most = match search.index {
         Some(_) => usize::MAX,
         None => search.wanted.saturating_mul(search.options.undecided_per_result).max(1),
     };
-    let satisfying = candidates.iter().enumerate().filter(|(_, candidate)| candidate.satisfies_all);
-    let end = satisfying.map(|(at, _)| at + 1).nth(enough);
+    let expected =
+        candidates.iter().enumerate().filter(|(_, candidate)| candidate.is_provisional_match(search));
+    let end = expected.map(|(at, _)| at + 1).nth(enough);
     let (candidates, further) = candidates.split_at(end.unwrap_or(candidates.len()));
-    page.extend(decided.matching.iter().cloned());
-    let remaining = || candidates.iter().filter(|candidate| !decided.traces.contains(&candidate.trace));
-    let traces = remaining().map(|candidate| &candidate.trace).chain(&decided.pending);
-    let bounds = read_trace_bounds(search, traces.cloned().collect()).await?;
+    let traces = candidates.iter().map(|candidate| candidate.trace.clone()).collect();
+    let long = async {
+        match long {
+            Some(index_size) => long_traces(search, index_size).await,
+            None => Ok(Some(TraceBounds::new(None))),
+        }
+    };
+    let (mut bounds, long) = try_join(read_trace_bounds(search, traces), long).await?;
+    let Some(long) = long else { return Ok(Resolution::Undecided) };
     let (mut undecided, mut last, mut is_full) = (Vec::new(), None, false);
-    for candidate in remaining() {
-        let is_certain = is_certain(search, candidate, &bounds);
-        if !is_certain && undecided.len() == most {
-            page.extend(matching_traces(search, BoundedTraces::new(&undecided, &bounds)).await?);
-            return Ok(last);
+    for candidate in candidates {
+        match (decide(search, candidate, read, &bounds), candidate.position()) {
+            (Decision::Rejected, _) => {}
+            (Decision::Matches, Some(position)) => {
+                page.insert(MatchingTrace { position, spans: candidate.ordering_spans });
+            }
+            (_, position) if undecided.len() == most => {
+                page.extend(matching_traces(search, BoundedTraces::new(&undecided, &bounds)).await?);
+                // Those without an ordering span in the window come after all others.
+                let last = if position.is_none() { Some(Position::last_of_window()) } else { last };
+                return Ok(last.map_or(Resolution::Undecided, Resolution::UpTo));
+            }
+            _ => undecided.push(candidate.trace.clone()),
         }
-        let position = candidate.position();
-        match is_certain {
-            true => page.insert(MatchingTrace { position: position.clone(), spans: candidate.spans }),
-            false => undecided.push(candidate.trace.clone()),
-        }
+        let Some(position) = candidate.position() else { continue };
         is_full = page.count_up_to(&position) >= search.wanted;
         if is_full {
             break;
         }
         last = Some(position);
     }
-    if !is_full && further.is_empty() {
-        undecided.extend(decided.pending.iter().cloned());
-        undecided.sort_unstable();
-        undecided.dedup();
-        undecided.retain(|trace| !page.contains(trace) && !decided.traces.contains(trace));
-    }
+    // Long traces can have any position.
+    let known: HashSet<&String> = candidates.iter().map(|candidate| &candidate.trace).collect();
+    undecided.extend(long.traces().filter(|trace| !known.contains(trace)).cloned());
+    bounds.extend(long);
     page.extend(matching_traces(search, BoundedTraces::new(&undecided, &bounds)).await?);
-    Ok(last.filter(|_| !is_full && !further.is_empty()))
+    if is_full || further.is_empty() {
+        return Ok(Resolution::Complete);
+    }
+    Ok(last.map_or(Resolution::Undecided, Resolution::UpTo))
 }
 
-/// Whether the step alone decides the candidate: it satisfies all predicates with spans inside its bounds, and no newer
-/// span can put it on an earlier page.
-fn is_certain(search: &Search<'_>, candidate: &Candidate, bounds: &TraceBounds) -> bool {
-    let is_on_earlier_page = || {
-        let end = bounds.get(&candidate.trace).map(|(_, end)| end);
+/// Decides a candidate. It matches only if every span that was read is within the trace bounds, so that no other span grants access,
+/// and no span that was not read can exclude it. Without a predicate it is rejected only if all considered spans were read.
+fn decide(search: &Search<'_>, candidate: &Candidate, read: (i64, i64), bounds: &TraceBounds) -> Decision {
+    let (trace, all) = (&candidate.trace, search.required_predicates.required_bits());
+    let bounds_of_trace = bounds.get(trace);
+    // Every span that counts was read.
+    let is_read = bounds_of_trace.is_some_and(|(from, to)| read.0 <= from && to <= read.1);
+    // Every span that was read counts.
+    let counts =
+        || bounds.contain_range(trace, search.nanos(candidate.oldest), search.nanos(candidate.newest));
+    let is_outside = bounds_of_trace.is_some_and(|(from, to)| {
+        to <= search.window.from().as_nanos() || search.window.to().as_nanos() <= from
+    });
+    let satisfies_all = candidate.predicate_bits & all == all;
+    let is_excluded = candidate.predicate_bits & EXCLUSION_BIT != 0;
+    // A newer span can put it on an earlier page.
+    let may_be_on_earlier_page = || {
+        let end = bounds_of_trace.map(|(_, end)| end);
         search.after.as_ref().is_some_and(|after| end.is_none_or(|end| end > search.nanos(after.key)))
     };
-    candidate.satisfies_all
-        && bounds.contain_range(
-            &candidate.trace,
-            search.nanos(candidate.oldest),
-            search.nanos(candidate.latest),
-        )
-        && !is_on_earlier_page()
+    if is_outside || is_read && !satisfies_all || is_read && is_excluded && counts() {
+        return Decision::Rejected;
+    }
+    let no_exclusion = is_read && !is_excluded || !search.required_predicates.has_exclusions();
+    if satisfies_all && no_exclusion && candidate.order_key.is_some() && counts() && !may_be_on_earlier_page()
+    {
+        return Decision::Matches;
+    }
+    Decision::ById
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 use tracewarden_model::{Timestamp, Window};
 
+use super::page::MatchingTrace;
 use super::required_predicates::RequiredPredicates;
 use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
@@ -30,15 +31,13 @@ pub(crate) fn window_with_margin(window: Window, max_trace_duration_nanos: Optio
 pub(crate) struct PlannerOptions {
     /// Cost of one more statement, in granules. Below it, a shorter step gains nothing.
     pub(crate) statement_cost: u64,
-    /// Maximum traces of the rare predicate; with more, steps take over.
+    /// Maximum traces of a rare predicate; with more, steps take over.
     pub(crate) max_rare_traces: usize,
-    /// Minimum size of the first batch of candidates.
-    pub(crate) min_batch: usize,
-    /// Minimum `LIMIT` of a step.
+    /// Minimum `LIMIT` of a step or a pass.
     pub(crate) min_step_limit: usize,
-    /// Without a trace index: traces decided by id after a step, per wanted trace.
+    /// Without a trace index: traces decided by id after a statement, per wanted trace.
     pub(crate) undecided_per_result: usize,
-    /// Maximum ids in one statement, and maximum traces that cross the window boundary.
+    /// Maximum ids in one statement, and maximum long traces.
     pub(crate) max_ids: usize,
 }
 
@@ -47,7 +46,6 @@ impl Default for PlannerOptions {
         Self {
             statement_cost: 40,
             max_rare_traces: 2_000,
-            min_batch: 64,
             min_step_limit: 1_000,
             undecided_per_result: 8,
             max_ids: 20_000,
@@ -97,9 +95,30 @@ impl Search<'_> {
         self.store.client.with_limits(settings::QueryLimits { seconds, rows: 0 }).rows(statement).await
     }
 
+    /// Sends a statement whose rows are id, tier, key and number of spans of matching traces.
+    ///
+    /// # Errors
+    /// Those of [`Self::rows`].
+    pub(crate) async fn matching_traces(
+        &self,
+        statement: Statement,
+    ) -> Result<Vec<MatchingTrace>, ClickHouseError> {
+        let rows: Vec<(String, u8, i64, u64)> = self.rows(statement).await?;
+        let found = rows.into_iter().map(|(trace_id, tier, key, spans)| MatchingTrace {
+            position: Position { tier, key, trace_id },
+            spans,
+        });
+        Ok(found.collect())
+    }
+
     /// Statements that the search may still send. Each costs 10 to 20 ms before it reads anything.
     pub(crate) fn statements_left(&self) -> usize {
         MAX_STATEMENTS.saturating_sub(self.statements_sent.load(Ordering::Relaxed))
+    }
+
+    /// `LIMIT` of a step or a pass.
+    pub(crate) fn max_candidates(&self) -> usize {
+        self.wanted.saturating_mul(4).max(self.options.min_step_limit)
     }
 
     /// Trace bounds from the trace index, as SQL.
@@ -147,6 +166,12 @@ impl Search<'_> {
             "countIf({inside} AND {key}) > 0 AS {tier}, \
              if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}"
         ))
+    }
+
+    /// Whether merged partial results can decide traces: `max_trace_duration` bounds the range to read, and the trace index can
+    /// represent the times of the window.
+    pub(crate) fn can_merge_partial_results(&self) -> bool {
+        self.default_range.is_some() && self.index.as_ref().is_none_or(|index| index.covers(self.window))
     }
 
     /// Reports the progress of the search.

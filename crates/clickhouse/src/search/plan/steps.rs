@@ -1,20 +1,18 @@
 //! Steps back in time: from the newest end of the window, or from the end of the previous page, until the page is full. The
-//! cost depends on the number of matches, and is at most that of the whole window, which is the last step.
+//! cost depends on the number of matches, and is about that of the whole window at most: one pass reads the rest.
 //!
-//! A step is one statement. It groups the spans in its time range that satisfy any required predicate. ClickHouse rejects
+//! A step is one statement. It groups the spans in its time range that satisfy any predicate or exclusion. ClickHouse rejects
 //! traces that lie entirely within the step, by the trace index, and do not satisfy all predicates. Returned traces match or
-//! extend beyond the step; only the latter are decided by id.
+//! extend beyond the step; partial results of the latter, of several steps and the pass, are merged.
 
-use std::collections::HashSet;
-use std::pin::{Pin, pin};
-
-use futures::future::{Either, MaybeDone, maybe_done, select};
 use tracewarden_model::Timestamp;
 
-use super::crossing::{IndexSize, decided_crossing};
+use super::candidates::{Candidate, CandidateColumns, Candidates};
+use super::filtered_pass::{FILTERED_PASS_STATEMENTS, PassOptions, fill_by_filtered_pass};
 use super::grouping::fill_by_grouping;
+use super::long_traces::IndexSize;
 use super::page::Page;
-use super::resolve::{Candidate, DecidedTraces, RESOLVE_STATEMENTS, resolve_candidates};
+use super::resolve::{Resolution, resolve_candidates};
 use super::search::Search;
 use super::trace_id::with_valid_trace_id;
 use crate::ClickHouseError;
@@ -24,11 +22,6 @@ use crate::sql::Statement;
 
 /// Growth factor of a step after one that found nothing.
 const STEP_GROWTH: i64 = 8;
-
-/// Maximum statements of the grouped pass.
-const GROUPING_STATEMENTS: usize = 2;
-/// Maximum statements from the last step on: the step, the crossing traces, and settling the candidates or grouping the rest.
-const LAST_STEP_STATEMENTS: usize = 4;
 
 /// Options of the steps plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,15 +43,7 @@ pub(crate) struct RemainingWindow {
     pub(crate) after: Option<Position>,
 }
 
-/// Waits for the first future, and meanwhile drives the second as far as it gets.
-async fn await_while_driving<A: Future, B: Future>(first: A, second: Pin<&mut MaybeDone<B>>) -> A::Output {
-    match select(pin!(first), second).await {
-        Either::Left((output, _)) => output,
-        Either::Right((_, first)) => first.await,
-    }
-}
-
-/// Steps back until the page is full. The grouped pass takes over where steps would take too many statements.
+/// Steps back until the page is full. One pass over the rest takes over before steps would take too many statements.
 pub(crate) async fn fill_by_steps(
     search: &Search<'_>,
     step_options: StepOptions,
@@ -68,85 +53,70 @@ pub(crate) async fn fill_by_steps(
     let begin = search.begin();
     let mut remainder = RemainingWindow { top: begin, after: search.after.clone() };
     let StepOptions { first: mut length, statement, mut use_trace_index, index_size } = step_options;
-    // Candidates not yet resolved, in order.
-    let mut candidates: Vec<Candidate> = Vec::new();
-    // The page is complete up to here.
-    let mut complete_to = search.after.clone();
+    // Candidates not yet resolved, and the pass over the rest.
+    let mut candidates = Candidates::default();
+    let mut rest = PassOptions { after: search.after.clone(), ..PassOptions::default() };
     loop {
         let left = search.statements_left();
-        let bottom =
-            if left > LAST_STEP_STATEMENTS { step_bottom(search, remainder.top, length) } else { from };
-        let is_last = bottom == from;
-        // Without a trace index, crossing traces are unknown.
-        if is_last && (search.index.is_none() || left < LAST_STEP_STATEMENTS) {
-            return fill_by_grouping(search, complete_to.as_ref(), page).await;
+        let bottom = step_bottom(search, remainder.top, length);
+        if bottom == from || left <= FILTERED_PASS_STATEMENTS {
+            if search.can_merge_partial_results() && left >= FILTERED_PASS_STATEMENTS {
+                let found = page.len().saturating_add(candidates.provisional_matches(search));
+                let read = begin.saturating_sub(remainder.top);
+                rest.expects_few_matches =
+                    expects_few_matches((read, begin.saturating_sub(from)), (found, search.wanted));
+                return fill_by_filtered_pass(search, &rest, candidates, index_size, page).await.map(drop);
+            }
+            return fill_by_grouping(search, rest.after.as_ref(), page).await;
         }
-        let step = read_step(search, bottom, &remainder, use_trace_index.then_some(index_size));
-        // The last step rarely fills the page, and then crossing traces are needed: they are read concurrently.
-        let mut crossing = pin!(maybe_done(decided_crossing(search, index_size)));
-        let step_candidates =
-            if is_last { await_while_driving(step, crossing.as_mut()).await? } else { step.await? };
-        let limit_reached = step_candidates.len() >= max_candidates(search);
-        let known: HashSet<String> = candidates.iter().map(|known| known.trace.clone()).collect();
-        candidates.extend(step_candidates.into_iter().filter(|candidate| !known.contains(&candidate.trace)));
-        let satisfying = candidates.iter().filter(|candidate| candidate.satisfies_all).count();
-        let found = page.len().saturating_add(satisfying);
-        let needs_more = found < search.wanted && !limit_reached;
-        if needs_more && !is_last && use_trace_index {
+        let step = step_statement(search, bottom, &remainder, use_trace_index.then_some(index_size))?;
+        let step: Vec<Candidate> = search.rows(step).await?;
+        let cut = step.last().filter(|_| step.len() >= search.max_candidates());
+        let cut = cut.map(|last| last.position().unwrap_or_else(|| position_before(search, bottom)));
+        candidates.merge(step);
+        let found = page.len().saturating_add(candidates.provisional_matches(search));
+        if found < search.wanted && cut.is_none() {
             length = next_step_length(search, bottom, found, statement);
             remainder = RemainingWindow { top: bottom, after: None };
+            rest.steps_read_from = Some(bottom);
             search.report_progress(bottom, page.len());
             continue;
         }
-        let can_group = search.statements_left() >= RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
-        if is_last && !limit_reached && (needs_more || !can_group) {
-            crossing.as_mut().await;
-            let Some(decided) = crossing.take_output().transpose()?.flatten() else {
-                return fill_by_grouping(search, complete_to.as_ref(), page).await;
-            };
-            resolve_candidates(search, &candidates, usize::MAX, &decided, page).await?;
-            return Ok(());
-        }
-        // Twice as many as wanted fill the page, except when the index lacks spans of their traces: then grouping takes
-        // one more statement.
-        if is_last && !can_group && found < search.wanted.saturating_mul(2) {
-            return fill_by_grouping(search, complete_to.as_ref(), page).await;
-        }
-        let enough = if is_last && !can_group { usize::MAX } else { search.wanted.saturating_mul(2) };
-        let stopped =
-            resolve_candidates(search, &candidates, enough, &DecidedTraces::default(), page).await?;
-        let limit_reached = candidates.last().filter(|_| limit_reached).map(Candidate::position);
-        remainder = match stopped.or(limit_reached) {
+        // If rows are missing, no candidate can be rejected: a missing row may hold what it lacks.
+        let read_to = rest.after.as_ref().map_or(begin, |after| search.nanos(after.key).min(begin));
+        let read = if cut.is_some() { (0, 0) } else { (bottom, read_to) };
+        // Traces without an ordering span in the steps come later, and later statements read them again.
+        let mut sorted = std::mem::take(&mut candidates).into_sorted();
+        sorted.retain(|candidate| candidate.order_key.is_some());
+        let enough = search.wanted.saturating_mul(2);
+        let position = match (resolve_candidates(search, &sorted, read, enough, None, page).await?, cut) {
+            (Resolution::Undecided, _) => {
+                return fill_by_grouping(search, rest.after.as_ref(), page).await;
+            }
             // Read the rest again with the trace index, which reaches the `LIMIT` later.
-            Some(position) => RemainingWindow {
-                top: search.nanos(position.key.saturating_add(1)).min(begin),
-                after: Some(position),
-            },
-            None => RemainingWindow { top: bottom, after: None },
+            (Resolution::UpTo(position), _) | (Resolution::Complete, Some(position)) => {
+                let top = search.nanos(position.key.saturating_add(1)).min(begin);
+                remainder = RemainingWindow { top, after: Some(position.clone()) };
+                position
+            }
+            (Resolution::Complete, None) => {
+                remainder = RemainingWindow { top: bottom, after: None };
+                position_before(search, bottom)
+            }
         };
-        let position = remainder.after.clone().unwrap_or_else(|| position_before(search, bottom));
         if page.count_up_to(&position) >= search.wanted {
             return Ok(());
         }
-        complete_to = Some(position);
-        if is_last {
-            return fill_by_grouping(search, complete_to.as_ref(), page).await;
-        }
+        rest = PassOptions { after: Some(position), ..PassOptions::default() };
         search.report_progress(remainder.top, page.len());
         length = next_step_length(search, bottom, page.len(), statement);
         use_trace_index = true;
-        candidates.clear();
     }
 }
 
 /// The position after all spans at or after a time, and before all earlier ones.
 fn position_before(search: &Search<'_>, nanos: i64) -> Position {
     Position { tier: 1, key: search.table.tick_at_or_after(nanos).saturating_sub(1), trace_id: String::new() }
-}
-
-/// `LIMIT` of a step.
-fn max_candidates(search: &Search<'_>) -> usize {
-    search.wanted.saturating_mul(4).max(search.options.min_step_limit)
 }
 
 /// Returns where a step begins, in nanoseconds: at a whole tick, so that no span is in two steps.
@@ -157,16 +127,6 @@ fn step_bottom(search: &Search<'_>, top: i64, length: i64) -> i64 {
     bottom.max(from)
 }
 
-/// Returns the traces with ordering spans in a step, in order; at most [`max_candidates`].
-async fn read_step(
-    search: &Search<'_>,
-    bottom: i64,
-    remainder: &RemainingWindow,
-    index_size: Option<IndexSize>,
-) -> Result<Vec<Candidate>, ClickHouseError> {
-    search.rows(step_statement(search, bottom, remainder, index_size)?).await
-}
-
 /// Writes the statement of a step.
 pub(crate) fn step_statement(
     search: &Search<'_>,
@@ -175,17 +135,18 @@ pub(crate) fn step_statement(
     index_size: Option<IndexSize>,
 ) -> Result<Statement, ClickHouseError> {
     let RemainingWindow { top, after } = remainder;
-    let others = search.required_predicates.not_implied();
+    let predicates = &search.required_predicates;
+    let is_simple = predicates.not_implied().is_empty() && !predicates.has_exclusions();
     let statement = search.table.statement();
     // ClickHouse uses no skip index for predicates combined with `OR`.
-    let mut statement = if others.is_empty() { statement } else { statement.evaluated_per_row() };
-    let key = search.required_predicates.key(search.table, &mut statement)?;
-    let satisfies_all = search.required_predicates.having_clause(&others, search.table, &mut statement)?;
-    let satisfies_any = search.required_predicates.satisfies_any(search.table, &mut statement)?;
+    let mut statement = if is_simple { statement } else { statement.evaluated_per_row() };
+    let (id, ticks) = (&search.table.trace_id.text, &search.table.ticks);
+    let key = predicates.key(search.table, &mut statement)?;
+    let candidate = CandidateColumns::new(search, &format!("maxOrNullIf({ticks}, {key})"), &mut statement)?;
+    let satisfies_any = predicates.satisfies_any(search.table, &mut statement)?;
     let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
     let range = search.range(range, &mut statement);
-    let [trace, newest, spans, all] = statement.aliases(["trace", "newest", "spans", "all"]);
-    let (id, ticks) = (&search.table.trace_id.text, &search.table.ticks);
+    let (trace, order_key) = (&candidate.trace, &candidate.order_key);
     // Excludes spans, not traces: a trace whose newest span does not count has a later position, by another span.
     let after_condition = match after {
         None => String::new(),
@@ -194,23 +155,23 @@ pub(crate) fn step_statement(
             format!(" AND ({ticks} < {key} OR {id} > {after})")
         }
     };
-    let not_excluded = match (&search.index, index_size) {
-        (Some(index), Some(size)) if !others.is_empty() && index.covers(search.window) => {
+    let may_match = match (&search.index, index_size) {
+        (Some(index), Some(size)) if !is_simple && index.covers(search.window) => {
             // At the tick of `after`, some spans are excluded, so it is not part of the range.
-            let top = after.as_ref().map_or(*top, |after| search.nanos(after.key).min(*top));
-            let lies_within = lies_within(search, index, size, &trace, (bottom, top), &mut statement);
-            format!(" AND ({all} OR NOT {lies_within})")
+            let range = (bottom, after.as_ref().map_or(*top, |after| search.nanos(after.key).min(*top)));
+            let lies_within = lies_within(search, index, size, trace, range, &mut statement);
+            format!("({} OR NOT {lies_within})", candidate.satisfies_all(search))
         }
-        _ => String::new(),
+        _ => "1".to_owned(),
     };
     let in_step =
         search.table.spans(&format!("{range}{after_condition} AND {satisfies_any}"), &mut statement);
     statement.push(&format!(
-        "SELECT {id} AS {trace}, maxIf({ticks}, {key}) AS {newest}, min({ticks}), max({ticks}), countIf({key}) AS {spans}, \
-         toUInt8({satisfies_all}) AS {all} FROM {in_step} GROUP BY {trace} \
-         HAVING {is_valid_trace_id} ORDER BY {newest} DESC, {trace} ASC LIMIT {limit}",
-        is_valid_trace_id = with_valid_trace_id(&trace, &format!("{spans} > 0{not_excluded}")),
-        limit = max_candidates(search),
+        "SELECT {columns} FROM {in_step} GROUP BY {trace} \
+         HAVING {may_match} ORDER BY {order_key} DESC, {trace} ASC LIMIT {limit}",
+        columns = candidate.columns,
+        may_match = with_valid_trace_id(trace, &may_match),
+        limit = search.max_candidates(),
     ));
     Ok(statement)
 }
@@ -241,6 +202,11 @@ fn lies_within(
     )
 }
 
+/// Whether the whole window, in nanoseconds, is expected not to fill the page, at the density of the traces found in the part read.
+fn expects_few_matches((read, whole): (i64, i64), (found, wanted): (usize, usize)) -> bool {
+    read > 0 && found as f64 * whole as f64 / (read as f64) < wanted as f64
+}
+
 /// Returns the length of the next step, after one that ended at `bottom`.
 fn next_step_length(search: &Search<'_>, bottom: i64, found: usize, statement: i64) -> i64 {
     let read = search.begin().saturating_sub(bottom).max(1);
@@ -262,6 +228,15 @@ fn next_length((read, rest): (i64, i64), (found, wanted): (usize, usize), statem
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_matches_are_expected_where_their_density_does_not_fill_the_page() {
+        assert!(expects_few_matches((10, 160), (0, 21)));
+        assert!(expects_few_matches((10, 160), (1, 21)));
+        assert!(!expects_few_matches((10, 160), (2, 21)));
+        assert!(!expects_few_matches((160, 160), (21, 21)));
+        assert!(!expects_few_matches((0, 160), (0, 21)));
+    }
 
     #[test]
     fn the_next_step_leaves_no_rest_that_costs_less_than_a_statement() {

@@ -1,6 +1,8 @@
 //! Compares every plan with the grouped pass, over a table of a typical shape with typical sizes, and over tables on which a
 //! plan once fell back to another one at the wrong place.
 
+mod orders;
+mod partial_results;
 mod searches;
 
 use tracewarden_model::{
@@ -10,13 +12,13 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
-use super::crossing::{CrossingKind, IndexSize, crossing_traces};
+use super::long_traces::{IndexSize, long_traces};
 use super::steps::StepOptions;
 use super::*;
 use crate::agreement::{connect, execute};
 use crate::schema::BoundTable;
 use crate::search::selection::Position;
-use crate::{ClickHouse, SelectRequest};
+use crate::{ClickHouse, SelectRequest, TraceOrder};
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -61,7 +63,7 @@ fn filter(conditions: &[(&str, &str)]) -> Filter {
         field: field(name),
         test: Test::StringEq((*value).to_owned()),
     };
-    Filter { conditions: conditions.iter().map(condition).collect() }
+    Filter::of(conditions.iter().map(condition).collect())
 }
 
 fn window(from: i64, to: i64) -> Window {
@@ -133,7 +135,16 @@ impl<'a> SearchCase<'a> {
         options: PlannerOptions,
     ) -> Search<'t> {
         let Self { store, binding, scope, filter, window, limit, .. } = *self;
-        let request = SelectRequest { binding, scope, filter, window, limit, after, progress: None };
+        let request = SelectRequest {
+            binding,
+            scope,
+            filter,
+            window,
+            order: TraceOrder::Newest,
+            limit,
+            after,
+            progress: None,
+        };
         let index = store.bound_tables(binding).await.unwrap().index;
         store.prepare(&request, table, index, options).unwrap()
     }
@@ -192,18 +203,18 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     let (all, team, user) = ("true", "Team == \"team3\"", "User == \"u9\"");
     let service = ("Service", "s3");
     let [granted, first, second] =
-        [RequiredPredicate::Policies, RequiredPredicate::Condition(0), RequiredPredicate::Condition(1)];
-    let case = |policy, conditions: &[(&'static str, &'static str)], sources: &[_], filters: &[_]| {
-        (policy, conditions.to_vec(), sources.to_vec(), filters.to_vec())
+        [RequiredPredicate::Policies, RequiredPredicate::Group(0), RequiredPredicate::Group(1)];
+    let case = |policy, conditions: &[(&'static str, &'static str)], rare: &[_]| {
+        (policy, conditions.to_vec(), rare.to_vec())
     };
-    for (policy, conditions, sources, filters) in [
+    for (policy, conditions, expected) in [
         // The skip index leaves less to read than a statement costs.
-        case(all, &[("User", "u7")], &[], &[]),
-        case(all, &[service, ("User", "u7")], &[second], &[first, second]),
-        case(all, &[("Tenant", "t3"), ("User", "u7")], &[second], &[second]),
-        case(user, &[("User", "u7")], &[granted, first], &[granted, first]),
-        case(team, &[service, ("Tenant", "t3")], &[], &[]),
-        case(team, &[], &[], &[]),
+        case(all, &[("User", "u7")], &[]),
+        case(all, &[service, ("User", "u7")], &[second, first]),
+        case(all, &[("Tenant", "t3"), ("User", "u7")], &[second]),
+        case(user, &[("User", "u7")], &[first, granted]),
+        case(team, &[service, ("Tenant", "t3")], &[]),
+        case(team, &[], &[]),
     ] {
         let (scope, filter, binding) = (scope(&[policy]), filter(&conditions), binding(true));
         let search_case =
@@ -211,43 +222,40 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
         let table = search_case.table().await;
         let (plan, _) = choose_plan(&search_case.search(&table, None, PlannerOptions::default()).await).await;
         match plan {
-            Plan::RarePredicates(rare) => {
-                let has_all = |found: &[RequiredPredicate], expected: &[RequiredPredicate]| {
-                    found.len() == expected.len() && expected.iter().all(|one| found.contains(one))
-                };
-                assert!(
-                    has_all(&rare.sources, &sources) && has_all(&rare.filters, &filters),
-                    "{conditions:?}: {rare:?}"
-                );
-            }
+            Plan::FilteredPass(filters) => assert_eq!(filters, expected, "{conditions:?}"),
             other => {
-                assert!(sources.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}")
+                assert!(expected.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}")
             }
         }
         search_case.assert_same_results(&[PlanChoice::Auto], PlannerOptions::default()).await;
     }
-    // A decision by id reads a granule for each span of a candidate.
-    let rows = async |policy: &str, conditions: &[(&str, &str)], rare: RarePredicates| {
+    let rows = async |policy: &str, conditions: &[(&str, &str)], rare: Vec<RequiredPredicate>| {
         let (metered, scope, filter, binding) =
             (store.metered(), scope(&[policy]), filter(conditions), binding(true));
         let search_case =
             SearchCase::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
-        search_case.pages(&PlanChoice::Fixed(Plan::RarePredicates(rare)), PlannerOptions::default()).await;
+        search_case.pages(&PlanChoice::Fixed(Plan::FilteredPass(rare)), PlannerOptions::default()).await;
         metered.cost().rows
     };
     let both = [service, ("User", "u7")];
-    let narrowed = rows(all, &both, RarePredicates { sources: vec![second], filters: vec![first] }).await;
-    let whole = rows(all, &both, RarePredicates { sources: vec![second], filters: vec![] }).await;
+    let narrowed = rows(all, &both, vec![second, first]).await;
+    let whole = rows(all, &both, vec![second]).await;
     assert!(narrowed < whole, "{narrowed} rows narrowed, {whole} without");
-    let intersected =
-        rows(user, &[("User", "u7")], RarePredicates { sources: vec![first, granted], filters: vec![] })
-            .await;
-    let one = rows(user, &[("User", "u7")], RarePredicates { sources: vec![first], filters: vec![] }).await;
+    let intersected = rows(user, &[("User", "u7")], vec![first, granted]).await;
+    let one = rows(user, &[("User", "u7")], vec![first]).await;
     assert!(intersected < one, "{intersected} rows of two predicates, {one} of one");
 }
 
 /// Inserts spans: seconds after the beginning, the trace, the value of the status key, and the team.
 async fn insert(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
+    insert_without_entries(local, spans).await;
+    let entries =
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId";
+    execute(local, entries.to_owned()).await;
+}
+
+/// Like [`insert`], without entries in the trace index.
+async fn insert_without_entries(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
     let rows: Vec<String> = spans
         .iter()
         .map(|(at, trace, status, team)| {
@@ -255,17 +263,11 @@ async fn insert(local: &LocalStore, spans: &[(i64, String, &str, &str)]) {
         })
         .collect();
     execute(local, format!("INSERT INTO default.spans VALUES {}", rows.join(", "))).await;
-    execute(
-        local,
-        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId"
-            .to_owned(),
-    )
-    .await;
 }
 
 /// The newest traces do not match, except for the oldest of them, which are the newest matches.
 #[tokio::test]
-async fn unsettled_candidates_of_a_step_are_settled_later() {
+async fn undecided_candidates_of_a_step_are_decided_later() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;
@@ -350,6 +352,34 @@ async fn long_traces_that_fill_every_step_end_the_search_soon() {
     }
 }
 
+/// Each step finds enough candidates, and exclusions leave hardly any of them.
+#[tokio::test]
+async fn exclusions_do_not_exceed_the_statements_of_a_page() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let spans = format!(
+        "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano({BEGIN} + number * {SECOND}), \
+         concat('t', toString(number)), toString(number), '', 's1', 'u1', 't1', if(number % 1000 = 7, 'Ok', 'Error'), 'team1' \
+         FROM numbers(6000)"
+    );
+    execute(&local, spans).await;
+    let entries =
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId";
+    execute(&local, entries.to_owned()).await;
+    let mut filter = filter(&[("Service", "s1"), ("Tenant", "t1"), ("Status", "Error")]);
+    filter.none = filter.conditions.split_off(2);
+    let (binding, scope) = (binding(true), scope(&["Team == \"team1\""]));
+    let window = window(BEGIN - HOUR, BEGIN + 2 * HOUR);
+    let search_case =
+        SearchCase { limit: 20, pages: 2, ..SearchCase::new(&store, &binding, &scope, &filter, window) };
+    for first in [SECOND, 60 * SECOND, HOUR] {
+        let choices =
+            [PlanChoice::Auto, steps(first, true, IndexSize::Large), steps(first, false, IndexSize::Small)];
+        assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 6);
+    }
+}
+
 /// Bounds of the index that are finer than the timestamp, end before they begin, or are at the end of their type: each trace
 /// has a span outside of the window that grants access, or none.
 #[tokio::test]
@@ -416,14 +446,9 @@ async fn odd_bounds_give_the_same_result_in_every_plan() {
                 steps(HOUR, true, IndexSize::Small),
                 steps(600 * SECOND, true, IndexSize::Large),
                 steps(600 * SECOND, false, IndexSize::Large),
-                PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
-                    sources: vec![RequiredPredicate::Condition(0)],
-                    filters: vec![],
-                })),
-                PlanChoice::Fixed(Plan::RarePredicates(RarePredicates {
-                    sources: vec![RequiredPredicate::Policies],
-                    filters: vec![],
-                })),
+                PlanChoice::Fixed(Plan::FilteredPass(vec![])),
+                PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Group(0)])),
+                PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
             ];
             search_case.assert_same_results(&choices, PlannerOptions::default()).await;
         }
@@ -456,7 +481,7 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
         );
         let table = search_case.table().await;
         let search = search_case.search(&table, None, PlannerOptions::default()).await;
-        let crossing = crossing_traces(&search, CrossingKind::All, size).await.unwrap().unwrap();
-        assert_eq!(crossing.traces, Vec::<String>::new());
+        let long = long_traces(&search, size).await.unwrap().unwrap();
+        assert_eq!(long.traces().count(), 0);
     }
 }

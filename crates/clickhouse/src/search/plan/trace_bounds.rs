@@ -43,6 +43,11 @@ impl TraceBounds {
         self.indexed.extend(other.indexed);
     }
 
+    /// The indexed traces.
+    pub(crate) fn traces(&self) -> impl Iterator<Item = &String> {
+        self.indexed.keys()
+    }
+
     /// The time range considered for a trace.
     pub(crate) fn get(&self, trace: &str) -> NanosRange {
         match self.indexed.get(trace) {

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::considered_spans::{considered_spans, scan_ranges, trace_id_condition};
 use super::estimates::estimate_granules;
+use super::long_traces::{IndexSize, long_traces_statement};
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
 use super::trace_bounds::TimeRanges;
@@ -19,6 +20,10 @@ use crate::sql::Statement;
 
 /// Maximum traces that are aggregated separately because they extend beyond the range read, or beyond their entries.
 pub(crate) const MAX_LONG_TRACES: usize = 1_000;
+
+/// Message with which a statement fails if spans were read that may not count. A result column that reports it would need the traces a
+/// second time, and planning that sub-query again takes longer than a rare exception.
+pub(crate) const SPANS_BEYOND_BOUNDS: &str = "tracewarden: spans beyond bounds";
 
 /// How the spans of traces are read.
 pub(crate) enum TraceScan<'a> {
@@ -55,18 +60,24 @@ pub(crate) struct Aggregates<'s> {
 }
 
 impl TraceScan<'_> {
-    /// All traces of the window, grouped first. `None` without a trace index, or if too many traces extend far beyond the window.
+    /// All traces of the window, grouped first. `None` without a trace index that covers the window, or with too many long traces.
     pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>, ClickHouseError> {
         Self::with_bounds(search, search.default_range, None).await
     }
 
     /// Like [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found
-    /// first.
-    pub(crate) async fn matching_by_trace(search: &Search<'_>) -> Result<Option<Self>, ClickHouseError> {
+    /// first. `of_all` is the range of spans that is read if nothing is required.
+    pub(crate) async fn matching_by_trace(
+        search: &Search<'_>,
+        of_all: TimeRange,
+    ) -> Result<Option<Self>, ClickHouseError> {
+        if search.required_predicates.has_exclusions() {
+            // Grouping first includes spans outside of the bounds, which must not exclude a trace.
+            return Ok(None);
+        }
         let required_predicates = search.required_predicates.all();
         let (range, rarest) = match required_predicates.as_slice() {
-            // Without required predicates, a span in the window suffices.
-            [] => (Some((search.window.from(), search.window.to())), None),
+            [] => (of_all, None),
             [only] => (search.default_range, Some(*only)),
             several => (search.default_range, rarest(search, several).await),
         };
@@ -78,14 +89,19 @@ impl TraceScan<'_> {
         range: TimeRange,
         only: Option<RequiredPredicate>,
     ) -> Result<Option<Self>, ClickHouseError> {
-        let Some(index) = &search.index else { return Ok(None) };
+        let Some(index) = search.index.as_ref().filter(|index| index.covers(search.window)) else {
+            return Ok(None);
+        };
         let (mut long, mut scan) = (Vec::new(), TimeRanges::default());
         if range.is_some() && range == search.default_range {
-            let rows: Vec<(String,)> = search.rows(long_traces(search, index)).await?;
+            let fully_read = fully_read_range(search);
+            let statement =
+                long_traces_statement(search, index, IndexSize::Large, fully_read, MAX_LONG_TRACES);
+            let rows: Vec<(String, i64, i64, u8)> = search.rows(statement).await?;
             if rows.len() > MAX_LONG_TRACES {
                 return Ok(None);
             }
-            long.extend(rows.into_iter().map(|(id,)| id));
+            long.extend(rows.into_iter().map(|(id, ..)| id));
             if !long.is_empty() {
                 scan = scan_ranges(search, TraceSet::Given(&long)).await?;
             }
@@ -224,40 +240,12 @@ async fn rarest(search: &Search<'_>, required_predicates: &[RequiredPredicate]) 
 
 /// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
 fn of_indexed(search: &Search<'_>, index: &TraceIndex, statement: &mut Statement) -> String {
-    if search.default_range.is_none() || !index.covers(search.window) {
+    if search.default_range.is_none() {
         // Every entry is near the window.
         return format!("{} {}", index.trace_id, trace_id_condition(search, TraceSet::Window, statement));
     }
     let near = index.entry_overlaps(search.window, search.default_range, statement);
     format!("{id} GLOBAL IN (SELECT {id} FROM {name} WHERE {near})", id = index.trace_id, name = index.name)
-}
-
-/// Returns the statement for traces of the window that extend beyond the range that is read: each has an entry that does not
-/// lie within it.
-fn long_traces(search: &Search<'_>, index: &TraceIndex) -> Statement {
-    let mut statement = Statement::default();
-    let Some((low, high)) = fully_read_range(search) else { return statement };
-    let within = index.entry_within(search.window, (low.as_nanos(), high.as_nanos()), &mut statement);
-    let of_indexed = of_indexed(search, index, &mut statement);
-    let [low, high] = [low, high].map(|time| statement.time(time));
-    let tick = search.table.nanos_per_tick;
-    let from = statement.time(search.window.from().saturating_sub(tick));
-    let to = statement.time(search.window.to().saturating_add(tick));
-    let IndexBounds { from: start, to: end, unusable, .. } = search.bounds(index, &mut statement);
-    statement.push(&format!(
-        "SELECT {id} FROM {index} WHERE {id} GLOBAL IN (SELECT {id} FROM {index} WHERE NOT {within} AND {of_indexed}) \
-         GROUP BY {id} HAVING {is_long} LIMIT {}",
-        MAX_LONG_TRACES + 1,
-        id = index.trace_id,
-        index = index.name,
-        is_long = with_valid_trace_id(
-            &index.trace_id,
-            &format!(
-                "({unusable} OR ({start} < {to} AND {end} > {from} AND ({start} < {low} OR {end} > {high})))"
-            )
-        ),
-    ));
-    statement
 }
 
 /// Writes traces by the bounds of each of their spans.
@@ -289,7 +277,7 @@ fn grouped(
     let [trace, latest, readable] = statement.aliases(["trace", "latest", "readable"]);
     let inside = search.window_condition(statement);
     let having_clause =
-        search.required_predicates.having_clause(required_predicates, search.table, statement)?;
+        search.required_predicates.filter_having_clause(required_predicates, search.table, statement)?;
     Ok(format!(
         "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({having_clause}) AS {readable}{columns}{more}{spans} \
          GROUP BY {trace} HAVING {is_valid_trace_id}",

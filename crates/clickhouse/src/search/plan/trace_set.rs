@@ -1,6 +1,5 @@
 //! The traces that a statement reads.
 
-use super::required_predicates::RequiredPredicate;
 use super::trace_bounds::TraceBounds;
 
 /// The traces that a statement reads.
@@ -21,14 +20,11 @@ pub(crate) enum TraceSet<'a> {
 pub(crate) struct BoundedTraces<'a> {
     pub(crate) traces: &'a [String],
     pub(crate) bounds: &'a TraceBounds,
-    /// Predicates whose traces are found first, among these. Worth it where an index selects few granules, since the decision
-    /// reads a granule for each span of the traces.
-    pub(crate) filters: &'a [RequiredPredicate],
 }
 
 impl<'a> BoundedTraces<'a> {
     pub(crate) fn new(traces: &'a [String], bounds: &'a TraceBounds) -> Self {
-        Self { traces, bounds, filters: &[] }
+        Self { traces, bounds }
     }
 }
 

@@ -11,9 +11,9 @@ use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
-use crate::SelectRequest;
 use crate::agreement::{connect, execute};
 use crate::schema::key_column_expression;
+use crate::{SelectRequest, TraceOrder};
 
 const BEGIN: i64 = 1_790_000_000;
 
@@ -66,6 +66,7 @@ async fn select_ids_with(
         scope: &scope,
         filter,
         window: Window::new(at(0), at(100)).unwrap(),
+        order: TraceOrder::Newest,
         limit: 10,
         after: None,
         progress: Some(Arc::new(move |progress| sink.lock().unwrap().push(progress.traces))),
@@ -142,6 +143,6 @@ async fn a_span_at_the_beginning_counts_where_the_index_is_finer_than_the_column
     run(format!("INSERT INTO default.ends VALUES ('t', {}, {})", at(10.0004), at(10.5))).await;
     let field = model().fields.remove(0);
     let condition = Condition { field, test: Test::StringEq("y".to_owned()) };
-    let filter = Filter { conditions: vec![condition] };
+    let filter = Filter::of(vec![condition]);
     assert_eq!(select_ids_with(&store, &filter).await.0, Ok(vec!["t".to_owned()]));
 }

@@ -1,25 +1,10 @@
 //! Result of a comparison: traces gained and lost, for the role and for each user.
 
 use serde::Serialize;
+use tracewarden_clickhouse::Difference;
 use utoipa::ToSchema;
 
 use crate::analysis::counted_traces::Counted;
-
-/// Traces that become visible or invisible.
-// For a sample, the counts are estimates for the whole window.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
-pub struct TraceChange {
-    /// Number of traces visible after the change but not before.
-    pub gained: u64,
-    /// Number of traces visible before the change but not after.
-    pub lost: u64,
-    /// Number of traces visible before and after the change.
-    pub unchanged: u64,
-    /// Ids of gained traces that the caller may read, at most 10, newest first.
-    pub gained_ids: Vec<String>,
-    /// Ids of lost traces that the caller may read, at most 10, newest first.
-    pub lost_ids: Vec<String>,
-}
 
 /// The changes for one user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -28,7 +13,8 @@ pub struct UserImpact {
     pub username: String,
     /// The changes in the access that all roles of the user grant together.
     #[serde(flatten)]
-    pub change: TraceChange,
+    // For a sample, the counts are estimates for the whole window.
+    pub change: Difference,
 }
 
 /// The effect of a change of roles, fields or rows on the traces that users can see.
@@ -41,7 +27,7 @@ pub struct ImpactAnswer {
     /// The changes in the access that the role in isolation grants to any of the evaluated members. If the role has no members,
     /// those for a hypothetical user with only this role and no attributes. Null when the request is not about a single role.
     #[schema(required = true)]
-    pub traces: Option<TraceChange>,
+    pub traces: Option<Difference>,
     /// Number of users who have the role and are not disabled; if the request is not about a single role, number of all users
     /// whose access it may change.
     pub members: u64,

@@ -3,12 +3,13 @@
 use futures::FutureExt as _;
 use serde::Serialize;
 use tokio::time::{Duration, Instant};
+use tracewarden_clickhouse::Cost;
 use tracewarden_model::Window;
 use utoipa::ToSchema;
 
 use crate::access::{check_deletion, check_role_input};
 use crate::analysis::collateral_access::CollateralAnswer;
-use crate::analysis::counted_traces::{CostInfo, CountedTraces};
+use crate::analysis::counted_traces::CountedTraces;
 use crate::analysis::impact::{CollateralCount, ImpactAnswer};
 use crate::analysis::role_change::PolicyPreviewRequest;
 use crate::analysis::subjects::Subjects;
@@ -45,10 +46,10 @@ pub struct PolicyPreview {
 pub struct SearchCosts {
     /// Cost before the change; null when the search was not run or took too long.
     #[schema(required = true)]
-    pub before: Option<CostInfo>,
+    pub before: Option<Cost>,
     /// Cost after the change; null when the search was not run or took too long.
     #[schema(required = true)]
-    pub after: Option<CostInfo>,
+    pub after: Option<Cost>,
 }
 
 impl Analysis {
@@ -149,7 +150,7 @@ impl Analysis {
             let (limit, grant) = (self.core.settings.limits.default_limit, &side.whole);
             let (binding, fields) = (&access.binding, &grant.referenced_fields);
             let found = access.store.search_cost(binding, grant.predicates(), fields, window, limit, left);
-            *cost = found.await.ok().map(CostInfo::from);
+            *cost = found.await.ok();
         }
         let [before, after] = costs;
         SearchCosts { before, after }

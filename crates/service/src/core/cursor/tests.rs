@@ -69,32 +69,45 @@ fn another_filter_is_reported_as_a_mismatch() {
 fn equivalent_filters_have_the_same_digest() {
     let text = |text: &str| Scalar::String(text.to_owned());
     let number = |text: &str| Scalar::Number(Decimal::parse(text).unwrap());
+    let digest = |conditions: &[RawCondition]| filter_digest(&Filter::of(conditions.to_vec()));
     let (a, b) = (condition("a", text("x")), condition("b", number("1")));
-    let same = filter_digest(&[a.clone(), b.clone()]);
-    assert_eq!(filter_digest(&[b.clone(), a.clone()]), same, "order");
+    let same = digest(&[a.clone(), b.clone()]);
+    assert_eq!(digest(&[b.clone(), a.clone()]), same, "order");
     for one in ["1.0", "10e-1", "0.1E1"] {
-        assert_eq!(filter_digest(&[a.clone(), condition("b", number(one))]), same, "1 and {one}");
+        assert_eq!(digest(&[a.clone(), condition("b", number(one))]), same, "1 and {one}");
     }
     let by_ref = RawCondition { field_member: "ref", ..a.clone() };
-    assert_eq!(filter_digest(&[by_ref, b.clone()]), same, "ref and name");
+    assert_eq!(digest(&[by_ref, b.clone()]), same, "ref and name");
+    let filter = |conditions: &[&RawCondition], groups: &[&[&RawCondition]], none: &[&RawCondition]| {
+        let list = |sent: &[&RawCondition]| sent.iter().map(|sent| (*sent).clone()).collect::<Vec<_>>();
+        let same_span = groups.iter().map(|group| list(group)).collect();
+        filter_digest(&Filter { conditions: list(conditions), same_span, none: list(none) })
+    };
+    let parts = filter(&[], &[&[&a, &b], &[&b]], &[&a, &b]);
+    assert_eq!(filter(&[], &[&[&b], &[&b, &a]], &[&b, &a]), parts, "order of groups and of exclusions");
     let mut different = vec![
-        filter_digest(&[]),
-        filter_digest(std::slice::from_ref(&a)),
-        filter_digest(&[a.clone(), a.clone()]),
-        filter_digest(&[condition("a", text("y"))]),
-        filter_digest(&[condition("a", Scalar::Bool(true))]),
-        filter_digest(&[condition("a", text("true"))]),
-        filter_digest(&[condition("a", number("1"))]),
-        filter_digest(&[condition("a", text("1"))]),
-        filter_digest(&[condition("a", number("1.0000000000000000001"))]),
-        filter_digest(&[condition("a", number("18446744073709551615"))]),
-        filter_digest(&[condition("a", number("18446744073709551616"))]),
-        filter_digest(&[RawCondition { field: FieldRef::key("m", "a"), ..a.clone() }]),
-        filter_digest(&[RawCondition { op: "ne".to_owned(), ..a.clone() }]),
-        filter_digest(&[RawCondition { value: None, values: Some(vec![text("x")]), ..a.clone() }]),
-        filter_digest(&[RawCondition { value: None, values: Some(vec![]), ..a.clone() }]),
-        filter_digest(&[RawCondition { value: None, ..a.clone() }]),
+        digest(&[]),
+        digest(std::slice::from_ref(&a)),
+        digest(&[a.clone(), a.clone()]),
+        digest(&[condition("a", text("y"))]),
+        digest(&[condition("a", Scalar::Bool(true))]),
+        digest(&[condition("a", text("true"))]),
+        digest(&[condition("a", number("1"))]),
+        digest(&[condition("a", text("1"))]),
+        digest(&[condition("a", number("1.0000000000000000001"))]),
+        digest(&[condition("a", number("18446744073709551615"))]),
+        digest(&[condition("a", number("18446744073709551616"))]),
+        digest(&[RawCondition { field: FieldRef::key("m", "a"), ..a.clone() }]),
+        digest(&[RawCondition { op: "ne".to_owned(), ..a.clone() }]),
+        digest(&[RawCondition { value: None, values: Some(vec![text("x")]), ..a.clone() }]),
+        digest(&[RawCondition { value: None, values: Some(vec![]), ..a.clone() }]),
+        digest(&[RawCondition { value: None, ..a.clone() }]),
         same,
+        parts,
+        filter(&[], &[&[&a, &b]], &[]),
+        filter(&[], &[&[&a], &[&b]], &[]),
+        filter(&[], &[], &[&a, &b]),
+        filter(&[&a], &[], &[&b]),
     ];
     let count = different.len();
     different.sort_unstable();

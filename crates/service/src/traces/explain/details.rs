@@ -10,9 +10,7 @@ use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
 
 use crate::core::{Access, CancelOnDrop, ServiceError, blocking};
-use crate::policies::{
-    DecidedBy, NearestSpan, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader, SpanReference,
-};
+use crate::policies::{DecidedBy, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader};
 use crate::traces::reader::MAX_BYTES_WITHOUT_PERMIT;
 
 /// Maximum total size of the spans whose deciding parts are explained; above it, the explanation omits these parts. As
@@ -32,25 +30,11 @@ pub(super) struct Trace<'a> {
     pub(super) read: Option<SpanReader>,
 }
 
-impl From<&SpanIdentity> for SpanReference {
-    fn from(span: &SpanIdentity) -> Self {
-        let SpanIdentity { span_id, start, name, service } = span.clone();
-        Self { span_id, start, name, service }
-    }
-}
-
-impl From<&SpanReference> for SpanIdentity {
-    fn from(span: &SpanReference) -> Self {
-        let SpanReference { span_id, start, name, service } = span.clone();
-        Self { span_id, start, name, service }
-    }
-}
-
 /// A policy whose verdict on a span is to be explained.
 struct VerdictRequest {
     at: usize,
     expression: String,
-    span: SpanReference,
+    span: SpanIdentity,
     satisfied: bool,
 }
 
@@ -64,10 +48,8 @@ impl Trace<'_> {
     ) -> Result<(), ServiceError> {
         for ((policy, satisfied), nearest) in explanations.iter_mut().zip(&found.results).zip(nearest) {
             let Some(satisfied) = satisfied else { continue };
-            policy.spans = satisfied.first.iter().map(SpanReference::from).collect();
-            let nearest = satisfied.nearest.as_ref().filter(|_| nearest);
-            policy.nearest =
-                nearest.map(|nearest| NearestSpan { span: (&nearest.span).into(), score: nearest.score });
+            policy.spans = satisfied.first.clone();
+            policy.nearest = satisfied.nearest.clone().filter(|_| nearest);
         }
         self.add_verdicts(explanations).await
     }
@@ -113,7 +95,7 @@ impl Trace<'_> {
     ) -> Result<HashMap<SpanIdentity, Vec<Span>>, ServiceError> {
         let Access { store, binding, .. } = self.access;
         let identities: HashSet<SpanIdentity> =
-            requested.iter().map(|requested| (&requested.span).into()).collect();
+            requested.iter().map(|requested| requested.span.clone()).collect();
         let identities: Vec<SpanIdentity> = identities.into_iter().collect();
         let columns: BTreeSet<String> = model
             .fields
@@ -163,7 +145,7 @@ fn span_verdicts(
         if cancelled.load(Ordering::Relaxed) || Instant::now() >= deadline {
             break;
         }
-        let Some(spans) = spans.get(&SpanIdentity::from(&span)) else { continue };
+        let Some(spans) = spans.get(&span) else { continue };
         let Ok(verdicts) = policy::explain(&expression, model, caller, spans, cancelled) else { continue };
         let verdict = verdicts.into_iter().find(|verdict| (verdict.outcome == Outcome::True) == satisfied);
         span_verdicts.extend(verdict.map(|verdict| (at, DecidedBy::new(span, verdict, &expression))));

@@ -184,15 +184,18 @@ fn search(statement: &str, selected: &[(String, i64, u64)]) -> Vec<String> {
         // Like a distributed table without a shard on this server.
         return Vec::new();
     }
+    if statement.contains(" OR tw_trace IN ") {
+        // A pass over what the steps left: they returned everything.
+        return Vec::new();
+    }
     let row = |(id, time, spans): &(String, i64, u64)| {
         let time = FIRST + time;
-        if statement.contains("SELECT DISTINCT") {
-            // A candidate, whose id is valid.
-            format!("[{id:?},1]")
-        } else if statement.contains(" AS tw_all FROM") {
-            // A step: the newest of the spans that determine the order, the oldest and the newest of all, their number, and
-            // whether they satisfy all predicates.
-            format!("[{id:?},{time},{time},{time},{spans},1]")
+        if let Some((columns, _)) = statement.split_once(" AS tw_predicate_bits FROM") {
+            // A step or a pass: the newest of the spans that determine the order, the oldest and the newest of all, their number,
+            // and the bits of all predicates.
+            let bits =
+                (0..60).map(|bit| 1_u64 << bit).filter(|bit| columns.contains(&format!(", {bit}, 0)")));
+            format!("[{id:?},{time},{time},{time},{spans},{}]", bits.sum::<u64>())
         } else {
             // The grouped pass.
             format!("[{id:?},1,{time},{spans}]")

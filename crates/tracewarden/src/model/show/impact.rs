@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::model::answers::{Impact, UserImpact};
 use crate::model::paint::{Paint, sanitize, seconds};
-use crate::policy::report::pluralize;
+use tracewarden_documents::pluralize;
 
 /// Maximum number of users shown; the JSON output has all.
 const MAX_SHOWN_USERS: usize = 20;

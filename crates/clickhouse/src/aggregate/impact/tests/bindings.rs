@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracewarden_model::{ColumnValue, Filter, ReadAs, RowOptions, TimeBucket};
 
 use super::*;
-use crate::SelectRequest;
+use crate::{SelectRequest, TraceOrder};
 
 const TRACES: u64 = 300;
 /// Policies: those of a user who sees all, of the teams' members, and of a user who sees nothing.
@@ -64,6 +64,7 @@ async fn select(store: &ClickHouse, binding: &Binding, expression: &str) -> BTre
         scope: &scope,
         filter: &filter,
         window: window(),
+        order: TraceOrder::Newest,
         limit: 1_000,
         after: None,
         progress: None,

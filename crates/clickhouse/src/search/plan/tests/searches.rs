@@ -80,8 +80,8 @@ async fn agree(store: &ClickHouse, searches: usize) {
     );
 }
 
-/// Generates a search with up to four conditions, and reads its first pages with four plans. Returns the number of traces,
-/// and the limit.
+/// Generates a search with up to four conditions, some in a group or as exclusions, and reads its first pages with four plans.
+/// Returns the number of traces, and the limit.
 async fn search(store: &ClickHouse, mut random: ChaCha8Rng) -> (usize, usize) {
     let value = |random: &mut ChaCha8Rng, column: &str| match column {
         "Service" => format!("s{}", random.random_range(0..12)),
@@ -101,7 +101,13 @@ async fn search(store: &ClickHouse, mut random: ChaCha8Rng) -> (usize, usize) {
         2 => &["Team == \"team1\" && Status == \"Error\"", "User == \"u7\"", "Tenant == \"t4\""],
         _ => &["User == \"u11\""],
     };
-    let (filter, scope, binding) = (filter(&conditions), scope(policies), binding(random.random_bool(0.7)));
+    let (mut filter, scope, binding) =
+        (filter(&conditions), scope(policies), binding(random.random_bool(0.7)));
+    match random.random_range(0..6) {
+        0 | 1 => filter.none = filter.conditions.split_off(count / 2),
+        2 if count > 1 => filter.same_span = vec![filter.conditions.split_off(count - 2)],
+        _ => {}
+    }
     let from = BEGIN + random.random_range(-1..60) * HOUR;
     let length = *[HOUR / 10, HOUR, 12 * HOUR, 24 * HOUR, 80 * HOUR].choose(&mut random).unwrap();
     let search_case = SearchCase {
@@ -110,13 +116,11 @@ async fn search(store: &ClickHouse, mut random: ChaCha8Rng) -> (usize, usize) {
         ..SearchCase::new(store, &binding, &scope, &filter, window(from, from + length))
     };
     let required_predicates =
-        RequiredPredicates::new(&scope, &filter.conditions, &search_case.table().await).unwrap().all();
+        RequiredPredicates::new(&scope, &filter, &search_case.table().await).unwrap().all();
     let mut choices = vec![PlanChoice::Auto];
-    let mut several = required_predicates.sample(&mut random, 3).copied();
-    if let Some(first) = several.next() {
-        let rare = RarePredicates { sources: vec![first], filters: several.collect() };
-        choices.push(PlanChoice::Fixed(Plan::RarePredicates(rare)));
-    }
+    let count = random.random_range(0..=3);
+    let rare = required_predicates.sample(&mut random, count).copied().collect();
+    choices.push(PlanChoice::Fixed(Plan::FilteredPass(rare)));
     let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
     let size = *[IndexSize::Inside, IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
     choices.push(steps(first, random.random_bool(0.7), size));

@@ -1,0 +1,99 @@
+//! Long traces: their bounds in the trace index overlap the window and extend beyond its margins, or are unusable. Spans that no pass
+//! reads can decide them.
+
+use super::search::{Search, TimeRange};
+use super::trace_bounds::TraceBounds;
+use super::trace_id::with_valid_trace_id;
+use crate::ClickHouseError;
+use crate::schema::TraceIndex;
+use crate::sql::Statement;
+
+/// Size of the trace index; decides how many of its ids a set may hold in memory, and whether a set costs less
+/// than grouping the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IndexSize {
+    /// At most about as large as the spans of the window, and most of its traces are in the window.
+    Inside,
+    /// At most about as large as the spans of the window.
+    Small,
+    /// Larger, or unknown.
+    Large,
+}
+
+/// Returns the bounds of the long traces; `None` if there are too many for one statement.
+pub(crate) async fn long_traces(
+    search: &Search<'_>,
+    index_size: IndexSize,
+) -> Result<Option<TraceBounds>, ClickHouseError> {
+    let mut long = TraceBounds::new(search.default_range);
+    // Without required predicates, a trace with a span inside is found by that span.
+    let by_any_span = search.required_predicates.all().is_empty();
+    let Some(index) = search.index.as_ref().filter(|_| !by_any_span) else { return Ok(Some(long)) };
+    let (range, max_ids) = (search.default_range, search.options.max_ids);
+    let rows: Vec<(String, i64, i64, u8)> =
+        search.rows(long_traces_statement(search, index, index_size, range, max_ids)).await?;
+    if rows.len() > max_ids {
+        return Ok(None);
+    }
+    for (trace, from, to, unusable) in rows {
+        long.insert(search.table, trace, (from, to, unusable));
+    }
+    Ok(Some(long))
+}
+
+/// Writes the statement that lists the traces whose bounds overlap the window and extend beyond `range`, or are unusable. Rows: id, start
+/// and end in nanoseconds, whether unusable. At most `limit` + 1 rows, so that the caller sees that there are more.
+pub(crate) fn long_traces_statement(
+    search: &Search<'_>,
+    index: &TraceIndex,
+    index_size: IndexSize,
+    range: TimeRange,
+    limit: usize,
+) -> Statement {
+    let table = search.table;
+    let mut statement = table.statement();
+    let bounds = search.bounds(index, &mut statement);
+    let ([start, end], unusable) = (bounds.nanos(), &bounds.unusable);
+    let trace = statement.alias("trace");
+    let (from, to) = (search.window.from(), search.window.to());
+    let (low, high) = range.unwrap_or((from, to));
+    let [begin, finish, low, high] =
+        [from, to, low, high].map(|time| search.nanos(table.tick_at_or_after(time.as_nanos())));
+    let near = index.entry_overlaps(search.window, search.default_range, &mut statement);
+    let within = index.entry_within(search.window, (low, high), &mut statement);
+    let [begin, finish, low, high] = [begin, finish, low, high].map(|nanos| statement.int(nanos));
+    let (id, entry_id, name) = (&table.trace_id.text, &index.trace_id, &index.name);
+    // An unusable entry is near every window: one span of a broken clock must not make every search read the whole table.
+    let is_unusable = match index.unusable_entry() {
+        None => unusable.clone(),
+        Some(entry) => {
+            let inside = search.window_condition(&mut statement);
+            let of_unusable =
+                format!("{inside} AND {id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE {entry})");
+            let spans = table.spans(&of_unusable, &mut statement);
+            format!("({unusable} AND {trace} GLOBAL IN (SELECT {id} FROM {spans}))")
+        }
+    };
+    // Grouping all traces costs less than a set of most of them.
+    let of_near = match index_size {
+        IndexSize::Small => String::new(),
+        IndexSize::Inside => {
+            format!(" WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE NOT {within})")
+        }
+        IndexSize::Large => format!(
+            " WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE NOT {within} \
+             AND {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE {near}))"
+        ),
+    };
+    let is_long = format!(
+        "{} AND ({is_unusable} OR (NOT {unusable} AND {start} < {finish} AND {end} > {begin} \
+         AND ({start} < {low} OR {end} > {high})))",
+        bounds.is_indexed
+    );
+    statement.push(&format!(
+        "SELECT {entry_id} AS {trace}, {start}, {end}, toUInt8({unusable}) FROM {name}{of_near} GROUP BY {entry_id} HAVING {is_long} LIMIT {limit}",
+        is_long = with_valid_trace_id(&trace, &is_long),
+        limit = limit.saturating_add(1),
+    ));
+    statement
+}
