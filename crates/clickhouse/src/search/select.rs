@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::future::Either;
+use tokio::sync::OnceCell;
 use tokio::time::{Duration, Instant};
 use tracewarden_model::{Binding, MarkedField, Timestamp, TraceIdNotations, Window};
 use tracewarden_policy::{AccessScope, Predicate};
@@ -248,6 +249,7 @@ impl ClickHouse {
             options: PlannerOptions::default(),
             deadline: Instant::now() + Duration::from_secs(seconds),
             statements_sent: AtomicUsize::new(0),
+            long_traces: OnceCell::new(),
             progress: None,
         }
     }

@@ -75,9 +75,12 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
             ([only], []) => Some(*only),
             _ => None,
         };
+    // The window without a filter, whose size is compared with that of the trace index.
+    let unfiltered = step_filter.map(|_| (None, window));
     let reads: Vec<(Option<RequiredPredicate>, TimeRange)> = step_lengths
         .iter()
         .map(|length| (step_filter, newest(length)))
+        .chain(unfiltered)
         .chain(required_predicates.iter().map(|predicate| (Some(*predicate), window)))
         .collect();
     let Some(granules) = estimate_granules(search, &reads).await else {
@@ -85,15 +88,13 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
         return (Plan::Steps(step_options), step_options);
     };
     let (steps, rest) = granules.split_at(step_lengths.len().min(granules.len()));
+    let (unfiltered, rest) = rest.split_at(usize::from(unfiltered.is_some()).min(rest.len()));
     let (predicate_granules, index) = rest.split_at(required_predicates.len().min(rest.len()));
     let index = index.first().map_or(0, |granules| granules.selected);
-    // In most of the table, a set of the other traces costs less than grouping the whole index.
-    let is_inside = steps
-        .first()
-        .is_some_and(|window| window.after_primary_key.saturating_mul(5) >= window.table.saturating_mul(4));
+    let window = unfiltered.first().or(steps.first()).copied().unwrap_or_default();
     let steps: Vec<(i64, u64)> =
         step_lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
-    let step_options = choose_step_options(search, &steps, is_inside, index);
+    let step_options = choose_step_options(search, &steps, window, index);
     let whole = steps.first().map_or(0, |(_, granules)| *granules);
     tracing::debug!(granules = whole, index_granules = index, predicates = ?predicate_granules, "estimated");
     let most = search.wanted as f64 * MAX_MATCHES_PER_RESULT;
@@ -128,7 +129,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
 fn choose_step_options(
     search: &Search<'_>,
     steps: &[(i64, u64)],
-    is_inside: bool,
+    window: Granules,
     index: u64,
 ) -> StepOptions {
     let whole = steps.first().copied().unwrap_or((remaining_length(search), 0));
@@ -137,12 +138,14 @@ fn choose_step_options(
         let is_part = step.1.saturating_mul(2) <= whole.1;
         if chosen.1 > search.options.statement_cost && saves && is_part { step } else { chosen }
     });
+    // In most of the table, a set of the other traces costs less than grouping the whole index.
+    let is_inside = window.after_primary_key.saturating_mul(5) >= window.table.saturating_mul(4);
     let is_small = |granules: u64| index <= granules.saturating_mul(2).max(search.options.statement_cost);
     StepOptions {
         first: chosen.0.max(1),
         statement: (whole.0 as f64 * search.options.statement_cost as f64 / whole.1.max(1) as f64) as i64,
         use_trace_index: is_small(chosen.1),
-        index_size: match (is_small(whole.1), is_inside) {
+        index_size: match (is_small(window.selected), is_inside) {
             (true, true) => IndexSize::Inside,
             (true, false) => IndexSize::Small,
             (false, _) => IndexSize::Large,

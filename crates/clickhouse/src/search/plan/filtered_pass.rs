@@ -1,11 +1,12 @@
 //! One statement over the window and its margins, `max_trace_duration` before and after it. It reads what steps have not read, or the
 //! traces that satisfy given predicates. With the margins it sees the spans outside of the window of traces that cross its edges.
 
+use futures::future::join;
 use tracewarden_model::Timestamp;
 
 use super::candidates::{Candidate, CandidateColumns, Candidates};
 use super::grouping::{GROUPING_STATEMENTS, fill_by_grouping};
-use super::long_traces::IndexSize;
+use super::long_traces::{IndexSize, long_traces};
 use super::page::{Page, rank};
 use super::required_predicates::RequiredPredicate;
 use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
@@ -16,7 +17,9 @@ use crate::search::selection::Position;
 use crate::sql::Statement;
 
 /// Maximum statements of a pass whose `LIMIT` is not reached: itself, the long traces, and resolving the candidates.
-pub(crate) const FILTERED_PASS_STATEMENTS: usize = 2 + RESOLVE_STATEMENTS;
+pub(crate) fn filtered_pass_statements(search: &Search<'_>) -> usize {
+    1 + usize::from(!search.long_traces.initialized()) + RESOLVE_STATEMENTS
+}
 
 /// Message of the exception that ends a pass whose rarest predicate has too many traces.
 const NOT_RARE: &str = "tracewarden: not a rare predicate";
@@ -45,7 +48,9 @@ pub(crate) async fn fill_by_filtered_pass(
     page: &mut Page,
 ) -> Result<bool, ClickHouseError> {
     let known: Vec<String> = candidates.traces().cloned().collect();
-    let rows = match search.rows::<Candidate>(filtered_pass_statement(search, options, &known)?).await {
+    let pass = search.rows::<Candidate>(filtered_pass_statement(search, options, &known)?);
+    let (rows, long) = join(pass, long_traces(search, index_size)).await;
+    let rows = match rows {
         Err(error) if error.is_throw_if(NOT_RARE) => return Ok(false),
         rows => rows?,
     };
@@ -56,15 +61,15 @@ pub(crate) async fn fill_by_filtered_pass(
     let enough = search.wanted.saturating_mul(2);
     let is_enough =
         candidates.provisional_matches(search) > enough && !search.required_predicates.has_exclusions();
-    let can_group = search.statements_left() > RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
-    let Some((low, high)) = search.default_range.filter(|_| is_enough || !limit_reached || can_group) else {
+    let can_group = search.statements_left() >= RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
+    let range = search.default_range.filter(|_| is_enough || !limit_reached || can_group);
+    let (Some((low, high)), Some(long)) = (range, long?) else {
         fill_by_grouping(search, options.after.as_ref(), page).await?;
         return Ok(true);
     };
     // If rows are missing, no candidate can be rejected: a missing row may hold what it lacks.
     let read = if limit_reached { (0, 0) } else { (low.as_nanos(), high.as_nanos()) };
     let enough = if is_enough && (limit_reached || can_group) { enough } else { usize::MAX };
-    let long = Some(index_size);
     let sorted = candidates.into_sorted();
     let rest = match (resolve_candidates(search, &sorted, read, enough, long, page).await?, last) {
         (Resolution::Undecided, _) => options.after.clone(),

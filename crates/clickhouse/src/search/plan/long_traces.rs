@@ -20,8 +20,15 @@ pub(crate) enum IndexSize {
     Large,
 }
 
-/// Returns the bounds of the long traces; `None` if there are too many for one statement.
-pub(crate) async fn long_traces(
+/// Returns the bounds of the long traces, which each search reads once; `None` if there are too many for one statement.
+pub(crate) async fn long_traces<'a>(
+    search: &'a Search<'_>,
+    index_size: IndexSize,
+) -> Result<Option<&'a TraceBounds>, ClickHouseError> {
+    search.long_traces.get_or_try_init(|| read_long_traces(search, index_size)).await.map(Option::as_ref)
+}
+
+async fn read_long_traces(
     search: &Search<'_>,
     index_size: IndexSize,
 ) -> Result<Option<TraceBounds>, ClickHouseError> {

@@ -2,11 +2,8 @@
 
 use std::collections::HashSet;
 
-use futures::future::try_join;
-
 use super::candidates::Candidate;
 use super::grouping::matching_traces;
-use super::long_traces::{IndexSize, long_traces};
 use super::page::{MatchingTrace, Page};
 use super::required_predicates::EXCLUSION_BIT;
 use super::search::Search;
@@ -33,19 +30,19 @@ pub(crate) enum Resolution {
     Complete,
     /// Up to this position. There were enough provisional matches, or, without a trace index, too many to decide by id.
     UpTo(Position),
-    /// There are too many long traces for one statement, or the first candidates already exceed the decisions by id.
+    /// The first candidates already exceed the decisions by id.
     Undecided,
 }
 
 /// Decides the candidates in order and adds those that match to the page, until it is full or `enough` provisional matches were
 /// decided. `read` is the range in nanoseconds, its end exclusive, of which every span that satisfies a predicate or an exclusion was
-/// read; `(0, 0)` if rows are missing. With `long`, also decides the [long traces](long_traces).
+/// read; `(0, 0)` if rows are missing. Also decides the traces in `long`.
 pub(crate) async fn resolve_candidates(
     search: &Search<'_>,
     candidates: &[Candidate],
     read: (i64, i64),
     enough: usize,
-    long: Option<IndexSize>,
+    long: &TraceBounds,
     page: &mut Page,
 ) -> Result<Resolution, ClickHouseError> {
     let most = match search.index {
@@ -57,14 +54,7 @@ pub(crate) async fn resolve_candidates(
     let end = expected.map(|(at, _)| at + 1).nth(enough);
     let (candidates, further) = candidates.split_at(end.unwrap_or(candidates.len()));
     let traces = candidates.iter().map(|candidate| candidate.trace.clone()).collect();
-    let long = async {
-        match long {
-            Some(index_size) => long_traces(search, index_size).await,
-            None => Ok(Some(TraceBounds::new(None))),
-        }
-    };
-    let (mut bounds, long) = try_join(read_trace_bounds(search, traces), long).await?;
-    let Some(long) = long else { return Ok(Resolution::Undecided) };
+    let mut bounds = read_trace_bounds(search, traces).await?;
     let (mut undecided, mut last, mut is_full) = (Vec::new(), None, false);
     for candidate in candidates {
         match (decide(search, candidate, read, &bounds), candidate.position()) {

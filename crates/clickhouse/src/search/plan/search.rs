@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tracewarden_model::{Timestamp, Window};
 
 use super::page::MatchingTrace;
 use super::required_predicates::RequiredPredicates;
+use super::trace_bounds::TraceBounds;
 use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
 use crate::search::selection::Position;
@@ -72,6 +74,8 @@ pub(crate) struct Search<'a> {
     pub(crate) deadline: Instant,
     /// Number of statements that were sent.
     pub(crate) statements_sent: AtomicUsize,
+    /// The [long traces](super::long_traces), once a pass has read them.
+    pub(crate) long_traces: OnceCell<Option<TraceBounds>>,
     pub(crate) progress: Option<ProgressCallback>,
 }
 

@@ -8,12 +8,13 @@
 use tracewarden_model::Timestamp;
 
 use super::candidates::{Candidate, CandidateColumns, Candidates};
-use super::filtered_pass::{FILTERED_PASS_STATEMENTS, PassOptions, fill_by_filtered_pass};
+use super::filtered_pass::{PassOptions, fill_by_filtered_pass, filtered_pass_statements};
 use super::grouping::fill_by_grouping;
 use super::long_traces::IndexSize;
 use super::page::Page;
 use super::resolve::{Resolution, resolve_candidates};
 use super::search::Search;
+use super::trace_bounds::TraceBounds;
 use super::trace_id::with_valid_trace_id;
 use crate::ClickHouseError;
 use crate::schema::TraceIndex;
@@ -57,10 +58,10 @@ pub(crate) async fn fill_by_steps(
     let mut candidates = Candidates::default();
     let mut rest = PassOptions { after: search.after.clone(), ..PassOptions::default() };
     loop {
-        let left = search.statements_left();
+        let (left, of_pass) = (search.statements_left(), filtered_pass_statements(search));
         let bottom = step_bottom(search, remainder.top, length);
-        if bottom == from || left <= FILTERED_PASS_STATEMENTS {
-            if search.can_merge_partial_results() && left >= FILTERED_PASS_STATEMENTS {
+        if bottom == from || left <= of_pass {
+            if search.can_merge_partial_results() && left >= of_pass {
                 let found = page.len().saturating_add(candidates.provisional_matches(search));
                 let read = begin.saturating_sub(remainder.top);
                 rest.expects_few_matches =
@@ -89,7 +90,9 @@ pub(crate) async fn fill_by_steps(
         let mut sorted = std::mem::take(&mut candidates).into_sorted();
         sorted.retain(|candidate| candidate.order_key.is_some());
         let enough = search.wanted.saturating_mul(2);
-        let position = match (resolve_candidates(search, &sorted, read, enough, None, page).await?, cut) {
+        let no_long_traces = TraceBounds::default();
+        let resolution = resolve_candidates(search, &sorted, read, enough, &no_long_traces, page).await?;
+        let position = match (resolution, cut) {
             (Resolution::Undecided, _) => {
                 return fill_by_grouping(search, rest.after.as_ref(), page).await;
             }

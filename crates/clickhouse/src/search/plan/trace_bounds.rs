@@ -38,9 +38,11 @@ impl TraceBounds {
         self.indexed.insert(trace, (unusable == 0).then(|| (table.whole_ticks(from), table.whole_ticks(to))));
     }
 
-    /// Merges another set of bounds.
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.indexed.extend(other.indexed);
+    /// Adds the traces of other bounds, which were read earlier.
+    pub(crate) fn extend(&mut self, earlier: &Self) {
+        for (trace, bounds) in &earlier.indexed {
+            self.indexed.entry(trace.clone()).or_insert(*bounds);
+        }
     }
 
     /// The indexed traces.
