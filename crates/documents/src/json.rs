@@ -201,15 +201,3 @@ impl ToSchema for Json {
         "Json".into()
     }
 }
-
-/// Deserialises a member that may be absent but not null, where its presence has a meaning.
-///
-/// # Errors
-/// When the value is null, or not a `T`.
-pub fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    T::deserialize(deserializer).map(Some)
-}

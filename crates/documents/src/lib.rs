@@ -14,7 +14,7 @@ mod strict_objects;
 mod user;
 
 pub use document::{Document, Fault, Lines, MAX_VALUES, SourcePosition, json_of, yaml};
-pub use json::{Json, present};
+pub use json::Json;
 pub use json_pointer::{escape, pointer};
 pub use model_tests::run_tests;
 pub use policy_file::{FilePolicy, MemberFault, PolicyFile};

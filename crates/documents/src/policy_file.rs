@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use tracewarden_model::{AccessModel, MarkedField};
-use tracewarden_service::{ModelFile, ModelState, Policy, WireBinding};
+use tracewarden_service::{ModelFile, ModelState, Policy, WireBinding, present};
 use utoipa::ToSchema;
 
 use crate::document::{Document, Fault, Lines};
-use crate::json::{Json, present};
+use crate::json::Json;
 use crate::user::EvaluatedUser;
 
 pub(crate) use field::FileField;

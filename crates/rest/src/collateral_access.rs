@@ -2,54 +2,12 @@
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
-use serde::Deserialize;
-use tracewarden_documents::present;
-use tracewarden_service::{CollateralAnswer, Policy, PolicyPreviewRequest, Time};
-use utoipa::ToSchema;
+use tracewarden_service::{CollateralAnswer, PolicyPreviewRequest};
 
 use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
 use crate::problem::Problem;
-
-/// A role, and the traces to evaluate.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = CollateralAccessRequest)]
-pub(crate) struct WireCollateralRequest {
-    /// Name of the role.
-    #[schema(examples("payments"))]
-    role: String,
-    /// Policies of the role; the stored ones when absent.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false)]
-    policies: Option<Vec<Policy>>,
-    /// Field by whose values collateral access is counted: a marked field of type string or string_array, or a display column;
-    /// the service column when absent.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false, examples("ServiceName"))]
-    by: Option<String>,
-    /// Start of the window; 24 hours before `to` when absent.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false)]
-    from: Option<Time>,
-    /// End of the window, exclusive; now when absent.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false)]
-    to: Option<Time>,
-    /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(nullable = false, minimum = 1, maximum = 60, default = 10)]
-    seconds: Option<i64>,
-}
-
-impl From<WireCollateralRequest> for PolicyPreviewRequest {
-    fn from(request: WireCollateralRequest) -> Self {
-        let WireCollateralRequest { role, policies, by, from, to, seconds } = request;
-        let [from, to] = [from, to].map(|time| time.map(|time| time.0));
-        Self { role, policies, by, from, to, seconds }
-    }
-}
 
 /// Reports the collateral access of a role: the values of one field that its members can see although the policies do not name
 /// them.
@@ -60,7 +18,7 @@ impl From<WireCollateralRequest> for PolicyPreviewRequest {
 ///
 /// The counts include traces that the caller may not read, and are recorded in the audit log. Values are only of traces that the
 /// caller may read.
-#[utoipa::path(post, path = "/policies/collateral-access", tag = "roles", request_body = WireCollateralRequest, responses(
+#[utoipa::path(post, path = "/policies/collateral-access", tag = "roles", request_body = PolicyPreviewRequest, responses(
     (status = 200, description = "The collateral access", body = CollateralAnswer),
     (status = 404, description = "`not_found`: no such role, and no policies were sent"),
     (status = 409, description = "`conflict`: the name of another role differs from this one only by case"),
@@ -70,8 +28,8 @@ impl From<WireCollateralRequest> for PolicyPreviewRequest {
 pub(crate) async fn collateral_access(
     State(app): State<App>,
     caller: Caller,
-    Json(request): Json<WireCollateralRequest>,
+    Json(request): Json<PolicyPreviewRequest>,
 ) -> Result<JsonResponse<CollateralAnswer>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(JsonResponse(app.service.analysis().collateral_access(&admin, request.into()).await?))
+    Ok(JsonResponse(app.service.analysis().collateral_access(&admin, request).await?))
 }

@@ -75,7 +75,7 @@ const BODIES: [Reader; 15] = [
     (is_body::<crate::impact::PreviewPoliciesRequest>,
         r#"{"role": "dev", "policies": [{"title": "p", "expression": "true", "description": "d"}], "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "seconds": 10, "by": "ServiceName"}"#),
     (is_body::<crate::me::PasswordChange>, r#"{"current_password": "a", "new_password": "b"}"#),
-    (is_body::<crate::collateral_access::WireCollateralRequest>,
+    (is_body::<tracewarden_service::PolicyPreviewRequest>,
         r#"{"role": "dev", "policies": [{"title": "p", "expression": "true"}], "by": "ServiceName", "from": "2026-11-21T07:33:26Z", "to": "2026-11-22T07:33:26Z", "seconds": 1e1}"#),
     (is_body::<crate::policies::CheckRequest>, r#"{"expression": "true", "recent_traces": true}"#),
     (is_body::<crate::policies::EvaluateRequest>,

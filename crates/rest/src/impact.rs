@@ -3,8 +3,7 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::Deserialize;
-use tracewarden_documents::present;
-use tracewarden_service::{Policy, PolicyPreview, PolicyPreviewRequest, Time};
+use tracewarden_service::{Policy, PolicyPreview, PolicyPreviewRequest, Time, present};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -42,14 +41,6 @@ pub(crate) struct PreviewPoliciesRequest {
     by: Option<String>,
 }
 
-impl From<PreviewPoliciesRequest> for PolicyPreviewRequest {
-    fn from(request: PreviewPoliciesRequest) -> Self {
-        let PreviewPoliciesRequest { role, policies, from, to, seconds, by } = request;
-        let [from, to] = [from, to].map(|time| time.map(|time| time.0));
-        Self { role, policies, from, to, seconds, by }
-    }
-}
-
 /// Previews the effect of storing a role like this, or of deleting it: traces gained, lost and unchanged, by the role in
 /// isolation and for each member by all roles of that member together. Stores nothing.
 ///
@@ -68,5 +59,7 @@ pub(crate) async fn preview(
     Json(request): Json<PreviewPoliciesRequest>,
 ) -> Result<JsonResponse<PolicyPreview>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(JsonResponse(app.service.analysis().preview_policies(&admin, request.into()).await?))
+    let PreviewPoliciesRequest { role, policies, from, to, seconds, by } = request;
+    let request = PolicyPreviewRequest { role, policies, from, to, seconds, by };
+    Ok(JsonResponse(app.service.analysis().preview_policies(&admin, request).await?))
 }

@@ -6,8 +6,7 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use tracewarden_documents::present;
-use tracewarden_service::{Administrator, Attributes, Me, PreviewRequest};
+use tracewarden_service::{Administrator, Attributes, Me, PreviewRequest, present};
 use utoipa::ToSchema;
 
 use crate::app::App;

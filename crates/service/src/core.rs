@@ -78,7 +78,7 @@ pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, T
 pub(crate) use user_batches::{UserBatches, take_batch};
 pub(crate) use username_key::UsernameKey;
 pub(crate) use validate::{attribute_bytes, find_user};
-pub use wire::{Attributes, LogicalType, SearchedAround, Time, WireFieldSource, WireMarkedField};
+pub use wire::{Attributes, LogicalType, SearchedAround, Time, WireFieldSource, WireMarkedField, present};
 pub use wire_binding::{WireBinding, WireColumnValue, WireDisplay, WireReadAs, WireTimeBucket, WireTimeUnit};
 
 use std::sync::Arc;

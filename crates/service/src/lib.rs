@@ -71,7 +71,7 @@ pub use core::{
     Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround, ServiceError,
     SessionOnly, Settings, Time, Tool, ToolCall, Transport, WireBinding, WireColumnValue, WireDisplay,
     WireFieldSource, WireMarkedField, WireReadAs, WireTimeBucket, WireTimeUnit, bounded, hash_password_phc,
-    is_generated_password, is_invisible_or_bidi_control,
+    is_generated_password, is_invisible_or_bidi_control, present,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

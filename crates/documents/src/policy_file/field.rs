@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
-use tracewarden_service::{FieldMark, FileField as ServiceField, WireFieldSource};
+use tracewarden_service::{FieldMark, FileField as ServiceField, WireFieldSource, present};
 use utoipa::ToSchema;
-
-use crate::json::present;
 
 /// A marked field, as in `GET /schema`; in a file written by hand, the name is sufficient.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -2,32 +2,47 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::json;
 use tracewarden_appdb::Policy;
-use tracewarden_model::{Timestamp, Window};
+use tracewarden_model::Window;
+use utoipa::ToSchema;
 
 use crate::access::{CheckedPolicies, check_case_conflict, policies_detail};
 use crate::analysis::Analysis;
 use crate::analysis::change::{Change, ModelSide};
 use crate::analysis::collateral_access::group_by::{CollateralGroupBy, parse_group_by};
-use crate::core::{Administrator, PreparedRead, ServiceError, query_input};
+use crate::core::{Administrator, PreparedRead, ServiceError, Time, present, query_input};
 
 /// Request for the preview of a role, or for its collateral access.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CollateralAccessRequest)]
 pub struct PolicyPreviewRequest {
-    /// Name of the role. For a preview, it need not exist yet.
+    /// Name of the role.
+    #[schema(examples("payments"))]
     pub role: String,
-    /// Policies of the role after the change. When absent, a preview is of the deletion of the role, and collateral access is
-    /// that of the stored policies.
+    /// Policies of the role. When absent, the stored ones; for a preview, the role is deleted.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
     pub policies: Option<Vec<Policy>>,
-    /// Start of the window; 24 hours before `to` when absent.
-    pub from: Option<Timestamp>,
-    /// End of the window, exclusive; now when absent.
-    pub to: Option<Timestamp>,
-    /// Maximum duration in seconds.
-    pub seconds: Option<i64>,
-    /// Marked field or display column by which collateral access is counted; the column of service names when absent.
+    /// Field by whose values collateral access is counted: a marked field of type string or string_array, or a display column;
+    /// the service column when absent.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, examples("ServiceName"))]
     pub by: Option<String>,
+    /// Start of the window; 24 hours before `to` when absent.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub from: Option<Time>,
+    /// End of the window, exclusive; now when absent.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false)]
+    pub to: Option<Time>,
+    /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(nullable = false, minimum = 1, maximum = 60, default = 10)]
+    pub seconds: Option<i64>,
 }
 
 /// Both sides of the change.
@@ -54,7 +69,11 @@ impl Analysis {
         request: &PolicyPreviewRequest,
         deletes: bool,
     ) -> Result<PreparedRead<RoleChange>, ServiceError> {
-        let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let window = query_input::first_window(
+            request.from.map(|from| from.0),
+            request.to.map(|to| to.0),
+            self.core.now(),
+        )?;
         let mut tx = self.core.db.begin_read().await?;
         let authority = self.core.admin_authority(&mut tx, admin).await?;
         let roles = tx.roles().await?;

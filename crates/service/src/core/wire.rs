@@ -29,6 +29,18 @@ macro_rules! same_values {
 }
 pub(super) use same_values;
 
+/// Deserialises a member that may be absent but not null, where its presence has a meaning.
+///
+/// # Errors
+/// When the value is null, or not a `T`.
+pub fn present<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// A point in time in RFC 3339 format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Time(
