@@ -10,9 +10,9 @@ pub(crate) use plan::{
 };
 #[cfg(test)]
 pub(crate) use plan::{
-    BoundedTraces, IndexSize, PassOptions, Plan, PlanChoice, PlannerOptions, RemainingWindow,
-    RequiredPredicate, StepOptions, TraceBounds, filtered_pass_statement, grouped_statement,
-    long_traces_statement, step_statement,
+    BoundedTraces, PassOptions, Plan, PlanChoice, PlannerOptions, RemainingWindow, RequiredPredicate,
+    StepOptions, TraceBounds, WindowShare, filtered_pass_statement, grouped_statement, long_traces_statement,
+    step_statement,
 };
 pub use selection::{
     Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties, TraceOrder,

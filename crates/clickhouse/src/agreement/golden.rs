@@ -14,8 +14,8 @@ use tracewarden_policy::{AccessScope, CompiledPolicies, KeyConstraint, RolePolic
 use crate::agreement::differential::connect_at;
 use crate::schema::{BoundTable, Column, TraceIndex};
 use crate::search::{
-    BoundedTraces, IndexSize, PassOptions, PlannerOptions, RemainingWindow, RequiredPredicate, TraceBounds,
-    TraceSet, filtered_pass_statement, grouped_statement, long_traces_statement, step_statement,
+    BoundedTraces, PassOptions, PlannerOptions, RemainingWindow, RequiredPredicate, TraceBounds, TraceSet,
+    WindowShare, filtered_pass_statement, grouped_statement, long_traces_statement, step_statement,
 };
 use crate::sql::{Statement, render};
 use crate::{Position, SelectRequest, TraceOrder};
@@ -260,12 +260,12 @@ fn selection_sql(scope: &AccessScope) -> String {
     let index = TraceIndex::from_columns(&indexed, "otel", "otel_traces_trace_id_ts");
     let search = store.prepare(&request, &table, index.clone(), PlannerOptions::default()).unwrap();
     let remainder = RemainingWindow { top: 1_800_001_800_000_000_001, after: request.after.clone() };
-    let (small, large) = (IndexSize::Small, IndexSize::Large);
-    let [step, step_small, step_large] = [None, Some(small), Some(large)]
-        .map(|size| step_statement(&search, 1_800_000_000_000_000_000, &remainder, size).unwrap());
+    let (most, part) = (WindowShare::Most, WindowShare::Part);
+    let [step, step_most, step_part] = [None, Some(most), Some(part)]
+        .map(|share| step_statement(&search, 1_800_000_000_000_000_000, &remainder, share).unwrap());
     let index = index.unwrap();
-    let [long, long_large] =
-        [small, large].map(|size| long_traces_statement(&search, &index, size, search.default_range, 20_000));
+    let [long_most, long_part] =
+        [most, part].map(|share| long_traces_statement(&search, &index, share, search.default_range, 20_000));
     let traces = ["abc", "abd", "abe"].map(str::to_owned);
     let rare = vec![RequiredPredicate::Group(0), RequiredPredicate::Policies];
     let after = request.after.clone();
@@ -290,10 +290,10 @@ fn selection_sql(scope: &AccessScope) -> String {
     let mut text = String::new();
     for (plan, statement) in [
         ("a step", step),
-        ("a step with a small trace index", step_small),
-        ("a step with a large trace index", step_large),
-        ("long traces, with a small trace index", long),
-        ("long traces, with a large trace index", long_large),
+        ("a step, with most of the trace index in the window", step_most),
+        ("a step, with part of the trace index in the window", step_part),
+        ("long traces, with most of the trace index in the window", long_most),
+        ("long traces, with part of the trace index in the window", long_part),
         ("a filtered pass over the rest after steps", of_rest),
         ("a filtered pass over the traces of rare predicates", of_rare),
         ("traces decided by id", decision),

@@ -44,7 +44,7 @@ pub(crate) use filtered_pass::filtered_pass_statement;
 #[cfg(test)]
 pub(crate) use grouping::grouped_statement;
 #[cfg(test)]
-pub(crate) use long_traces::{IndexSize, long_traces_statement};
+pub(crate) use long_traces::{WindowShare, long_traces_statement};
 use required_predicates::MAX_PREDICATES;
 #[cfg(test)]
 pub(crate) use required_predicates::RequiredPredicate;
@@ -97,7 +97,7 @@ impl Search<'_> {
                 let after = self.after.clone();
                 let options = PassOptions { trace_filters, after, ..PassOptions::default() };
                 let none = Candidates::default();
-                fill_by_filtered_pass(self, &options, none, step_options.index_size, &mut page).await?
+                fill_by_filtered_pass(self, &options, none, step_options.window_share, &mut page).await?
             }
             Plan::FilteredPass(_) | Plan::Steps(_) => false,
         };

@@ -8,7 +8,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
 use crate::search::{
-    IndexSize, Plan, PlanChoice, PlannerOptions, Position, RequiredPredicate, RequiredPredicates, StepOptions,
+    Plan, PlanChoice, PlannerOptions, Position, RequiredPredicate, RequiredPredicates, StepOptions,
+    WindowShare,
 };
 use crate::{ClickHouse, ProgressCallback, SelectRequest};
 
@@ -35,12 +36,12 @@ pub(super) async fn check_plans(
     let table = store.bound_table(query.binding).await.unwrap();
     let predicates = RequiredPredicates::new(query.scope, query.filter, &table).unwrap().all();
     let steps = [SECOND, 600 * SECOND, HOUR, 3 * HOUR, i64::MAX];
-    let sizes = [IndexSize::Small, IndexSize::Large];
+    let shares = [WindowShare::Most, WindowShare::Part];
     let steps = steps.map(|first| StepOptions {
         first,
         statement: *[0, 600 * SECOND].choose(random).unwrap(),
         use_trace_index: random.random_bool(0.5),
-        index_size: *sizes.choose(random).unwrap(),
+        window_share: *shares.choose(random).unwrap(),
     });
     let steps = steps.map(|step_options| PlanChoice::Fixed(Plan::Steps(step_options)));
     let filters: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
@@ -78,7 +79,7 @@ pub(super) async fn check_plans(
             first,
             statement: 0,
             use_trace_index: true,
-            index_size: *sizes.choose(random).unwrap(),
+            window_share: *shares.choose(random).unwrap(),
         };
         let found =
             read_pages(store, query, 200, |_| (PlanChoice::Fixed(Plan::Steps(step_options)), options)).await;

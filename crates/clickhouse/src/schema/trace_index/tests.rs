@@ -11,7 +11,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{binding, connect, execute};
-use crate::search::{IndexSize, Plan, PlanChoice, PlannerOptions, RequiredPredicate, StepOptions};
+use crate::search::{Plan, PlanChoice, PlannerOptions, RequiredPredicate, StepOptions, WindowShare};
 use crate::{ClickHouse, SelectRequest, TraceOrder};
 
 const NOON: i64 = 1_790_000_000;
@@ -147,12 +147,16 @@ async fn traces_beyond_the_index_are_found() {
         (LAST_SECOND * 1_000 - 1_000, LAST_SECOND * 1_000 + 5_000),
         (IN_2150 * 1_000 - hour, IN_2150 * 1_000 + hour),
     ];
-    let step_options =
-        |index_size| StepOptions { first: 1_000_000_000, statement: 0, use_trace_index: true, index_size };
+    let step_options = |window_share| StepOptions {
+        first: 1_000_000_000,
+        statement: 0,
+        use_trace_index: true,
+        window_share,
+    };
     let plans = [
         PlanChoice::Auto,
-        PlanChoice::Fixed(Plan::Steps(step_options(IndexSize::Small))),
-        PlanChoice::Fixed(Plan::Steps(step_options(IndexSize::Large))),
+        PlanChoice::Fixed(Plan::Steps(step_options(WindowShare::Most))),
+        PlanChoice::Fixed(Plan::Steps(step_options(WindowShare::Part))),
         PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
         PlanChoice::Fixed(Plan::FilteredPass(vec![])),
         PlanChoice::Fixed(Plan::GroupByTrace),

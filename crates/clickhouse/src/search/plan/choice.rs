@@ -3,7 +3,7 @@
 use tracewarden_model::Timestamp;
 
 use super::estimates::{Granules, estimate_granules};
-use super::long_traces::IndexSize;
+use super::long_traces::WindowShare;
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
 use super::steps::StepOptions;
@@ -51,7 +51,7 @@ pub(crate) fn no_steps(search: &Search<'_>) -> StepOptions {
         first: remaining_length(search),
         statement: 0,
         use_trace_index: true,
-        index_size: IndexSize::Large,
+        window_share: WindowShare::Part,
     }
 }
 
@@ -101,11 +101,15 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let mut by_granules: Vec<(RequiredPredicate, Granules)> =
         required_predicates.into_iter().zip(predicate_granules.iter().copied()).collect();
     by_granules.sort_by_key(|(_, granules)| granules.selected);
-    let is_rare = |granules: Granules| granules.selected <= whole && is_rare(granules, most);
+    let (known, window) = (&search.store.frequent_predicates, search.window_length());
+    let is_rare = |(predicate, granules): &(RequiredPredicate, Granules)| {
+        granules.selected <= whole
+            && is_rare(*granules, most)
+            && !known.contains(search.required_predicates.hash(*predicate, search.table), window)
+    };
     // Policies often follow the sorting key, and then match whole granules.
     let of_filter = |predicate| matches!(predicate, RequiredPredicate::Group(_));
-    let rare =
-        || by_granules.iter().filter(|(_, granules)| is_rare(*granules)).map(|(predicate, _)| *predicate);
+    let rare = || by_granules.iter().filter(|predicate| is_rare(predicate)).map(|(predicate, _)| *predicate);
     let rarest = rare().find(|predicate| of_filter(*predicate)).or_else(|| rare().next());
     if let Some(rarest) = rarest
         && whole > search.options.statement_cost
@@ -138,18 +142,14 @@ fn choose_step_options(
         let is_part = step.1.saturating_mul(2) <= whole.1;
         if chosen.1 > search.options.statement_cost && saves && is_part { step } else { chosen }
     });
-    // In most of the table, a set of the other traces costs less than grouping the whole index.
-    let is_inside = window.after_primary_key.saturating_mul(5) >= window.table.saturating_mul(4);
     let is_small = |granules: u64| index <= granules.saturating_mul(2).max(search.options.statement_cost);
+    let is_inside = is_small(window.selected)
+        && window.after_primary_key.saturating_mul(5) >= window.table.saturating_mul(4);
     StepOptions {
         first: chosen.0.max(1),
         statement: (whole.0 as f64 * search.options.statement_cost as f64 / whole.1.max(1) as f64) as i64,
         use_trace_index: is_small(chosen.1),
-        index_size: match (is_small(window.selected), is_inside) {
-            (true, true) => IndexSize::Inside,
-            (true, false) => IndexSize::Small,
-            (false, _) => IndexSize::Large,
-        },
+        window_share: if is_inside { WindowShare::Most } else { WindowShare::Part },
     }
 }
 

@@ -6,7 +6,7 @@ use tracewarden_model::Timestamp;
 
 use super::candidates::{Candidate, CandidateColumns, Candidates};
 use super::grouping::{GROUPING_STATEMENTS, fill_by_grouping};
-use super::long_traces::{IndexSize, long_traces};
+use super::long_traces::{WindowShare, long_traces};
 use super::page::{Page, rank};
 use super::required_predicates::RequiredPredicate;
 use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
@@ -44,14 +44,20 @@ pub(crate) async fn fill_by_filtered_pass(
     search: &Search<'_>,
     options: &PassOptions,
     mut candidates: Candidates,
-    index_size: IndexSize,
+    window_share: WindowShare,
     page: &mut Page,
 ) -> Result<bool, ClickHouseError> {
     let known: Vec<String> = candidates.traces().cloned().collect();
     let pass = search.rows::<Candidate>(filtered_pass_statement(search, options, &known)?);
-    let (rows, long) = join(pass, long_traces(search, index_size)).await;
+    let (rows, long) = join(pass, long_traces(search, window_share)).await;
     let rows = match rows {
-        Err(error) if error.is_throw_if(NOT_RARE) => return Ok(false),
+        Err(error) if error.is_throw_if(NOT_RARE) => {
+            for first in options.trace_filters.iter().take(1) {
+                let hash = search.required_predicates.hash(*first, search.table);
+                search.store.frequent_predicates.insert(hash, search.window_length());
+            }
+            return Ok(false);
+        }
         rows => rows?,
     };
     let limit_reached = rows.len() >= max_rows(search, &known);
@@ -71,7 +77,7 @@ pub(crate) async fn fill_by_filtered_pass(
     let read = if limit_reached { (0, 0) } else { (low.as_nanos(), high.as_nanos()) };
     let enough = if is_enough && (limit_reached || can_group) { enough } else { usize::MAX };
     let sorted = candidates.into_sorted();
-    let rest = match (resolve_candidates(search, &sorted, read, enough, long, page).await?, last) {
+    let rest = match (resolve_candidates(search, &sorted, read, enough, &long, page).await?, last) {
         (Resolution::Undecided, _) => options.after.clone(),
         (Resolution::UpTo(position), Some(Some(last))) => Some(std::cmp::min_by_key(position, last, rank)),
         (Resolution::UpTo(position), _) => Some(position),

@@ -8,42 +8,32 @@ use crate::ClickHouseError;
 use crate::schema::TraceIndex;
 use crate::sql::Statement;
 
-/// Size of the trace index; decides how many of its ids a set may hold in memory, and whether a set costs less
-/// than grouping the index.
+/// How many traces of the trace index are in the window; decides which of them a set holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IndexSize {
-    /// At most about as large as the spans of the window, and most of its traces are in the window.
-    Inside,
-    /// At most about as large as the spans of the window.
-    Small,
-    /// Larger, or unknown.
-    Large,
+pub(crate) enum WindowShare {
+    /// Most.
+    Most,
+    /// Part of them, or an unknown number.
+    Part,
 }
 
 /// Returns the bounds of the long traces, which each search reads once; `None` if there are too many for one statement.
-pub(crate) async fn long_traces<'a>(
-    search: &'a Search<'_>,
-    index_size: IndexSize,
-) -> Result<Option<&'a TraceBounds>, ClickHouseError> {
-    search.long_traces.get_or_try_init(|| read_long_traces(search, index_size)).await.map(Option::as_ref)
-}
-
-async fn read_long_traces(
+pub(crate) async fn long_traces(
     search: &Search<'_>,
-    index_size: IndexSize,
+    window_share: WindowShare,
 ) -> Result<Option<TraceBounds>, ClickHouseError> {
     let mut long = TraceBounds::new(search.default_range);
     // Without required predicates, a trace with a span inside is found by that span.
     let by_any_span = search.required_predicates.all().is_empty();
     let Some(index) = search.index.as_ref().filter(|_| !by_any_span) else { return Ok(Some(long)) };
     let (range, max_ids) = (search.default_range, search.options.max_ids);
-    let rows: Vec<(String, i64, i64, u8)> =
-        search.rows(long_traces_statement(search, index, index_size, range, max_ids)).await?;
+    let read = || search.rows(long_traces_statement(search, index, window_share, range, max_ids));
+    let rows = search.long_traces.get_or_try_init(read).await?;
     if rows.len() > max_ids {
         return Ok(None);
     }
     for (trace, from, to, unusable) in rows {
-        long.insert(search.table, trace, (from, to, unusable));
+        long.insert(search.table, trace.clone(), (*from, *to, *unusable));
     }
     Ok(Some(long))
 }
@@ -53,7 +43,7 @@ async fn read_long_traces(
 pub(crate) fn long_traces_statement(
     search: &Search<'_>,
     index: &TraceIndex,
-    index_size: IndexSize,
+    window_share: WindowShare,
     range: TimeRange,
     limit: usize,
 ) -> Statement {
@@ -81,16 +71,12 @@ pub(crate) fn long_traces_statement(
             format!("({unusable} AND {trace} GLOBAL IN (SELECT {id} FROM {spans}))")
         }
     };
-    // Grouping all traces costs less than a set of most of them.
-    let of_near = match index_size {
-        IndexSize::Small => String::new(),
-        IndexSize::Inside => {
-            format!(" WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE NOT {within})")
+    // In most of the index, a set of the other traces is small.
+    let of_near = match window_share {
+        WindowShare::Most => String::new(),
+        WindowShare::Part => {
+            format!(" AND {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE {near})")
         }
-        IndexSize::Large => format!(
-            " WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE NOT {within} \
-             AND {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE {near}))"
-        ),
     };
     let is_long = format!(
         "{} AND ({is_unusable} OR (NOT {unusable} AND {start} < {finish} AND {end} > {begin} \
@@ -98,7 +84,9 @@ pub(crate) fn long_traces_statement(
         bounds.is_indexed
     );
     statement.push(&format!(
-        "SELECT {entry_id} AS {trace}, {start}, {end}, toUInt8({unusable}) FROM {name}{of_near} GROUP BY {entry_id} HAVING {is_long} LIMIT {limit}",
+        "SELECT {entry_id} AS {trace}, {start}, {end}, toUInt8({unusable}) FROM {name} \
+         WHERE {entry_id} GLOBAL IN (SELECT {entry_id} FROM {name} WHERE NOT {within}{of_near}) \
+         GROUP BY {entry_id} HAVING {is_long} LIMIT {limit}",
         is_long = with_valid_trace_id(&trace, &is_long),
         limit = limit.saturating_add(1),
     ));

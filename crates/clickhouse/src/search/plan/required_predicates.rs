@@ -1,5 +1,6 @@
 //! Required predicates and exclusions: a trace is on a page if any of its spans satisfies each of the former, and none the latter.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use tracewarden_model::{Filter, MarkedField};
@@ -125,6 +126,16 @@ impl<'a> RequiredPredicates<'a> {
                 table.any_group(self.filter.required_groups().nth(at).into_iter(), statement)
             }
         }
+    }
+
+    /// Identifies a predicate over a table.
+    pub(crate) fn hash(&self, predicate: RequiredPredicate, table: &BoundTable) -> u64 {
+        let mut statement = table.statement();
+        let condition = self.span_condition(predicate, table, &mut statement).unwrap_or_default();
+        let spans = table.spans(&condition, &mut statement);
+        let mut hasher = DefaultHasher::new();
+        (spans, statement.parameters).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Writes whether a span is an ordering span, or satisfies a predicate or an exclusion.

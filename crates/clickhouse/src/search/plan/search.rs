@@ -8,7 +8,6 @@ use tracewarden_model::{Timestamp, Window};
 
 use super::page::MatchingTrace;
 use super::required_predicates::RequiredPredicates;
-use super::trace_bounds::TraceBounds;
 use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
 use crate::search::selection::Position;
@@ -74,8 +73,8 @@ pub(crate) struct Search<'a> {
     pub(crate) deadline: Instant,
     /// Number of statements that were sent.
     pub(crate) statements_sent: AtomicUsize,
-    /// The [long traces](super::long_traces), once a pass has read them.
-    pub(crate) long_traces: OnceCell<Option<TraceBounds>>,
+    /// Id, bounds and whether they are unusable of the [long traces](super::long_traces), once a pass has read them.
+    pub(crate) long_traces: OnceCell<Vec<(String, i64, i64, u8)>>,
     pub(crate) progress: Option<ProgressCallback>,
 }
 
@@ -170,6 +169,11 @@ impl Search<'_> {
             "countIf({inside} AND {key}) > 0 AS {tier}, \
              if({tier} = 1, maxIf({ticks}, {inside} AND {key}), maxIf({ticks}, {inside})) AS {position}"
         ))
+    }
+
+    /// Length of the window in nanoseconds.
+    pub(crate) fn window_length(&self) -> i64 {
+        self.window.to().as_nanos().saturating_sub(self.window.from().as_nanos())
     }
 
     /// Whether merged partial results can decide traces: `max_trace_duration` bounds the range to read, and the trace index can

@@ -10,7 +10,7 @@ use tracewarden_model::Timestamp;
 use super::candidates::{Candidate, CandidateColumns, Candidates};
 use super::filtered_pass::{PassOptions, fill_by_filtered_pass, filtered_pass_statements};
 use super::grouping::fill_by_grouping;
-use super::long_traces::IndexSize;
+use super::long_traces::WindowShare;
 use super::page::Page;
 use super::resolve::{Resolution, resolve_candidates};
 use super::search::Search;
@@ -33,7 +33,7 @@ pub(crate) struct StepOptions {
     pub(crate) statement: i64,
     /// Whether the first step reads the trace index, which is worth it unless the index is much larger than the step.
     pub(crate) use_trace_index: bool,
-    pub(crate) index_size: IndexSize,
+    pub(crate) window_share: WindowShare,
 }
 
 /// The part of the window not yet read.
@@ -53,7 +53,7 @@ pub(crate) async fn fill_by_steps(
     let from = search.window.from().as_nanos();
     let begin = search.begin();
     let mut remainder = RemainingWindow { top: begin, after: search.after.clone() };
-    let StepOptions { first: mut length, statement, mut use_trace_index, index_size } = step_options;
+    let StepOptions { first: mut length, statement, mut use_trace_index, window_share } = step_options;
     // Candidates not yet resolved, and the pass over the rest.
     let mut candidates = Candidates::default();
     let mut rest = PassOptions { after: search.after.clone(), ..PassOptions::default() };
@@ -66,11 +66,11 @@ pub(crate) async fn fill_by_steps(
                 let read = begin.saturating_sub(remainder.top);
                 rest.expects_few_matches =
                     expects_few_matches((read, begin.saturating_sub(from)), (found, search.wanted));
-                return fill_by_filtered_pass(search, &rest, candidates, index_size, page).await.map(drop);
+                return fill_by_filtered_pass(search, &rest, candidates, window_share, page).await.map(drop);
             }
             return fill_by_grouping(search, rest.after.as_ref(), page).await;
         }
-        let step = step_statement(search, bottom, &remainder, use_trace_index.then_some(index_size))?;
+        let step = step_statement(search, bottom, &remainder, use_trace_index.then_some(window_share))?;
         let step: Vec<Candidate> = search.rows(step).await?;
         let cut = step.last().filter(|_| step.len() >= search.max_candidates());
         let cut = cut.map(|last| last.position().unwrap_or_else(|| position_before(search, bottom)));
@@ -90,8 +90,8 @@ pub(crate) async fn fill_by_steps(
         let mut sorted = std::mem::take(&mut candidates).into_sorted();
         sorted.retain(|candidate| candidate.order_key.is_some());
         let enough = search.wanted.saturating_mul(2);
-        let no_long_traces = TraceBounds::default();
-        let resolution = resolve_candidates(search, &sorted, read, enough, &no_long_traces, page).await?;
+        let none = TraceBounds::default();
+        let resolution = resolve_candidates(search, &sorted, read, enough, &none, page).await?;
         let position = match (resolution, cut) {
             (Resolution::Undecided, _) => {
                 return fill_by_grouping(search, rest.after.as_ref(), page).await;
@@ -135,7 +135,7 @@ pub(crate) fn step_statement(
     search: &Search<'_>,
     bottom: i64,
     remainder: &RemainingWindow,
-    index_size: Option<IndexSize>,
+    window_share: Option<WindowShare>,
 ) -> Result<Statement, ClickHouseError> {
     let RemainingWindow { top, after } = remainder;
     let predicates = &search.required_predicates;
@@ -158,7 +158,7 @@ pub(crate) fn step_statement(
             format!(" AND ({ticks} < {key} OR {id} > {after})")
         }
     };
-    let may_match = match (&search.index, index_size) {
+    let may_match = match (&search.index, window_share) {
         (Some(index), Some(size)) if !is_simple && index.covers(search.window) => {
             // At the tick of `after`, some spans are excluded, so it is not part of the range.
             let range = (bottom, after.as_ref().map_or(*top, |after| search.nanos(after.key).min(*top)));
@@ -184,7 +184,7 @@ pub(crate) fn step_statement(
 fn lies_within(
     search: &Search<'_>,
     index: &TraceIndex,
-    size: IndexSize,
+    size: WindowShare,
     trace: &str,
     (bottom, top): (i64, i64),
     statement: &mut Statement,
@@ -192,10 +192,10 @@ fn lies_within(
     let bottom = search.nanos(search.table.tick_at_or_after(bottom));
     let within = index.entry_within(search.window, (bottom, top), statement);
     let (id, index) = (&index.trace_id, &index.name);
-    // Restricts the set to traces of the step, unless most of a small index is in the window.
+    // Restricts the set to traces of the step, unless it is small.
     let restricted = match size {
-        IndexSize::Inside => String::new(),
-        IndexSize::Small | IndexSize::Large => {
+        WindowShare::Most => String::new(),
+        WindowShare::Part => {
             format!(" AND {id} GLOBAL IN (SELECT {id} FROM {index} WHERE {within})")
         }
     };

@@ -12,7 +12,7 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
-use super::long_traces::{IndexSize, long_traces};
+use super::long_traces::{WindowShare, long_traces};
 use super::steps::StepOptions;
 use super::*;
 use crate::agreement::{connect, execute};
@@ -181,8 +181,8 @@ impl<'a> SearchCase<'a> {
     }
 }
 
-fn steps(first: i64, use_trace_index: bool, index_size: IndexSize) -> PlanChoice {
-    PlanChoice::Fixed(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, index_size }))
+fn steps(first: i64, use_trace_index: bool, window_share: WindowShare) -> PlanChoice {
+    PlanChoice::Fixed(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, window_share }))
 }
 
 /// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
@@ -244,6 +244,22 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     let intersected = rows(user, &[("User", "u7")], vec![first, granted]).await;
     let one = rows(user, &[("User", "u7")], vec![first]).await;
     assert!(intersected < one, "{intersected} rows of two predicates, {one} of one");
+    // A predicate that was not rare is not read first again, except in a shorter window.
+    let (scope, filter, binding) = (scope(&[all]), filter(&both), binding(true));
+    let options = PlannerOptions { max_rare_traces: 3, ..PlannerOptions::default() };
+    let plan = async |hours| {
+        let search_case =
+            SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + hours * HOUR));
+        let table = search_case.table().await;
+        let (plan, _) = choose_plan(&search_case.search(&table, None, options).await).await;
+        search_case.pages(&PlanChoice::Auto, options).await;
+        plan
+    };
+    let rare = Plan::FilteredPass(vec![second, first]);
+    assert_eq!(plan(12).await, rare);
+    assert!(matches!(plan(12).await, Plan::Steps(_)));
+    assert_eq!(plan(11).await, rare);
+    assert!(matches!(plan(11).await, Plan::Steps(_)));
 }
 
 /// Inserts spans: seconds after the beginning, the trace, the value of the status key, and the team.
@@ -293,9 +309,9 @@ async fn undecided_candidates_of_a_step_are_decided_later() {
             pages: 3,
             ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 24 * HOUR))
         };
-        let choices = [HOUR / 4, HOUR, 24 * HOUR].map(|first| steps(first, true, IndexSize::Small));
+        let choices = [HOUR / 4, HOUR, 24 * HOUR].map(|first| steps(first, true, WindowShare::Most));
         assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 31);
-        let choices = [HOUR / 4, HOUR].map(|first| steps(first, false, IndexSize::Large));
+        let choices = [HOUR / 4, HOUR].map(|first| steps(first, false, WindowShare::Part));
         assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 31);
     }
 }
@@ -318,7 +334,7 @@ async fn a_page_continues_among_traces_at_one_time() {
             ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 2 * HOUR))
         };
         for use_trace_index in [false, true] {
-            let choices = [SECOND, HOUR].map(|first| steps(first, use_trace_index, IndexSize::Small));
+            let choices = [SECOND, HOUR].map(|first| steps(first, use_trace_index, WindowShare::Most));
             assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 40);
         }
     }
@@ -345,7 +361,7 @@ async fn long_traces_that_fill_every_step_end_the_search_soon() {
             ..SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN - HOUR, BEGIN + 2 * HOUR))
         };
         for use_trace_index in [false, true] {
-            let choices = [60 * SECOND, HOUR].map(|first| steps(first, use_trace_index, IndexSize::Large));
+            let choices = [60 * SECOND, HOUR].map(|first| steps(first, use_trace_index, WindowShare::Part));
             let options = PlannerOptions { min_step_limit: 1, ..PlannerOptions::default() };
             assert_eq!(search_case.assert_same_results(&choices, options).await, 1);
         }
@@ -375,7 +391,7 @@ async fn exclusions_do_not_exceed_the_statements_of_a_page() {
         SearchCase { limit: 20, pages: 2, ..SearchCase::new(&store, &binding, &scope, &filter, window) };
     for first in [SECOND, 60 * SECOND, HOUR] {
         let choices =
-            [PlanChoice::Auto, steps(first, true, IndexSize::Large), steps(first, false, IndexSize::Small)];
+            [PlanChoice::Auto, steps(first, true, WindowShare::Part), steps(first, false, WindowShare::Most)];
         assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 6);
     }
 }
@@ -442,10 +458,9 @@ async fn odd_bounds_give_the_same_result_in_every_plan() {
             assert_eq!(found, expected, "{timestamp} at {begin}");
             let choices = [
                 PlanChoice::Auto,
-                steps(HOUR, true, IndexSize::Inside),
-                steps(HOUR, true, IndexSize::Small),
-                steps(600 * SECOND, true, IndexSize::Large),
-                steps(600 * SECOND, false, IndexSize::Large),
+                steps(HOUR, true, WindowShare::Most),
+                steps(600 * SECOND, true, WindowShare::Part),
+                steps(600 * SECOND, false, WindowShare::Part),
                 PlanChoice::Fixed(Plan::FilteredPass(vec![])),
                 PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Group(0)])),
                 PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
@@ -474,14 +489,14 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
     let (filter, scope, binding) =
         (filter(&[("Status", "Error")]), scope(&["Team == \"team1\""]), binding(true));
     let search_case = SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 9 * HOUR));
-    for size in [IndexSize::Inside, IndexSize::Small, IndexSize::Large] {
+    for share in [WindowShare::Most, WindowShare::Part] {
         assert_eq!(
-            search_case.assert_same_results(&[steps(HOUR, true, size)], PlannerOptions::default()).await,
+            search_case.assert_same_results(&[steps(HOUR, true, share)], PlannerOptions::default()).await,
             5
         );
         let table = search_case.table().await;
         let search = search_case.search(&table, None, PlannerOptions::default()).await;
-        let long = long_traces(&search, size).await.unwrap().unwrap();
+        let long = long_traces(&search, share).await.unwrap().unwrap();
         assert_eq!(long.traces().count(), 0);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::considered_spans::{considered_spans, scan_ranges, trace_id_condition};
 use super::estimates::estimate_granules;
-use super::long_traces::{IndexSize, long_traces_statement};
+use super::long_traces::{WindowShare, long_traces_statement};
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
 use super::trace_bounds::TimeRanges;
@@ -96,7 +96,7 @@ impl TraceScan<'_> {
         if range.is_some() && range == search.default_range {
             let fully_read = fully_read_range(search);
             let statement =
-                long_traces_statement(search, index, IndexSize::Large, fully_read, MAX_LONG_TRACES);
+                long_traces_statement(search, index, WindowShare::Part, fully_read, MAX_LONG_TRACES);
             let rows: Vec<(String, i64, i64, u8)> = search.rows(statement).await?;
             if rows.len() > MAX_LONG_TRACES {
                 return Ok(None);

@@ -10,8 +10,8 @@ fn all_plans(predicates: &[RequiredPredicate]) -> Vec<PlanChoice> {
     let mut plans = vec![PlanChoice::Auto, pass(&[]), pass(predicates)];
     plans.extend(predicates.iter().map(|predicate| pass(&[*predicate])));
     for first in [60 * SECOND, HOUR / 4, HOUR] {
-        plans.push(steps(first, true, IndexSize::Small));
-        plans.push(steps(first, false, IndexSize::Large));
+        plans.push(steps(first, true, WindowShare::Most));
+        plans.push(steps(first, false, WindowShare::Part));
     }
     plans
 }
@@ -162,6 +162,6 @@ async fn merged_partial_results_decide_without_a_statement_by_id() {
     );
     // A step, the pass over the rest, the long traces, and the bounds of the candidates.
     let (found, statements) =
-        search_case.pages(&steps(HOUR / 2, true, IndexSize::Large), PlannerOptions::default()).await;
+        search_case.pages(&steps(HOUR / 2, true, WindowShare::Part), PlannerOptions::default()).await;
     assert_eq!((found.len(), statements), (4, 4));
 }

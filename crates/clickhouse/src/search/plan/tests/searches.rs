@@ -122,7 +122,7 @@ async fn search(store: &ClickHouse, mut random: ChaCha8Rng) -> (usize, usize) {
     let rare = required_predicates.sample(&mut random, count).copied().collect();
     choices.push(PlanChoice::Fixed(Plan::FilteredPass(rare)));
     let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
-    let size = *[IndexSize::Inside, IndexSize::Small, IndexSize::Large].choose(&mut random).unwrap();
-    choices.push(steps(first, random.random_bool(0.7), size));
+    let share = *[WindowShare::Most, WindowShare::Part].choose(&mut random).unwrap();
+    choices.push(steps(first, random.random_bool(0.7), share));
     (search_case.assert_same_results(&choices, PlannerOptions::default()).await, search_case.limit as usize)
 }
