@@ -68,14 +68,14 @@ pub(crate) async fn fill_by_filtered_pass(
     let is_enough =
         candidates.provisional_matches(search) > enough && !search.required_predicates.has_exclusions();
     let can_group = search.statements_left() >= RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
-    let range = search.default_range.filter(|_| is_enough || !limit_reached || can_group);
+    let range = search.default_range.filter(|_| !limit_reached || can_group);
     let (Some((low, high)), Some(long)) = (range, long?) else {
         fill_by_grouping(search, options.after.as_ref(), page).await?;
         return Ok(true);
     };
     // If rows are missing, no candidate can be rejected: a missing row may hold what it lacks.
     let read = if limit_reached { (0, 0) } else { (low.as_nanos(), high.as_nanos()) };
-    let enough = if is_enough && (limit_reached || can_group) { enough } else { usize::MAX };
+    let enough = if is_enough && can_group { enough } else { usize::MAX };
     let sorted = candidates.into_sorted();
     let rest = match (resolve_candidates(search, &sorted, read, enough, &long, page).await?, last) {
         (Resolution::Undecided, _) => options.after.clone(),

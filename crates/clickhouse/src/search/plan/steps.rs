@@ -9,10 +9,10 @@ use tracewarden_model::Timestamp;
 
 use super::candidates::{Candidate, CandidateColumns, Candidates};
 use super::filtered_pass::{PassOptions, fill_by_filtered_pass, filtered_pass_statements};
-use super::grouping::fill_by_grouping;
+use super::grouping::{GROUPING_STATEMENTS, fill_by_grouping};
 use super::long_traces::WindowShare;
 use super::page::Page;
-use super::resolve::{Resolution, resolve_candidates};
+use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
 use super::search::Search;
 use super::trace_bounds::TraceBounds;
 use super::trace_id::with_valid_trace_id;
@@ -60,7 +60,8 @@ pub(crate) async fn fill_by_steps(
     loop {
         let (left, of_pass) = (search.statements_left(), filtered_pass_statements(search));
         let bottom = step_bottom(search, remainder.top, length);
-        if bottom == from || left <= of_pass {
+        // After a step that reaches its `LIMIT`, grouping may follow.
+        if bottom == from || left <= of_pass.max(RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS)) {
             if search.can_merge_partial_results() && left >= of_pass {
                 let found = page.len().saturating_add(candidates.provisional_matches(search));
                 let read = begin.saturating_sub(remainder.top);
@@ -70,7 +71,7 @@ pub(crate) async fn fill_by_steps(
             }
             return fill_by_grouping(search, rest.after.as_ref(), page).await;
         }
-        let step = step_statement(search, bottom, &remainder, use_trace_index.then_some(window_share))?;
+        let step = step_statement(search, bottom, &remainder, use_trace_index)?;
         let step: Vec<Candidate> = search.rows(step).await?;
         let cut = step.last().filter(|_| step.len() >= search.max_candidates());
         let cut = cut.map(|last| last.position().unwrap_or_else(|| position_before(search, bottom)));
@@ -135,7 +136,7 @@ pub(crate) fn step_statement(
     search: &Search<'_>,
     bottom: i64,
     remainder: &RemainingWindow,
-    window_share: Option<WindowShare>,
+    use_trace_index: bool,
 ) -> Result<Statement, ClickHouseError> {
     let RemainingWindow { top, after } = remainder;
     let predicates = &search.required_predicates;
@@ -158,11 +159,11 @@ pub(crate) fn step_statement(
             format!(" AND ({ticks} < {key} OR {id} > {after})")
         }
     };
-    let may_match = match (&search.index, window_share) {
-        (Some(index), Some(size)) if !is_simple && index.covers(search.window) => {
+    let may_match = match &search.index {
+        Some(index) if use_trace_index && !is_simple && index.covers(search.window) => {
             // At the tick of `after`, some spans are excluded, so it is not part of the range.
             let range = (bottom, after.as_ref().map_or(*top, |after| search.nanos(after.key).min(*top)));
-            let lies_within = lies_within(search, index, size, trace, range, &mut statement);
+            let lies_within = lies_within(search, index, trace, range, &mut statement);
             format!("({} OR NOT {lies_within})", candidate.satisfies_all(search))
         }
         _ => "1".to_owned(),
@@ -184,7 +185,6 @@ pub(crate) fn step_statement(
 fn lies_within(
     search: &Search<'_>,
     index: &TraceIndex,
-    size: WindowShare,
     trace: &str,
     (bottom, top): (i64, i64),
     statement: &mut Statement,
@@ -192,16 +192,10 @@ fn lies_within(
     let bottom = search.nanos(search.table.tick_at_or_after(bottom));
     let within = index.entry_within(search.window, (bottom, top), statement);
     let (id, index) = (&index.trace_id, &index.name);
-    // Restricts the set to traces of the step, unless it is small.
-    let restricted = match size {
-        WindowShare::Most => String::new(),
-        WindowShare::Part => {
-            format!(" AND {id} GLOBAL IN (SELECT {id} FROM {index} WHERE {within})")
-        }
-    };
+    // Both sets hold only traces of the step, a small part of the index.
+    let of_step = format!("GLOBAL IN (SELECT {id} FROM {index} WHERE {within})");
     format!(
-        "({trace} GLOBAL IN (SELECT {id} FROM {index} WHERE {within}) \
-         AND {trace} GLOBAL NOT IN (SELECT {id} FROM {index} WHERE NOT {within}{restricted}))"
+        "({trace} {of_step} AND {trace} GLOBAL NOT IN (SELECT {id} FROM {index} WHERE NOT {within} AND {id} {of_step}))"
     )
 }
 
