@@ -1,9 +1,9 @@
 import { useRouter } from "@tanstack/react-router";
 import { useCallback } from "react";
 
-/** Tells whether the user is on the way to another page, which may still be loading.
+/** Returns a function that tells whether a navigation to another path is pending.
  *
- * Code that changes the URL after a delay must ask first: the change would take the user back. */
+ * Code that changes the URL after a delay must call it first: the change would cancel the navigation. */
 export function useIsLeaving(): () => boolean {
   const router = useRouter();
   return useCallback(() => {

@@ -1,11 +1,11 @@
 //! Predicates that matched too many traces to be read first, although few granules hold them: those that follow the sorting key, such as
-//! policies about a team's services. To remember them only saves another attempt.
+//! policies about a team's services. Results do not depend on this cache.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// New data may make a predicate rare.
+/// How long an entry is valid: new data may make a predicate rare.
 const FRESH_FOR: Duration = Duration::from_secs(600);
 
 /// By hash of the predicate: the length of the window in which it was frequent, in nanoseconds, and when that was found.

@@ -1,7 +1,7 @@
 //! One statement over the window and its margins, `max_trace_duration` before and after it. It reads what steps have not read, or the
 //! traces that satisfy given predicates. With the margins it sees the spans outside of the window of traces that cross its edges.
 
-use futures::future::join;
+use futures::future::{OptionFuture, join};
 use tracewarden_model::Timestamp;
 
 use super::candidates::{Candidate, CandidateColumns, Candidates};
@@ -16,7 +16,7 @@ use crate::ClickHouseError;
 use crate::search::selection::Position;
 use crate::sql::Statement;
 
-/// Maximum statements of a pass whose `LIMIT` is not reached: itself, the long traces, and resolving the candidates.
+/// Maximum statements of a pass whose `LIMIT` is not reached: itself, the long traces unless they are read, and resolving the candidates.
 pub(crate) fn filtered_pass_statements(search: &Search<'_>) -> usize {
     1 + usize::from(!search.long_traces.initialized()) + RESOLVE_STATEMENTS
 }
@@ -49,7 +49,10 @@ pub(crate) async fn fill_by_filtered_pass(
 ) -> Result<bool, ClickHouseError> {
     let known: Vec<String> = candidates.traces().cloned().collect();
     let pass = search.rows::<Candidate>(filtered_pass_statement(search, options, &known)?);
-    let (rows, long) = join(pass, long_traces(search, window_share)).await;
+    // Policies are often frequent, and steps then need the statement.
+    let may_end = !matches!(options.trace_filters.first(), None | Some(RequiredPredicate::Group(_)));
+    let long = OptionFuture::from((!may_end).then(|| long_traces(search, window_share)));
+    let (rows, long) = join(pass, long).await;
     let rows = match rows {
         Err(error) if error.is_throw_if(NOT_RARE) => {
             for first in options.trace_filters.iter().take(1) {
@@ -60,6 +63,10 @@ pub(crate) async fn fill_by_filtered_pass(
         }
         rows => rows?,
     };
+    let long = match long {
+        Some(long) => long?,
+        None => long_traces(search, window_share).await?,
+    };
     let limit_reached = rows.len() >= max_rows(search, &known);
     let last = rows.last().filter(|_| limit_reached).map(Candidate::position);
     candidates.merge(rows);
@@ -69,7 +76,7 @@ pub(crate) async fn fill_by_filtered_pass(
         candidates.provisional_matches(search) > enough && !search.required_predicates.has_exclusions();
     let can_group = search.statements_left() >= RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS);
     let range = search.default_range.filter(|_| !limit_reached || can_group);
-    let (Some((low, high)), Some(long)) = (range, long?) else {
+    let (Some((low, high)), Some(long)) = (range, long) else {
         fill_by_grouping(search, options.after.as_ref(), page).await?;
         return Ok(true);
     };

@@ -8,7 +8,7 @@ use crate::ClickHouseError;
 use crate::schema::TraceIndex;
 use crate::sql::Statement;
 
-/// How many traces of the trace index are in the window; decides which of them a set holds.
+/// Whether the window covers most of the trace index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowShare {
     /// Most.
@@ -71,7 +71,7 @@ pub(crate) fn long_traces_statement(
             format!("({unusable} AND {trace} GLOBAL IN (SELECT {id} FROM {spans}))")
         }
     };
-    // In most of the index, a set of the other traces is small.
+    // If the window covers most of the index, few traces are outside.
     let of_near = match window_share {
         WindowShare::Most => String::new(),
         WindowShare::Part => {

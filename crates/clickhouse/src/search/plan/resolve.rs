@@ -30,7 +30,7 @@ pub(crate) enum Resolution {
     Complete,
     /// Up to this position. There were enough provisional matches, or, without a trace index, too many to decide by id.
     UpTo(Position),
-    /// The first candidates already exceed the decisions by id.
+    /// No position was decided: the first candidates already exceed the decisions by id.
     Undecided,
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct Search<'a> {
     pub(crate) deadline: Instant,
     /// Number of statements that were sent.
     pub(crate) statements_sent: AtomicUsize,
-    /// Id, bounds and whether they are unusable of the [long traces](super::long_traces), once a pass has read them.
+    /// Id, start, end and unusable flag of each [long trace](super::long_traces); set by the first pass.
     pub(crate) long_traces: OnceCell<Vec<(String, i64, i64, u8)>>,
     pub(crate) progress: Option<ProgressCallback>,
 }

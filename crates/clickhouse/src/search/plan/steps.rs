@@ -60,7 +60,7 @@ pub(crate) async fn fill_by_steps(
     loop {
         let (left, of_pass) = (search.statements_left(), filtered_pass_statements(search));
         let bottom = step_bottom(search, remainder.top, length);
-        // After a step that reaches its `LIMIT`, grouping may follow.
+        // Keeps statements to resolve and group after a step that reaches its `LIMIT`.
         if bottom == from || left <= of_pass.max(RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS)) {
             if search.can_merge_partial_results() && left >= of_pass {
                 let found = page.len().saturating_add(candidates.provisional_matches(search));
@@ -192,7 +192,7 @@ fn lies_within(
     let bottom = search.nanos(search.table.tick_at_or_after(bottom));
     let within = index.entry_within(search.window, (bottom, top), statement);
     let (id, index) = (&index.trace_id, &index.name);
-    // Both sets hold only traces of the step, a small part of the index.
+    // Restricts the second set to traces with an entry in the step; otherwise, for a short step, it holds most of the index.
     let of_step = format!("GLOBAL IN (SELECT {id} FROM {index} WHERE {within})");
     format!(
         "({trace} {of_step} AND {trace} GLOBAL NOT IN (SELECT {id} FROM {index} WHERE NOT {within} AND {id} {of_step}))"

@@ -244,7 +244,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     let intersected = rows(user, &[("User", "u7")], vec![first, granted]).await;
     let one = rows(user, &[("User", "u7")], vec![first]).await;
     assert!(intersected < one, "{intersected} rows of two predicates, {one} of one");
-    // A predicate that was not rare is not read first again, except in a shorter window.
+    // After a failed attempt, the planner starts from that predicate only in shorter windows.
     let (scope, filter, binding) = (scope(&[all]), filter(&both), binding(true));
     let options = PlannerOptions { max_rare_traces: 3, ..PlannerOptions::default() };
     let plan = async |hours| {

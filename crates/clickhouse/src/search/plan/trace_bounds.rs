@@ -38,7 +38,7 @@ impl TraceBounds {
         self.indexed.insert(trace, (unusable == 0).then(|| (table.whole_ticks(from), table.whole_ticks(to))));
     }
 
-    /// Adds the traces of other bounds, which were read earlier.
+    /// Adds missing traces; existing bounds are newer and stay.
     pub(crate) fn extend(&mut self, earlier: &Self) {
         for (trace, bounds) in &earlier.indexed {
             self.indexed.entry(trace.clone()).or_insert(*bounds);
