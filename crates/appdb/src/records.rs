@@ -84,7 +84,7 @@ pub struct AttributeKinds {
 
 /// A policy: a CEL expression over the fields of a span and the attributes of the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct Policy {
     /// Title.
     #[schema(examples("Own team"))]

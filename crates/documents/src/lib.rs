@@ -17,7 +17,7 @@ pub use document::{Document, Fault, Lines, MAX_VALUES, SourcePosition, json_of, 
 pub use json::Json;
 pub use json_pointer::{escape, pointer};
 pub use model_tests::run_tests;
-pub use policy_file::{FilePolicy, MemberFault, PolicyFile};
+pub use policy_file::{MemberFault, PolicyFile};
 pub use policy_suite::{SuiteFault, pluralize, resolve};
 pub use spans::spans;
 pub use strict_objects::StrictDeserializer;

@@ -8,7 +8,7 @@ use tracewarden_service::suite::{Failure, Suite, TestError};
 use tracewarden_service::{FailedTest, FieldError, ModelState, TestRun};
 
 use crate::json::Json;
-use crate::policy_file::{FilePolicy, FileRole, FileTest, MemberFault, PolicyFile, TestsDocument};
+use crate::policy_file::{FileRole, FileTest, MemberFault, PolicyFile, TestsDocument};
 use crate::policy_suite::{SuiteFault, resolve};
 
 /// Maximum number of reasons in the report of a failed test.
@@ -23,10 +23,10 @@ pub fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<TestRun, Ve
     let document = TestsDocument::read(&state.tests)
         .map_err(|fault| vec![error("/tests", format!("the tests cannot be read: {}", fault.message))])?;
     let TestsDocument { users, traces, tests } = document;
-    let roles = state.roles.iter().map(|(name, policies)| FileRole {
-        name: name.clone(),
-        policies: policies.iter().cloned().map(FilePolicy::from).collect(),
-    });
+    let roles = state
+        .roles
+        .iter()
+        .map(|(name, policies)| FileRole { name: name.clone(), policies: policies.clone() });
     let mut file = PolicyFile { roles: roles.collect(), users, traces, tests, ..PolicyFile::default() };
     let mut run = TestRun::default();
     let mut indexes: Vec<usize> = (0..file.tests.len()).collect();

@@ -44,7 +44,7 @@ pub struct PolicyFile {
     /// Policies without a role; not allowed in an imported file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    pub policies: Vec<FilePolicy>,
+    pub policies: Vec<Policy>,
     /// Users in the tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -76,22 +76,7 @@ pub struct FileRole {
     /// Name.
     pub name: String,
     /// Policies of the role.
-    pub policies: Vec<FilePolicy>,
-}
-
-/// A policy.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, expecting = "an object")]
-#[schema(as = ModelFilePolicy)]
-pub struct FilePolicy {
-    /// Title.
-    pub title: String,
-    /// Description.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub description: Option<String>,
-    /// The CEL expression.
-    pub expression: String,
+    pub policies: Vec<Policy>,
 }
 
 /// A trace in the tests.
@@ -178,10 +163,7 @@ impl PolicyFile {
     pub fn from_state(state: ModelState) -> Result<Self, Fault> {
         let ModelState { model, roles, tests } = state;
         let TestsDocument { users, traces, tests } = TestsDocument::read(&tests)?;
-        let roles = roles.into_iter().map(|(name, policies)| FileRole {
-            name,
-            policies: policies.into_iter().map(FilePolicy::from).collect(),
-        });
+        let roles = roles.into_iter().map(|(name, policies)| FileRole { name, policies });
         Ok(Self {
             binding: model.binding.map(WireBinding::from),
             fields: Some(model.fields.into_iter().map(FileField::from).collect()),
@@ -223,10 +205,7 @@ impl PolicyFile {
             return Err(faults);
         }
         let tests = TestsDocument { users: self.users, traces: self.traces, tests: self.tests };
-        let roles = self
-            .roles
-            .into_iter()
-            .map(|role| (role.name, role.policies.into_iter().map(Policy::from).collect()));
+        let roles = self.roles.into_iter().map(|role| (role.name, role.policies));
         Ok(ModelFile {
             binding: self.binding.map(Into::into),
             fields,
@@ -236,7 +215,7 @@ impl PolicyFile {
     }
 
     /// Returns the policies, each with its JSON Pointer and its role.
-    pub fn policies(&self) -> impl Iterator<Item = (String, Option<&str>, &FilePolicy)> {
+    pub fn policies(&self) -> impl Iterator<Item = (String, Option<&str>, &Policy)> {
         let of_roles = self.roles.iter().enumerate().flat_map(|(at, role)| {
             let policies = role.policies.iter().enumerate();
             policies.map(move |(index, policy)| {
@@ -313,18 +292,6 @@ impl TestsDocument {
         }
         // The document consists of strings, numbers, lists and objects with string keys, so serialising cannot fail.
         serde_json::to_string(self).unwrap_or_default()
-    }
-}
-
-impl From<Policy> for FilePolicy {
-    fn from(Policy { title, expression, description }: Policy) -> Self {
-        Self { title, description, expression }
-    }
-}
-
-impl From<FilePolicy> for Policy {
-    fn from(FilePolicy { title, description, expression }: FilePolicy) -> Self {
-        Self { title, expression, description }
     }
 }
 

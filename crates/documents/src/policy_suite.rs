@@ -6,11 +6,11 @@ use std::rc::Rc;
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_service::suite::{ExpectedOutcome, Suite, SuitePolicy, Test};
-use tracewarden_service::{Diagnostic, Span, check_expression};
+use tracewarden_service::{Diagnostic, Policy, Span, check_expression};
 
 use crate::json::Json;
 use crate::json_pointer::escape;
-use crate::policy_file::{FilePolicy, FileTest, MemberFault, PolicyFile, duplicate_indexes};
+use crate::policy_file::{FileTest, MemberFault, PolicyFile, duplicate_indexes};
 use crate::spans::spans;
 
 /// The built-in role, which a file need not define. By itself it grants access to no trace.
@@ -117,8 +117,8 @@ impl Reader<'_> {
         self.fault(pointer, &format!("no {what} `{name}`{}", hint.unwrap_or_default()));
     }
 
-    fn policy(&mut self, pointer: String, policy: &FilePolicy, role: Option<&str>) -> Option<SuitePolicy> {
-        let FilePolicy { title, expression, .. } = policy;
+    fn policy(&mut self, pointer: String, policy: &Policy, role: Option<&str>) -> Option<SuitePolicy> {
+        let Policy { title, expression, .. } = policy;
         let label = role.map_or_else(|| title.clone(), |role| format!("{role}/{title}"));
         let expression = expression.clone();
         match check_expression(&expression, self.model) {

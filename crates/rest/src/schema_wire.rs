@@ -10,11 +10,33 @@ use utoipa::ToSchema;
 
 use crate::preconditions::Version;
 
-/// The bound table, as in every response with spans.
+/// The bound table with its structural columns, as in every response with spans.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SchemaBinding {
-    #[serde(flatten)]
-    binding: WireBinding,
+    /// Database in ClickHouse.
+    #[schema(examples("otel"))]
+    database: String,
+    /// Table with one row for each span.
+    #[schema(examples("otel_traces"))]
+    table: String,
+    /// Column with the trace id.
+    #[schema(examples("TraceId"))]
+    trace_id: String,
+    /// Column with the span id.
+    #[schema(examples("SpanId"))]
+    span_id: String,
+    /// Column with the span's start.
+    #[schema(examples("Timestamp"))]
+    timestamp: String,
+    /// Unit of the timestamp, if the column holds integers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    timestamp_unit: Option<WireTimeUnit>,
+    /// Column with the parent's span id.
+    #[schema(examples("ParentSpanId"))]
+    parent_span_id: String,
+    /// Columns of a span that pages show, as far as they are configured.
+    display: WireDisplay,
     /// Version of the access model.
     version: u64,
     /// Columns that the spans lack because `columns` did not name them: alias columns. Absent if `columns` was sent and in
@@ -31,11 +53,19 @@ pub(crate) struct SchemaBinding {
 
 impl SchemaBinding {
     pub(crate) fn new(schema: &SchemaEcho) -> Self {
+        let SchemaEcho { binding, version, omitted_columns, searched_around } = schema;
         Self {
-            binding: schema.binding.clone().into(),
-            version: schema.version,
-            omitted_columns: schema.omitted_columns.clone(),
-            searched_around: schema.searched_around.map(SearchedAround::from),
+            database: binding.database.clone(),
+            table: binding.table.clone(),
+            trace_id: binding.trace_id.clone(),
+            span_id: binding.span_id.clone(),
+            timestamp: binding.timestamp.clone(),
+            timestamp_unit: binding.rows.timestamp_unit.map(Into::into),
+            parent_span_id: binding.parent_span_id.clone(),
+            display: binding.display.clone().into(),
+            version: *version,
+            omitted_columns: omitted_columns.clone(),
+            searched_around: searched_around.map(SearchedAround::from),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::analysis::change::{Change, ModelSide};
 use crate::analysis::collateral_access::group_by::{CollateralGroupBy, parse_group_by};
 use crate::core::{Administrator, PreparedRead, ServiceError, Time, present, query_input};
 
-/// Request for the preview of a role, or for its collateral access.
+/// A role, and the traces to evaluate.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CollateralAccessRequest)]
@@ -22,7 +22,8 @@ pub struct PolicyPreviewRequest {
     /// Name of the role.
     #[schema(examples("payments"))]
     pub role: String,
-    /// Policies of the role. When absent, the stored ones; for a preview, the role is deleted.
+    // A preview without policies is of the deletion of the role.
+    /// Policies of the role; the stored ones when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub policies: Option<Vec<Policy>>,

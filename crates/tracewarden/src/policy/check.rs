@@ -5,10 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use tracewarden_clickhouse::display_sql;
-use tracewarden_documents::FilePolicy;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{CheckedPolicy, Diagnostic, check, role_warnings};
-use tracewarden_service::PolicyCheck as CheckResult;
+use tracewarden_service::{Policy, PolicyCheck as CheckResult};
 
 use super::error::{EXIT_FAILED, ErrorReport};
 use super::files::{self, Origin, sanitize};
@@ -123,7 +122,7 @@ fn standalone(origin: Origin, text: String, model: &AccessModel) -> PolicyReport
 }
 
 /// Adds the warnings that concern all policies of a role together.
-fn add_role_warnings(policies: &[FilePolicy], found: &mut [PolicyReport]) {
+fn add_role_warnings(policies: &[Policy], found: &mut [PolicyReport]) {
     let valid: Option<Vec<(&str, &CheckedPolicy)>> = policies
         .iter()
         .zip(found.iter())
