@@ -158,3 +158,32 @@ impl From<CurrentModel> for WireAccessModel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tracewarden_model::{ColumnValue, Display, RowOptions, TimeUnit};
+
+    use super::*;
+
+    #[test]
+    fn responses_tell_how_to_read_the_timestamp_but_not_which_rows_count() {
+        let column = || "column".to_owned();
+        let only = vec![ColumnValue { column: column(), value: "tenant".to_owned() }];
+        let binding = Binding {
+            database: column(),
+            table: column(),
+            trace_id: column(),
+            span_id: column(),
+            timestamp: column(),
+            parent_span_id: column(),
+            trace_index: Some(column()),
+            rows: RowOptions { timestamp_unit: Some(TimeUnit::Microseconds), only, ..RowOptions::default() },
+            display: Display::default(),
+        };
+        let schema = SchemaEcho { binding, version: 1, omitted_columns: None, searched_around: None };
+        let schema = serde_json::to_value(SchemaBinding::new(&schema)).unwrap();
+        assert_eq!(schema["timestamp_unit"], json!("us"));
+        assert!(schema.get("only").is_none() && schema.get("trace_index").is_none(), "{schema}");
+    }
+}
