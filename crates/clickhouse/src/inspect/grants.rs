@@ -24,32 +24,6 @@ pub enum PrivilegeKind {
     Change,
 }
 
-/// Privileges that reach outside the server, as whole names.
-const EXTERNAL_PRIVILEGES: [&str; 22] = [
-    "SOURCES",
-    "READ",
-    "WRITE",
-    "FILE",
-    "URL",
-    "REMOTE",
-    "MONGO",
-    "REDIS",
-    "MYSQL",
-    "POSTGRES",
-    "SQLITE",
-    "ODBC",
-    "JDBC",
-    "HDFS",
-    "S3",
-    "HIVE",
-    "AZURE",
-    "KAFKA",
-    "NATS",
-    "RABBITMQ",
-    "YTSAURUS",
-    "ARROW FLIGHT",
-];
-
 impl Grant {
     /// Parses a line. `None` for lines that grant nothing on an object: partial revocations, and roles, whose grants have
     /// lines of their own.
@@ -88,17 +62,17 @@ fn single_name(name: &str) -> Option<String> {
     Some(name.trim_matches('`').replace("\\`", "`").replace("\\\\", "\\"))
 }
 
-/// Privileges that show names and definitions. `SHOW` alone stands for these; others with that prefix show users, policies
-/// and secrets.
-const METADATA_PRIVILEGES: [&str; 6] =
-    ["CHECK", "SHOW", "SHOW DATABASES", "SHOW TABLES", "SHOW COLUMNS", "SHOW DICTIONARIES"];
-
-/// Returns what a privilege allows. Unknown privileges count as dangerous.
+/// Returns what a privilege allows, by its whole name. Unknown privileges count as dangerous.
 fn privilege_kind(privilege: &str) -> PrivilegeKind {
     match privilege {
         "SELECT" => PrivilegeKind::Read,
-        _ if METADATA_PRIVILEGES.contains(&privilege) => PrivilegeKind::Metadata,
-        _ if EXTERNAL_PRIVILEGES.contains(&privilege) => PrivilegeKind::External,
+        // `SHOW` alone stands for these; others with that prefix show users, policies and secrets.
+        "CHECK" | "SHOW" | "SHOW DATABASES" | "SHOW TABLES" | "SHOW COLUMNS" | "SHOW DICTIONARIES" => {
+            PrivilegeKind::Metadata
+        }
+        "SOURCES" | "READ" | "WRITE" | "FILE" | "URL" | "REMOTE" | "MONGO" | "REDIS" | "MYSQL"
+        | "POSTGRES" | "SQLITE" | "ODBC" | "JDBC" | "HDFS" | "S3" | "HIVE" | "AZURE" | "KAFKA" | "NATS"
+        | "RABBITMQ" | "YTSAURUS" | "ARROW FLIGHT" => PrivilegeKind::External,
         _ => PrivilegeKind::Change,
     }
 }
