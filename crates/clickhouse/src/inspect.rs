@@ -112,10 +112,12 @@ async fn inspect_user(
         .collect();
 
     let mut unreadable = Vec::new();
-    for (database, name) in binding.map(tables).unwrap_or_default() {
-        let statement = format!("SELECT 1 FROM {} LIMIT 0", quote_table(database, name));
-        if let Err(error) = check(client, &statement).await {
-            unreadable.push((format!("{database}.{name}"), error));
+    if let Some(Binding { database, table, trace_index, .. }) = binding {
+        for name in std::iter::once(table).chain(trace_index) {
+            let statement = format!("SELECT 1 FROM {} LIMIT 0", quote_table(database, name));
+            if let Err(error) = check(client, &statement).await {
+                unreadable.push((format!("{database}.{name}"), error));
+            }
         }
     }
     let names = "SELECT 1 FROM system.tables, system.columns LIMIT 0";
@@ -124,7 +126,7 @@ async fn inspect_user(
     let verified = Arc::default();
     let catalogue = Catalogue { client: client.clone(), verified, ..store.catalogue() };
     let version = version.into_iter().next().map(|(version,)| version).unwrap_or_default();
-    let server_support = match check_version(&version) {
+    let server_support = match check_version("the server", &version) {
         Ok(()) => Box::pin(catalogue.verify_bound(binding)).await,
         old => old,
     };
@@ -165,14 +167,6 @@ async fn check_settings(client: &Client) -> Result<(), ClickHouseError> {
 /// Checks that ClickHouse answers a statement.
 async fn check(client: &Client, statement: &str) -> Result<(), ClickHouseError> {
     client.rows::<(u8,)>(Statement::new(statement)).await.map(drop)
-}
-
-fn tables(binding: &Binding) -> Vec<(&str, &str)> {
-    let index = binding.trace_index.as_deref();
-    std::iter::once(binding.table.as_str())
-        .chain(index)
-        .map(|table| (binding.database.as_str(), table))
-        .collect()
 }
 
 async fn grants(client: &Client) -> Result<Vec<Grant>, ClickHouseError> {

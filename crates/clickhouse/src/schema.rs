@@ -16,7 +16,7 @@ mod trace_sizes;
 pub use array_pairs::{PairedMap, paired_maps};
 pub(crate) use cached_schema::{CachedSchema, Tables};
 pub use column::{Column, MapKey};
-pub(crate) use column::{omitted_columns, plain_text};
+pub(crate) use column::{column_named, is_integer, omitted_columns, plain_text, unknown_column};
 pub(crate) use display::DisplayExpressions;
 pub(crate) use fields::resolve_fields;
 pub use fields::{FieldLookupError, PhysicalField, key_logical_types, members, physical_field};

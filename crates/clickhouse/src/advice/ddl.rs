@@ -69,7 +69,7 @@ impl ClickHouse {
                 return Some(key_column_id(field));
             }
         }
-        let by_time = underlying.is_sorted_by(&binding.timestamp)
+        let by_time = underlying.is_sorted_by(&binding.timestamp, &[])
             || underlying.projections.iter().any(|projection| projection.is_sorted_by(&binding.timestamp));
         let reads_projections = binding.rows.read_as != Some(ReadAs::Final);
         (!by_time && reads_projections && matches!(underlying.engine, TableEngine::MergeTree { .. }))

@@ -95,10 +95,7 @@ async fn impact_once(
         // Before the check for empty results, so that a missing column is the same error for every user.
         collateral.by.trace_values("0", &table, &mut table.statement())?;
     }
-    let collateral_values = vec![
-        CollateralValues::default();
-        request.collateral.map_or(0, |collateral| collateral.predicate_sets.len())
-    ];
+    let predicate_sets = request.collateral.map_or(0, |collateral| collateral.predicate_sets.len());
     let grants_access =
         |number: &usize| !matches!(request.predicates.get(*number), Some(Predicate::False) | None);
     let grants_nothing = request.comparisons.is_empty()
@@ -107,6 +104,7 @@ async fn impact_once(
             .is_some_and(|collateral| !collateral.predicate_sets.iter().flatten().any(grants_access));
     if grants_nothing || (request.only_readable && request.readable.is_empty()) {
         let compared = vec![Difference::default(); request.comparisons.len()];
+        let collateral_values = vec![CollateralValues::default(); predicate_sets];
         return Ok(Impact { compared, collateral_values, traces: 0, fraction: 1.0, cost: store.cost() });
     }
     let after = match after {
@@ -122,7 +120,7 @@ async fn impact_once(
         request.collateral.filter(|collateral| collateral.predicate_sets.iter().flatten().any(grants_access));
     let query = ImpactQuery { request: &request, after, collateral, distinct: &distinct };
     let (mut counts, fraction) = sampling_plan.take(&mut search, &query).await?;
-    counts.collateral_values.resize(collateral_values.len(), CollateralValues::default());
+    counts.collateral_values.resize(predicate_sets, CollateralValues::default());
     let ids = request.samples as usize;
     let compared = positions
         .into_iter()

@@ -163,8 +163,8 @@ fn statement(
     let covered = list(&|name| format!("countIf({whole} AND notEmpty({name}))"));
     let own = list(&|name| named(format!("groupUniqArrayArrayIf({name}, {whole})")));
     let all = list(&|name| named(format!("groupUniqArrayArrayIf({services}, {whole} AND notEmpty({name}))")));
-    let in_scan = table.begins_from(range.scan, &mut statement);
-    let before_window = table.begins_before(range.from, &mut statement);
+    let in_scan = table.begins(">=", range.scan, &mut statement);
+    let before_window = table.begins("<", range.from, &mut statement);
     let inside = table.within(range.from, range.to, &mut statement);
     let (id, column) = (&table.trace_id.text, &table.trace_id.column);
     let in_window = table.spans(&inside, &mut statement);

@@ -1,12 +1,13 @@
 //! Checks a binding against ClickHouse.
 
-use tracewarden_model::{Binding, ColumnType, NumberType, ReadAs, RowOptions, TextType, nearest::nearest};
+use tracewarden_model::{Binding, ColumnType, NumberType, ReadAs, TextType};
 
 use super::Catalogue;
 use crate::ClickHouseError;
 use crate::client::PARTITION_PRUNING;
 use crate::schema::{
-    BoundTable, Column, Layout, TableEngine, can_choose_rows, integer, is_id, is_trace_index, only_name, uuid,
+    BoundTable, Column, Layout, TableEngine, can_choose_rows, column_named, integer, is_id, is_integer,
+    is_trace_index, only_name, unknown_column, uuid,
 };
 use crate::sql::{Statement, quote, quote_table};
 
@@ -25,6 +26,12 @@ impl From<ClickHouseError> for BindingError {
     }
 }
 
+impl BindingError {
+    fn invalid(member: &'static str, reason: impl Into<String>) -> Self {
+        Self::Invalid(vec![(member, reason.into())])
+    }
+}
+
 /// Why tables of [`SYSTEM_DATABASES`] cannot be bound.
 pub const SYSTEM_DATABASE_REASON: &str = "ClickHouse's system tables cannot be bound: copy the spans to a table of their own, or create a view in another database";
 
@@ -38,22 +45,21 @@ impl Catalogue {
     /// Everything that is invalid.
     pub async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, BindingError> {
         if SYSTEM_DATABASES.contains(&binding.database.as_str()) {
-            let message = SYSTEM_DATABASE_REASON.to_owned();
-            return Err(BindingError::Invalid(vec![("database", message)]));
+            return Err(BindingError::invalid("database", SYSTEM_DATABASE_REASON));
         }
         let as_binding_error = |error| match error {
-            ClickHouseError::Unusable(message) => BindingError::Invalid(vec![("database", message)]),
+            ClickHouseError::Unusable(message) => BindingError::invalid("database", message),
             other => BindingError::Store(other),
         };
         Box::pin(self.verify_versions()).await.map_err(as_binding_error)?;
         let unsuitable = self.unsuitable(&binding.database, &binding.table).await?;
         if let Some(unsuitable) = unsuitable.as_ref().filter(|unsuitable| !unsuitable.readable) {
-            return Err(BindingError::Invalid(vec![("table", unsuitable.reason.clone())]));
+            return Err(BindingError::invalid("table", &unsuitable.reason));
         }
         let columns = self.columns(&binding.database, &binding.table).await.map_err(as_binding_error)?;
         if columns.is_empty() {
             let message = format!("there is no table `{}.{}`", binding.database, binding.table);
-            return Err(BindingError::Invalid(vec![("table", message)]));
+            return Err(BindingError::invalid("table", message));
         }
         let mut errors = column_errors(binding, &columns);
         let layout = self.current_layout(&binding.database, &binding.table).await?;
@@ -100,8 +106,8 @@ impl Catalogue {
     /// [`BindingError::Invalid`] when a span lies outside its bucket, or a ClickHouse failure.
     pub async fn check_time_bucket(&self, binding: &Binding) -> Result<(), BindingError> {
         let Some(bucket) = &binding.rows.time_bucket else { return Ok(()) };
-        let unbucketed =
-            Binding { rows: RowOptions { time_bucket: None, ..binding.rows.clone() }, ..binding.clone() };
+        let mut unbucketed = binding.clone();
+        unbucketed.rows.time_bucket = None;
         let columns = self.columns(&binding.database, &binding.table).await?;
         let table = BoundTable::new(&unbucketed, columns)?;
         let mut statement = table.statement();
@@ -117,14 +123,14 @@ impl Catalogue {
         let rows: Vec<(u64,)> = self.comparison_client().rows(statement).await?;
         match rows.first() {
             Some((0,)) => Ok(()),
-            Some((outside,)) => Err(BindingError::Invalid(vec![(
-                "time_bucket",
-                format!(
+            Some((outside,)) => {
+                let message = format!(
                     "{outside} spans do not begin in their bucket of {seconds} seconds from `{}`: searches would miss them; \
                      correct the length, or leave the time bucket out",
                     bucket.column
-                ),
-            )])),
+                );
+                Err(BindingError::invalid("time_bucket", message))
+            }
             None => Err(ClickHouseError::incomplete("counts are missing").into()),
         }
     }
@@ -224,115 +230,98 @@ impl Catalogue {
 /// Members that name the columns without which a table cannot be bound.
 const STRUCTURAL_MEMBERS: [&str; 4] = ["trace_id", "span_id", "parent_span_id", "timestamp"];
 
+/// A member that names a column, with the column, and which types it can have: in words, and as a function.
+type ColumnCheck<'a> = (&'static str, Option<&'a String>, &'static str, fn(&ColumnType) -> bool);
+
 /// Checks the columns that a binding names.
 fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, String)> {
-    let mut errors = Vec::new();
-    let mut check_column = |member: &'static str,
-                            name: &str,
-                            what: &str,
-                            fits: &dyn Fn(&ColumnType) -> bool| match columns
-        .iter()
-        .find(|column| column.name == name)
-    {
-        None => {
-            let mut reason = unknown(name, columns);
-            if STRUCTURAL_MEMBERS.contains(&member) {
-                reason.push_str(". If the table has none, create a view that computes it, and bind the view");
-            }
-            errors.push((member, reason));
-        }
-        Some(column) if !fits(&column.column_type) => {
-            errors.push((member, format!("`{name}` must be {what}, its type is {}", column.type_text)));
-        }
-        Some(_) => {}
-    };
+    let (rows, display) = (&binding.rows, &binding.display);
+    let has_unit = rows.timestamp_unit.is_some();
+    let time = "a DateTime or DateTime64 that is not nullable, or an integer with `timestamp_unit`";
+    let integer_time = "an integer of 32 or 64 bits that is not nullable, since `timestamp_unit` is set";
+    let (end, integer_end) =
+        ("a DateTime or DateTime64, like the timestamp", "an integer, like the timestamp");
     let id = "a string, a UUID or an integer of 32, 64 or 128 bits";
-    check_column("trace_id", &binding.trace_id, id, &is_id);
-    check_column("span_id", &binding.span_id, id, &is_id);
-    check_column("parent_span_id", &binding.parent_span_id, id, &is_id);
-    let rows = &binding.rows;
-    match rows.timestamp_unit {
-        None => {
-            let time = "a DateTime or DateTime64 that is not nullable, or an integer with `timestamp_unit`";
-            check_column("timestamp", &binding.timestamp, time, &is_time);
-        }
-        Some(_) => {
-            let time = "an integer of 32 or 64 bits that is not nullable, since `timestamp_unit` is set";
-            check_column("timestamp", &binding.timestamp, time, &is_integer_time);
-        }
-    }
-    let display = &binding.display;
-    for (member, name) in [
-        ("display/name", &display.name),
-        ("display/service", &display.service),
-        ("display/kind", &display.kind),
-    ] {
-        if let Some(name) = name {
-            check_column(member, name, "a string, an enumeration or a UUID", &ColumnType::is_text);
-        }
-    }
-    if let Some(name) = &display.status {
-        let what = "a string, an enumeration, an integer or a boolean";
-        check_column("display/status", name, what, &|column_type| {
-            let bare = column_type.bare();
-            bare.is_text()
-                || matches!(bare, ColumnType::Number(NumberType::Integer { .. }) | ColumnType::Bool)
-        });
-    }
-    if let Some(name) = &display.duration {
-        check_column("display/duration", name, "a number that is not nullable", &is_number);
-    }
-    if let Some(name) = &display.end {
-        match rows.timestamp_unit {
-            None => {
-                check_column("display/end", name, "a DateTime or DateTime64, like the timestamp", &|end| {
-                    is_time(end.bare())
-                })
-            }
-            Some(_) => {
-                check_column("display/end", name, "an integer, like the timestamp", &|end| {
-                    is_integer_time(end.bare())
-                });
-            }
-        }
-    }
-    for only in &rows.only {
-        let what = "a string, an integer, an enumeration, a UUID or a boolean";
-        check_column("only", &only.column, what, &can_choose_rows);
-    }
-    if let Some(bucket) = &rows.time_bucket {
-        let what = "a time, or seconds since the epoch as an integer, and not nullable";
-        check_column("time_bucket", &bucket.column, what, &|column_type| {
-            is_time(column_type) || is_integer_time(column_type)
-        });
-    }
-    let mut refuse = |is_wrong: bool, member: &'static str, message: &str| {
-        if is_wrong {
-            errors.push((member, message.to_owned()));
-        }
+    let text = "a string, an enumeration or a UUID";
+    let status = "a string, an enumeration, an integer or a boolean";
+    let is_status = |column_type: &ColumnType| {
+        column_type.is_text() || is_integer(column_type) || *column_type.bare() == ColumnType::Bool
     };
-    refuse(
-        display.duration.is_some() && display.end.is_some(),
-        "display/end",
-        "the duration already tells when a span ends: leave one of them out",
+    let checks: [ColumnCheck<'_>; 12] = [
+        ("trace_id", Some(&binding.trace_id), id, is_id),
+        ("span_id", Some(&binding.span_id), id, is_id),
+        ("parent_span_id", Some(&binding.parent_span_id), id, is_id),
+        ("timestamp", (!has_unit).then_some(&binding.timestamp), time, is_time),
+        ("timestamp", has_unit.then_some(&binding.timestamp), integer_time, is_integer_time),
+        ("display/name", display.name.as_ref(), text, ColumnType::is_text),
+        ("display/service", display.service.as_ref(), text, ColumnType::is_text),
+        ("display/kind", display.kind.as_ref(), text, ColumnType::is_text),
+        ("display/status", display.status.as_ref(), status, is_status),
+        ("display/duration", display.duration.as_ref(), "a number that is not nullable", is_number),
+        ("display/end", display.end.as_ref().filter(|_| !has_unit), end, |end| is_time(end.bare())),
+        ("display/end", display.end.as_ref().filter(|_| has_unit), integer_end, |end| {
+            is_integer_time(end.bare())
+        }),
+    ];
+    let value = "a string, an integer, an enumeration, a UUID or a boolean";
+    let only = rows
+        .only
+        .iter()
+        .map(|only| -> ColumnCheck<'_> { ("only", Some(&only.column), value, can_choose_rows) });
+    let bucket: ColumnCheck<'_> = (
+        "time_bucket",
+        rows.time_bucket.as_ref().map(|bucket| &bucket.column),
+        "a time, or seconds since the epoch as an integer, and not nullable",
+        |column_type| is_time(column_type) || is_integer_time(column_type),
     );
-    refuse(
-        display.duration.is_none() && display.duration_unit.is_some(),
-        "display/duration_unit",
-        "it needs a column with the duration",
-    );
-    refuse(
-        display.status.is_none() && !display.error_values.is_empty(),
-        "display/error_values",
-        "they need a column with the status",
-    );
-    let bucket_seconds = rows.time_bucket.as_ref().map_or(1, |bucket| bucket.seconds);
-    refuse(bucket_seconds == 0, "time_bucket", "a bucket is at least one second long");
+    let mut errors = Vec::new();
+    for (member, name, what, fits) in checks.into_iter().chain(only).chain([bucket]) {
+        let Some(name) = name else { continue };
+        match column_named(columns, name) {
+            None => {
+                let mut reason = unknown_column(name, columns);
+                if STRUCTURAL_MEMBERS.contains(&member) {
+                    reason.push_str(
+                        ". If the table has none, create a view that computes it, and bind the view",
+                    );
+                }
+                errors.push((member, reason));
+            }
+            Some(column) if !fits(&column.column_type) => {
+                errors.push((member, format!("`{name}` must be {what}, its type is {}", column.type_text)));
+            }
+            Some(_) => {}
+        }
+    }
+    let contradictions = [
+        (
+            display.duration.is_some() && display.end.is_some(),
+            "display/end",
+            "the duration already tells when a span ends: leave one of them out",
+        ),
+        (
+            display.duration.is_none() && display.duration_unit.is_some(),
+            "display/duration_unit",
+            "it needs a column with the duration",
+        ),
+        (
+            display.status.is_none() && !display.error_values.is_empty(),
+            "display/error_values",
+            "they need a column with the status",
+        ),
+        (
+            rows.time_bucket.as_ref().is_some_and(|bucket| bucket.seconds == 0),
+            "time_bucket",
+            "a bucket is at least one second long",
+        ),
+    ];
+    let found = contradictions.into_iter().filter(|(is_wrong, ..)| *is_wrong);
+    errors.extend(found.map(|(_, member, message)| (member, message.to_owned())));
     for only in &rows.only {
-        let column_type =
-            columns.iter().find(|column| column.name == only.column).map(|column| &column.column_type);
-        let is_value = column_type.is_none_or(|column_type| is_value_of(&only.value, column_type));
-        refuse(!is_value, "only", &format!("`{}` is not a value of `{}`", only.value, only.column));
+        let column = column_named(columns, &only.column);
+        if column.is_some_and(|column| !is_value_of(&only.value, &column.column_type)) {
+            errors.push(("only", format!("`{}` is not a value of `{}`", only.value, only.column)));
+        }
     }
     errors
 }
@@ -415,24 +404,10 @@ pub(super) fn is_integer_time(column_type: &ColumnType) -> bool {
 }
 
 pub(super) fn is_time(column_type: &ColumnType) -> bool {
-    matches!(
-        column_type,
-        ColumnType::Number(NumberType::DateTime) | ColumnType::Number(NumberType::DateTime64 { .. })
-    )
+    matches!(column_type, ColumnType::Number(NumberType::DateTime | NumberType::DateTime64 { .. }))
 }
 
 pub(super) fn is_number(column_type: &ColumnType) -> bool {
-    matches!(
-        column_type,
-        ColumnType::Number(NumberType::Integer { bits: 8..=64, .. })
-            | ColumnType::Number(NumberType::Float { .. })
-    )
-}
-
-fn unknown(name: &str, columns: &[Column]) -> String {
-    let close = nearest(name, columns.iter().map(|column| column.name.as_str()));
-    match close.first() {
-        Some(close) => format!("there is no column `{name}`; did you mean `{close}`?"),
-        None => format!("there is no column `{name}`"),
-    }
+    let ColumnType::Number(number) = column_type else { return false };
+    matches!(number, NumberType::Integer { bits: 8..=64, .. } | NumberType::Float { .. })
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::Catalogue;
 use crate::ClickHouseError;
-use crate::catalogue::version::{MIN_VERSION, is_too_old};
+use crate::catalogue::version::check_version;
 use crate::client::{QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, settings};
 use crate::schema::TableEngine;
 use crate::sql::{Statement, quote_literal};
@@ -76,13 +76,8 @@ impl Catalogue {
         let sent: BTreeMap<&str, String> =
             settings(&self.config, limits, READONLY, &Statement::default()).into_iter().collect();
         for server in &servers {
-            if is_too_old(&server.version) {
-                return Err(ClickHouseError::Unusable(format!(
-                    "the server {} of the cluster `{cluster}` is ClickHouse {}, and {MIN_VERSION} is the oldest version that is \
-                     supported: upgrade it",
-                    server.address, server.version
-                )));
-            }
+            let described = format!("the server {} of the cluster `{cluster}`", server.address);
+            check_version(&described, &server.version)?;
             differing.extend(differences(server, &sent));
         }
         if differing.is_empty() {

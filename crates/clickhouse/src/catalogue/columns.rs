@@ -1,7 +1,7 @@
 //! Reading of columns and engines of tables from ClickHouse.
 
 use super::Catalogue;
-use crate::schema::{parse_items_expression, with_keys};
+use crate::schema::{column_named, parse_items_expression, with_keys};
 use crate::sql::Statement;
 use crate::{ClickHouseError, Column, TableEngine};
 
@@ -95,10 +95,10 @@ impl Catalogue {
         let layout = self.layout(database, table).await?;
         let is_distributed = matches!(layout.engine, TableEngine::Distributed { .. });
         let is_in_local_table = |column: &Column| {
-            layout.local.as_ref().is_some_and(|local| local.columns.iter().any(|own| own.name == column.name))
+            layout.local.as_ref().is_some_and(|local| column_named(&local.columns, &column.name).is_some())
         };
         let declared = |column: &Column| {
-            layout.columns.iter().any(|declared| declared.name == column.name && declared.key == column.key)
+            column_named(&layout.columns, &column.name).is_some_and(|declared| declared.key == column.key)
         };
         let columns = columns.into_iter().map(|column| Column {
             omitted: column.omitted || (is_distributed && column.is_derived() && !is_in_local_table(&column)),

@@ -84,11 +84,11 @@ impl Catalogue {
                 [database, name, engine, full].map(String::as_str)
             }));
         // Engine and sorting key of the table that stores the rows.
-        let stored: BTreeMap<(&str, &str), (TableEngine, Vec<String>)> = tables
+        let stored: BTreeMap<(&String, &String), (TableEngine, Vec<String>)> = tables
             .iter()
             .map(|(database, name, engine, full, _, _, sorting_key, _)| {
                 let key = split_list(sorting_key).into_iter().map(str::to_owned).collect();
-                ((database.as_str(), name.as_str()), (TableEngine::from_system_table(engine, full), key))
+                ((database, name), (TableEngine::from_system_table(engine, full), key))
             })
             .collect();
         let unknown = (TableEngine::Other(String::new()), Vec::new());
@@ -111,8 +111,8 @@ impl Catalogue {
                 let proposal = if unsuitable.is_some() {
                     None
                 } else {
-                    let local = distributed_tables.find(database, name);
-                    let local = local.map_or((database.as_str(), name.as_str()), |table| table.local());
+                    let local = distributed_tables.find(database, name).map(|table| &table.local);
+                    let local = local.map_or((database, name), |(database, name)| (database, name));
                     let (engine, sorting_key) = stored.get(&local).unwrap_or(&unknown);
                     propose(&Candidate {
                         database,

@@ -11,8 +11,8 @@ pub(super) struct DistributedTable {
     pub(super) database: String,
     pub(super) name: String,
     cluster: String,
-    local_database: String,
-    local: String,
+    /// Database and name of the table behind it.
+    pub(super) local: (String, String),
 }
 
 /// All distributed tables.
@@ -28,26 +28,15 @@ impl Catalogue {
     }
 }
 
-impl DistributedTable {
-    /// Database and name of the table behind it.
-    pub(super) fn local(&self) -> (&str, &str) {
-        (&self.local_database, &self.local)
-    }
-}
-
 impl DistributedTables {
     /// Finds them among tables, each with `database`, `name`, `engine` and `engine_full` of `system.tables`.
     pub(super) fn new<'a>(tables: impl Iterator<Item = [&'a str; 4]>) -> Self {
         let distributed_tables = tables.filter_map(|[database, name, engine, full]| {
-            let TableEngine::Distributed { cluster, database: local_database, table: local } =
-                TableEngine::from_system_table(engine, full)
-            else {
-                return None;
-            };
-            let (database, name) = (database.to_owned(), name.to_owned());
-            // Without a database, each server uses its default one; this one is the best guess.
-            let local_database = if local_database.is_empty() { database.clone() } else { local_database };
-            Some(DistributedTable { database, name, cluster, local_database, local })
+            let engine = TableEngine::from_system_table(engine, full);
+            let (local_database, local) = engine.local_table(database)?;
+            let local = (local_database.to_owned(), local.to_owned());
+            let TableEngine::Distributed { cluster, .. } = engine else { return None };
+            Some(DistributedTable { database: database.to_owned(), name: name.to_owned(), cluster, local })
         });
         Self(distributed_tables.collect())
     }
@@ -59,7 +48,7 @@ impl DistributedTables {
 
     /// Returns the distributed table in front of this local one.
     pub(super) fn over(&self, database: &str, local: &str) -> Option<&DistributedTable> {
-        self.0.iter().find(|table| table.local_database == database && table.local == local)
+        self.0.iter().find(|table| table.local.0 == database && table.local.1 == local)
     }
 
     /// Returns the names that a table's trace index may have: that of the OpenTelemetry exporter, and those of Jaeger and
@@ -70,12 +59,10 @@ impl DistributedTables {
         };
         let Some(table) = self.find(database, name) else { return of_table(name).to_vec() };
         let is_index = |index: &&DistributedTable, wanted: &String| {
-            index.database == database
-                && index.local_database == table.local_database
-                && index.local == *wanted
+            index.database == database && index.local.0 == table.local.0 && index.local.1 == *wanted
         };
         let index = |wanted| Some(self.0.iter().find(|index| is_index(index, wanted))?.name.clone());
-        of_table(&table.local).iter().filter_map(index).collect()
+        of_table(&table.local.1).iter().filter_map(index).collect()
     }
 
     /// Returns the clusters of all tables.

@@ -21,7 +21,7 @@ const TIMEOUT_FACTOR: u32 = 10;
 const ATTEMPTS: u32 = 3;
 
 /// Result of the comparison of a column with its map.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyColumnComparison {
     /// Number of rows of the table.
     pub rows: u64,
@@ -96,12 +96,7 @@ impl Catalogue {
         }
         let mut found = Vec::with_capacity(key_column.len());
         for (key_column, differing) in key_column.iter().zip(differing) {
-            let mut compared = KeyColumnComparison {
-                rows,
-                differing,
-                stale_projections: Vec::new(),
-                unknown_projections: Vec::new(),
-            };
+            let mut compared = KeyColumnComparison { rows, differing, ..Default::default() };
             if layout.unknown.contains(&"system.projections") {
                 let reason = "the service's user may not read `system.projections`".to_owned();
                 compared.unknown_projections.push(("any".to_owned(), reason));
@@ -132,8 +127,7 @@ impl Catalogue {
         projection: &Projection,
     ) -> Result<Result<u64, String>, ClickHouseError> {
         let Some(columns) = plain_columns(key_column, projection) else {
-            let reason = "it has the column within an expression, or groups by it".to_owned();
-            return Ok(Err(reason));
+            return Ok(Err("it has the column within an expression, or groups by it".to_owned()));
         };
         let client = self.comparison_client();
         let parts = PartHashes { binding, key_column, columns: &columns };

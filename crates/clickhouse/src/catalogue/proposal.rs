@@ -1,13 +1,13 @@
 //! Proposes a binding: from the names and types of a table's columns and its engine, and more exactly from a sample of its rows.
 
 use serde_json::Value;
-use tracewarden_model::{Binding, ColumnType, Display, NumberType, ReadAs, RowOptions, TimeBucket, TimeUnit};
+use tracewarden_model::{Binding, ColumnType, Display, ReadAs, RowOptions, TimeBucket, TimeUnit};
 
 use super::Catalogue;
 use crate::ClickHouseError;
 use crate::catalogue::binding::{is_integer_time, is_number, is_time};
 use crate::client::QueryLimits;
-use crate::schema::{Column, TableEngine, TimeExpressions, is_id};
+use crate::schema::{Column, TableEngine, TimeExpressions, column_named, is_id, is_integer};
 use crate::sql::{Statement, quote, quote_table};
 
 /// Maximum number of rows of a sample.
@@ -83,7 +83,7 @@ const PRODUCTS: &[(&str, &[&str])] = &[
 
 /// Returns the product that writes a table with these columns, if it is known.
 pub(super) fn product(columns: &[Column]) -> Option<&'static str> {
-    let has = |name: &&str| columns.iter().any(|column| column.name == *name);
+    let has = |name: &&str| column_named(columns, name).is_some();
     PRODUCTS.iter().find(|(_, names)| names.iter().all(has)).map(|(product, _)| *product)
 }
 
@@ -115,17 +115,13 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
         None => is_time(column_type.bare()),
     });
     let status = find(STATUS, &ColumnType::is_text)
-        .or_else(|| {
-            find(STATUS, &|column_type| {
-                matches!(column_type.bare(), ColumnType::Number(NumberType::Integer { .. }))
-            })
-        })
+        .or_else(|| find(STATUS, &is_integer))
         .or_else(|| find(STATUS, &|column_type| *column_type.bare() == ColumnType::Bool));
     let is_bucket = |column_type: &ColumnType| is_time(column_type) || is_integer_time(column_type);
     let is_in_key = |name: &str| candidate.sorting_key.iter().any(|key| key.trim_matches('`') == name);
     let time_bucket =
         find(TIME_BUCKET, &is_bucket).filter(|column| is_in_key(&column.name)).and_then(|column| {
-            let stored = candidate.stored_columns.iter().find(|stored| stored.name == column.name)?;
+            let stored = column_named(candidate.stored_columns, &column.name)?;
             Some(TimeBucket { column: column.name.clone(), seconds: bucket_seconds(stored)? })
         });
     Some(Binding {
@@ -148,9 +144,9 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
             end: name(end.filter(|_| duration.is_none())),
             duration: name(duration),
             duration_unit: duration_unit.filter(|unit| *unit != TimeUnit::Nanoseconds),
-            error_values: match status.map(|column| column.column_type.bare()) {
-                Some(ColumnType::Number(NumberType::Integer { .. })) => vec!["2".to_owned()],
-                Some(ColumnType::Bool) => vec!["true".to_owned()],
+            error_values: match status.map(|column| &column.column_type) {
+                Some(number) if is_integer(number) => vec!["2".to_owned()],
+                Some(boolean) if *boolean.bare() == ColumnType::Bool => vec!["true".to_owned()],
                 _ => Vec::new(),
             },
             status: name(status),
@@ -242,7 +238,7 @@ impl Catalogue {
     /// unchanged where the table cannot be read or holds nothing. The sample is span data: not every user may see what
     /// follows from it.
     pub async fn refine(&self, mut proposal: Binding, columns: &[Column]) -> Binding {
-        let find = |name: Option<&String>| columns.iter().find(|column| Some(&column.name) == name);
+        let find = |name: Option<&String>| column_named(columns, name?);
         if let Some(unit) = proposal.rows.timestamp_unit
             && find(Some(&proposal.timestamp)).is_some_and(|column| unit_of_name(&column.name).is_none())
         {
@@ -296,16 +292,13 @@ impl Catalogue {
     /// Returns values of expressions over some rows; none where they cannot be read.
     async fn sampled(&self, proposal: &Binding, columns: &[Column], expressions: &[&str]) -> Vec<Value> {
         let mut statement = Statement::for_columns(columns.iter().map(|column| column.name.as_str()));
-        let names: Vec<&String> = [
+        let names = [
             Some(&proposal.timestamp),
             proposal.display.status.as_ref(),
             proposal.display.duration.as_ref(),
             find_column(columns, END, &|column_type| is_time(column_type.bare())).map(|column| &column.name),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let mut quoted: Vec<String> = names.into_iter().map(|name| quote(name)).collect();
+        ];
+        let mut quoted: Vec<String> = names.into_iter().flatten().map(|name| quote(name)).collect();
         quoted.sort_unstable();
         quoted.dedup();
         statement.push(&format!(

@@ -134,18 +134,14 @@ enum Sampled<'a> {
 }
 
 fn sampled_columns(columns: &[Column]) -> Vec<Sampled<'_>> {
-    let column = |column: &'_ Column| -> Option<SampledMap> {
-        let quoted = quote(&column.name);
-        (!column.column_type.map_key_logical_types().is_empty()).then(|| SampledMap {
-            name: column.name.clone(),
-            column_type: column.column_type.clone(),
-            keys: format!("mapKeys({quoted})"),
-            values: format!("mapValues({quoted})"),
-        })
-    };
-    let of_columns = columns.iter().filter_map(|found| match found.column_type {
-        ColumnType::Json { .. } => Some(Sampled::Json(found)),
-        _ => column(found).map(Sampled::Map),
+    let of_columns = columns.iter().filter_map(|column| match &column.column_type {
+        ColumnType::Json { .. } => Some(Sampled::Json(column)),
+        map if !map.map_key_logical_types().is_empty() => {
+            let (name, quoted) = (column.name.clone(), quote(&column.name));
+            let [keys, values] = ["mapKeys", "mapValues"].map(|function| format!("{function}({quoted})"));
+            Some(Sampled::Map(SampledMap { name, column_type: map.clone(), keys, values }))
+        }
+        _ => None,
     });
     let of_pairs = paired_maps(columns).into_iter().map(|map| {
         let [keys, values] = map.columns().map(|column| quote(&column));

@@ -1,7 +1,7 @@
 //! Reading of table layouts from ClickHouse.
 
 use super::Catalogue;
-use crate::schema::{split_list, with_keys};
+use crate::schema::{column_named, split_list, with_keys};
 use crate::sql::Statement;
 use crate::{ClickHouseError, Column, Layout, Projection, SkipIndex, TableEngine};
 use serde::de::DeserializeOwned;
@@ -35,8 +35,7 @@ impl Catalogue {
     /// When ClickHouse fails.
     pub async fn current_layout(&self, database: &str, table: &str) -> Result<Layout, ClickHouseError> {
         let mut layout = self.read_layout(database, table).await?;
-        if let TableEngine::Distributed { database: local_database, table: local, .. } = &layout.engine {
-            let local_database = if local_database.is_empty() { database } else { local_database };
+        if let Some((local_database, local)) = layout.engine.local_table(database) {
             let local = self.read_layout(local_database, local).await?;
             if matches!(local.engine, TableEngine::MergeTree { .. }) {
                 layout.unknown.clone_from(&local.unknown);
@@ -47,10 +46,9 @@ impl Catalogue {
                 (layout.rows, layout.bytes) = (local.rows, local.bytes);
                 // The tables of the other servers cannot be seen, so the distributed table must declare the column, too.
                 for column in &mut layout.columns {
-                    let local_column = local.columns.iter().find(|own| own.name == column.name);
-                    column.key = column.key.take().filter(|key| {
-                        local_column.is_some_and(|local_column| local_column.key.as_ref() == Some(key))
-                    });
+                    let local_column = column_named(&local.columns, &column.name);
+                    let local_key = local_column.and_then(|column| column.key.as_ref());
+                    column.key = column.key.take().filter(|key| local_key == Some(key));
                 }
                 layout.local = Some(Arc::new(local));
             } else {

@@ -6,7 +6,7 @@ use crate::sql::Statement;
 
 /// The oldest supported version: earlier ones ignore settings of formats that come with a form (ClickHouse pull request
 /// 85570), and write times without their zone.
-pub(crate) const MIN_VERSION: &str = "25.8";
+const MIN_VERSION: &str = "25.8";
 
 /// Parses year and number of a version such as `25.8.2.1`.
 fn parse_version(version: &str) -> Option<(u32, u32)> {
@@ -15,7 +15,7 @@ fn parse_version(version: &str) -> Option<(u32, u32)> {
 }
 
 /// Whether a version is older than the oldest supported one. A version that cannot be parsed counts as older.
-pub(crate) fn is_too_old(version: &str) -> bool {
+fn is_too_old(version: &str) -> bool {
     parse_version(version) < parse_version(MIN_VERSION)
 }
 
@@ -27,7 +27,7 @@ impl Catalogue {
     pub(crate) async fn verify_version(&self) -> Result<(), ClickHouseError> {
         let rows: Vec<(String,)> = self.client.rows(Statement::new("SELECT version()")).await?;
         let version = rows.into_iter().next().map(|(version,)| version).unwrap_or_default();
-        check_version(&version)
+        check_version("the server", &version)
     }
 
     /// Refuses endpoints of an unsupported version. Endpoints that do not answer are skipped, unless none does.
@@ -47,14 +47,14 @@ impl Catalogue {
     }
 }
 
-/// Refuses an unsupported version.
+/// Refuses a server of an unsupported version; `server` describes it in the message.
 ///
 /// # Errors
 /// [`ClickHouseError::Unusable`].
-pub(crate) fn check_version(version: &str) -> Result<(), ClickHouseError> {
+pub(crate) fn check_version(server: &str, version: &str) -> Result<(), ClickHouseError> {
     if is_too_old(version) {
         return Err(ClickHouseError::Unusable(format!(
-            "the server is ClickHouse {version}, and {MIN_VERSION} is the oldest version that is supported: upgrade it"
+            "{server} is ClickHouse {version}, and {MIN_VERSION} is the oldest version that is supported: upgrade it"
         )));
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use tracewarden_model::{ArrayPair, ColumnType};
 
-use crate::schema::column::Column;
+use crate::schema::column::{Column, column_named};
 
 /// A map that is stored as two array columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,11 +29,9 @@ pub fn paired_maps(columns: &[Column]) -> Vec<PairedMap> {
     for keys in columns {
         for pair in ArrayPair::ALL {
             // By the name, so that of several pairs the same one is found everywhere.
-            let Some(map) = pair.map_of_keys(&keys.name).and_then(|name| find_paired_map(name, columns))
-            else {
-                continue;
-            };
-            if !maps.iter().any(|known| known.name == map.name) {
+            if let Some(map) = pair.map_of_keys(&keys.name).and_then(|name| find_paired_map(name, columns))
+                && !maps.iter().any(|known| known.name == map.name)
+            {
                 maps.push(map);
             }
         }
@@ -47,16 +45,15 @@ pub(crate) fn find_paired_map(name: &str, columns: &[Column]) -> Option<PairedMa
 }
 
 fn paired_map(name: &str, pair: ArrayPair, columns: &[Column]) -> Option<PairedMap> {
-    let find = |name: &str| columns.iter().find(|column| column.name == name);
-    if find(name).is_some() {
+    if column_named(columns, name).is_some() {
         return None;
     }
     let [keys, values] = pair.columns(name);
-    let element = |column: &Column| match column.column_type.bare() {
+    let element = |name: &str| match column_named(columns, name)?.column_type.bare() {
         ColumnType::Array(element) => Some(element.clone()),
         _ => None,
     };
-    let column_type = ColumnType::Map(element(find(&keys)?)?, element(find(&values)?)?);
+    let column_type = ColumnType::Map(element(&keys)?, element(&values)?);
     (!column_type.map_key_logical_types().is_empty()).then(|| PairedMap {
         name: name.to_owned(),
         pair,

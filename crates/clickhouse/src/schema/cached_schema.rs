@@ -1,11 +1,11 @@
 //! The bound tables as they were read last.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracewarden_model::Binding;
+
 use crate::Column;
 use crate::schema::trace_index::TraceIndex;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use tracewarden_model::Binding;
 
 /// The tables of a binding, as they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A column of a table.
 
-use tracewarden_model::{Binding, ColumnType, TextType};
+use tracewarden_model::{Binding, ColumnType, NumberType, TextType, nearest::nearest};
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,23 @@ impl Column {
     pub(crate) fn holds_key(&self, map: &str, key: &str) -> bool {
         self.key.as_ref().is_some_and(|found| found.map == map && found.key == key)
     }
+}
+
+/// Returns the column with this name.
+pub(crate) fn column_named<'a>(columns: &'a [Column], name: &str) -> Option<&'a Column> {
+    columns.iter().find(|column| column.name == name)
+}
+
+/// Describes a missing column, with the name of one that resembles it.
+pub(crate) fn unknown_column(name: &str, columns: &[Column]) -> String {
+    let near = nearest(name, columns.iter().map(|column| column.name.as_str()));
+    let hint = near.first().map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    format!("there is no column `{name}`{hint}")
+}
+
+/// Whether a column of this type holds integers, possibly `Nullable`.
+pub(crate) fn is_integer(column_type: &ColumnType) -> bool {
+    matches!(column_type.bare(), ColumnType::Number(NumberType::Integer { .. }))
 }
 
 /// Returns the names of the columns that are read only on request, in the table's order: aliases, which repeat the values of

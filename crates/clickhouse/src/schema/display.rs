@@ -90,7 +90,7 @@ impl DisplayExpressions {
         let unit = display.duration_unit.unwrap_or_default();
         let duration = column(&display.duration)
             .map(|(column, quoted)| DurationExpressions::of_column(&quoted, column.column_type.bare(), unit));
-        let until_end = || DurationExpressions::until(column(&display.end)?.0, table.timestamp_unit(), table);
+        let until_end = || DurationExpressions::until(column(&display.end)?.0, table.timestamp_unit, table);
         Self {
             name: text(&display.name),
             service: text(&display.service),

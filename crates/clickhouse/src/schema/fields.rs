@@ -7,7 +7,7 @@ use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedFi
 use tracewarden_policy::{Predicate, is_compatible_field};
 
 use crate::schema::array_pairs::find_paired_map;
-use crate::schema::column::Column;
+use crate::schema::column::{Column, column_named};
 use crate::schema::key_columns::{Purpose, with_column};
 use crate::{ChangedField, ClickHouseError};
 
@@ -52,27 +52,21 @@ pub enum FieldLookupError {
 /// # Errors
 /// Why the name cannot be a field.
 pub fn physical_field(field: &FieldRef, columns: &[Column]) -> Result<PhysicalField, FieldLookupError> {
-    let column = |name: &str| columns.iter().find(|column| column.name == name);
     let unknown = |name: &str| FieldLookupError::UnknownColumn {
         name: name.to_owned(),
         nearest: nearest(name, columns.iter().map(|column| column.name.as_str())),
     };
     match &field.map {
         Some(map) => {
-            if let Some(holder) = column(map) {
+            if let Some(holder) = column_named(columns, map) {
                 return within(holder, &field.name, columns);
             }
             let paired = find_paired_map(map, columns).ok_or_else(|| unknown(map))?;
-            match paired.column_type.within(&field.name) {
-                Ok((_, column_type, logical_types)) => Ok(PhysicalField {
-                    source: FieldSource::ArrayPair(paired.pair),
-                    column_type,
-                    logical_types,
-                }),
-                Err(reason) => Err(FieldLookupError::UnsupportedColumn(reason)),
-            }
+            let (_, column_type, logical_types) =
+                paired.column_type.within(&field.name).map_err(FieldLookupError::UnsupportedColumn)?;
+            Ok(PhysicalField { source: FieldSource::ArrayPair(paired.pair), column_type, logical_types })
         }
-        None => match (column(&field.name), nested(&field.name, columns)) {
+        None => match (column_named(columns, &field.name), nested(&field.name, columns)) {
             (Some(_), Some((holder, _))) => Err(ambiguous(&field.name, holder)),
             (Some(column), None) => column_field(column),
             (None, Some((holder, member))) => member_field(holder, member),
@@ -228,49 +222,36 @@ pub(crate) fn resolve_fields(
     columns: &[Column],
     purpose: Purpose,
 ) -> Result<Predicate, ClickHouseError> {
-    let mut changed: Vec<ChangedField> = Vec::new();
-    let mut replaced: HashMap<Arc<MarkedField>, Arc<MarkedField>> = HashMap::new();
-    let mut seen: HashSet<Arc<MarkedField>> = HashSet::new();
-    predicate.fields().into_iter().for_each(|field| {
-        if !seen.insert(Arc::clone(field)) {
-            return;
+    let mut replaced: HashMap<&MarkedField, Arc<MarkedField>> = HashMap::new();
+    for (field, now) in current_fields(predicate.fields().into_iter().map(AsRef::as_ref), columns)? {
+        let now = with_column(now, columns, purpose);
+        if now != *field {
+            replaced.insert(field, Arc::new(now));
         }
-        match current_field(field, columns).map(|now| with_column(now, columns, purpose)) {
-            Ok(now) if now == **field => {}
-            Ok(now) => {
-                replaced.insert(Arc::clone(field), Arc::new(now));
-            }
-            Err(now) => changed.push(ChangedField { field: field.as_ref().clone(), now }),
-        }
-    });
-    if !changed.is_empty() {
-        return Err(ClickHouseError::FieldsChanged(changed));
     }
     if replaced.is_empty() {
         return Ok(predicate.clone());
     }
-    let now = |field: &Arc<MarkedField>| Arc::clone(replaced.get(field).unwrap_or(field));
+    let now = |field: &Arc<MarkedField>| Arc::clone(replaced.get(&field.as_ref()).unwrap_or(field));
     Ok(predicate.with_fields(&now))
 }
 
-/// Checks that fields have not changed since they were marked, or can still be read.
+/// Returns each of the fields once, with its current type in the table.
 ///
 /// # Errors
-/// [`ClickHouseError::FieldsChanged`] with all changed fields.
-pub(crate) fn check<'a>(
+/// [`ClickHouseError::FieldsChanged`] with all fields that have changed and can no longer be read.
+pub(super) fn current_fields<'a>(
     fields: impl IntoIterator<Item = &'a MarkedField>,
     columns: &[Column],
-) -> Result<(), ClickHouseError> {
-    let mut changed: Vec<ChangedField> = Vec::new();
-    let mut seen: HashSet<&MarkedField> = HashSet::new();
-    for field in fields {
-        if seen.insert(field)
-            && let Err(now) = current_field(field, columns)
-        {
-            changed.push(ChangedField { field: field.clone(), now });
+) -> Result<Vec<(&'a MarkedField, MarkedField)>, ClickHouseError> {
+    let (mut current, mut changed, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    for field in fields.into_iter().filter(|field| seen.insert(*field)) {
+        match current_field(field, columns) {
+            Ok(now) => current.push((field, now)),
+            Err(now) => changed.push(ChangedField { field: field.clone(), now }),
         }
     }
-    if changed.is_empty() { Ok(()) } else { Err(ClickHouseError::FieldsChanged(changed)) }
+    if changed.is_empty() { Ok(current) } else { Err(ClickHouseError::FieldsChanged(changed)) }
 }
 
 /// Returns the field with its current type in the table, or else a text that describes what the table has instead.

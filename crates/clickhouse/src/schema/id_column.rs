@@ -96,14 +96,13 @@ impl IdColumn {
     /// Writes the id as it is returned; `None` where that is the column itself.
     pub(crate) fn returned(&self) -> Option<String> {
         match self.form {
-            IdForm::Text if self.text == self.column => None,
-            // A zero UUID is returned as it is stored.
-            IdForm::Uuid => Some(format!("toString({})", self.column)),
             // NULL stays NULL.
-            IdForm::Text if !self.text.starts_with("if(") => None,
-            IdForm::FixedText(_) | IdForm::Integer { .. } => Some(format!("toString({})", self.column)),
+            IdForm::Text => self.text.starts_with("if(").then(|| self.text.clone()),
             IdForm::Bytes(_) => Some(format!("lower(hex({}))", self.column)),
-            IdForm::Text => Some(self.text.clone()),
+            // A zero UUID is returned as it is stored.
+            IdForm::FixedText(_) | IdForm::Uuid | IdForm::Integer { .. } => {
+                Some(format!("toString({})", self.column))
+            }
         }
     }
 
@@ -114,7 +113,7 @@ impl IdColumn {
             IdForm::FixedText(bytes) => format!("toFixedString({text}, {bytes})"),
             IdForm::Bytes(bytes) => format!("toFixedString(unhex({text}), {bytes})"),
             IdForm::Uuid => format!("toUUID({text})"),
-            IdForm::Integer { .. } => format!("to{}({text})", self.integer_type()),
+            IdForm::Integer { bits, signed } => format!("to{}({text})", integer_type(bits, signed)),
         }
     }
 
@@ -149,7 +148,7 @@ impl IdColumn {
                 format!("arrayMap({hex} -> unhex({hex}), {})", statement.string_array(&ids))
             }
             IdForm::Uuid => statement.array("UUID", ids.iter().map(|id| format!("'{id}'"))),
-            IdForm::Integer { .. } => statement.array(&self.integer_type(), ids.into_iter()),
+            IdForm::Integer { bits, signed } => statement.array(&integer_type(bits, signed), ids.into_iter()),
         };
         format!("{} IN {array}", self.column)
     }
@@ -161,7 +160,7 @@ impl IdColumn {
             IdForm::Text | IdForm::FixedText(_) => statement.string(&id),
             IdForm::Bytes(_) => format!("unhex({})", statement.string(&id)),
             IdForm::Uuid => statement.parameter("UUID", id),
-            IdForm::Integer { .. } => statement.parameter(&self.integer_type(), id),
+            IdForm::Integer { bits, signed } => statement.parameter(&integer_type(bits, signed), id),
         })
     }
 
@@ -178,15 +177,10 @@ impl IdColumn {
             IdForm::Integer { bits, signed } => integer(id, bits, signed),
         }
     }
+}
 
-    fn integer_type(&self) -> String {
-        match self.form {
-            IdForm::Integer { bits, signed } => {
-                ColumnType::Number(NumberType::Integer { bits, signed }).to_string()
-            }
-            _ => "String".to_owned(),
-        }
-    }
+fn integer_type(bits: u16, signed: bool) -> String {
+    ColumnType::Number(NumberType::Integer { bits, signed }).to_string()
 }
 
 fn is_hex(text: &str, digits: usize) -> bool {

@@ -5,13 +5,13 @@
 //! meaning. Filters use any column of the standard form. Policies use one only when an administrator of this service has
 //! adopted it: a column that was altered keeps its old values in old parts, and those could grant access to a trace.
 
-use tracewarden_model::{FieldSource, MarkedField, nearest::nearest};
+use tracewarden_model::{FieldSource, MarkedField};
 
 #[cfg(test)]
 mod index_use;
 #[cfg(test)]
 mod tests;
-use crate::schema::column::Column;
+use crate::schema::column::{Column, column_named, unknown_column};
 use crate::schema::layout::{KEY_COLUMN_TYPE, can_be_key_column, key_column_expression};
 
 /// The purpose of a predicate.
@@ -50,17 +50,12 @@ pub fn adoption_error(field: &MarkedField, columns: &[Column]) -> Option<String>
             "`{name}` is not a key of a map; only such a key can have a column in its place"
         ));
     };
-    let map_type = columns.iter().find(|column| column.name == *map).map(|column| &column.column_type);
-    if !map_type.is_some_and(|map_type| can_be_key_column(map_type, key)) {
+    if !column_named(columns, map).is_some_and(|map| can_be_key_column(&map.column_type, key)) {
         return Some(format!(
             "no column can replace `{name}`: only a key of a map from strings to strings can have one"
         ));
     }
-    let Some(found) = columns.iter().find(|found| found.name == column) else {
-        let near = nearest(column, columns.iter().map(|column| column.name.as_str()));
-        let hint = near.first().map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        return Some(format!("there is no column `{column}`{hint}"));
-    };
+    let Some(found) = column_named(columns, column) else { return Some(unknown_column(column, columns)) };
     if !found.holds_key(map, key) {
         let expression = key_column_expression(map, key);
         return Some(format!(

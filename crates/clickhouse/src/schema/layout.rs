@@ -3,7 +3,6 @@
 //! Operators add and drop these while the service runs. So this crate assumes nothing: it reads them from ClickHouse's system
 //! tables, caches them for a short while, and reads them again. They change only the speed of an answer, never the answer.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -14,7 +13,7 @@ mod tests;
 mod text;
 
 use crate::client::{TtlCache, flag};
-use crate::schema::column::{Column, MapKey};
+use crate::schema::column::{Column, MapKey, column_named};
 use crate::sql::{quote, quote_literal};
 use text::Scanner;
 pub(crate) use text::{only_name, split_list, split_outside};
@@ -171,13 +170,8 @@ impl Layout {
         self.columns.iter().find(|column| column.holds_key(map, key))
     }
 
-    /// Whether the table itself is sorted by this column.
-    pub fn is_sorted_by(&self, column: &str) -> bool {
-        self.sorting_key.first().and_then(|first| only_name(first)).is_some_and(|first| first == column)
-    }
-
-    /// Whether rows with these values are sorted by this column.
-    pub(crate) fn is_sorted_by_after(&self, column: &str, only: &[ColumnValue]) -> bool {
+    /// Whether the table itself is sorted by this column, among rows with these values.
+    pub(crate) fn is_sorted_by(&self, column: &str, only: &[ColumnValue]) -> bool {
         let is_fixed = |name: &String| only.iter().any(|only| only.column == *name);
         let mut names = self.sorting_key.iter().map(|key| only_name(key));
         let first = names.find(|name| !name.as_ref().is_some_and(is_fixed)).flatten();
@@ -243,8 +237,8 @@ impl TableEngine {
         if engine.ends_with("MergeTree") {
             return Self::MergeTree { name: engine.to_owned() };
         }
-        let arguments = || {
-            let inside = full.strip_prefix("Distributed(")?;
+        let distributed = || {
+            let inside = full.strip_prefix("Distributed(").filter(|_| engine == "Distributed")?;
             let (inside, _) = split_outside(inside, ")")?;
             let mut arguments = split_list(inside).into_iter().map(|argument| {
                 let mut scanner = Scanner::new(argument);
@@ -253,25 +247,26 @@ impl TableEngine {
             let [cluster, database, table] = [arguments.next()??, arguments.next()??, arguments.next()??];
             Some(Self::Distributed { cluster, database, table })
         };
-        if engine == "Distributed"
-            && let Some(distributed) = arguments()
-        {
-            return distributed;
-        }
-        Self::Other(engine.to_owned())
+        distributed().unwrap_or_else(|| Self::Other(engine.to_owned()))
+    }
+
+    /// Returns database and name of the local tables of a distributed table. Where the engine names no database, each server
+    /// uses its default one; the given one is the best guess.
+    pub(crate) fn local_table<'a>(&'a self, default: &'a str) -> Option<(&'a str, &'a str)> {
+        let Self::Distributed { database, table, .. } = self else { return None };
+        Some((if database.is_empty() { default } else { database }, table))
     }
 }
 
 /// Finds the key columns.
 pub(crate) fn with_keys(columns: Vec<Column>) -> Vec<Column> {
-    let maps: HashMap<String, ColumnType> =
-        columns.iter().map(|column| (column.name.clone(), column.column_type.clone())).collect();
     let standard_key = |column: &Column| {
         if column.default_kind != "MATERIALIZED" || column.type_text != KEY_COLUMN_TYPE {
             return None;
         }
         let key = parse_key_expression(&column.default_expression)?;
-        maps.get(&key.map).is_some_and(|map| can_be_key_column(map, &key.key)).then_some(key)
+        can_be_key_column(&column_named(&columns, &key.map)?.column_type, &key.key).then_some(key)
     };
-    columns.into_iter().map(|column| Column { key: standard_key(&column), ..column }).collect()
+    let keys: Vec<Option<MapKey>> = columns.iter().map(standard_key).collect();
+    columns.into_iter().zip(keys).map(|(column, key)| Column { key, ..column }).collect()
 }

@@ -1,16 +1,16 @@
 //! The current columns of tables in ClickHouse.
 
 use tracewarden_model::{
-    Binding, ColumnType, Condition, MarkedField, NumberType, ReadAs, TextType, TimeBucket, TimeUnit,
-    Timestamp,
+    Binding, ColumnType, Condition, MarkedField, NumberType, ReadAs, TextType, TimeUnit, Timestamp,
 };
 use tracewarden_policy::{Predicate, lower_condition};
 
-use crate::schema::fields::resolve_fields;
+use crate::schema::column::{column_named, is_integer};
+use crate::schema::fields::{current_fields, resolve_fields};
 use crate::schema::id_column::{IdColumn, IdOf};
 use crate::schema::key_columns::Purpose;
 use crate::schema::trace_index::is_date_time;
-use crate::sql::{Statement, quote, render, score};
+use crate::sql::{Statement, quote, quote_table, render, score};
 use crate::{ClickHouseError, Column};
 
 /// The bound table for statements: quoted names, and expressions by type.
@@ -37,7 +37,8 @@ pub(crate) struct BoundTable {
     pub(crate) coarse_precision: Option<u8>,
     /// The column of a timestamp that is stored as an integer, and whether it can be negative.
     integer_timestamp: Option<(String, bool)>,
-    timestamp_unit: Option<TimeUnit>,
+    /// Unit of the timestamp, where it is stored as an integer.
+    pub(crate) timestamp_unit: Option<TimeUnit>,
 }
 
 /// A column with the start of each span's time bucket.
@@ -49,12 +50,6 @@ struct TimeBucketColumn {
     seconds: i64,
 }
 
-/// A table that changed after it was bound, with what to do about it.
-fn table_changed(binding: &Binding, what: &str) -> ClickHouseError {
-    let Binding { database, table, .. } = binding;
-    ClickHouseError::TableChanged(format!("the bound table {database}.{table} {what}"))
-}
-
 impl BoundTable {
     /// Describes the bound table from its columns.
     ///
@@ -62,18 +57,16 @@ impl BoundTable {
     /// When the table no longer has a bound column, or with an unusable type.
     pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self, ClickHouseError> {
         let find = |name: &str| {
-            columns.iter().find(|column| column.name == name).ok_or_else(|| match columns.is_empty() {
-                true => table_changed(
-                    binding,
+            column_named(&columns, name).ok_or_else(|| {
+                let Binding { database, table, .. } = binding;
+                let what = if columns.is_empty() {
                     "no longer exists, or the service's user has no access to it: restore it, or bind another table with \
-                     `PUT /schema/binding`",
-                ),
-                false => table_changed(
-                    binding,
-                    &format!(
-                        "has no column `{name}`: restore it, or bind the table again with `PUT /schema/binding`"
-                    ),
-                ),
+                     `PUT /schema/binding`"
+                        .to_owned()
+                } else {
+                    format!("has no column `{name}`: restore it, or bind the table again with `PUT /schema/binding`")
+                };
+                ClickHouseError::TableChanged(format!("the bound table {database}.{table} {what}"))
             })
         };
         let unusable = |column: &Column, expected: &str| {
@@ -94,24 +87,17 @@ impl BoundTable {
         let column = find(&binding.timestamp)?;
         let time = TimeExpressions::new(column, binding.rows.timestamp_unit)
             .ok_or_else(|| unusable(column, "a time"))?;
-        let is_integer = matches!(column.column_type.bare(), ColumnType::Number(NumberType::Integer { .. }));
-        let time_bucket = match &binding.rows.time_bucket {
-            None => None,
-            Some(TimeBucket { column, seconds }) => {
-                let column = find(column)?;
-                Some(TimeBucketColumn {
-                    name: quote(&column.name),
-                    is_integer: matches!(
-                        column.column_type.bare(),
-                        ColumnType::Number(NumberType::Integer { .. })
-                    ),
-                    seconds: i64::from(*seconds),
-                })
-            }
-        };
+        let integer_timestamp =
+            is_integer(&column.column_type).then(|| (quote(&column.name), is_signed(&column.column_type)));
+        let time_bucket = binding.rows.time_bucket.as_ref().map(|bucket| {
+            let column = find(&bucket.column)?;
+            let is_integer = is_integer(&column.column_type);
+            Ok(TimeBucketColumn { name: quote(&column.name), is_integer, seconds: i64::from(bucket.seconds) })
+        });
+        let time_bucket = time_bucket.transpose()?;
         let only = binding.rows.only.iter().map(|only| Ok((find(&only.column)?.clone(), only.value.clone())));
         let only = only.collect::<Result<_, ClickHouseError>>()?;
-        let table = crate::sql::quote_table(&binding.database, &binding.table);
+        let table = quote_table(&binding.database, &binding.table);
         let is_final = binding.rows.read_as == Some(ReadAs::Final);
         Ok(Self {
             source: if is_final { format!("{table} FINAL") } else { table },
@@ -121,7 +107,7 @@ impl BoundTable {
             trace_id,
             span_id,
             parent_span_id,
-            integer_timestamp: is_integer.then(|| (quote(&column.name), is_signed(&column.column_type))),
+            integer_timestamp,
             timestamp_unit: binding.rows.timestamp_unit,
             timestamp: time.time,
             ticks: time.ticks,
@@ -141,9 +127,9 @@ impl BoundTable {
     pub(crate) fn joined_spans(&self, join: &str, condition: &str, statement: &mut Statement) -> String {
         let only = self.only.iter().map(|(column, value)| {
             let value = match column.column_type.bare() {
-                ColumnType::Text(TextType::String)
-                | ColumnType::Text(TextType::FixedString { .. })
-                | ColumnType::Text(TextType::Enum { .. }) => statement.string(value),
+                ColumnType::Text(TextType::String | TextType::FixedString { .. } | TextType::Enum { .. }) => {
+                    statement.string(value)
+                }
                 other => statement.parameter(&other.to_string(), value.clone()),
             };
             format!("{} = {value}", quote(&column.name))
@@ -160,11 +146,6 @@ impl BoundTable {
     /// The table as a key for what is known about it.
     pub(crate) fn key(&self) -> &str {
         &self.source
-    }
-
-    /// Unit of the timestamp, where it is stored as an integer.
-    pub(crate) fn timestamp_unit(&self) -> Option<TimeUnit> {
-        self.timestamp_unit
     }
 
     /// Writes whether a span has no parent. Exporters write NULL, nothing, zeros, or zeros in base64.
@@ -190,7 +171,7 @@ impl BoundTable {
         &self,
         fields: impl IntoIterator<Item = &'a MarkedField>,
     ) -> Result<(), ClickHouseError> {
-        crate::schema::fields::check(fields, &self.columns)
+        current_fields(fields, &self.columns).map(drop)
     }
 
     /// Writes the condition of a policy or an API key's constraint, over the table as it is now: its fields were marked at
@@ -240,27 +221,18 @@ impl BoundTable {
         Ok(condition)
     }
 
-    /// Writes that a span begins at or after a time.
-    pub(crate) fn begins_from(&self, from: Timestamp, statement: &mut Statement) -> String {
-        if let Some((column, _)) = &self.integer_timestamp {
-            return format!("{column} >= {}", self.integer(from, statement));
-        }
-        format!("{} >= {}", self.timestamp, self.time(from, statement))
-    }
-
-    /// Writes that a span begins before a time.
-    pub(crate) fn begins_before(&self, to: Timestamp, statement: &mut Statement) -> String {
-        if let Some((column, _)) = &self.integer_timestamp {
-            return format!("{column} < {}", self.integer(to, statement));
-        }
-        format!("{} < {}", self.timestamp, self.time(to, statement))
-    }
-
-    /// Writes a time as a value of the timestamp's column of integers, for `>=` and `<`.
-    fn integer(&self, time: Timestamp, statement: &mut Statement) -> String {
+    /// Writes that a span begins at or after a time (`>=`), or before it (`<`).
+    pub(crate) fn begins(
+        &self,
+        operator: &'static str,
+        time: Timestamp,
+        statement: &mut Statement,
+    ) -> String {
+        let Some((column, is_signed)) = &self.integer_timestamp else {
+            return format!("{} {operator} {}", self.timestamp, self.time(time, statement));
+        };
         let ticks = self.tick_at_or_after(time.as_nanos());
-        let is_signed = self.integer_timestamp.as_ref().is_some_and(|(_, is_signed)| *is_signed);
-        statement.int(if is_signed { ticks } else { ticks.max(0) })
+        format!("{column} {operator} {}", statement.int(if *is_signed { ticks } else { ticks.max(0) }))
     }
 
     /// Writes a point in time that the timestamp may be compared with, by `>=` and `<` only: rounded up to the precision of
@@ -304,7 +276,7 @@ impl BoundTable {
             Some(bucket) => format!("{} AND ", bucket.overlaps(from, to, statement)),
             None => String::new(),
         };
-        let (from, to) = (self.begins_from(from, statement), self.begins_before(to, statement));
+        let (from, to) = (self.begins(">=", from, statement), self.begins("<", to, statement));
         format!("({in_bucket}{from} AND {to})")
     }
 }
@@ -373,19 +345,11 @@ fn is_signed(column_type: &ColumnType) -> bool {
 
 /// Whether rows can be chosen by a value of a column of this type.
 pub(crate) fn can_choose_rows(column_type: &ColumnType) -> bool {
-    matches!(
-        column_type.bare(),
-        ColumnType::Text(TextType::String)
-            | ColumnType::Text(TextType::FixedString { .. })
-            | ColumnType::Text(TextType::Enum { .. })
-            | ColumnType::Number(NumberType::Integer { .. })
-            | ColumnType::Text(TextType::Uuid)
-            | ColumnType::Bool
-    )
+    column_type.is_text() || is_integer(column_type) || *column_type.bare() == ColumnType::Bool
 }
 
 /// Returns a column with its quoted name, if the table still has it.
 pub(crate) fn known_column<'a>(table: &'a BoundTable, name: Option<&str>) -> Option<(&'a Column, String)> {
-    let column = table.columns.iter().find(|column| Some(column.name.as_str()) == name)?;
+    let column = column_named(&table.columns, name?)?;
     Some((column, quote(&column.name)))
 }

@@ -10,7 +10,7 @@ mod tests;
 
 use tracewarden_model::{ColumnType, NumberType, Timestamp, Window};
 
-use crate::schema::column::Column;
+use crate::schema::column::{Column, column_named};
 use crate::schema::id_column::{IdColumn, IdOf};
 use crate::sql::{Statement, quote, quote_table};
 
@@ -66,17 +66,13 @@ impl TraceIndex {
     /// Returns the table as a trace index, if it has the columns of one.
     pub(crate) fn from_columns(columns: &[Column], database: &str, name: &str) -> Option<Self> {
         let find = |names: &[&str]| {
-            let column = names.iter().find_map(|name| columns.iter().find(|column| column.name == *name))?;
+            let column = names.iter().find_map(|name| column_named(columns, name))?;
             (!column.column_type.is_nullable()).then_some(column)
         };
         // Other types have a wider range than the type that bounds are compared with.
         let is_time = |column: &&Column| {
-            let column_type = column.column_type.bare();
-            matches!(
-                column_type,
-                ColumnType::Number(NumberType::DateTime)
-                    | ColumnType::Number(NumberType::DateTime64 { precision: 9 })
-            )
+            let ColumnType::Number(number) = column.column_type.bare() else { return false };
+            matches!(number, NumberType::DateTime | NumberType::DateTime64 { precision: 9 })
         };
         let (start, end) = (find(&START_NAMES).filter(is_time)?, find(&END_NAMES).filter(is_time)?);
         let whole_seconds =

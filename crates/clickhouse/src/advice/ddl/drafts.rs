@@ -309,7 +309,7 @@ impl Drafter<'_> {
             }
         }
         let trace_id = &self.facts.binding.trace_id;
-        if !self.underlying.is_sorted_by_after(trace_id, &self.facts.binding.rows.only) {
+        if !self.underlying.is_sorted_by(trace_id, &self.facts.binding.rows.only) {
             self.skip_index(trace_id, IndexedExpression::Column, Vec::new());
         }
         let in_key: Vec<Option<String>> =

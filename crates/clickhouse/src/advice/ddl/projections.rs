@@ -19,7 +19,7 @@ impl Drafter<'_> {
             return;
         }
         let id = DdlKind::TimeProjection.as_str().to_owned();
-        if self.underlying.is_sorted_by(&binding.timestamp) {
+        if self.underlying.is_sorted_by(&binding.timestamp, &[]) {
             return self.in_place(id, DdlKind::TimeProjection, "the table's own order", None);
         }
         let mut columns = vec![binding.timestamp.clone(), binding.trace_id.clone()];
@@ -114,7 +114,7 @@ impl Drafter<'_> {
         }
         let trace_id = self.facts.binding.trace_id.clone();
         let id = DdlKind::TraceProjection.as_str().to_owned();
-        if self.underlying.is_sorted_by_after(&trace_id, &self.facts.binding.rows.only) {
+        if self.underlying.is_sorted_by(&trace_id, &self.facts.binding.rows.only) {
             return self.in_place(id, DdlKind::TraceProjection, "the table's own order", None);
         }
         let selected_by_star: Vec<String> = self
