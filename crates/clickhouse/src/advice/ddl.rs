@@ -20,7 +20,7 @@ mod tests;
 mod trace_index;
 
 use crate::catalogue::Catalogue;
-use crate::schema::{BoundTable, Layout, TableEngine, can_be_key_column, is_trace_index};
+use crate::schema::{BoundTable, Layout, TableEngine, is_trace_index};
 use crate::{ClickHouse, ClickHouseError};
 use facts::{Facts, TraceIndex};
 pub use suggestion::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
@@ -41,9 +41,10 @@ impl ClickHouse {
         let layout = catalogue.current_layout(&binding.database, &binding.table).await?;
         let columns = catalogue.columns(&binding.database, &binding.table).await?;
         let table = BoundTable::new(binding, columns)?;
-        let (database, name) = storage_table(binding, &layout);
-        let parts = parts::parts(&catalogue, &database, &name).await?;
-        let trace_index = find_trace_index(&catalogue, binding, &layout, &name).await?;
+        let (database, name) =
+            layout.engine.local_table(&binding.database).unwrap_or((&binding.database, &binding.table));
+        let parts = parts::parts(&catalogue, database, name).await?;
+        let trace_index = find_trace_index(&catalogue, binding, &layout, name).await?;
         let facts = Facts { binding, fields, layout: &layout, parts: &parts, trace_index };
         let drafts = drafts::drafts(&facts);
         estimates::estimated(self, &facts, &table, drafts, samples).await
@@ -61,11 +62,8 @@ impl ClickHouse {
         let underlying = layout.underlying();
         for field in fields {
             let Some(map) = &field.map else { continue };
-            let can = underlying
-                .columns
-                .iter()
-                .any(|column| column.name == *map && can_be_key_column(&column.column_type, &field.name));
-            if can && underlying.key_column(map, &field.name).is_none() {
+            let key = field.name.as_str();
+            if underlying.can_have_key_column(map, key) && underlying.key_column(map, key).is_none() {
                 return Some(key_column_id(field));
             }
         }
@@ -106,15 +104,4 @@ async fn find_trace_index(
         }
     }
     Ok(TraceIndex::None)
-}
-
-/// Returns database and name of the table that holds the rows.
-fn storage_table(binding: &Binding, layout: &Layout) -> (String, String) {
-    match &layout.engine {
-        TableEngine::Distributed { database, table, .. } => {
-            let database = if database.is_empty() { &binding.database } else { database };
-            (database.clone(), table.clone())
-        }
-        _ => (binding.database.clone(), binding.table.clone()),
-    }
 }

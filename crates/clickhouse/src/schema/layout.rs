@@ -170,6 +170,11 @@ impl Layout {
         self.columns.iter().find(|column| column.holds_key(map, key))
     }
 
+    /// Returns whether a materialized column can replace a key of this map.
+    pub(crate) fn can_have_key_column(&self, map: &str, key: &str) -> bool {
+        column_named(&self.columns, map).is_some_and(|map| can_be_key_column(&map.column_type, key))
+    }
+
     /// Whether the table itself is sorted by this column, among rows with these values.
     pub(crate) fn is_sorted_by(&self, column: &str, only: &[ColumnValue]) -> bool {
         let is_fixed = |name: &String| only.iter().any(|only| only.column == *name);

@@ -6,12 +6,12 @@ use tracewarden_model::{ColumnType, FieldRef, FieldSource, MarkedField, TextType
 
 use super::facts::{Facts, TraceIndex};
 use super::names::Names;
-use super::parts::MaterializeTarget;
+use super::parts::materialize;
 use super::suggestion::{DdlKind, DdlState, DdlSuggestion, ExistingAddition, key_column_id};
 use super::target::Target;
 use super::trace_index::trace_index;
 use crate::schema::{
-    KEY_COLUMN_TYPE, Layout, SkipIndex, TableEngine, can_be_key_column, key_column_expression, only_name,
+    KEY_COLUMN_TYPE, Layout, SkipIndex, TableEngine, column_named, key_column_expression, only_name,
 };
 use crate::sql::quote;
 
@@ -163,16 +163,12 @@ pub(super) struct KeyColumn {
 }
 
 impl Drafter<'_> {
-    /// Adds the statement that builds an addition, unless it is built or being built. Returns whether it is being built.
-    pub(super) fn build(
-        &self,
-        target: MaterializeTarget,
-        is_built: bool,
-        statements: &mut Vec<String>,
-    ) -> bool {
-        let building = !is_built && self.facts.parts.building.contains(&target);
+    /// Adds the statement that builds an addition by a [command](materialize), unless it is built or being built. Returns
+    /// whether it is being built.
+    pub(super) fn build(&self, command: &str, is_built: bool, statements: &mut Vec<String>) -> bool {
+        let building = !is_built && self.facts.parts.building.contains(command);
         if !is_built && !building {
-            statements.push(self.target.alter(&target.command()));
+            statements.push(self.target.alter(command));
         }
         building
     }
@@ -203,7 +199,7 @@ impl Drafter<'_> {
     /// Adds the statement that builds an index, as [`Self::build`] does.
     fn build_index(&self, found: Option<&SkipIndex>, name: &str, statements: &mut Vec<String>) -> bool {
         let is_built = found.is_some_and(|index| index.bytes > 0 || self.table_is_empty());
-        self.build(MaterializeTarget::Index(name.to_owned()), is_built, statements)
+        self.build(&materialize("INDEX", name), is_built, statements)
     }
 
     pub(super) fn table_is_empty(&self) -> bool {
@@ -221,23 +217,15 @@ impl Drafter<'_> {
         let mut columns: Vec<KeyColumn> = Vec::new();
         for marked in self.facts.fields {
             let (FieldSource::MapKey, Some(map)) = (marked.source, &marked.field.map) else { continue };
-            let key = &marked.field.name;
-            let can_have_column = self
-                .underlying
-                .columns
-                .iter()
-                .any(|column| column.name == *map && can_be_key_column(&column.column_type, key));
-            if can_have_column {
-                let column = self.key_column(marked, map, key);
-                columns.push(column);
+            if self.underlying.can_have_key_column(map, &marked.field.name) {
+                columns.push(self.key_column(marked, map, &marked.field.name));
             }
         }
         columns
     }
 
     fn key_column(&mut self, marked: &MarkedField, map: &str, key: &str) -> KeyColumn {
-        let adopted =
-            self.underlying.columns.iter().find(|column| Some(&column.name) == marked.column.as_ref());
+        let adopted = marked.column.as_ref().and_then(|name| column_named(&self.underlying.columns, name));
         let found =
             adopted.or_else(|| self.underlying.key_column(map, key)).map(|column| column.name.clone());
         let exists = found.is_some();
@@ -248,8 +236,7 @@ impl Drafter<'_> {
         if !exists {
             statements.push(self.target.alter(&format!("ADD COLUMN IF NOT EXISTS {declared}")));
         }
-        let in_bound = self.facts.layout.columns.iter().any(|column| column.name == name);
-        if !in_bound
+        if column_named(&self.facts.layout.columns, &name).is_none()
             && let Some(statement) = self.target.alter_bound(&format!("ADD COLUMN IF NOT EXISTS {declared}"))
         {
             statements.push(statement);
@@ -259,7 +246,7 @@ impl Drafter<'_> {
         let index_name =
             self.declare_index(index.as_ref(), &format!("idx_{name}"), &declared, &mut statements);
         let is_built = exists && (self.table_is_empty() || self.facts.parts.all_have_column(&name));
-        let column_building = self.build(MaterializeTarget::Column(name.clone()), is_built, &mut statements);
+        let column_building = self.build(&materialize("COLUMN", &name), is_built, &mut statements);
         let building = self.build_index(index.as_ref(), &index_name, &mut statements) || column_building;
         let id = key_column_id(&marked.field);
         let missing = building || !statements.is_empty();
@@ -269,7 +256,9 @@ impl Drafter<'_> {
                 statements,
                 fields: vec![marked.field.clone()],
                 speeds_up: key_column_benefit(marked, &name),
-                ..DdlSuggestion::new(id.clone(), DdlKind::KeyColumn)
+                id: id.clone(),
+                kind: DdlKind::KeyColumn,
+                ..DdlSuggestion::default()
             };
             let subject =
                 DraftSubject::Key { map: map.to_owned(), key: key.to_owned(), column: name.clone() };
@@ -297,9 +286,7 @@ impl Drafter<'_> {
             .filter_map(|marked| marked.field.map.as_deref())
             .collect();
         for map in maps {
-            let Some(column) = self.underlying.columns.iter().find(|column| column.name == map) else {
-                continue;
-            };
+            let Some(column) = column_named(&self.underlying.columns, map) else { continue };
             let marked = |marked: &&MarkedField| marked.field.map.as_deref() == Some(map);
             let fields: Vec<FieldRef> =
                 self.facts.fields.iter().filter(marked).map(|marked| marked.field.clone()).collect();
@@ -324,7 +311,7 @@ impl Drafter<'_> {
                 && !in_key.contains(&Some(marked.field.name.clone()))
                 && !keys.iter().any(|key| key.column == marked.field.name)
                 && marked.field.name != *trace_id;
-            if is_indexable && self.underlying.columns.iter().any(|column| column.name == marked.field.name) {
+            if is_indexable && column_named(&self.underlying.columns, &marked.field.name).is_some() {
                 self.skip_index(&marked.field.name, IndexedExpression::Column, vec![marked.field.clone()]);
             }
         }
@@ -365,7 +352,9 @@ impl Drafter<'_> {
             statements,
             fields,
             speeds_up: what.to_owned(),
-            ..DdlSuggestion::new(id, DdlKind::SkipIndex)
+            id,
+            kind: DdlKind::SkipIndex,
+            ..DdlSuggestion::default()
         };
         let subject = DraftSubject::Index { column: column.to_owned(), indexed };
         self.drafts.missing.push(Draft { suggestion, subject });
@@ -397,7 +386,9 @@ impl Drafter<'_> {
                 "evaluating whole traces: each is read from its first to its last span, instead of all \
                  around the window"
                     .to_owned(),
-            ..DdlSuggestion::new(id, DdlKind::TraceIndex)
+            id,
+            kind: DdlKind::TraceIndex,
+            ..DdlSuggestion::default()
         };
         self.drafts.missing.push(Draft { suggestion, subject: DraftSubject::TraceIndex });
     }

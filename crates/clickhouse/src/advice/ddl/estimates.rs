@@ -11,9 +11,9 @@ use super::drafts::{DraftSubject, Drafts, IndexedExpression};
 use super::facts::Facts;
 use super::order::ordered;
 use super::parts::Parts;
-use super::suggestion::{DdlAdvice, DdlSuggestion, Reads, gain};
+use super::suggestion::{DdlAdvice, DdlSuggestion, Reads};
 use crate::client::{Client, QueryLimits};
-use crate::schema::BoundTable;
+use crate::schema::{BoundTable, column_named};
 use crate::sql::{Statement, quote};
 use crate::{ClickHouse, ClickHouseError};
 
@@ -83,14 +83,15 @@ pub(super) async fn estimated(
     let mut suggestions = Vec::with_capacity(drafts.missing.len());
     for draft in drafts.missing {
         let estimates = estimator.estimates(&draft.subject, max_trace_nanos).await?;
-        suggestions.push(DdlSuggestion {
+        let mut suggestion = DdlSuggestion {
             measured_on: estimates.operation.to_owned(),
             reads_before: estimates.before,
             reads_after: estimates.after,
-            gain: gain(estimates.before, estimates.after),
             disk_bytes: estimates.disk.map(rounded),
             ..draft.suggestion
-        });
+        };
+        suggestion.gain = suggestion.reads().map(|(before, after)| before as f64 / after.max(1) as f64);
+        suggestions.push(suggestion);
     }
     Ok(DdlAdvice { suggestions: ordered(suggestions), in_place: drafts.in_place, notes: drafts.notes })
 }
@@ -249,7 +250,7 @@ impl Estimator<'_> {
         columns: &[String],
         new_keys: &[(String, String)],
     ) -> Result<Estimates, ClickHouseError> {
-        let exists = |column: &&String| self.table.columns.iter().any(|known| known.name == **column);
+        let exists = |column: &&String| column_named(&self.table.columns, column).is_some();
         let existing: Vec<String> = columns.iter().filter(exists).cloned().collect();
         let mut before_columns = existing.clone();
         for (map, _) in new_keys {

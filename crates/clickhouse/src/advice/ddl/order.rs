@@ -32,11 +32,5 @@ pub(super) fn ordered(mut suggestions: Vec<DdlSuggestion>) -> Vec<DdlSuggestion>
 /// Returns the saved bytes, or the saved rows where bytes are unknown. Rows are fewer than bytes, so that those suggestions
 /// come last, as they should.
 fn savings(suggestion: &DdlSuggestion) -> u64 {
-    match (suggestion.reads_before, suggestion.reads_after) {
-        (Some(before), Some(after)) => match (before.bytes, after.bytes) {
-            (Some(before), Some(after)) => before.saturating_sub(after),
-            _ => before.rows.saturating_sub(after.rows),
-        },
-        _ => 0,
-    }
+    suggestion.reads().map_or(0, |(before, after)| before.saturating_sub(after))
 }

@@ -16,8 +16,8 @@ pub(super) struct Parts {
     pub(super) projections: Option<(u64, BTreeMap<String, u64>)>,
     /// Size of each projection in bytes.
     pub(super) projection_bytes: BTreeMap<String, u64>,
-    /// Additions that ClickHouse is building.
-    pub(super) building: BTreeSet<MaterializeTarget>,
+    /// Additions that ClickHouse is building, as [`materialize`] writes the commands.
+    pub(super) building: BTreeSet<String>,
     /// System tables that could not be read.
     pub(super) unknown: Vec<&'static str>,
 }
@@ -33,34 +33,16 @@ pub(super) struct ColumnSize {
     pub(super) bytes: u64,
 }
 
-/// The subject of a mutation.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum MaterializeTarget {
-    Column(String),
-    Index(String),
-    Projection(String),
+/// Writes the command that builds an addition: a `COLUMN`, an `INDEX` or a `PROJECTION`.
+pub(super) fn materialize(kind: &str, name: &str) -> String {
+    format!("MATERIALIZE {kind} {}", quote(name))
 }
 
-impl MaterializeTarget {
-    /// Writes the command.
-    pub(super) fn command(&self) -> String {
-        let (kind, name) = match self {
-            Self::Column(name) => ("COLUMN", name),
-            Self::Index(name) => ("INDEX", name),
-            Self::Projection(name) => ("PROJECTION", name),
-        };
-        format!("MATERIALIZE {kind} {}", quote(name))
-    }
-
-    /// Parses the command of a mutation.
-    fn parse(command: &str) -> Option<Self> {
-        let command = command.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(command);
-        let name_after = |verb: &str| only_name(command.strip_prefix(verb)?);
-        name_after("MATERIALIZE COLUMN ")
-            .map(Self::Column)
-            .or_else(|| name_after("MATERIALIZE INDEX ").map(Self::Index))
-            .or_else(|| name_after("MATERIALIZE PROJECTION ").map(Self::Projection))
-    }
+/// Parses the command of a mutation, and writes it as [`materialize`] does; `None` for one that builds no addition.
+fn built_by(command: &str) -> Option<String> {
+    let command = command.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(command);
+    let (kind, name) = command.strip_prefix("MATERIALIZE ")?.split_once(' ')?;
+    Some(materialize(kind, &only_name(name)?))
 }
 
 impl Parts {
@@ -142,11 +124,7 @@ pub(super) async fn parts(
             (with_projection.remove("").unwrap_or_default(), with_projection)
         }),
         projection_bytes: bytes.unwrap_or_default().into_iter().collect(),
-        building: mutations
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|(command,)| MaterializeTarget::parse(command))
-            .collect(),
+        building: mutations.unwrap_or_default().iter().filter_map(|(command,)| built_by(command)).collect(),
         unknown,
     })
 }
@@ -157,18 +135,9 @@ mod tests {
 
     #[test]
     fn commands_of_mutations_are_read() {
-        assert_eq!(
-            MaterializeTarget::parse("(MATERIALIZE COLUMN a)"),
-            Some(MaterializeTarget::Column("a".to_owned()))
-        );
-        assert_eq!(
-            MaterializeTarget::parse("MATERIALIZE INDEX `a b`"),
-            Some(MaterializeTarget::Index("a b".to_owned()))
-        );
-        assert_eq!(
-            MaterializeTarget::parse("(MATERIALIZE PROJECTION `p\\``)"),
-            Some(MaterializeTarget::Projection("p`".to_owned()))
-        );
-        assert_eq!(MaterializeTarget::parse("(DELETE WHERE 1)"), None);
+        assert_eq!(built_by("(MATERIALIZE COLUMN a)"), Some(materialize("COLUMN", "a")));
+        assert_eq!(built_by("MATERIALIZE INDEX `a b`"), Some(materialize("INDEX", "a b")));
+        assert_eq!(built_by("(MATERIALIZE PROJECTION `p\\``)"), Some(materialize("PROJECTION", "p`")));
+        assert_eq!(built_by("(DELETE WHERE 1)"), None);
     }
 }

@@ -3,9 +3,9 @@
 use tracewarden_model::{ColumnType, FieldSource, ReadAs};
 
 use super::drafts::{Draft, DraftSubject, Drafter, KeyColumn, state};
-use super::parts::MaterializeTarget;
+use super::parts::materialize;
 use super::suggestion::{DdlKind, DdlState, DdlSuggestion};
-use crate::schema::{ProjectedColumns, Projection};
+use crate::schema::{ProjectedColumns, Projection, column_named};
 use crate::sql::quote;
 
 impl Drafter<'_> {
@@ -18,9 +18,9 @@ impl Drafter<'_> {
         if rows.read_as == Some(ReadAs::Final) || !rows.only.is_empty() || rows.time_bucket.is_some() {
             return;
         }
-        let id = DdlKind::TimeProjection.as_str().to_owned();
+        let kind = DdlKind::TimeProjection;
         if self.underlying.is_sorted_by(&binding.timestamp, &[]) {
-            return self.in_place(id, DdlKind::TimeProjection, "the table's own order", None);
+            return self.in_place(kind.as_str().to_owned(), kind, "the table's own order", None);
         }
         let mut columns = vec![binding.timestamp.clone(), binding.trace_id.clone()];
         let mut fields = Vec::new();
@@ -31,7 +31,7 @@ impl Drafter<'_> {
             let key = keys.iter().find(|key| key.field == marked.field);
             let scalar = marked.source == FieldSource::Column
                 && !matches!(marked.column_type.bare(), ColumnType::Array(_))
-                && self.underlying.columns.iter().any(|column| column.name == marked.field.name);
+                && column_named(&self.underlying.columns, &marked.field.name).is_some();
             let column = match key {
                 Some(key) => {
                     needs.extend(key.needs.clone());
@@ -68,16 +68,9 @@ impl Drafter<'_> {
         let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
         let query = format!("SELECT {} ORDER BY {}", quoted.join(", "), quote(&binding.timestamp));
         let complete = complete.map(|complete| complete.name.clone());
-        let required = RequiredProjection {
-            id,
-            kind: DdlKind::TimeProjection,
-            existing: complete,
-            name: "by_time",
-            query,
-        };
         let follow_up =
             older.iter().map(|name| self.target.alter(&format!("DROP PROJECTION {}", quote(name)))).collect();
-        let Some(draft) = self.projection(required) else { return };
+        let Some(draft) = self.projection(kind, complete, "by_time", &query) else { return };
         let suggestion = DdlSuggestion {
             follow_up,
             needs,
@@ -96,8 +89,8 @@ impl Drafter<'_> {
     fn contains_columns(&self, projection: &Projection, columns: &[String]) -> bool {
         // `*` omits materialized columns.
         let is_selected = |name: &String| {
-            let mut columns = self.underlying.columns.iter().filter(|column| column.name == *name);
-            columns.next().is_some_and(|column| column.default_kind != "MATERIALIZED")
+            let column = column_named(&self.underlying.columns, name);
+            column.is_some_and(|column| column.default_kind != "MATERIALIZED")
         };
         match projection.columns() {
             ProjectedColumns::Named(named) => columns.iter().all(|column| named.contains(column)),
@@ -113,9 +106,9 @@ impl Drafter<'_> {
             return;
         }
         let trace_id = self.facts.binding.trace_id.clone();
-        let id = DdlKind::TraceProjection.as_str().to_owned();
+        let kind = DdlKind::TraceProjection;
         if self.underlying.is_sorted_by(&trace_id, &self.facts.binding.rows.only) {
-            return self.in_place(id, DdlKind::TraceProjection, "the table's own order", None);
+            return self.in_place(kind.as_str().to_owned(), kind, "the table's own order", None);
         }
         let selected_by_star: Vec<String> = self
             .underlying
@@ -131,9 +124,7 @@ impl Drafter<'_> {
         // `*` omits materialized columns. With them, the projection also serves the verification of traces.
         let additional: String = keys.iter().map(|key| format!(", {}", quote(&key.column))).collect();
         let query = format!("SELECT *{additional} ORDER BY {}", quote(&trace_id));
-        let required =
-            RequiredProjection { id, kind: DdlKind::TraceProjection, existing, name: "by_trace", query };
-        let Some(draft) = self.projection(required) else { return };
+        let Some(draft) = self.projection(kind, existing, "by_trace", &query) else { return };
         // A projection that only has to be built does not need columns that were added later.
         let needs = if draft.state == DdlState::Missing {
             keys.iter().filter_map(|key| key.needs.clone()).collect()
@@ -149,15 +140,22 @@ impl Drafter<'_> {
         self.drafts.missing.push(Draft { suggestion, subject: DraftSubject::Trace });
     }
 
-    /// Drafts the statements that add and build a projection, as far as necessary.
-    fn projection(&mut self, required: RequiredProjection) -> Option<DdlSuggestion> {
-        let RequiredProjection { id, kind, existing, name, query } = required;
+    /// Drafts the statements that add and build a projection, as far as necessary: the existing one of this name suffices,
+    /// and a new one would be named `wanted`.
+    fn projection(
+        &mut self,
+        kind: DdlKind,
+        existing: Option<String>,
+        wanted: &str,
+        query: &str,
+    ) -> Option<DdlSuggestion> {
+        let id = kind.as_str().to_owned();
         let mut statements = Vec::new();
         let exists = existing.is_some();
         let name = match existing {
             Some(name) => name,
             None => {
-                let unused = self.names.unused(name);
+                let unused = self.names.unused(wanted);
                 let quoted = quote(&unused);
                 statements
                     .push(self.target.alter(&format!("ADD PROJECTION IF NOT EXISTS {quoted} ({query})")));
@@ -165,23 +163,13 @@ impl Drafter<'_> {
             }
         };
         let built = exists && (self.table_is_empty() || self.facts.parts.all_have_projection(&name));
-        let building = self.build(MaterializeTarget::Projection(name.clone()), built, &mut statements);
+        let building = self.build(&materialize("PROJECTION", &name), built, &mut statements);
         if statements.is_empty() && !building {
             let bytes = self.facts.parts.projection_bytes.get(&name).copied();
             self.in_place(id, kind, &name, bytes);
             return None;
         }
-        Some(DdlSuggestion { state: state(exists, &statements), statements, ..DdlSuggestion::new(id, kind) })
+        let state = state(exists, &statements);
+        Some(DdlSuggestion { id, kind, state, statements, ..DdlSuggestion::default() })
     }
-}
-
-/// A projection that should exist.
-struct RequiredProjection {
-    id: String,
-    kind: DdlKind,
-    /// Name of an existing one that suffices.
-    existing: Option<String>,
-    /// Name of a new one.
-    name: &'static str,
-    query: String,
 }

@@ -16,7 +16,7 @@ pub struct DdlAdvice {
 }
 
 /// A suggested change.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct DdlSuggestion {
     /// Position in this list, from 1. It changes with the table's definition and data.
     pub number: usize,
@@ -117,10 +117,11 @@ pub struct ExistingAddition {
 }
 
 /// Kinds of additions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DdlKind {
     /// A materialized column for a map key, with a skip index on it.
+    #[default]
     KeyColumn,
     /// A projection with the columns that searches read, sorted by time.
     TimeProjection,
@@ -150,10 +151,11 @@ impl DdlKind {
 }
 
 /// How much of an addition exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DdlState {
     /// Nothing.
+    #[default]
     Missing,
     /// Part of it: declared, but not built for all rows, or incomplete.
     Partial,
@@ -162,37 +164,11 @@ pub enum DdlState {
 }
 
 impl DdlSuggestion {
-    /// Creates a suggestion without statements and estimates.
-    pub(super) fn new(id: String, kind: DdlKind) -> Self {
-        Self {
-            number: 0,
-            id,
-            kind,
-            state: DdlState::Missing,
-            statements: Vec::new(),
-            follow_up: Vec::new(),
-            bind_trace_index: None,
-            needs: Vec::new(),
-            fields: Vec::new(),
-            omitted_fields: Vec::new(),
-            speeds_up: String::new(),
-            measured_on: String::new(),
-            reads_before: None,
-            reads_after: None,
-            gain: None,
-            disk_bytes: None,
-        }
+    /// Returns the bytes that are read before and after, or the rows where bytes are unknown.
+    pub(super) fn reads(&self) -> Option<(u64, u64)> {
+        let (before, after) = (self.reads_before?, self.reads_after?);
+        Some(before.bytes.zip(after.bytes).unwrap_or((before.rows, after.rows)))
     }
-}
-
-/// Returns the factor by which fewer bytes are read afterwards, or rows where bytes are unknown.
-pub(super) fn gain(before: Option<Reads>, after: Option<Reads>) -> Option<f64> {
-    let (before, after) = (before?, after?);
-    let (before, after) = match (before.bytes, after.bytes) {
-        (Some(before), Some(after)) => (before, after),
-        _ => (before.rows, after.rows),
-    };
-    Some(before as f64 / after.max(1) as f64)
 }
 
 /// Returns the id of the suggestion that adds a column for a field, if the field can have one.

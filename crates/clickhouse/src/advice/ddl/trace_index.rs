@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::target::{Target, single_line};
-use crate::schema::{IdColumn, IdOf, TableEngine, TimeExpressions};
+use crate::schema::{IdColumn, IdOf, TableEngine, TimeExpressions, column_named};
 use crate::sql::{Statement, quote, quote_literal, quote_table};
 
 /// Returns the statements that create a trace index, and the name to bind it by.
@@ -69,7 +69,7 @@ fn bounds(facts: &Facts<'_>, from: &str) -> String {
     let statement = Statement::for_columns(facts.layout.columns.iter().map(|column| column.name.as_str()));
     let (trace, at) = (statement.alias("trace"), statement.alias("at"));
     let binding = facts.binding;
-    let column = |name: &str| facts.layout.columns.iter().find(|column| column.name == name);
+    let column = |name: &str| column_named(&facts.layout.columns, name);
     let id = match column(&binding.trace_id) {
         Some(column) if !column.column_type.is_string() => {
             IdColumn::new(column, IdOf::Trace).map(|ids| ids.text)
