@@ -2,4 +2,4 @@
 
 mod ddl;
 
-pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
+pub use ddl::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads};

@@ -24,7 +24,7 @@ pub use clickhouse::ClickHouse;
 pub use inspect::{EndpointInspection, Grant, PrivilegeKind, ProfileLimit, UserInspection};
 pub use read::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanChunk, SpanLine, SpanStream};
 
-pub use advice::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
+pub use advice::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads};
 pub use aggregate::{
     CollateralGrouping, CollateralQuery, CollateralValues, Comparison, CoveredTraces, Difference,
     FieldValues, Impact, ImpactRequest, MAX_FIRST_SPANS, MAX_IMPACT_PREDICATES, MAX_PREDICATE_SETS,
@@ -39,9 +39,8 @@ pub use catalogue::{
 pub use client::{ChangedField, ClickHouseConfig, ClickHouseError, Cost, SharedWork};
 pub use read::{SpanIdentity, SpanSummary, Summary};
 pub use schema::{
-    Column, FieldLookupError, Layout, MapKey, PairedMap, PhysicalField, ProjectedColumns, Projection,
-    SkipIndex, TableEngine, adoption_error, can_be_key_column, key_column_expression, key_logical_types,
-    members, paired_maps, physical_field,
+    Column, FieldLookupError, MapKey, PairedMap, PhysicalField, adoption_error, key_logical_types, members,
+    paired_maps, physical_field,
 };
 pub use search::{
     Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties, TraceOrder,

@@ -27,10 +27,9 @@ pub use key_columns::adoption_error;
 #[cfg(test)]
 pub(crate) use layout::parse_key_expression;
 pub(crate) use layout::{
-    KEY_COLUMN_TYPE, LayoutCache, only_name, parse_items_expression, split_list, split_outside, with_keys,
-};
-pub use layout::{
-    Layout, ProjectedColumns, Projection, SkipIndex, TableEngine, can_be_key_column, key_column_expression,
+    KEY_COLUMN_TYPE, Layout, LayoutCache, ProjectedColumns, Projection, SkipIndex, TableEngine,
+    can_be_key_column, key_column_expression, only_name, parse_items_expression, split_list, split_outside,
+    with_keys,
 };
 pub(crate) use table::{BoundTable, TimeExpressions, can_choose_rows, known_column};
 pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};

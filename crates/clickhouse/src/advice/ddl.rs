@@ -23,7 +23,8 @@ use crate::catalogue::Catalogue;
 use crate::schema::{BoundTable, Layout, TableEngine, is_trace_index};
 use crate::{ClickHouse, ClickHouseError};
 use facts::{Facts, TraceIndex};
-pub use suggestion::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads, key_column_id};
+use suggestion::key_column_id;
+pub use suggestion::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads};
 
 impl ClickHouse {
     /// Returns suggestions for the bound table in its current state. With `samples`, it counts a bounded sample of spans to

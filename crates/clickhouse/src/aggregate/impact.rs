@@ -87,8 +87,12 @@ async fn impact_once(
     tables: Tables,
     after: Option<(&Binding, Tables)>,
 ) -> Result<Impact, ClickHouseError> {
-    let table = BoundTable::new(request.binding, tables.columns.to_vec())?;
-    table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
+    let bound = |binding: &Binding, tables: &Tables| {
+        let table = BoundTable::new(binding, tables.columns.to_vec())?;
+        table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
+        Ok::<_, ClickHouseError>(table)
+    };
+    let table = bound(request.binding, &tables)?;
     let readable = RequiredPredicates::new(request.readable, &NO_FILTER, &table)?;
     let mut search = store.search_for(readable, request.window, 0, &table, tables.index);
     if let Some(collateral) = request.collateral {
@@ -108,11 +112,7 @@ async fn impact_once(
         return Ok(Impact { compared, collateral_values, traces: 0, fraction: 1.0, cost: store.cost() });
     }
     let after = match after {
-        Some((binding, tables)) => {
-            let table = BoundTable::new(binding, tables.columns.to_vec())?;
-            table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
-            Some((table, tables.index))
-        }
+        Some((binding, tables)) => Some((bound(binding, &tables)?, tables.index)),
         None => None,
     };
     let (distinct, positions) = distinct(request.comparisons);

@@ -66,10 +66,7 @@ impl Catalogue {
     }
 
     /// Like [`Self::verify_cluster`], without the cache.
-    ///
-    /// # Errors
-    /// As [`Self::verify_servers_of`].
-    pub(crate) async fn verify_cluster_now(&self, cluster: &str) -> Result<(), ClickHouseError> {
+    async fn verify_cluster_now(&self, cluster: &str) -> Result<(), ClickHouseError> {
         let servers = self.servers(cluster).await?;
         let mut differing = Vec::new();
         let limits = QueryLimits::from_config(&self.config);

@@ -1,9 +1,9 @@
 //! Reading of columns and engines of tables from ClickHouse.
 
 use super::Catalogue;
-use crate::schema::{column_named, parse_items_expression, with_keys};
+use crate::schema::{TableEngine, column_named, parse_items_expression, with_keys};
 use crate::sql::Statement;
-use crate::{ClickHouseError, Column, TableEngine};
+use crate::{ClickHouseError, Column};
 
 impl Catalogue {
     /// Returns the columns of a table, in its order; none when the table does not exist.

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Catalogue;
+use crate::ClickHouseError;
+use crate::schema::TableEngine;
 use crate::sql::Statement;
-use crate::{ClickHouseError, TableEngine};
 
 /// A distributed table, and the table of this server behind it.
 pub(super) struct DistributedTable {

@@ -1,8 +1,9 @@
 //! Whether ClickHouse can serve requests.
 
 use super::Catalogue;
+use crate::ClickHouseError;
+use crate::schema::TableEngine;
 use crate::sql::Statement;
-use crate::{ClickHouseError, TableEngine};
 use tracewarden_model::Binding;
 
 impl Catalogue {

@@ -1,9 +1,9 @@
 //! Reading of table layouts from ClickHouse.
 
 use super::Catalogue;
-use crate::schema::{column_named, split_list, with_keys};
+use crate::schema::{Layout, Projection, SkipIndex, TableEngine, column_named, split_list, with_keys};
 use crate::sql::Statement;
-use crate::{ClickHouseError, Column, Layout, Projection, SkipIndex, TableEngine};
+use crate::{ClickHouseError, Column};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// When ClickHouse fails. A system table that cannot be read is no error: see [`Layout::unknown`].
-    pub async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, ClickHouseError> {
+    pub(crate) async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, ClickHouseError> {
         let (catalogue, key) = (self.clone(), (database.to_owned(), table.to_owned()));
         let (database, table) = key.clone();
         let from_system_table =
@@ -33,7 +33,11 @@ impl Catalogue {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn current_layout(&self, database: &str, table: &str) -> Result<Layout, ClickHouseError> {
+    pub(crate) async fn current_layout(
+        &self,
+        database: &str,
+        table: &str,
+    ) -> Result<Layout, ClickHouseError> {
         let mut layout = self.read_layout(database, table).await?;
         if let Some((local_database, local)) = layout.engine.local_table(database) {
             let local = self.read_layout(local_database, local).await?;

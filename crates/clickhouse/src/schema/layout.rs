@@ -23,33 +23,31 @@ pub(crate) const KEY_COLUMN_TYPE: &str = "LowCardinality(Nullable(String))";
 
 /// The layout of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
-    /// Its engine.
-    pub engine: TableEngine,
-    /// Its columns, in its order.
-    pub columns: Vec<Column>,
+pub(crate) struct Layout {
+    pub(crate) engine: TableEngine,
+    pub(crate) columns: Vec<Column>,
     /// Its skip indexes. Those of the local table, for a distributed one.
-    pub indexes: Vec<SkipIndex>,
+    pub(crate) indexes: Vec<SkipIndex>,
     /// Its projections. Those of the local table, for a distributed one.
-    pub projections: Vec<Projection>,
+    pub(crate) projections: Vec<Projection>,
     /// Expressions of the sorting key, as ClickHouse writes them. Those of the local table, for a distributed one.
-    pub sorting_key: Vec<String>,
+    pub(crate) sorting_key: Vec<String>,
     /// The partition key as ClickHouse writes it, empty without one.
-    pub partition_key: String,
+    pub(crate) partition_key: String,
     /// Rows, where ClickHouse knows the number. Those on this server, for a distributed table.
-    pub rows: Option<u64>,
+    pub(crate) rows: Option<u64>,
     /// Bytes on disk, where ClickHouse knows the number.
-    pub bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
     /// System tables that the user may not read or that this version does not have. Their part of the layout is unknown, and
     /// counts as absent.
-    pub unknown: Vec<&'static str>,
+    pub(crate) unknown: Vec<&'static str>,
     /// For a distributed table, its local table, where this server has it.
-    pub local: Option<Arc<Layout>>,
+    pub(crate) local: Option<Arc<Layout>>,
 }
 
 /// Where a table stores its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TableEngine {
+pub(crate) enum TableEngine {
     /// On this server, in parts.
     MergeTree {
         /// The engine's full name, such as `ReplicatedReplacingMergeTree`.
@@ -57,11 +55,9 @@ pub enum TableEngine {
     },
     /// In tables of the servers of a cluster.
     Distributed {
-        /// The cluster.
         cluster: String,
         /// Database of the local tables; empty for each server's default.
         database: String,
-        /// Name of the local tables.
         table: String,
     },
     /// Elsewhere, or the table does not exist.
@@ -70,36 +66,34 @@ pub enum TableEngine {
 
 /// A skip index.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct SkipIndex {
-    /// Its name.
-    pub name: String,
+pub(crate) struct SkipIndex {
+    pub(crate) name: String,
     /// Its type with its arguments, such as `bloom_filter(0.01)`.
-    pub index_type: String,
+    pub(crate) index_type: String,
     /// Its expression, as ClickHouse writes it.
-    pub expression: String,
+    pub(crate) expression: String,
     /// Number of the table's granules that one granule of the index covers.
-    pub granularity: u64,
+    pub(crate) granularity: u64,
     /// Its size on disk in bytes; zero before it is built.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A projection.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Projection {
-    /// Its name.
-    pub name: String,
+pub(crate) struct Projection {
+    pub(crate) name: String,
     /// Whether it holds rows, not groups of rows.
     #[serde(deserialize_with = "flag")]
-    pub normal: bool,
+    pub(crate) normal: bool,
     /// Its sorting key: columns by their names, without quotes, and expressions as ClickHouse writes them.
-    pub sorting_key: Vec<String>,
+    pub(crate) sorting_key: Vec<String>,
     /// Its query as ClickHouse writes it.
-    pub query: String,
+    pub(crate) query: String,
 }
 
 /// The columns that a projection holds unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProjectedColumns {
+pub(crate) enum ProjectedColumns {
     /// All but the materialized ones that are not in `additional`.
     All {
         /// Columns that are named in addition.
@@ -116,14 +110,14 @@ pub(crate) type LayoutCache = TtlCache<(String, String), Arc<Layout>>;
 /// `m[k]`: see `sql/predicates.rs`.
 ///
 /// The key must not be empty, and the map must map strings to strings: [`can_be_key_column`].
-pub fn key_column_expression(map: &str, key: &str) -> String {
+pub(crate) fn key_column_expression(map: &str, key: &str) -> String {
     let (map, key) = (quote(map), quote_literal(key));
     format!("if(mapContains({map}, {key}), mapValues({map})[indexOf(mapKeys({map}), {key})], NULL)")
 }
 
 /// Whether a materialized column can replace this key. Observed with 26.7: `mapContains` and `indexOf` do not find an empty
 /// constant among `LowCardinality` keys, and values that are not strings would change their type.
-pub fn can_be_key_column(map_type: &ColumnType, key: &str) -> bool {
+pub(crate) fn can_be_key_column(map_type: &ColumnType, key: &str) -> bool {
     let strings = matches!(map_type, ColumnType::Map(key, value) if key.is_string() && value.is_string());
     // A key that is not UTF-8 arrives with replacement characters, and is then another key.
     strings && !key.is_empty() && !key.contains(char::REPLACEMENT_CHARACTER)
@@ -166,7 +160,7 @@ impl Layout {
     }
 
     /// Returns the column that holds the values of a key, if the table has one in exactly the standard form.
-    pub fn key_column(&self, map: &str, key: &str) -> Option<&Column> {
+    pub(crate) fn key_column(&self, map: &str, key: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.holds_key(map, key))
     }
 
@@ -184,19 +178,19 @@ impl Layout {
     }
 
     /// Returns the table that holds the rows: the local one, for a distributed table whose local table this server has.
-    pub fn underlying(&self) -> &Self {
+    pub(crate) fn underlying(&self) -> &Self {
         self.local.as_deref().unwrap_or(self)
     }
 }
 
 impl Projection {
     /// Whether it holds rows, sorted by this column.
-    pub fn is_sorted_by(&self, column: &str) -> bool {
+    pub(crate) fn is_sorted_by(&self, column: &str) -> bool {
         self.normal && self.sorting_key.first().is_some_and(|first| first == column)
     }
 
     /// Returns the columns that it holds unchanged.
-    pub fn columns(&self) -> ProjectedColumns {
+    pub(crate) fn columns(&self) -> ProjectedColumns {
         let selected = self.query.strip_prefix("SELECT ").unwrap_or_default();
         let selected = split_outside(selected, " ORDER BY ").map_or(selected, |(selected, _)| selected);
         let parts = split_list(selected);
@@ -222,15 +216,14 @@ const REPLACING_ENGINES: [&str; 7] = [
 
 impl TableEngine {
     /// Whether a merge replaces, collapses or aggregates rows with the same sorting key. Until then, all are stored.
-    pub fn replaces_rows(&self) -> bool {
+    pub(crate) fn replaces_rows(&self) -> bool {
         let Self::MergeTree { name } = self else { return false };
         let name =
             ["Replicated", "Shared"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
         REPLACING_ENGINES.contains(&name)
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::MergeTree { name } | Self::Other(name) => name,
             Self::Distributed { .. } => "Distributed",

@@ -134,12 +134,8 @@ pub enum DdlKind {
 }
 
 impl DdlKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::KeyColumn, Self::TimeProjection, Self::TraceProjection, Self::TraceIndex, Self::SkipIndex];
-
     /// Name in the API.
-    pub fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::KeyColumn => "key_column",
             Self::TimeProjection => "time_projection",
@@ -172,6 +168,6 @@ impl DdlSuggestion {
 }
 
 /// Returns the id of the suggestion that adds a column for a field, if the field can have one.
-pub fn key_column_id(field: &FieldRef) -> String {
+pub(super) fn key_column_id(field: &FieldRef) -> String {
     format!("{}:{field}", DdlKind::KeyColumn.as_str())
 }
