@@ -24,13 +24,12 @@ pub(crate) use frequent_predicates::FrequentPredicates;
 pub(crate) use id_column::{IdColumn, IdOf, integer, is_id, uuid};
 pub(crate) use key_columns::Purpose;
 pub use key_columns::adoption_error;
-#[cfg(test)]
-pub(crate) use layout::parse_key_expression;
 pub(crate) use layout::{
     KEY_COLUMN_TYPE, Layout, LayoutCache, ProjectedColumns, Projection, SkipIndex, TableEngine,
-    can_be_key_column, key_column_expression, only_name, parse_items_expression, split_list, split_outside,
-    with_keys,
+    key_column_expression, only_name, parse_items_expression, split_list, split_outside, with_keys,
 };
+#[cfg(test)]
+pub(crate) use layout::{can_be_key_column, parse_key_expression};
 pub(crate) use table::{BoundTable, TimeExpressions, can_choose_rows, known_column};
 pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};
 pub(crate) use trace_sizes::TraceSizes;
