@@ -16,7 +16,7 @@ mod types;
 
 use std::collections::HashMap;
 
-use tracewarden_model::Binding;
+use tracewarden_model::{Binding, LogicalType};
 use tracewarden_policy::Predicate;
 
 use crate::schema::{BoundTable, Tables, TraceIndex};
@@ -61,8 +61,10 @@ impl ClickHouse {
         if compared.chain(predicate_sets.iter().flatten()).any(|number| *number >= request.predicates.len()) {
             return fault("a comparison refers to a predicate that does not exist".to_owned());
         }
-        if let Some(collateral) = request.collateral {
-            collateral.by.check()?;
+        if let Some(CollateralQuery { by: CollateralGrouping::Field(field), .. }) = request.collateral
+            && !matches!(field.logical, LogicalType::String | LogicalType::StringArray)
+        {
+            return fault("values are of fields of strings".to_owned());
         }
         let store = self.metered();
         let read_tables = async || {

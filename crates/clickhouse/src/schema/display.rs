@@ -139,22 +139,19 @@ impl DisplayExpressions {
     }
 
     /// Writes, for a group of spans, the time from the earliest start to the latest end, in nanoseconds of 64 bits.
+    /// Negative ones become 0, and too large ones the maximum.
+    ///
+    /// Without `greatest` and `least`. Observed with 26.7: once a statement has run so often that ClickHouse compiles its
+    /// expressions, these treat a negative 128-bit integer as an enormous one.
     pub(crate) fn trace_duration(&self, table: &BoundTable) -> String {
-        clamp_to_duration(&format!("max({}) - min({})", self.end(table), start(table)))
+        let nanos = format!("max({}) - min({})", self.end(table), start(table));
+        format!(
+            "multiIf({nanos} <= 0, toInt64(0), {nanos} >= 9223372036854775807, toInt64(9223372036854775807), toInt64({nanos}))"
+        )
     }
 }
 
 /// Writes the start of the span, in nanoseconds since the epoch: in 128 bits, so that nothing overflows.
 fn start(table: &BoundTable) -> String {
     format!("(toInt128({}) * {})", table.ticks, table.nanos_per_tick)
-}
-
-/// Converts 128-bit nanoseconds to 64 bits: negative values become 0, and too large ones the maximum.
-///
-/// Without `greatest` and `least`. Observed with 26.7: once a statement has run so often that ClickHouse compiles its
-/// expressions, these treat a negative 128-bit integer as an enormous one.
-fn clamp_to_duration(nanos: &str) -> String {
-    format!(
-        "multiIf({nanos} <= 0, toInt64(0), {nanos} >= 9223372036854775807, toInt64(9223372036854775807), toInt64({nanos}))"
-    )
 }

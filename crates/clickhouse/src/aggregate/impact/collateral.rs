@@ -1,7 +1,7 @@
 //! Collateral access: a span that satisfies a policy grants access to its whole trace, and so to spans of other services.
 //! This module counts the values of one field, mostly services, in the accessible traces.
 
-use tracewarden_model::{LogicalType, MarkedField};
+use tracewarden_model::MarkedField;
 
 use crate::ClickHouseError;
 use crate::aggregate::values::{MAX_VALUE_BYTES, resolve_field_values};
@@ -70,19 +70,6 @@ pub struct SharedValue {
 }
 
 impl CollateralGrouping<'_> {
-    /// # Errors
-    /// For a field whose values are not strings.
-    pub(super) fn check(&self) -> Result<(), ClickHouseError> {
-        match self {
-            Self::Field(field)
-                if !matches!(field.logical, LogicalType::String | LogicalType::StringArray) =>
-            {
-                Err(ClickHouseError::Internal("values are of fields of strings".to_owned()))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Writes, for a trace, its distinct values, each with every distinct `mask` of a span that has it. A value that no list
     /// can show is replaced by a hash with the prefix [`HIDDEN_VALUE_PREFIX`].
     ///
