@@ -283,10 +283,10 @@ fn selection_sql(scope: &AccessScope) -> String {
     let grouped = grouped_statement(&search, TraceSet::Window, &around, request.after.as_ref()).unwrap();
     let mut bounds = TraceBounds::new(search.default_range);
     let (from, to) = (1_799_999_000_000_000_000, 1_800_001_000_000_000_000);
-    bounds.insert(&table, "abc".to_owned(), (from, to, 0));
-    bounds.insert(&table, "abd".to_owned(), (from, to, 1));
+    bounds.insert(&table, ("abc".to_owned(), from, to, 0));
+    bounds.insert(&table, ("abd".to_owned(), from, to, 1));
     let ranges = bounds.ranges(traces.iter().take(1));
-    let decision = BoundedTraces::new(&traces, &bounds);
+    let decision = BoundedTraces { traces: &traces, bounds: &bounds };
     let decision = grouped_statement(&search, TraceSet::Bounded(decision), &ranges, None).unwrap();
     let mut text = String::new();
     for (plan, statement) in [

@@ -39,25 +39,21 @@ use tokio::time::Instant;
 pub(crate) use choice::{Plan, PlanChoice};
 pub(crate) use estimates::estimate_granules;
 pub(crate) use filtered_pass::PassOptions;
-#[cfg(test)]
-pub(crate) use filtered_pass::filtered_pass_statement;
-#[cfg(test)]
-pub(crate) use grouping::grouped_statement;
-#[cfg(test)]
-pub(crate) use long_traces::{WindowShare, long_traces_statement};
 use required_predicates::MAX_PREDICATES;
-#[cfg(test)]
-pub(crate) use required_predicates::RequiredPredicate;
 pub(crate) use required_predicates::{NO_FILTER, RequiredPredicates};
 pub(crate) use search::{PlannerOptions, Search, window_with_margin};
-#[cfg(test)]
-pub(crate) use steps::{RemainingWindow, StepOptions, step_statement};
-#[cfg(test)]
-pub(crate) use trace_bounds::TraceBounds;
 pub(crate) use trace_scan::{Aggregates, MAX_LONG_TRACES, SPANS_BEYOND_BOUNDS, TraceScan};
-#[cfg(test)]
-pub(crate) use trace_set::BoundedTraces;
 pub(crate) use trace_set::{Sample, TraceSet};
+#[cfg(test)]
+pub(crate) use {
+    filtered_pass::filtered_pass_statement,
+    grouping::grouped_statement,
+    long_traces::{WindowShare, long_traces_statement},
+    required_predicates::RequiredPredicate,
+    steps::{RemainingWindow, StepOptions, step_statement},
+    trace_bounds::TraceBounds,
+    trace_set::BoundedTraces,
+};
 
 use crate::ClickHouseError;
 use candidates::Candidates;

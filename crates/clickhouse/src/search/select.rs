@@ -150,40 +150,31 @@ impl ClickHouse {
         // Before the check of the scope, so that a missing table is the same error for every user.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         let searched_around = self.searched_around(request.window, &tables);
+        let (traces, positions) = (Vec::new(), Vec::new());
+        let mut selection =
+            Selection { traces, table, positions, has_more: false, searched_around, endpoint: None };
         if request.scope.is_empty() {
-            return Ok(Selection {
-                traces: Vec::new(),
-                table,
-                positions: Vec::new(),
-                has_more: false,
-                searched_around,
-                endpoint: None,
-            });
+            return Ok(selection);
         }
-        let mut search = self.prepare(request, &table, tables.index, PlannerOptions::default())?;
+        let table = &selection.table;
+        let mut search = self.prepare(request, table, tables.index, PlannerOptions::default())?;
         search.progress = progress;
         let found = match request.order {
             TraceOrder::Newest => search.run(&PlanChoice::Auto).await?,
             order => {
-                let display = DisplayExpressions::new(&table, &request.binding.display);
+                let display = DisplayExpressions::new(table, &request.binding.display);
                 search.run_sorted(order, &display).await?
             }
         };
         let limit = request.limit as usize;
-        let has_more = found.len() > limit;
+        selection.has_more = found.len() > limit;
         let chosen = found.into_iter().take(limit).map(|found| {
             let id = found.position.trace_id.clone();
             (SelectedTrace { id, spans: found.spans }, found.position)
         });
-        let (traces, positions) = chosen.unzip();
-        Ok(Selection {
-            traces,
-            table,
-            positions,
-            has_more,
-            searched_around,
-            endpoint: self.client.session_endpoint(),
-        })
+        (selection.traces, selection.positions) = chosen.unzip();
+        selection.endpoint = self.client.session_endpoint();
+        Ok(selection)
     }
 
     /// Returns the time range of spans that count, where only the window bounds it.
@@ -317,7 +308,7 @@ impl ClickHouse {
     ) -> Result<Option<Selection>, ClickHouseError> {
         let mut statement = table.statement();
         let required_predicates = RequiredPredicates::new(scope, &NO_FILTER, &table)?;
-        let having = required_predicates.having_clause(&required_predicates.all(), &table, &mut statement)?;
+        let having = required_predicates.having_clause(&required_predicates.all(), &mut statement)?;
         // All notations in one statement, and no row for an inaccessible trace: it takes as long as a trace that does not
         // exist.
         let is_wanted = table.trace_id.is_one_of(notations.ids(), &mut statement);
@@ -331,8 +322,8 @@ impl ClickHouse {
         let mut rows: Vec<(String, u64)> = self.client.rows(statement).await?;
         let Some(index) = notations.best(rows.iter().map(|(id, _)| id.as_str())) else { return Ok(None) };
         let (id, spans) = rows.swap_remove(index);
-        let (traces, positions, endpoint) =
-            (vec![SelectedTrace { id, spans }], Vec::new(), self.client.session_endpoint());
+        let (traces, endpoint) = (vec![SelectedTrace { id, spans }], self.client.session_endpoint());
+        let positions = Vec::new();
         Ok(Some(Selection { traces, table, positions, has_more: false, searched_around: None, endpoint }))
     }
 }

@@ -94,8 +94,8 @@ impl CandidateColumns {
         let [trace, order_key_name, predicate_bits] =
             statement.aliases(["trace", "order_key", "predicate_bits"]);
         let (id, ticks) = (&search.table.trace_id.text, &search.table.ticks);
-        let is_ordering = search.required_predicates.key(search.table, statement)?;
-        let bits = search.required_predicates.predicate_bits(search.table, statement)?;
+        let is_ordering = search.required_predicates.key(statement)?;
+        let bits = search.required_predicates.predicate_bits(statement)?;
         let columns = format!(
             "{id} AS {trace}, {order_key} AS {order_key_name}, min({ticks}), max({ticks}), countIf({is_ordering}), \
              {bits} AS {predicate_bits}"

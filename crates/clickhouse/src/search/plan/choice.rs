@@ -105,7 +105,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let is_rare = |(predicate, granules): &(RequiredPredicate, Granules)| {
         granules.selected <= whole
             && is_rare(*granules, most)
-            && !known.contains(search.required_predicates.hash(*predicate, search.table), window)
+            && !known.contains(search.required_predicates.hash(*predicate), window)
     };
     // Policies often follow the sorting key, and then match whole granules.
     let of_filter = |predicate| matches!(predicate, RequiredPredicate::Group(_));

@@ -64,11 +64,13 @@ pub(crate) fn considered_spans(
     trace_set: TraceSet<'_>,
     scan: &TimeRanges,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> String {
     let table = search.table;
     let scan = scan.time_condition(table, statement);
-    if let TraceSet::Bounded(traces) = trace_set {
-        return Ok(spans_within_bounds(search, traces, &scan, statement));
+    if let TraceSet::Bounded(BoundedTraces { traces, bounds }) = trace_set {
+        let is_listed = table.trace_id.is_in_array(traces, statement);
+        let within = bounds.within(traces, table, statement);
+        return format!(" FROM {}", table.spans(&format!("{scan} AND {is_listed} AND {within}"), statement));
     }
     let (id, timestamp) = (&table.trace_id.text, &table.timestamp);
     let [bounds, indexed, start, end, open] =
@@ -118,17 +120,5 @@ pub(crate) fn considered_spans(
              AND {timestamp} < {bounds}.{end}))"
         ));
     }
-    Ok(format!(" FROM {}", table.joined_spans(&join, &condition, statement)))
-}
-
-/// SQL from `FROM` on: the spans within the bounds of their trace. `scan` holds all of them.
-fn spans_within_bounds(
-    search: &Search<'_>,
-    bounded: BoundedTraces<'_>,
-    scan: &str,
-    statement: &mut Statement,
-) -> String {
-    let is_listed = search.table.trace_id.is_in_array(bounded.traces, statement);
-    let within = bounded.bounds.within(bounded.traces, search.table, statement);
-    format!(" FROM {}", search.table.spans(&format!("{scan} AND {is_listed} AND {within}"), statement))
+    format!(" FROM {}", table.joined_spans(&join, &condition, statement))
 }

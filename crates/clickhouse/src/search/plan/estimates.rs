@@ -32,9 +32,7 @@ pub(crate) async fn estimate_granules(
         let range = search.range(*range, &mut statement);
         let condition = match predicate {
             None => "1".to_owned(),
-            Some(predicate) => {
-                search.required_predicates.span_condition(*predicate, search.table, &mut statement).ok()?
-            }
+            Some(predicate) => search.required_predicates.span_condition(*predicate, &mut statement).ok()?,
         };
         let spans = search.table.spans(&format!("{range} AND {condition}"), &mut statement);
         branches.push(format!("SELECT {} FROM {spans}", search.table.trace_id.text));

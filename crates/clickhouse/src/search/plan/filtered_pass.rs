@@ -56,7 +56,7 @@ pub(crate) async fn fill_by_filtered_pass(
     let rows = match rows {
         Err(error) if error.is_throw_if(NOT_RARE) => {
             for first in options.trace_filters.iter().take(1) {
-                let hash = search.required_predicates.hash(*first, search.table);
+                let hash = search.required_predicates.hash(*first);
                 search.store.frequent_predicates.insert(hash, search.window_length());
             }
             return Ok(false);
@@ -115,7 +115,7 @@ pub(crate) fn filtered_pass_statement(
     let mut statement = table.statement().evaluated_per_row();
     let (id, ticks) = (&table.trace_id.text, &table.ticks);
     let inside = search.window_condition(&mut statement);
-    let key = predicates.key(table, &mut statement)?;
+    let key = predicates.key(&mut statement)?;
     let is_after = options.after.as_ref().map(|after| {
         let (key, after) = (statement.int(after.key), statement.string(&after.trace_id));
         format!("({ticks} < {key} OR ({ticks} = {key} AND {id} > {after}))")
@@ -179,7 +179,7 @@ fn pass_condition(
 ) -> Result<String, ClickHouseError> {
     let (table, predicates) = (search.table, &search.required_predicates);
     let filter = |predicate, statement: &mut Statement| {
-        statement.filtering_rows(|statement| predicates.span_condition(predicate, table, statement))
+        statement.filtering_rows(|statement| predicates.span_condition(predicate, statement))
     };
     if let [only] = predicates.all().as_slice()
         && predicates.not_implied().is_empty()
@@ -193,7 +193,7 @@ fn pass_condition(
             true => trace_filter_condition(search, range, known, statement)?,
             false => String::new(),
         };
-        return Ok(format!("{range} AND {}{of_filter}", predicates.satisfies_any(table, statement)?));
+        return Ok(format!("{range} AND {}{of_filter}", predicates.satisfies_any(statement)?));
     }
     // `EXPLAIN` estimates granules, not traces: a predicate that follows the sorting key fills the few granules that it selects. So
     // `throwIf` limits the traces of the first one.
@@ -232,10 +232,10 @@ fn trace_filter_condition(
     }
     let id = &table.trace_id.column;
     let (condition, having) = match groups.len() {
-        1 => (statement.filtering_rows(|statement| predicates.key(table, statement))?, String::new()),
+        1 => (statement.filtering_rows(|statement| predicates.key(statement))?, String::new()),
         _ => {
-            let having = predicates.having_clause(&groups, table, statement)?;
-            (predicates.key(table, statement)?, format!(" GROUP BY {id} HAVING {having}"))
+            let having = predicates.having_clause(&groups, statement)?;
+            (predicates.key(statement)?, format!(" GROUP BY {id} HAVING {having}"))
         }
     };
     let spans = table.spans(&format!("{range} AND {condition}"), statement);

@@ -14,16 +14,6 @@ use crate::sql::Statement;
 /// Maximum statements of the grouped pass.
 pub(crate) const GROUPING_STATEMENTS: usize = 2;
 
-/// Returns the traces after a position: of all traces as many as wanted, of given ones each that matches.
-pub(crate) async fn group_by_trace(
-    search: &Search<'_>,
-    trace_set: TraceSet<'_>,
-    scan: &TimeRanges,
-    after: Option<&Position>,
-) -> Result<Vec<MatchingTrace>, ClickHouseError> {
-    search.matching_traces(grouped_statement(search, trace_set, scan, after)?).await
-}
-
 /// Returns those of the given traces that match, decided by id: a grouped pass restricted to their ids and their known time
 /// ranges. Joining the trace index again would take a third of the statement.
 pub(crate) async fn matching_traces(
@@ -33,8 +23,9 @@ pub(crate) async fn matching_traces(
     let mut matching = Vec::new();
     for traces in bounded.traces.chunks(search.options.max_ids.max(1)) {
         let scan = bounded.bounds.ranges(traces.iter());
-        let set = TraceSet::Bounded(BoundedTraces { traces, ..bounded });
-        matching.extend(group_by_trace(search, set, &scan, None).await?);
+        let trace_set = TraceSet::Bounded(BoundedTraces { traces, ..bounded });
+        let statement = grouped_statement(search, trace_set, &scan, None)?;
+        matching.extend(search.matching_traces(statement).await?);
     }
     Ok(matching)
 }
@@ -46,11 +37,13 @@ pub(crate) async fn fill_by_grouping(
     page: &mut Page,
 ) -> Result<(), ClickHouseError> {
     let scan = scan_ranges(search, TraceSet::Window).await?;
-    page.extend(group_by_trace(search, TraceSet::Window, &scan, after).await?);
+    let statement = grouped_statement(search, TraceSet::Window, &scan, after)?;
+    page.extend(search.matching_traces(statement).await?);
     Ok(())
 }
 
-/// Writes the statement of the pass.
+/// Writes the statement of the pass: of all traces it returns as many as wanted after a position, of given ones each that
+/// matches.
 pub(crate) fn grouped_statement(
     search: &Search<'_>,
     trace_set: TraceSet<'_>,
@@ -62,17 +55,12 @@ pub(crate) fn grouped_statement(
     let [trace, tier, position] = statement.aliases(["trace", "tier", "position"]);
     let order = search.order(&tier, &position, &mut statement)?;
     let inside = search.window_condition(&mut statement);
-    let spans = considered_spans(search, trace_set, scan, &mut statement)?;
+    let spans = considered_spans(search, trace_set, scan, &mut statement);
     let id = &table.trace_id.text;
     let mut text = format!("SELECT {id} AS {trace}, {order}, count(){spans}");
-    let mut wanted = format!(
-        "countIf({inside}) > 0 AND {}",
-        search.required_predicates.filter_having_clause(
-            &search.required_predicates.all(),
-            table,
-            &mut statement
-        )?
-    );
+    let predicates = &search.required_predicates;
+    let having = predicates.filter_having_clause(&predicates.all(), &mut statement)?;
+    let mut wanted = format!("countIf({inside}) > 0 AND {having}");
     if let Some(after) = after {
         let (last, key) = (after.tier.min(1), statement.int(after.key));
         let id = statement.string(&after.trace_id);

@@ -32,8 +32,8 @@ pub(crate) async fn long_traces(
     if rows.len() > max_ids {
         return Ok(None);
     }
-    for (trace, from, to, unusable) in rows {
-        long.insert(search.table, trace.clone(), (*from, *to, *unusable));
+    for row in rows {
+        long.insert(search.table, row.clone());
     }
     Ok(Some(long))
 }

@@ -32,8 +32,9 @@ pub(crate) const EXCLUSION_BIT: u64 = 1 << 62;
 #[derive(Clone, Copy)]
 pub(crate) struct RequiredPredicates<'a> {
     policies: &'a Predicate,
-    key_constraint: Option<&'a Predicate>,
+    key_constraint: &'a Predicate,
     filter: &'a Filter,
+    table: &'a BoundTable,
 }
 
 impl<'a> RequiredPredicates<'a> {
@@ -44,12 +45,12 @@ impl<'a> RequiredPredicates<'a> {
     pub(crate) fn new(
         scope: &'a AccessScope,
         filter: &'a Filter,
-        table: &BoundTable,
+        table: &'a BoundTable,
     ) -> Result<Self, ClickHouseError> {
         table.check_fields(scope.referenced_fields().iter().map(AsRef::as_ref))?;
         table.check_fields(filter.all_conditions().map(|condition| &condition.field))?;
-        let (policies, key_constraint) = (scope.predicate(), scope.key_constraint());
-        Ok(Self { policies, key_constraint, filter })
+        let key_constraint = scope.key_constraint().unwrap_or(&Predicate::True);
+        Ok(Self { policies: scope.predicate(), key_constraint, filter, table })
     }
 
     /// Creates the required predicates of a predicate without an access scope. Nothing about the spans that it finds may be
@@ -60,24 +61,21 @@ impl<'a> RequiredPredicates<'a> {
     pub(crate) fn unscoped(
         policies: &'a Predicate,
         referenced_fields: &[Arc<MarkedField>],
-        table: &BoundTable,
+        table: &'a BoundTable,
     ) -> Result<Self, ClickHouseError> {
         table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
-        Ok(Self { policies, key_constraint: None, filter: &NO_FILTER })
+        Ok(Self { policies, key_constraint: &Predicate::True, filter: &NO_FILTER, table })
     }
 
     /// All predicates, in one fixed order. A policy or key constraint that is always true adds none.
     pub(crate) fn all(&self) -> Vec<RequiredPredicate> {
-        let policies = (*self.policies != Predicate::True).then_some(RequiredPredicate::Policies);
-        let within = self
-            .key_constraint
-            .filter(|within| **within != Predicate::True)
-            .map(|_| RequiredPredicate::KeyConstraint);
-        policies
-            .into_iter()
-            .chain(within)
-            .chain(self.filter.required_groups().enumerate().map(|(at, _)| RequiredPredicate::Group(at)))
-            .collect()
+        let of_scope = [
+            (self.policies, RequiredPredicate::Policies),
+            (self.key_constraint, RequiredPredicate::KeyConstraint),
+        ];
+        let of_scope = of_scope.into_iter().filter(|(predicate, _)| **predicate != Predicate::True);
+        let groups = (0..self.filter.required_groups().count()).map(RequiredPredicate::Group);
+        of_scope.map(|(_, required)| required).chain(groups).collect()
     }
 
     /// Returns the required predicate that every ordering span satisfies.
@@ -97,15 +95,11 @@ impl<'a> RequiredPredicates<'a> {
 
     /// Writes which spans the order of traces depends on: those that satisfy any group of conditions; without groups,
     /// those that grant access.
-    pub(crate) fn key(
-        &self,
-        table: &BoundTable,
-        statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    pub(crate) fn key(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
         if self.filter.required_groups().next().is_none() {
-            table.condition(self.policies, statement)
+            self.table.condition(self.policies, statement)
         } else {
-            table.any_group(self.filter.required_groups(), statement)
+            self.table.any_group(self.filter.required_groups(), statement)
         }
     }
 
@@ -113,64 +107,52 @@ impl<'a> RequiredPredicates<'a> {
     pub(crate) fn span_condition(
         &self,
         predicate: RequiredPredicate,
-        table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, ClickHouseError> {
-        match (predicate, self.key_constraint) {
-            (RequiredPredicate::Policies, _) => table.condition(self.policies, statement),
-            (RequiredPredicate::KeyConstraint, Some(key_constraint)) => {
-                table.condition(key_constraint, statement)
-            }
-            (RequiredPredicate::KeyConstraint, None) => Ok("1".to_owned()),
-            (RequiredPredicate::Group(at), _) => {
-                table.any_group(self.filter.required_groups().nth(at).into_iter(), statement)
+        match predicate {
+            RequiredPredicate::Policies => self.table.condition(self.policies, statement),
+            RequiredPredicate::KeyConstraint => self.table.condition(self.key_constraint, statement),
+            RequiredPredicate::Group(at) => {
+                self.table.any_group(self.filter.required_groups().nth(at).into_iter(), statement)
             }
         }
     }
 
-    /// Identifies a predicate over a table.
-    pub(crate) fn hash(&self, predicate: RequiredPredicate, table: &BoundTable) -> u64 {
-        let mut statement = table.statement();
-        let condition = self.span_condition(predicate, table, &mut statement).unwrap_or_default();
-        let spans = table.spans(&condition, &mut statement);
+    /// Identifies a predicate over the table.
+    pub(crate) fn hash(&self, predicate: RequiredPredicate) -> u64 {
+        let mut statement = self.table.statement();
+        let condition = self.span_condition(predicate, &mut statement).unwrap_or_default();
+        let spans = self.table.spans(&condition, &mut statement);
         let mut hasher = DefaultHasher::new();
         (spans, statement.parameters).hash(&mut hasher);
         hasher.finish()
     }
 
     /// Writes whether a span is an ordering span, or satisfies a predicate or an exclusion.
-    pub(crate) fn satisfies_any(
-        &self,
-        table: &BoundTable,
-        statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
-        let mut any = vec![self.key(table, statement)?];
+    pub(crate) fn satisfies_any(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
+        let mut any = vec![self.key(statement)?];
         for predicate in self.not_implied() {
             // Spans that satisfy a group of conditions are ordering spans.
             if !matches!(predicate, RequiredPredicate::Group(_)) {
-                any.push(self.span_condition(predicate, table, statement)?);
+                any.push(self.span_condition(predicate, statement)?);
             }
         }
         if self.has_exclusions() {
-            any.push(self.excluded(table, statement)?);
+            any.push(self.excluded(statement)?);
         }
         Ok(if any.len() == 1 { any.concat() } else { format!("({})", any.join(" OR ")) })
     }
 
     /// Writes, for a group of spans, a `UInt64`: bit `i` if any of them satisfies the predicate at index `i` of [`Self::all`], and
     /// [`EXCLUSION_BIT`] if any satisfies an exclusion. For at most [`MAX_PREDICATES`].
-    pub(crate) fn predicate_bits(
-        &self,
-        table: &BoundTable,
-        statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    pub(crate) fn predicate_bits(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
         let mut bits = vec!["toUInt64(0)".to_owned()];
         for (at, predicate) in self.all().into_iter().enumerate() {
-            let condition = self.span_condition(predicate, table, statement)?;
+            let condition = self.span_condition(predicate, statement)?;
             bits.push(format!("if({condition}, {}, 0)", 1_u64 << at));
         }
         if self.has_exclusions() {
-            bits.push(format!("if({}, {EXCLUSION_BIT}, 0)", self.excluded(table, statement)?));
+            bits.push(format!("if({}, {EXCLUSION_BIT}, 0)", self.excluded(statement)?));
         }
         Ok(format!("groupBitOr({})", bits.join(" + ")))
     }
@@ -181,8 +163,8 @@ impl<'a> RequiredPredicates<'a> {
     }
 
     /// Writes whether a span satisfies a condition that no span may satisfy.
-    fn excluded(&self, table: &BoundTable, statement: &mut Statement) -> Result<String, ClickHouseError> {
-        table.any_group(self.filter.none.chunks(1), statement)
+    fn excluded(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
+        self.table.any_group(self.filter.none.chunks(1), statement)
     }
 
     /// Whether there are conditions that no span may satisfy, which only all spans of a trace decide.
@@ -195,12 +177,11 @@ impl<'a> RequiredPredicates<'a> {
     pub(crate) fn filter_having_clause(
         &self,
         required_predicates: &[RequiredPredicate],
-        table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, ClickHouseError> {
-        let mut clause = self.having_clause(required_predicates, table, statement)?;
+        let mut clause = self.having_clause(required_predicates, statement)?;
         if self.has_exclusions() {
-            clause.push_str(&format!(" AND countIf({}) = 0", self.excluded(table, statement)?));
+            clause.push_str(&format!(" AND countIf({}) = 0", self.excluded(statement)?));
         }
         Ok(clause)
     }
@@ -210,15 +191,14 @@ impl<'a> RequiredPredicates<'a> {
     pub(crate) fn having_clause(
         &self,
         required_predicates: &[RequiredPredicate],
-        table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String, ClickHouseError> {
-        let having_clause = required_predicates
+        if required_predicates.is_empty() {
+            return Ok("1".to_owned());
+        }
+        let each = required_predicates
             .iter()
-            .map(|predicate| {
-                Ok(format!("countIf({}) > 0", self.span_condition(*predicate, table, statement)?))
-            })
-            .collect::<Result<Vec<String>, ClickHouseError>>()?;
-        Ok(if having_clause.is_empty() { "1".to_owned() } else { having_clause.join(" AND ") })
+            .map(|predicate| Ok(format!("countIf({}) > 0", self.span_condition(*predicate, statement)?)));
+        Ok(each.collect::<Result<Vec<String>, ClickHouseError>>()?.join(" AND "))
     }
 }

@@ -63,7 +63,8 @@ pub(crate) async fn resolve_candidates(
                 page.insert(MatchingTrace { position, spans: candidate.ordering_spans });
             }
             (_, position) if undecided.len() == most => {
-                page.extend(matching_traces(search, BoundedTraces::new(&undecided, &bounds)).await?);
+                let undecided = BoundedTraces { traces: &undecided, bounds: &bounds };
+                page.extend(matching_traces(search, undecided).await?);
                 // Those without an ordering span in the window come after all others.
                 let last = if position.is_none() { Some(Position::last_of_window()) } else { last };
                 return Ok(last.map_or(Resolution::Undecided, Resolution::UpTo));
@@ -81,7 +82,8 @@ pub(crate) async fn resolve_candidates(
     let known: HashSet<&String> = candidates.iter().map(|candidate| &candidate.trace).collect();
     undecided.extend(long.traces().filter(|trace| !known.contains(trace)).cloned());
     bounds.extend(long);
-    page.extend(matching_traces(search, BoundedTraces::new(&undecided, &bounds)).await?);
+    let undecided = BoundedTraces { traces: &undecided, bounds: &bounds };
+    page.extend(matching_traces(search, undecided).await?);
     if is_full || further.is_empty() {
         return Ok(Resolution::Complete);
     }

@@ -8,6 +8,7 @@ use tracewarden_model::{Timestamp, Window};
 
 use super::page::MatchingTrace;
 use super::required_predicates::RequiredPredicates;
+use super::trace_bounds::IndexRow;
 use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
 use crate::search::selection::Position;
@@ -73,8 +74,8 @@ pub(crate) struct Search<'a> {
     pub(crate) deadline: Instant,
     /// Number of statements that were sent.
     pub(crate) statements_sent: AtomicUsize,
-    /// Id, start, end and unusable flag of each [long trace](super::long_traces); set by the first pass.
-    pub(crate) long_traces: OnceCell<Vec<(String, i64, i64, u8)>>,
+    /// The [long traces](super::long_traces); set by the first pass.
+    pub(crate) long_traces: OnceCell<Vec<IndexRow>>,
     pub(crate) progress: Option<ProgressCallback>,
 }
 
@@ -163,7 +164,7 @@ impl Search<'_> {
         position: &str,
         statement: &mut Statement,
     ) -> Result<String, ClickHouseError> {
-        let key = self.required_predicates.key(self.table, statement)?;
+        let key = self.required_predicates.key(statement)?;
         let (inside, ticks) = (self.window_condition(statement), &self.table.ticks);
         Ok(format!(
             "countIf({inside} AND {key}) > 0 AS {tier}, \

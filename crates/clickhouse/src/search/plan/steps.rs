@@ -145,9 +145,9 @@ pub(crate) fn step_statement(
     // ClickHouse uses no skip index for predicates combined with `OR`.
     let mut statement = if is_simple { statement } else { statement.evaluated_per_row() };
     let (id, ticks) = (&search.table.trace_id.text, &search.table.ticks);
-    let key = predicates.key(search.table, &mut statement)?;
+    let key = predicates.key(&mut statement)?;
     let candidate = CandidateColumns::new(search, &format!("maxOrNullIf({ticks}, {key})"), &mut statement)?;
-    let satisfies_any = predicates.satisfies_any(search.table, &mut statement)?;
+    let satisfies_any = predicates.satisfies_any(&mut statement)?;
     let range = Some((Timestamp::from_nanos(bottom), Timestamp::from_nanos(*top)));
     let range = search.range(range, &mut statement);
     let (trace, order_key) = (&candidate.trace, &candidate.order_key);

@@ -15,8 +15,8 @@ const MAX_RANGES: i64 = 16;
 /// Bounds of a trace in nanoseconds, the end exclusive; `None` where it is unbounded.
 pub(crate) type NanosRange = Option<(i64, i64)>;
 
-/// A trace in the index: start and exclusive end in nanoseconds, 1 if unusable.
-pub(crate) type IndexEntry = (i64, i64, u8);
+/// A trace in the index: id, start and exclusive end in nanoseconds, 1 if unusable.
+pub(crate) type IndexRow = (String, i64, i64, u8);
 
 /// Considered time ranges by trace.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl TraceBounds {
 
     /// Adds an indexed trace. Bounds are rounded down to ticks of the timestamp column, as in the grouped pass: a finer index
     /// could start after the trace's first span.
-    pub(crate) fn insert(&mut self, table: &BoundTable, trace: String, (from, to, unusable): IndexEntry) {
+    pub(crate) fn insert(&mut self, table: &BoundTable, (trace, from, to, unusable): IndexRow) {
         self.indexed.insert(trace, (unusable == 0).then(|| (table.whole_ticks(from), table.whole_ticks(to))));
     }
 
@@ -151,9 +151,8 @@ pub(crate) async fn read_trace_bounds(
         statement.push(&format!(
             "SELECT {id}, {from}, {to}, {unusable} FROM {name} WHERE {id} IN {ids} GROUP BY {id} HAVING {is_indexed}"
         ));
-        let rows: Vec<(String, i64, i64, u8)> = search.rows(statement).await?;
-        for (trace, from, to, unusable) in rows {
-            found.insert(search.table, trace, (from, to, unusable));
+        for row in search.rows(statement).await? {
+            found.insert(search.table, row);
         }
     }
     Ok(found)

@@ -11,7 +11,7 @@ use super::estimates::estimate_granules;
 use super::long_traces::{WindowShare, long_traces_statement};
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
-use super::trace_bounds::TimeRanges;
+use super::trace_bounds::{IndexRow, TimeRanges};
 use super::trace_id::with_valid_trace_id;
 use super::trace_set::TraceSet;
 use crate::ClickHouseError;
@@ -97,7 +97,7 @@ impl TraceScan<'_> {
             let fully_read = fully_read_range(search);
             let statement =
                 long_traces_statement(search, index, WindowShare::Part, fully_read, MAX_LONG_TRACES);
-            let rows: Vec<(String, i64, i64, u8)> = search.rows(statement).await?;
+            let rows: Vec<IndexRow> = search.rows(statement).await?;
             if rows.len() > MAX_LONG_TRACES {
                 return Ok(None);
             }
@@ -171,9 +171,8 @@ impl TraceScan<'_> {
         if let Some(only) = only {
             let id = &table.trace_id.column;
             let near = search.range(*range, statement);
-            let span_condition = statement.filtering_rows(|statement| {
-                search.required_predicates.span_condition(*only, search.table, statement)
-            })?;
+            let span_condition = statement
+                .filtering_rows(|statement| search.required_predicates.span_condition(*only, statement))?;
             let only = table.spans(&format!("{near} AND {span_condition}"), statement);
             condition.push_str(&format!(" AND {id} GLOBAL IN (SELECT {id} FROM {only})"));
         }
@@ -256,7 +255,7 @@ fn by_span(
     scan: &TimeRanges,
     statement: &mut Statement,
 ) -> Result<String, ClickHouseError> {
-    let spans = considered_spans(search, trace_set, scan, statement)?;
+    let spans = considered_spans(search, trace_set, scan, statement);
     let traces = grouped(search, aggregates, &search.required_predicates.all(), "", &spans, statement)?;
     let [trace, latest, readable, beyond] = statement.aliases(["trace", "latest", "readable", "beyond"]);
     Ok(format!(
@@ -276,8 +275,7 @@ fn grouped(
 ) -> Result<String, ClickHouseError> {
     let [trace, latest, readable] = statement.aliases(["trace", "latest", "readable"]);
     let inside = search.window_condition(statement);
-    let having_clause =
-        search.required_predicates.filter_having_clause(required_predicates, search.table, statement)?;
+    let having_clause = search.required_predicates.filter_having_clause(required_predicates, statement)?;
     Ok(format!(
         "SELECT {id} AS {trace}, maxIf({ticks}, {inside}) AS {latest}, ({having_clause}) AS {readable}{columns}{more}{spans} \
          GROUP BY {trace} HAVING {is_valid_trace_id}",

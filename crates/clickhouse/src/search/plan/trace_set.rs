@@ -22,12 +22,6 @@ pub(crate) struct BoundedTraces<'a> {
     pub(crate) bounds: &'a TraceBounds,
 }
 
-impl<'a> BoundedTraces<'a> {
-    pub(crate) fn new(traces: &'a [String], bounds: &'a TraceBounds) -> Self {
-        Self { traces, bounds }
-    }
-}
-
 /// A sample of one in `one_in` traces, a power of two, chosen by their ids: each trace has the same chance, and a larger
 /// sample contains the smaller ones. ClickHouse evaluates predicates only for the spans of the sample; for a small sample, an
 /// index on ids excludes most granules.
