@@ -18,11 +18,8 @@ pub(crate) use span_identity::{IdentityRow, identity_columns, identity_names};
 pub use span_summary::SpanSummary;
 pub use summary::Summary;
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
 use tracewarden_model::Binding;
 
 use crate::search::Selection;
@@ -34,14 +31,9 @@ pub use spans::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanLine};
 
 /// Stream of the spans of selected traces, the spans of each trace together, in the selection's order.
 ///
-/// The stream ends without an error only when every trace arrived with at least as many spans as the selection counted.
-/// Dropping it ends the query in ClickHouse.
-pub struct SpanStream {
-    /// The part that is being passed on; `None` while waiting for the next one.
-    current: Option<Part>,
-    parts: Parts,
-    spans: u64,
-}
+/// The stream ends without an error only when every trace arrived with at least as many spans as the selection counted. No
+/// items follow an error. Dropping it ends the query in ClickHouse.
+pub type SpanStream = BoxStream<'static, Result<SpanChunk, ClickHouseError>>;
 
 impl ClickHouse {
     /// Reads all spans of the selected traces. With `columns`, only these and the structural ones.
@@ -68,8 +60,9 @@ impl ClickHouse {
         let projection = projection(binding, &selection.table, columns)?;
         let mut parts = Parts::new(self, binding, selection, projection, sizes);
         // The first part is awaited here, so that its failure can still become an HTTP status.
-        let current = poll_fn(|context| parts.poll_next(context)).await.transpose()?;
-        Ok(SpanStream { current, parts, spans: 0 })
+        let current = parts.next().await?;
+        let reader = PageReader { current, parts, spans: 0 };
+        Ok(stream::try_unfold(reader, PageReader::next_chunk).boxed())
     }
 
     /// Checks that the bound table has these columns.
@@ -82,50 +75,30 @@ impl ClickHouse {
     }
 }
 
-impl Stream for SpanStream {
-    type Item = Result<SpanChunk, ClickHouseError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        loop {
-            let Some((body, lines)) = &mut this.current else {
-                match this.parts.poll_next(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(None) => {
-                        this.parts.record_trace_sizes(std::mem::take(&mut this.spans));
-                        return Poll::Ready(None);
-                    }
-                    Poll::Ready(Some(Ok(part))) => this.current = Some(part),
-                    Poll::Ready(Some(Err(error))) => return this.fail(error),
-                }
-                continue;
-            };
-            match body.poll_next_unpin(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(bytes))) => match lines.take(bytes) {
-                    Ok(Some(chunk)) => {
-                        this.spans = this.spans.saturating_add(chunk.spans);
-                        return Poll::Ready(Some(Ok(chunk)));
-                    }
-                    Ok(None) => {}
-                    Err(error) => return this.fail(error),
-                },
-                Poll::Ready(Some(Err(error))) => return this.fail(error),
-                Poll::Ready(None) => match lines.finish() {
-                    Ok(()) => this.current = None,
-                    Err(error) => return this.fail(error),
-                },
-            }
-        }
-    }
+/// Reads a page, part by part.
+struct PageReader {
+    /// The part that is being passed on; `None` after the last one.
+    current: Option<Part>,
+    parts: Parts,
+    /// Number of spans that were passed on.
+    spans: u64,
 }
 
-impl SpanStream {
-    /// No items follow an error, neither the rest of the part nor another part.
-    fn fail(&mut self, error: ClickHouseError) -> Poll<Option<Result<SpanChunk, ClickHouseError>>> {
-        self.current = None;
-        self.parts.cancel();
-        Poll::Ready(Some(Err(error)))
+impl PageReader {
+    async fn next_chunk(mut self) -> Result<Option<(SpanChunk, Self)>, ClickHouseError> {
+        while let Some((body, lines)) = &mut self.current {
+            let Some(bytes) = body.next().await.transpose()? else {
+                lines.finish()?;
+                self.current = self.parts.next().await?;
+                continue;
+            };
+            if let Some(chunk) = lines.take(bytes)? {
+                self.spans = self.spans.saturating_add(chunk.spans);
+                return Ok(Some((chunk, self)));
+            }
+        }
+        self.parts.record_trace_sizes(self.spans);
+        Ok(None)
     }
 }
 

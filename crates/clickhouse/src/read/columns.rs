@@ -32,29 +32,24 @@ pub(crate) fn projection(
     table: &BoundTable,
     wanted: Option<&[String]>,
 ) -> Result<Vec<String>, ClickHouseError> {
+    let known = || table.columns.iter().map(|column| column.name.as_str());
+    let is_unknown = |name: &&String| !known().any(|known| known == name.as_str());
+    if let Some(name) = wanted.into_iter().flatten().find(is_unknown) {
+        let nearest = nearest(name, known());
+        return Err(ClickHouseError::UnknownColumn { name: name.clone(), nearest });
+    }
+    let structural = binding.structural_columns();
+    let ordered: Vec<&str> = match wanted {
+        None => {
+            let shown = table.columns.iter().filter(|column| !column.omitted);
+            shown.map(|column| column.name.as_str()).chain(structural).collect()
+        }
+        Some(wanted) => structural.into_iter().chain(wanted.iter().map(String::as_str)).collect(),
+    };
     let mut names: Vec<String> = vec![binding.trace_id.clone()];
-    let mut add = |name: &str| {
+    for name in ordered {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
-        }
-    };
-    match wanted {
-        None => {
-            table.columns.iter().filter(|column| !column.omitted).for_each(|column| add(&column.name));
-            binding.structural_columns().into_iter().for_each(add);
-        }
-        Some(wanted) => {
-            binding.structural_columns().into_iter().for_each(&mut add);
-            for name in wanted {
-                if !table.columns.iter().any(|column| column.name == *name) {
-                    let known = table.columns.iter().map(|column| column.name.as_str());
-                    return Err(ClickHouseError::UnknownColumn {
-                        name: name.clone(),
-                        nearest: nearest(name, known),
-                    });
-                }
-                add(name);
-            }
         }
     }
     Ok(names)

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -134,20 +133,10 @@ impl Parts {
     }
 
     /// Returns the next part when its first bytes have arrived, and sends the statement of the part after it.
-    pub(super) fn poll_next(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Part, ClickHouseError>>> {
-        loop {
-            let Some(arrived_part) = ready!(self.in_flight.poll_join_next(context)) else {
-                return Poll::Ready(None);
-            };
-            let arrived_part = arrived_part
-                .unwrap_or_else(|error| Err(ClickHouseError::Internal(format!("a part of a page: {error}"))));
-            let ArrivedPart { mut response, traces, since } = match arrived_part {
-                Ok(arrived_part) => arrived_part,
-                Err(error) => return Poll::Ready(Some(Err(error))),
-            };
+    pub(super) async fn next(&mut self) -> Result<Option<Part>, ClickHouseError> {
+        while let Some(arrived_part) = self.in_flight.join_next().await {
+            let died = |error| ClickHouseError::Internal(format!("a part of a page: {error}"));
+            let ArrivedPart { mut response, traces, since } = arrived_part.map_err(died).flatten()?;
             // The first part does not wait for another one.
             if self.until.is_some() && since.elapsed() > self.max_wait {
                 drop(response);
@@ -157,23 +146,17 @@ impl Parts {
             response.until = *self.until.get_or_insert(response.until);
             self.request_next();
             let lines = LineChecker::new(&self.binding, &traces);
-            return Poll::Ready(Some(Ok((response.into_stream().boxed(), lines))));
+            return Ok(Some((response.into_stream().boxed(), lines)));
         }
+        Ok(None)
     }
 
     /// Records the size of the traces, when all have arrived.
-    pub(super) fn record_trace_sizes(&mut self, spans: u64) {
-        let traces = std::mem::take(&mut self.selection.traces).len();
+    pub(super) fn record_trace_sizes(&self, spans: u64) {
+        let traces = self.selection.traces.len();
         if traces > 0 {
             self.sizes.record(self.selection.table.key(), spans, traces);
         }
-    }
-
-    /// Drops the remaining parts.
-    pub(super) fn cancel(&mut self) {
-        self.remaining_parts.clear();
-        self.selection.traces.clear();
-        self.in_flight = JoinSet::new();
     }
 }
 

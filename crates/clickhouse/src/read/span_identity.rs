@@ -72,17 +72,13 @@ fn expressions(table: &BoundTable, display: &DisplayExpressions) -> [String; 4] 
     [table.ticks.clone(), table.span_id.text.clone(), name, service]
 }
 
-/// Converts ticks and saturates: a time outside 64-bit nanoseconds becomes the nearest one inside.
-fn start(table: &BoundTable, ticks: i64) -> Timestamp {
-    Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick))
-}
-
 impl SpanIdentity {
     pub(crate) fn from_row(table: &BoundTable, display: &DisplayExpressions, row: IdentityRow) -> Self {
         let (ticks, span_id, name, service) = row;
         Self {
             span_id,
-            start: start(table, ticks),
+            // A time outside 64-bit nanoseconds becomes the nearest one inside.
+            start: Timestamp::from_nanos(ticks.saturating_mul(table.nanos_per_tick)),
             name: display.name.is_some().then_some(name),
             service: display.service.is_some().then_some(service),
         }

@@ -85,7 +85,6 @@ impl ClickHouse {
             name = truncated(display.name.as_ref()),
             service = truncated(display.service.as_ref()),
             kind = truncated(display.kind.as_ref()),
-            failed = failed,
             timestamp = table.timestamp,
         ));
         let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;

@@ -73,8 +73,7 @@ pub(super) struct SpanReader<'a> {
 }
 
 impl<'a> SpanReader<'a> {
-    /// # Errors
-    /// When a column is unknown.
+    /// Fails when a column is unknown.
     pub(super) fn new(
         binding: &'a Binding,
         selection: &'a Selection,
@@ -87,9 +86,7 @@ impl<'a> SpanReader<'a> {
     }
 
     /// Reads the spans that satisfy a condition, each with its values of `expressions`. `limit` is the end of the statement.
-    ///
-    /// # Errors
-    /// When ClickHouse fails, or the answer is about twice as large as the lines may be.
+    /// Fails when the answer is about twice as large as the lines may be.
     pub(super) async fn read(
         &self,
         store: &ClickHouse,
@@ -132,7 +129,6 @@ impl<'a> SpanReader<'a> {
         Ok(found)
     }
 
-    /// # Errors
     /// [`ClickHouseError::TooLarge`] when the lines are larger than they may be.
     pub(super) fn check_size<'l>(
         &self,

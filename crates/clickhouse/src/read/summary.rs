@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::read::span_identity::as_text;
 use crate::schema::DisplayExpressions;
-use crate::search::Selection;
+use crate::search::{SelectedTrace, Selection};
 use crate::{ClickHouse, ClickHouseError};
 
 /// Maximum number of matching span ids in a summary.
@@ -74,7 +74,6 @@ impl ClickHouse {
         let spans = table.spans(&is_selected, &mut statement);
         statement.filters_by_trace_id = true;
         let ticks = &table.ticks;
-        let per_tick = table.nanos_per_tick;
         let empty = || "''".to_owned();
         let failed = display.is_error(&mut statement);
         let [trace, pair] = statement.aliases(["trace", "pair"]);
@@ -89,46 +88,30 @@ impl ClickHouse {
             id = table.trace_id.text,
             duration = display.trace_duration(table),
             invalid = display.is_duration_invalid(),
-            failed = failed,
             name = display.name.clone().unwrap_or_else(empty),
             service = display.service.clone().unwrap_or_else(empty),
             span = table.span_id.text,
         ));
         let rows: Vec<Row> = self.client.pinned_to(selection.endpoint).rows(statement).await?;
         let mut by_id: HashMap<String, Row> = rows.into_iter().map(|row| (row.0.clone(), row)).collect();
-        selection
-            .traces
-            .iter()
-            .map(|trace| {
-                let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
-                let row =
-                    row.ok_or_else(|| ClickHouseError::incomplete("spans of a trace have disappeared"))?;
-                let (
-                    trace_id,
-                    span_count,
-                    first,
-                    nanos,
-                    invalid,
-                    errors,
-                    root_name,
-                    root_service,
-                    services,
-                    matched,
-                ) = row;
-                Ok(Summary {
-                    trace_id,
-                    root_name: display.name.is_some().then_some(root_name),
-                    root_service: display.service.is_some().then_some(root_service),
-                    start: Timestamp::from_nanos(first.saturating_mul(per_tick)),
-                    duration_nanos: display.has_duration().then_some(nanos),
-                    duration_invalid: invalid == 1,
-                    span_count,
-                    error_count: display.has_status().then_some(errors),
-                    services: if display.service.is_some() { services } else { Vec::new() },
-                    matched_span_ids: matched,
-                })
+        let summary = |trace: &SelectedTrace| {
+            let row = by_id.remove(&trace.id).filter(|row| row.1 >= trace.spans);
+            let (trace_id, span_count, first, nanos, invalid, errors, name, service, services, matched) =
+                row.ok_or_else(|| ClickHouseError::incomplete("spans of a trace have disappeared"))?;
+            Ok(Summary {
+                trace_id,
+                root_name: display.name.is_some().then_some(name),
+                root_service: display.service.is_some().then_some(service),
+                start: Timestamp::from_nanos(first.saturating_mul(table.nanos_per_tick)),
+                duration_nanos: display.has_duration().then_some(nanos),
+                duration_invalid: invalid == 1,
+                span_count,
+                error_count: display.has_status().then_some(errors),
+                services: if display.service.is_some() { services } else { Vec::new() },
+                matched_span_ids: matched,
             })
-            .collect()
+        };
+        selection.traces.iter().map(summary).collect()
     }
 }
 
