@@ -212,7 +212,7 @@ impl Client {
                         session.stick_to(at);
                     }
                     if attempts.failed_over(at) {
-                        self.endpoints.metrics.failed_over();
+                        self.endpoints.metrics.failovers.inc();
                     }
                     return Ok((at, response));
                 }
@@ -237,7 +237,7 @@ impl Client {
 
     /// Returns the configured endpoints.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Url> {
-        self.endpoints.pool.urls()
+        self.endpoints.pool.endpoints.iter().map(|endpoint| &endpoint.url)
     }
 
     /// Returns the same client for a statement that may take longer than others.

@@ -41,7 +41,6 @@ impl Attempts {
         self.attempted.iter().any(|before| *before != at) || self.lost > 0
     }
 
-    /// Records the failure of an attempt.
     pub(super) fn record_failure(&mut self, at: usize, failure: AttemptError) {
         self.attempted.push(at);
         let cause = match failure {

@@ -59,10 +59,7 @@ enum HealthStatus {
 }
 
 impl Endpoints {
-    /// Prepares the configured endpoints. It connects to none of them.
-    ///
-    /// # Errors
-    /// When an endpoint is not a valid address, or there is none.
+    /// Prepares the configured endpoints. It connects to none of them. Fails when one is not a valid address, or none exists.
     pub(super) fn new(
         config: Arc<ClickHouseConfig>,
         entropy: Arc<dyn Entropy>,
@@ -84,7 +81,7 @@ impl Endpoints {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| ClickHouseError::Internal(format!("no HTTP client: {error}")))?;
-        let metrics = Metrics::new(pool.names());
+        let metrics = Metrics::new(pool.endpoints.iter().map(|endpoint| endpoint.name.as_str()));
         Ok(Self { http, pool, metrics, config, entropy, watch: Once::new() })
     }
 
@@ -102,11 +99,12 @@ impl Endpoints {
 
     /// Starts the health checks in the background, once, where there are several endpoints.
     pub(super) fn start_watching(self: &Arc<Self>) {
-        if self.pool.has_several() {
+        let count = self.pool.endpoints.len();
+        if count > 1 {
             self.watch.call_once(|| {
-                (0..self.pool.names().count()).for_each(|at| {
+                for at in 0..count {
                     tokio::spawn(watch(Arc::downgrade(self), at));
-                });
+                }
             });
         }
     }
@@ -119,7 +117,7 @@ impl Endpoints {
         query: &QueryRequest<'_>,
         until: Instant,
     ) -> Result<QueryResponse, AttemptError> {
-        let Some(endpoint) = self.pool.get(at) else {
+        let Some(endpoint) = self.pool.endpoints.get(at) else {
             return Err(AttemptError::Final(ClickHouseError::Internal("no such endpoint".to_owned())));
         };
         for _ in 1..MAX_SETTINGS_ATTEMPTS {
@@ -230,7 +228,7 @@ impl Endpoints {
     /// Marks an endpoint unhealthy whose connection broke, unless it passes a health check: then perhaps only this
     /// connection is at fault, and one statement that always breaks must not take every endpoint from all others.
     pub(super) async fn check(self: &Arc<Self>, at: usize, cause: &str) {
-        let Some(endpoint) = self.pool.get(at) else { return };
+        let Some(endpoint) = self.pool.endpoints.get(at) else { return };
         if !self.is_responsive(endpoint).await {
             self.mark_unhealthy(at, cause);
         }
@@ -243,7 +241,7 @@ impl Endpoints {
     }
 
     pub(super) fn mark_unhealthy(self: &Arc<Self>, at: usize, cause: &str) {
-        let Some(endpoint) = self.pool.get(at) else { return };
+        let Some(endpoint) = self.pool.endpoints.get(at) else { return };
         // Only once when several statements meet the same failure.
         if !endpoint.mark_unhealthy() {
             return;
@@ -275,7 +273,7 @@ async fn watch(endpoints: Weak<Endpoints>, at: usize) {
     loop {
         tokio::time::sleep(HEALTH_CHECK_INTERVAL).await;
         let Some(endpoints) = endpoints.upgrade() else { return };
-        let Some(endpoint) = endpoints.pool.get(at).filter(|endpoint| endpoint.is_healthy()) else {
+        let Some(endpoint) = endpoints.pool.endpoints.get(at).filter(|endpoint| endpoint.is_healthy()) else {
             continue;
         };
         let silent = endpoints.health_check(endpoint, HEALTH_CHECK_TIMEOUT).await == HealthStatus::Silent;
@@ -291,7 +289,7 @@ async fn retry_until_healthy(endpoints: Weak<Endpoints>, at: usize, first: Durat
     for failures in 1.. {
         tokio::time::sleep(next).await;
         let Some(endpoints) = endpoints.upgrade() else { return };
-        let Some(endpoint) = endpoints.pool.get(at) else { return };
+        let Some(endpoint) = endpoints.pool.endpoints.get(at) else { return };
         // The server may have been restarted with another version.
         endpoint.capabilities.reset();
         if endpoints.has_recovered(at).await {

@@ -9,6 +9,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::endpoints::{
     HEALTH_CHECK_DELAY, HEALTH_CHECK_INTERVAL, HEALTH_CHECK_TIMEOUT, MAX_FAILED_PINGS, PING_TIMEOUT,
 };
+use super::pool::Endpoint;
 use super::request::COLLECTED_FORMAT;
 use super::*;
 use crate::ClickHouse;
@@ -47,8 +48,7 @@ impl FailoverFixture {
 
     /// Returns which endpoints work.
     fn healthy_endpoints(&self) -> Vec<bool> {
-        let pool = &self.store.client.endpoints.pool;
-        (0..2).map(|at| pool.get(at).unwrap().is_healthy()).collect()
+        self.store.client.endpoints.pool.endpoints.iter().map(Endpoint::is_healthy).collect()
     }
 
     async fn wait_until_healthy(&self, wanted: [bool; 2]) {
@@ -407,7 +407,7 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
         let before = fixture.first.forwarded_bytes();
         let known = client
             .endpoints
-            .known_settings(client.endpoints.pool.get(0).unwrap(), &settings, until(30))
+            .known_settings(&client.endpoints.pool.endpoints[0], &settings, until(30))
             .await
             .ok()
             .unwrap();
@@ -422,7 +422,7 @@ async fn the_settings_of_a_server_are_not_waited_for_longer_than_the_statement()
     tokio::time::sleep(Duration::from_millis(100)).await;
     let begun = Instant::now();
     let refused =
-        client.endpoints.known_settings(client.endpoints.pool.get(0).unwrap(), &settings, until(1)).await;
+        client.endpoints.known_settings(&client.endpoints.pool.endpoints[0], &settings, until(1)).await;
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let Err(AttemptError::Final(ClickHouseError::Timeout(message))) = refused else {
         panic!("it was answered")

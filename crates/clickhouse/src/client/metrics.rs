@@ -46,7 +46,8 @@ pub(crate) struct Metrics {
     healthy: Family<EndpointLabels, Gauge>,
     requests: Family<EndpointLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
-    failovers: Counter,
+    /// Statements that another endpoint, or a retry, answered after a failure.
+    pub(crate) failovers: Counter,
 }
 
 impl Metrics {
@@ -75,7 +76,6 @@ impl Metrics {
         metrics
     }
 
-    /// Sets whether an endpoint works.
     pub(crate) fn set_healthy(&self, endpoint: &str, healthy: bool) {
         self.healthy.get_or_create(&EndpointLabels { endpoint: endpoint.to_owned() }).set(healthy.into());
     }
@@ -86,11 +86,6 @@ impl Metrics {
         if let Some(reason) = failure {
             self.failures.get_or_create(&FailureLabels { endpoint: endpoint.to_owned(), reason }).inc();
         }
-    }
-
-    /// Counts a statement that another endpoint, or a retry, answered after a failure.
-    pub(crate) fn failed_over(&self) {
-        self.failovers.inc();
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
@@ -146,7 +141,6 @@ pub(crate) struct InFlightStatement {
 }
 
 impl InFlightStatement {
-    /// Records that the answer is complete.
     pub(crate) fn record_complete(&mut self) {
         self.outcome.get_or_insert("complete");
     }

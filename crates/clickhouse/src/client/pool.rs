@@ -28,7 +28,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const RECOVERY_WAIT: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
-    endpoints: Vec<Endpoint>,
+    pub(super) endpoints: Vec<Endpoint>,
     recovered: Notify,
 }
 
@@ -38,14 +38,8 @@ pub(super) struct Endpoint {
     /// Host, port and path, for logs and metrics.
     pub(super) name: String,
     pub(super) capabilities: ServerCapabilities,
-    state: Mutex<State>,
-}
-
-/// Whether an endpoint gets statements.
-#[derive(Debug, Clone, Copy)]
-enum State {
-    Healthy,
-    Unhealthy { next_try: Instant },
+    /// When the endpoint is retried; `None` while it is healthy, and gets statements.
+    next_try: Mutex<Option<Instant>>,
 }
 
 /// The endpoint that gets the statements of one request, once it has answered one of them.
@@ -80,29 +74,27 @@ impl Endpoint {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         let name = format!("{host}:{port}{}", url.path().trim_end_matches('/'));
-        Self { url, name, capabilities: ServerCapabilities::default(), state: Mutex::new(State::Healthy) }
+        Self { url, name, capabilities: ServerCapabilities::default(), next_try: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next_try(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.next_try.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_healthy(&self) -> bool {
-        matches!(*self.state(), State::Healthy)
+        self.next_try().is_none()
     }
 
     /// Marks the endpoint unhealthy. Returns whether it was healthy before.
     pub(super) fn mark_unhealthy(&self) -> bool {
-        let mut state = self.state();
-        let was_healthy = matches!(*state, State::Healthy);
-        if was_healthy {
-            *state = State::Unhealthy { next_try: Instant::now() };
-        }
+        let mut next_try = self.next_try();
+        let was_healthy = next_try.is_none();
+        next_try.get_or_insert_with(Instant::now);
         was_healthy
     }
 
     pub(super) fn retry_after(&self, backoff: Duration) {
-        *self.state() = State::Unhealthy { next_try: Instant::now() + backoff };
+        *self.next_try() = Some(Instant::now() + backoff);
     }
 
     /// Address of the health check. It needs no statement: ClickHouse, and proxies that are made for it, answer it at
@@ -121,25 +113,9 @@ impl Pool {
         Self { endpoints: urls.into_iter().map(Endpoint::new).collect(), recovered: Notify::new() }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.endpoints.iter().map(|endpoint| endpoint.name.as_str())
-    }
-
-    pub(super) fn urls(&self) -> impl Iterator<Item = &Url> {
-        self.endpoints.iter().map(|endpoint| &endpoint.url)
-    }
-
-    pub(super) fn has_several(&self) -> bool {
-        self.endpoints.len() > 1
-    }
-
     /// Whether an endpoint other than this one works.
     pub(super) fn another_is_healthy(&self, at: usize) -> bool {
         self.endpoints.iter().enumerate().any(|(other, endpoint)| other != at && endpoint.is_healthy())
-    }
-
-    pub(super) fn get(&self, at: usize) -> Option<&Endpoint> {
-        self.endpoints.get(at)
     }
 
     /// Returns the endpoint that gets the statement next, given those that had it before. A working endpoint gets it a
@@ -155,7 +131,7 @@ impl Pool {
         let all = 0..if pinned.is_some() { 0 } else { self.endpoints.len() };
         let candidates =
             || pinned.or_else(|| session.and_then(Session::endpoint)).into_iter().chain(all.clone());
-        let working = |at: &usize| self.get(*at).is_some_and(Endpoint::is_healthy);
+        let working = |at: &usize| self.endpoints.get(*at).is_some_and(Endpoint::is_healthy);
         (0..2).find_map(|most| candidates().filter(working).find(|at| times(*at) == most))
     }
 
@@ -170,16 +146,15 @@ impl Pool {
     }
 
     pub(super) fn mark_healthy(&self, endpoint: &Endpoint) {
-        *endpoint.state() = State::Healthy;
+        *endpoint.next_try() = None;
         self.recovered.notify_waiters();
     }
 
     /// Returns the error that no endpoint answers, with this reason.
     pub(super) fn unavailable(&self, message: String) -> ClickHouseError {
         let now = Instant::now();
-        let soonest = self.endpoints.iter().map(|endpoint| match *endpoint.state() {
-            State::Healthy => Duration::ZERO,
-            State::Unhealthy { next_try } => next_try.saturating_duration_since(now),
+        let soonest = self.endpoints.iter().map(|endpoint| {
+            endpoint.next_try().map_or(Duration::ZERO, |next_try| next_try.saturating_duration_since(now))
         });
         let retry_after_seconds = soonest.min().unwrap_or_default().as_secs().saturating_add(1);
         ClickHouseError::Unavailable { message, retry_after_seconds }
@@ -219,9 +194,10 @@ mod tests {
     #[test]
     fn endpoint_names_are_unique() {
         let pool = pool();
-        assert_eq!(pool.names().collect::<Vec<_>>(), ["a:8123", "b:443/one", "[::1]:8123"]);
-        assert_eq!(pool.get(0).unwrap().ping_url().as_str(), "http://a:8123/ping");
-        assert_eq!(pool.get(1).unwrap().ping_url().as_str(), "https://b/one/ping");
+        let names: Vec<_> = pool.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+        assert_eq!(names, ["a:8123", "b:443/one", "[::1]:8123"]);
+        assert_eq!(pool.endpoints[0].ping_url().as_str(), "http://a:8123/ping");
+        assert_eq!(pool.endpoints[1].ping_url().as_str(), "https://b/one/ping");
     }
 
     #[test]
@@ -237,22 +213,22 @@ mod tests {
         assert_eq!(pool.choose(session, Some(1), &[]), Some(1));
         assert_eq!(pool.choose(session, Some(1), &[1]), Some(1));
         assert_eq!(pool.choose(session, Some(1), &[1, 1]), None);
-        assert!(pool.get(0).unwrap().mark_unhealthy());
+        assert!(pool.endpoints[0].mark_unhealthy());
         assert_eq!(pool.choose(session, Some(0), &[]), None);
-        assert!(!pool.get(0).unwrap().mark_unhealthy());
+        assert!(!pool.endpoints[0].mark_unhealthy());
         assert_eq!(pool.choose(session, None, &[]), Some(1));
         kept.stick_to(1);
-        pool.mark_healthy(pool.get(0).unwrap());
+        pool.mark_healthy(&pool.endpoints[0]);
         assert_eq!(pool.choose(session, None, &[]), Some(1));
         assert_eq!(pool.choose(None, None, &[]), Some(0));
-        assert!(pool.get(1).unwrap().mark_unhealthy());
+        assert!(pool.endpoints[1].mark_unhealthy());
         assert_eq!(pool.choose(session, None, &[]), Some(0));
         for at in [0, 2] {
-            pool.get(at).unwrap().mark_unhealthy();
+            pool.endpoints[at].mark_unhealthy();
         }
         assert_eq!(pool.choose(session, None, &[]), None);
         for at in 0..3 {
-            pool.get(at).unwrap().retry_after(Duration::from_millis(4_500 + at as u64 * 1_000));
+            pool.endpoints[at].retry_after(Duration::from_millis(4_500 + at as u64 * 1_000));
         }
         let ClickHouseError::Unavailable { retry_after_seconds, .. } = pool.unavailable(String::new()) else {
             panic!()

@@ -86,7 +86,7 @@ impl<'a> QueryRequest<'a> {
 fn random_id(entropy: &dyn Entropy) -> Result<String, ClickHouseError> {
     let mut id = [0_u8; 16];
     entropy.fill(&mut id).map_err(|error| ClickHouseError::Internal(error.to_string()))?;
-    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:032x}", u128::from_be_bytes(id)))
 }
 
 /// Encodes a statement and its values as a form, the body in one piece. The HTTP client's own forms nest one stream in

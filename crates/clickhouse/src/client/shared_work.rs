@@ -77,9 +77,6 @@ where
     T: Clone + Send + Sync + 'static,
 {
     /// Returns the cached value if it is not older than `ttl`, or else the result of `read`. Failures are not cached.
-    ///
-    /// # Errors
-    /// Those of reading.
     pub(crate) async fn get(
         &self,
         key: K,

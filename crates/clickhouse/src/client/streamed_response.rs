@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::stream::{self, BoxStream};
 use futures::task::{ArcWake, AtomicWaker, waker_ref};
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt as _};
 
 use super::endpoints::Endpoints;
 use super::metrics::InFlightStatement;
@@ -34,7 +35,7 @@ pub(crate) struct StreamedResponse {
 }
 
 /// The body, until its deadline.
-type Body = Pin<Box<dyn Stream<Item = Result<Bytes, ClickHouseError>> + Send>>;
+type Body = BoxStream<'static, Result<Bytes, ClickHouseError>>;
 
 impl StreamedResponse {
     /// Returns the body. The time limit counts while the client waits for the server, not while the client waits for the
@@ -46,10 +47,10 @@ impl StreamedResponse {
         let Self { response, in_flight, endpoints, endpoint, server_time_left, until } = self;
         // The server has been waiting for the reader since then: the answer may be a part of a page that is read ahead.
         let last_read_at = response.at;
-        let body: Body = Box::pin(stream::unfold(response, |mut response| async move {
+        let body = stream::unfold(response, |mut response| async move {
             Some((response.next().await.transpose()?, response))
-        }));
-        let body = Arc::new(Mutex::new(Some(body)));
+        });
+        let body = Arc::new(Mutex::new(Some(body.boxed())));
         let arrival = Arc::<ArrivalWaker>::default();
         let (watched, waiting) = (Arc::downgrade(&body), Arc::clone(&arrival));
         // A reader that is not ready does not poll, but its deadline must apply all the same.
@@ -60,7 +61,7 @@ impl StreamedResponse {
                 waiting.reader.wake();
             }
         });
-        let body_stream = BodyStream {
+        BodyStream {
             body,
             in_flight: Some(in_flight),
             endpoints,
@@ -73,8 +74,7 @@ impl StreamedResponse {
             arrival,
             timer: Box::pin(tokio::time::sleep(server_time_left)),
             watch,
-        };
-        body_stream.fuse()
+        }
     }
 }
 
@@ -155,8 +155,11 @@ impl Stream for BodyStream {
         let waker = waker_ref(&this.arrival);
         let mut wake_context = Context::from_waker(&waker);
         let next = match this.body.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            Some(body) => body.as_mut().poll_next(&mut wake_context),
-            None => Poll::Ready(Some(Err(reader_deadline_error()))),
+            Some(body) => body.poll_next_unpin(&mut wake_context),
+            None => {
+                let cause = "the response was not read in time (`answer_timeout`)";
+                Poll::Ready(Some(Err(ClickHouseError::Timeout(cause.to_owned()))))
+            }
         };
         match next {
             Poll::Ready(Some(Ok(bytes))) => {
@@ -213,8 +216,4 @@ fn slow_reader_error(pause: Duration, cause: &str) -> ClickHouseError {
          that waits longer than the `http_send_timeout` of its profile `default`: {cause}",
         pause.as_secs_f64()
     ))
-}
-
-fn reader_deadline_error() -> ClickHouseError {
-    ClickHouseError::Timeout("the response was not read in time (`answer_timeout`)".to_owned())
 }
