@@ -38,20 +38,16 @@ pub fn display_sql(predicate: &Predicate) -> String {
             let (number, kind) = inside.split_once(':')?;
             Some((statement.parameters.get(number.parse::<usize>().ok()?)?, kind, rest))
         });
-        rest = match placeholder {
-            Some((value, "String", rest)) => {
-                output.push_str(&format!("'{}'", value.replace('\'', "\\'")));
-                rest
-            }
-            Some((value, _, rest)) => {
-                output.push_str(value);
-                rest
-            }
-            None => {
-                output.push_str("{p");
-                after
-            }
+        let Some((value, kind, after)) = placeholder else {
+            output.push_str("{p");
+            rest = after;
+            continue;
         };
+        match kind {
+            "String" => output.push_str(&format!("'{}'", value.replace('\'', "\\'"))),
+            _ => output.push_str(value),
+        }
+        rest = after;
     }
     output.push_str(rest);
     output
@@ -227,28 +223,24 @@ fn text_call_any(
     statement: &mut Statement,
 ) -> String {
     let subject = text(subject, statement);
-    let mut alternatives = Vec::new();
-    if arguments.len() <= MAX_INLINE_VALUES {
-        for argument in arguments {
-            alternatives.push(text_call(function, &subject, &statement.string(argument)));
-        }
+    let alternatives: Vec<String> = if arguments.len() <= MAX_INLINE_VALUES {
+        let each = arguments.iter();
+        each.map(|argument| text_call(function, &subject, &statement.string(argument))).collect()
     } else if function == TextFunction::Contains {
-        for chunk in arguments.chunks(MAX_NEEDLES) {
-            alternatives.push(format!("multiSearchAny({subject}, {})", list(chunk, statement)));
-        }
+        let chunks = arguments.chunks(MAX_NEEDLES);
+        chunks.map(|chunk| format!("multiSearchAny({subject}, {})", list(chunk, statement))).collect()
     } else {
+        let part = if function == TextFunction::EndsWith { "right" } else { "left" };
         let mut by_length: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for argument in arguments {
             by_length.entry(argument.len()).or_default().push(argument.clone());
         }
-        for (length, arguments) in by_length {
-            let part = match function {
-                TextFunction::EndsWith => format!("right({subject}, {length})"),
-                _ => format!("left({subject}, {length})"),
-            };
-            alternatives.push(format!("({part} IN {})", set(&arguments, statement)));
-        }
-    }
+        let sets = by_length.iter();
+        sets.map(|(length, arguments)| {
+            format!("({part}({subject}, {length}) IN {})", set(arguments, statement))
+        })
+        .collect()
+    };
     format!("({})", alternatives.join(" OR "))
 }
 
@@ -260,23 +252,19 @@ fn text_call(function: TextFunction, subject: &str, argument: &str) -> String {
     }
 }
 
-/// Writes an array of these strings. Many strings become one parameter: ClickHouse takes longer to parse thousands of
-/// parameters than to use them.
+/// Writes an array of these strings.
 fn list(values: &[String], statement: &mut Statement) -> String {
-    if values.len() > MAX_INLINE_VALUES {
-        statement.string_array(values)
-    } else {
-        format!("[{}]", statement.string_parameters(values))
-    }
+    many(values, statement).unwrap_or_else(|| format!("[{}]", statement.string_parameters(values)))
 }
 
 /// Like [`list`], for the right side of `IN`.
 fn set(values: &[String], statement: &mut Statement) -> String {
-    if values.len() > MAX_INLINE_VALUES {
-        statement.string_array(values)
-    } else {
-        format!("({})", statement.string_parameters(values))
-    }
+    many(values, statement).unwrap_or_else(|| format!("({})", statement.string_parameters(values)))
+}
+
+/// Writes many strings as one parameter: ClickHouse takes longer to parse thousands of parameters than to use them.
+fn many(values: &[String], statement: &mut Statement) -> Option<String> {
+    (values.len() > MAX_INLINE_VALUES).then(|| statement.string_array(values))
 }
 
 /// Writes that the field is one of these strings, or none of them.

@@ -27,13 +27,12 @@ pub(super) fn typed_subcolumn(path: &str, type_text: &str) -> String {
 }
 
 pub(super) fn is_defined(path: &str, logical: LogicalType, statement: &Statement) -> String {
+    let is_of_type = |type_text: &str| format!("isNotNull({})", typed_subcolumn(path, type_text));
     match logical {
-        LogicalType::String => format!("isNotNull({})", typed_subcolumn(path, "String")),
-        LogicalType::Boolean => format!("isNotNull({})", typed_subcolumn(path, "Bool")),
+        LogicalType::String => is_of_type("String"),
+        LogicalType::Boolean => is_of_type("Bool"),
         LogicalType::Number => {
-            let numbers = NUMBER_TYPES
-                .map(|number| format!("isNotNull({})", typed_subcolumn(path, &number.to_string())));
-            format!("({})", numbers.join(" OR "))
+            format!("({})", NUMBER_TYPES.map(|number| is_of_type(&number.to_string())).join(" OR "))
         }
         LogicalType::StringArray => {
             let element = statement.alias("element");
