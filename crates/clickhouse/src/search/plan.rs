@@ -64,10 +64,7 @@ use page::{MatchingTrace, Page};
 use steps::fill_by_steps;
 
 impl Search<'_> {
-    /// Returns the traces after the end of the previous page, in order, as many as wanted.
-    ///
-    /// # Errors
-    /// When ClickHouse fails. There is no partial answer.
+    /// Returns the traces after the end of the previous page, in order, as many as wanted. There is no partial answer.
     pub(crate) async fn run(&self, choice: &PlanChoice) -> Result<Vec<MatchingTrace>, ClickHouseError> {
         let mut page = Page::new(self.after.as_ref());
         // The grouped pass reads pages whose traces have no match inside the window, and filters with more predicates than bits.

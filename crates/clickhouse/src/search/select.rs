@@ -36,10 +36,8 @@ impl ClickHouse {
     }
 
     /// Reads tables and sends statements that depend on them, until one endpoint answers all of the latter: another one may
-    /// have other columns than those that were read.
-    ///
-    /// # Errors
-    /// Those of both, and [`ClickHouseError::IncompleteResponse`] when the endpoint changes with every attempt.
+    /// have other columns than those that were read. [`ClickHouseError::IncompleteResponse`] when the endpoint changes with
+    /// every attempt.
     pub(crate) async fn on_one_endpoint<Tables, Found, R, A>(
         &self,
         read_tables: impl Fn() -> R,
@@ -189,17 +187,6 @@ impl ClickHouse {
         let tables = self.cached_schema.get(binding)?;
         let omitted_columns = omitted_columns(binding, tables.columns.iter());
         Some(TableProperties { omitted_columns, searched_around: self.searched_around(window, &tables) })
-    }
-
-    /// Returns the bound trace index. If it was dropped or replaced by another table, it is not used.
-    #[cfg(test)]
-    pub(crate) async fn usable_trace_index(
-        &self,
-        binding: &Binding,
-    ) -> Result<Option<TraceIndex>, ClickHouseError> {
-        let Some(name) = &binding.trace_index else { return Ok(None) };
-        let columns = self.columns(&binding.database, name).await?;
-        Ok(TraceIndex::from_columns(&columns, &binding.database, name))
     }
 
     /// Prepares a search of a table, with this trace index.

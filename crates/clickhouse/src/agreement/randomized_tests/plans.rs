@@ -147,7 +147,7 @@ async fn read_pages(
         if scope.is_empty() {
             break;
         }
-        let index = store.usable_trace_index(binding).await.unwrap();
+        let index = store.read_tables(binding).await.unwrap().index;
         let search = store.prepare(&request, &table, index, options).unwrap();
         let found = search.run(&choice).await.unwrap();
         // Ids that do not fit into one statement are sent in several.

@@ -50,7 +50,6 @@ impl Page {
         self.found.insert(first, spans);
     }
 
-    /// Adds several traces.
     pub(crate) fn extend(&mut self, found: impl IntoIterator<Item = MatchingTrace>) {
         found.into_iter().for_each(|found| self.insert(found));
     }
@@ -64,7 +63,6 @@ impl Page {
         self.found.range(..=rank(position)).count()
     }
 
-    /// Returns the first traces.
     pub(crate) fn into_first(self, limit: usize) -> Vec<MatchingTrace> {
         let found = self.found.into_iter().take(limit);
         found

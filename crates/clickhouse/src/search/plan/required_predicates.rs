@@ -38,10 +38,7 @@ pub(crate) struct RequiredPredicates<'a> {
 }
 
 impl<'a> RequiredPredicates<'a> {
-    /// Creates the required predicates of a scope and a filter, after a check that the table still has their fields.
-    ///
-    /// # Errors
-    /// When a field has changed.
+    /// Creates the required predicates of a scope and a filter. Fails when the table has another field than they refer to.
     pub(crate) fn new(
         scope: &'a AccessScope,
         filter: &'a Filter,
@@ -53,11 +50,7 @@ impl<'a> RequiredPredicates<'a> {
         Ok(Self { policies: scope.predicate(), key_constraint, filter, table })
     }
 
-    /// Creates the required predicates of a predicate without an access scope. Nothing about the spans that it finds may be
-    /// returned.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
+    /// Like [`Self::new`], of a predicate without an access scope. Nothing about the spans that it finds may be returned.
     pub(crate) fn unscoped(
         policies: &'a Predicate,
         referenced_fields: &[Arc<MarkedField>],

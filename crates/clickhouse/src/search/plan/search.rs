@@ -80,10 +80,7 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Sends a statement and returns its rows.
-    ///
-    /// # Errors
-    /// When ClickHouse fails, or the search's time limit has passed.
+    /// Sends a statement and returns its rows. Fails when the search's time limit has passed.
     pub(crate) async fn rows<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
@@ -100,9 +97,6 @@ impl Search<'_> {
     }
 
     /// Sends a statement whose rows are id, tier, key and number of spans of matching traces.
-    ///
-    /// # Errors
-    /// Those of [`Self::rows`].
     pub(crate) async fn matching_traces(
         &self,
         statement: Statement,
@@ -130,7 +124,6 @@ impl Search<'_> {
         index.bounds(self.window, self.default_range, statement)
     }
 
-    /// Whether a span is in a range.
     pub(crate) fn range(&self, range: TimeRange, statement: &mut Statement) -> String {
         match range {
             None => "1".to_owned(),
@@ -138,7 +131,6 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a span is in the window.
     pub(crate) fn window_condition(&self, statement: &mut Statement) -> String {
         self.range(Some((self.window.from(), self.window.to())), statement)
     }
@@ -183,7 +175,6 @@ impl Search<'_> {
         self.default_range.is_some() && self.index.as_ref().is_none_or(|index| index.covers(self.window))
     }
 
-    /// Reports the progress of the search.
     pub(crate) fn report_progress(&self, searched_to: i64, traces: usize) {
         let Some(progress) = &self.progress else { return };
         let (from, to) = (self.window.from().as_nanos(), self.window.to().as_nanos());

@@ -11,9 +11,6 @@ use crate::sql::Statement;
 
 impl Search<'_> {
     /// Like [`Self::run`], in an order other than [`TraceOrder::Newest`].
-    ///
-    /// # Errors
-    /// When ClickHouse fails, or the search's time limit has passed. There is no partial answer.
     pub(crate) async fn run_sorted(
         &self,
         order: TraceOrder,

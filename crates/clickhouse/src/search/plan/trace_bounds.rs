@@ -45,7 +45,6 @@ impl TraceBounds {
         }
     }
 
-    /// The indexed traces.
     pub(crate) fn traces(&self) -> impl Iterator<Item = &String> {
         self.indexed.keys()
     }
