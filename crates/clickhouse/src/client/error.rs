@@ -98,13 +98,11 @@ impl ClickHouseError {
 
     /// Adds to an unknown setting that the server is too old. For a statement with only the settings that every supported
     /// version has.
-    pub(crate) fn with_old_server_hint(self) -> Self {
-        match self {
-            Self::Exception { code: code @ Some(Self::UNKNOWN_SETTING), message } => {
-                Self::Exception { code, message: format!("the server is too old: {message}") }
-            }
-            other => other,
+    pub(crate) fn with_old_server_hint(mut self) -> Self {
+        if let Self::Exception { code: Some(Self::UNKNOWN_SETTING), message } = &mut self {
+            *message = format!("the server is too old: {message}");
         }
+        self
     }
 
     /// Whether the server refused to set `readonly` because the user's own profile fixes it.

@@ -95,16 +95,14 @@ pub(crate) fn settings(
     ];
     settings.extend(config.max_threads.map(|threads| ("max_threads", threads.to_string())));
     settings.extend(REQUIRED_SETTINGS.iter().chain(OPTIONAL_SETTINGS).map(|(name, value)| {
-        if *name == PARTITION_PRUNING && statement.reads_final {
-            return (*name, "0".to_owned());
-        }
-        let is_on = match *name {
+        let value = match *name {
+            PARTITION_PRUNING if statement.reads_final => "0",
             // The projection of trace ids leaves so little to read that evaluating indexes first does not pay off.
-            "use_skip_indexes_on_data_read" => statement.filters_by_trace_id,
-            "skip_unavailable_shards" => statement.skips_unavailable_shards,
-            _ => false,
+            "use_skip_indexes_on_data_read" if statement.filters_by_trace_id => "1",
+            "skip_unavailable_shards" if statement.skips_unavailable_shards => "1",
+            _ => *value,
         };
-        (*name, if is_on { "1" } else { *value }.to_owned())
+        (*name, value.to_owned())
     }));
     settings
 }
