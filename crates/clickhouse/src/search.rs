@@ -14,7 +14,7 @@ pub(crate) use plan::{
     StepOptions, TraceBounds, WindowShare, filtered_pass_statement, grouped_statement, long_traces_statement,
     step_statement,
 };
+pub(crate) use selection::SelectedTrace;
 pub use selection::{
     Position, ProgressCallback, SearchProgress, SelectRequest, Selection, TableProperties, TraceOrder,
 };
-pub(crate) use selection::{SelectedTrace, id_list};

@@ -15,7 +15,7 @@ use super::columns::{converts_ids, returned_columns};
 use super::lines::LineChecker;
 use crate::client::{Client, StreamedResponse};
 use crate::schema::{BoundTable, TraceSizes};
-use crate::search::{SelectedTrace, Selection, id_list};
+use crate::search::{SelectedTrace, Selection};
 use crate::sql::{Statement, quote};
 use crate::{ClickHouse, ClickHouseError};
 
@@ -162,8 +162,9 @@ impl Parts {
 
 fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedTrace]) -> Statement {
     let mut statement = table.statement();
-    let ids = id_list(traces, &mut statement);
-    let is_selected = table.trace_id.is_one_of(traces.iter().map(|trace| &trace.id), &mut statement);
+    let trace_ids = || traces.iter().map(|trace| &trace.id);
+    let ids = statement.string_parameters(trace_ids());
+    let is_selected = table.trace_id.is_one_of(trace_ids(), &mut statement);
     let spans = table.spans(&is_selected, &mut statement);
     statement.filters_by_trace_id = true;
     let positions: Vec<String> = (1..=traces.len()).map(|position| position.to_string()).collect();

@@ -1,7 +1,6 @@
 //! Requests for traces, and the traces that were selected.
 
 use crate::schema::{BoundTable, omitted_columns};
-use crate::sql::Statement;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -155,9 +154,4 @@ impl Selection {
     pub fn position(&self, index: usize) -> Option<&Position> {
         self.positions.get(index)
     }
-}
-
-/// Writes ids as a list of parameters.
-pub(crate) fn id_list(ids: &[SelectedTrace], statement: &mut Statement) -> String {
-    statement.string_parameters(ids.iter().map(|trace| &trace.id))
 }

@@ -111,11 +111,6 @@ impl Statement {
         concatenated("arrayConcat", lists)
     }
 
-    /// Adds a list of integers, as one value or several concatenated ones.
-    pub(crate) fn int_array(&mut self, values: &[i64]) -> String {
-        self.array("Int64", values.iter().map(i64::to_string))
-    }
-
     /// Adds encoded values of this type as one array, or as several concatenated ones.
     pub(crate) fn array(&mut self, kind: &str, values: impl Iterator<Item = String>) -> String {
         concatenated("arrayConcat", self.lists(&format!("Array({kind})"), values))

@@ -55,7 +55,7 @@ pub(crate) async fn fill_by_filtered_pass(
     let (rows, long) = join(pass, long).await;
     let rows = match rows {
         Err(error) if error.is_throw_if(NOT_RARE) => {
-            for first in options.trace_filters.iter().take(1) {
+            if let Some(first) = options.trace_filters.first() {
                 let hash = search.required_predicates.hash(*first);
                 search.store.frequent_predicates.insert(hash, search.window_length());
             }

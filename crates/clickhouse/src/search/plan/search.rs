@@ -23,9 +23,8 @@ pub(crate) type TimeRange = Option<(Timestamp, Timestamp)>;
 
 /// Returns the time range around a window in which the whole of a page's traces is read.
 pub(crate) fn window_with_margin(window: Window, max_trace_duration_nanos: Option<i64>) -> TimeRange {
-    max_trace_duration_nanos.map(|nanos| -> (Timestamp, Timestamp) {
-        (window.from().saturating_sub(nanos), window.to().saturating_add(nanos))
-    })
+    max_trace_duration_nanos
+        .map(|nanos| (window.from().saturating_sub(nanos), window.to().saturating_add(nanos)))
 }
 
 /// Thresholds at which one plan becomes better than another. They affect only the cost.
@@ -143,10 +142,7 @@ impl Search<'_> {
     /// Returns where the traces of the page begin, in nanoseconds, exclusive.
     pub(crate) fn begin(&self) -> i64 {
         let to = self.window.to().as_nanos();
-        match &self.after {
-            Some(after) => self.nanos(after.key.saturating_add(1)).min(to),
-            None => to,
-        }
+        self.after.as_ref().map_or(to, |after| self.nanos(after.key.saturating_add(1)).min(to))
     }
 
     /// SQL: for a group of spans, the position of their trace in the order, as columns with these names.

@@ -79,7 +79,8 @@ impl TraceBounds {
         let (first, last) = ticks(self.default_range.map(|(from, to)| (from.as_nanos(), to.as_nanos())));
         let ids = statement.string_array(&ids);
         let mut of_trace = |bounds: &[i64], default| {
-            let (bounds, default) = (statement.int_array(bounds), statement.int(default));
+            let bounds = statement.array("Int64", bounds.iter().map(i64::to_string));
+            let default = statement.int(default);
             format!("transform({id}, {ids}, {bounds}, {default})", id = table.trace_id.text)
         };
         let (first, last) = (of_trace(&firsts, first), of_trace(&lasts, last));

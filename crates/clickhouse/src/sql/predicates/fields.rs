@@ -179,17 +179,15 @@ pub(super) fn is_defined(field: &MarkedField, statement: &mut Statement) -> Stri
     let typed = match field.column_type.bare() {
         ColumnType::Array(inner) if inner.is_nullable() => {
             let (element, raw) = (statement.alias("element"), raw(field, statement));
-            format!("NOT arrayExists({element} -> isNull({element}), {raw})")
+            Some(format!("NOT arrayExists({element} -> isNull({element}), {raw})"))
         }
-        _ if field.source.is_map_key() && field.column_type.is_text() => {
-            match parses_as_type(field, statement) {
-                Some(typed) => typed,
-                None => return is_present,
-            }
-        }
-        _ => return is_present,
+        _ if field.source.is_map_key() && field.column_type.is_text() => parses_as_type(field, statement),
+        _ => None,
     };
-    format!("({is_present} AND {typed})")
+    match typed {
+        Some(typed) => format!("({is_present} AND {typed})"),
+        None => is_present,
+    }
 }
 
 /// Writes whether a map's string represents a value of the field's type.
