@@ -27,6 +27,7 @@ pub mod suite;
 mod syntax_errors;
 mod syntax_tree;
 #[cfg(feature = "testing")]
+#[path = "../testing/mod.rs"]
 pub mod testing;
 mod tokens;
 

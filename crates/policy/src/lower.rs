@@ -8,8 +8,6 @@
 pub(crate) mod fields;
 mod limits;
 mod operations;
-#[cfg(feature = "testing")]
-pub(crate) mod rule_mutations;
 pub(crate) mod rules;
 mod truth;
 mod values;

@@ -2,10 +2,9 @@
 //! lowering with the reference evaluator must detect each of them. Otherwise it would not detect the same mistake in
 //! the real rules.
 
-use super::rules::{self, Elements, RULES, Rules};
-use super::truth::Truth;
-use super::{LoweredValue, fields};
 use crate::expression::Constant;
+use crate::lower::rules::{self, Elements, RULES, Rules};
+use crate::lower::{LoweredValue, Truth, fields};
 use crate::predicate::{Atom, Predicate, Quantifier, Relation};
 
 macro_rules! rule_mutations {

@@ -1,6 +1,8 @@
 //! Access to both sides of a policy for tests of the lowering, with the correct rules and with altered ones. Only with
 //! the feature `testing`, which is disabled in the service.
 
+mod rule_mutations;
+
 use tracewarden_model::Caller;
 
 use crate::check::CheckedPolicy;
@@ -9,7 +11,7 @@ use crate::lower::{MAX_WORK, lower_with_rules, simplify_bounded};
 use crate::predicate::Predicate;
 use crate::predicate::work::Budget;
 
-pub use crate::lower::rule_mutations::RuleMutation;
+pub use rule_mutations::RuleMutation;
 
 /// Returns where the policy is true and where it is false, simplified as it would be sent; `None` if that is too
 /// large.
