@@ -45,9 +45,14 @@ impl Span {
         Self { start, end: end.max(start) }
     }
 
+    /// Returns the part of the text; empty if the text has no such part.
+    pub(crate) fn of(self, text: &str) -> &str {
+        text.get(self.start..self.end).unwrap_or_default()
+    }
+
     /// Returns the part of the text if it has at most `max_chars` characters and fits on one line.
     pub(crate) fn snippet(self, text: &str, max_chars: usize) -> Option<&str> {
-        let part = text.get(self.start..self.end)?;
+        let part = self.of(text);
         let short = part.chars().nth(max_chars).is_none();
         (short && !part.is_empty() && !part.contains(char::is_control)).then_some(part)
     }

@@ -1,9 +1,5 @@
-//! The reference evaluator: evaluates policies with the CEL library, one span at a time. The lowering is tested
-//! against it.
-//!
-//! The library does not support NULL columns, map values with a declared type, or strings that are not UTF-8. The
-//! values passed to it follow the policy language's rules for them: a value that is an error becomes an undeclared
-//! name.
+//! The reference evaluator: evaluates checked policies one span at a time. The lowering is tested against it, and a test
+//! compares it with the interpreter of the CEL library.
 
 mod cost;
 mod decision;
@@ -11,44 +7,28 @@ mod decision_text;
 mod field_value;
 mod patterns;
 mod reasons;
-mod references;
-mod span_values;
+mod value;
 mod verdict;
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::collections::{BTreeMap, HashMap};
 
-use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
-use cel::{Context, Env, ExecutionError, IdedExpr, Value};
-use tracewarden_model::{AccessModel, AttributeValue, Caller};
+use regex::Regex;
+use tracewarden_model::{AccessModel, Caller, FieldRef, MarkedField};
 
-use crate::check::{CheckedPolicy, check_on_current_stack};
+use crate::check::check_on_current_stack;
 use crate::diagnostics::Diagnostic;
-use crate::parse::{on_deep_stack, parse_expanded};
-use crate::pattern::Pattern;
+use crate::expression::{Kind, Node};
+use crate::parse::on_deep_stack;
+use crate::predicate::{Quantifier, Relation};
 
 pub use field_value::{FieldValue, Span};
-use patterns::{CompiledPatterns, Patterns};
-use span_values::SpanValues;
+use patterns::Patterns;
 #[cfg(test)]
-pub(crate) use span_values::string_array;
+pub(crate) use value::string_array;
+use value::{SpanField, Value};
 
 pub use decision::explain;
-pub use verdict::{Decision, ReadValue, Verdict};
-
-/// Environment of every context, the same for all spans.
-static STANDARD_ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
-
-/// Result of an expression on one span. Only `True` satisfies a policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The expression is true.
-    True,
-    /// The expression is false.
-    False,
-    /// Evaluation failed, with the reason.
-    Error(String),
-}
+pub use verdict::{Decision, Outcome, ReadValue, Verdict};
 
 /// Evaluates a policy on each of the spans.
 ///
@@ -61,189 +41,160 @@ pub fn evaluate(
     spans: &[Span],
 ) -> Result<Vec<Outcome>, Vec<Diagnostic>> {
     on_deep_stack("evaluated", || {
-        let prepared = PreparedPolicy::new(expression, model, caller, |_, _| Ok(()))?;
-        let outcome = |span| prepared.with_span(span, |root, context, _| outcome(root, context));
-        Ok(spans.iter().map(outcome).collect())
+        let root = check_on_current_stack(expression, model)?.root;
+        let prepared = PreparedPolicy::new(caller, &Patterns::of(&root));
+        Ok(spans.iter().map(|span| Evaluator::new(&prepared, span).truth(&root).into()).collect())
     })?
 }
 
-/// A policy as the library represents it, with the data that is the same for all spans.
+/// The data of a policy that is the same for all spans.
 struct PreparedPolicy<'a> {
-    expression: &'a str,
     caller: &'a Caller,
-    checked: CheckedPolicy,
-    root: IdedExpr,
-    user: HashMap<String, Value>,
-    patterns: CompiledPatterns,
+    username: Value,
+    roles: Value,
+    attributes: BTreeMap<&'a str, Value>,
+    /// Compiled patterns, by their text for this engine.
+    regexes: HashMap<String, Regex>,
 }
 
 impl<'a> PreparedPolicy<'a> {
-    /// `check_cost` may reject the policy for its cost, before any pattern is compiled.
-    fn new(
-        expression: &'a str,
-        model: &AccessModel,
-        caller: &'a Caller,
-        check_cost: impl FnOnce(&CheckedPolicy, &Patterns) -> Result<(), Vec<Diagnostic>>,
-    ) -> Result<Self, Vec<Diagnostic>> {
-        let checked = check_on_current_stack(expression, model)?;
-        let root = parse_expanded(expression)?;
-        let patterns = Patterns::of(&checked.root);
-        check_cost(&checked, &patterns)?;
-        Ok(Self { expression, caller, checked, root, user: user_value(caller), patterns: patterns.compile() })
-    }
-
-    /// Calls `work` with the policy and the variables of one span.
-    fn with_span<T>(
-        &self,
-        span: &Span,
-        work: impl FnOnce(&IdedExpr, &Context<'_, '_>, &SpanValues) -> T,
-    ) -> T {
-        let fields: Vec<_> = self.checked.root.fields().into_iter().map(AsRef::as_ref).collect();
-        let values = SpanValues::new(self.expression, self.caller, &fields, span);
-        let mut root = self.root.clone();
-        rewrite(&mut root, &values, &self.patterns);
-        let mut context = Context::with_env(Arc::clone(&STANDARD_ENV));
-        context.add_variable_from_value("user", self.user.clone());
-        for (name, value) in &values.variables {
-            context.add_variable_from_value(name.clone(), value.clone());
+    fn new(caller: &'a Caller, patterns: &Patterns) -> Self {
+        Self {
+            caller,
+            username: Value::text(&caller.username),
+            roles: Value::texts(&caller.roles),
+            attributes: caller.attributes.iter().map(|(name, value)| (name.as_str(), value.into())).collect(),
+            regexes: patterns.compile(),
         }
-        let invalid = values.invalid_code_points();
-        // If registration fails, calls of the function are errors, and an error grants no access.
-        let block = invalid.clone();
-        let _ = context.add_function(UTF8_ONLY, move |value: Value| utf8_only(value, invalid.clone()));
-        let patterns = self.patterns.clone();
-        let matches = move |subject: Value, number: i64| patterns.matches(&subject, number);
-        let _ = context.add_function(MATCHES, matches);
-        let _ = context.add_function(BYTES, move |value: Value| bytewise(value, block.clone()));
-        work(&root, &context, &values)
     }
 }
 
-fn outcome(expression: &IdedExpr, context: &Context<'_, '_>) -> Outcome {
-    match context.resolve(expression) {
-        Ok(Value::Bool(true)) => Outcome::True,
-        Ok(Value::Bool(false)) => Outcome::False,
-        Ok(_) => Outcome::Error("the result is not a boolean".to_owned()),
-        Err(error) => Outcome::Error(reason(&error)),
-    }
+/// Evaluates the parts of a policy on one span.
+struct Evaluator<'a> {
+    policy: &'a PreparedPolicy<'a>,
+    span: &'a Span,
+    /// Cache of the fields that were read: a macro may read a long list for each element of another list.
+    fields: HashMap<&'a FieldRef, SpanField>,
+    /// Variables of the macros around the current expression with their elements, innermost last.
+    variables: Vec<(u32, Value)>,
 }
 
-/// Passes a value through, unless it is a string that is not UTF-8.
-const UTF8_ONLY: &str = "@utf8";
-
-/// Whether part of a string matches the pattern with this number.
-const MATCHES: &str = "@matches";
-
-/// Passes a value through; converts a string to one with a character for each of its bytes.
-const BYTES: &str = "@bytes";
-
-fn utf8_only(value: Value, invalid: Option<std::ops::Range<u32>>) -> Result<Value, ExecutionError> {
-    if let (Value::String(text), Some(block)) = (&value, invalid)
-        && text.chars().any(|character| block.contains(&u32::from(character)))
-    {
-        return Err(ExecutionError::function_error("utf8", "the string is not UTF-8"));
+impl<'a> Evaluator<'a> {
+    fn new(policy: &'a PreparedPolicy<'a>, span: &'a Span) -> Self {
+        Self { policy, span, fields: HashMap::new(), variables: Vec::new() }
     }
-    Ok(value)
-}
 
-/// Prefix, suffix and substring tests compare bytes as soon as one string is not UTF-8: `\x80` is then a suffix of
-/// `\u{10FF80}`, as it is in ClickHouse.
-fn bytewise(value: Value, invalid: Option<std::ops::Range<u32>>) -> Value {
-    match &value {
-        Value::String(text) => {
-            let bytes = span_values::bytes(text, invalid.as_ref());
-            Value::from(bytes.into_iter().map(char::from).collect::<String>())
+    /// Returns whether a condition is true; `None` if it is an error. A value that is not a boolean is an error, which
+    /// `&&` and `||` absorb like any other.
+    fn truth(&mut self, node: &'a Node) -> Option<bool> {
+        match self.value(node)? {
+            Value::Bool(value) => Some(value),
+            _ => None,
         }
-        _ => value,
     }
-}
 
-fn reason(error: &ExecutionError) -> String {
-    match error {
-        ExecutionError::UndeclaredReference(_) => "a field is absent, NULL or not of its type".to_owned(),
-        other => other.to_string(),
+    /// Returns the value of an expression; `None` if it is an error.
+    fn value(&mut self, node: &'a Node) -> Option<Value> {
+        let holds = match &node.kind {
+            Kind::Constant(constant) => return Some(constant.into()),
+            Kind::List(elements) => {
+                let elements = elements.iter().map(|element| self.value(element));
+                return elements.collect::<Option<_>>().map(Value::List);
+            }
+            Kind::Username => return Some(self.policy.username.clone()),
+            Kind::Roles => return Some(self.policy.roles.clone()),
+            Kind::Attribute(name) => return self.policy.attributes.get(name.as_str()).cloned(),
+            Kind::Field(field) => return self.field(field).value.clone(),
+            Kind::Variable(variable) => return self.variable(*variable).cloned(),
+            Kind::Size(inner) => return self.value(inner)?.size().map(Value::Int),
+            // An error of the branch that is not taken has no effect.
+            Kind::Conditional(condition, yes, no) => {
+                return if self.truth(condition)? { self.value(yes) } else { self.value(no) };
+            }
+            Kind::HasAttribute(name) => self.policy.attributes.contains_key(name.as_str()),
+            Kind::HasKey(field) => self.field(field).is_present,
+            Kind::Not(inner) => !self.truth(inner)?,
+            Kind::And(left, right) => self.junction(false, left, right)?,
+            Kind::Or(left, right) => self.junction(true, left, right)?,
+            Kind::Compare(relation, left, right) => {
+                let (left, right) = (self.value(left)?, self.value(right)?);
+                match relation {
+                    // Values of different types are unequal.
+                    Relation::Eq => left == right,
+                    Relation::Ne => left != right,
+                    _ => relation.holds(left.order(&right)?),
+                }
+            }
+            Kind::In(needle, haystack) => match (self.value(needle)?, self.value(haystack)?) {
+                (needle, Value::List(elements)) => elements.contains(&needle),
+                _ => return None,
+            },
+            Kind::TextCall(function, subject, argument) => {
+                let (subject, argument) = (self.value(subject)?, self.value(argument)?);
+                subject.text_call(*function, &argument)?
+            }
+            Kind::Matches(subject, pattern) => {
+                let subject = self.value(subject)?;
+                self.policy.regexes.get(&pattern.reference)?.is_match(subject.as_str()?)
+            }
+            Kind::Macro { quantifier, range, variable, body } => {
+                self.quantified(*quantifier, range, *variable, body)?
+            }
+        };
+        Some(Value::Bool(holds))
     }
-}
 
-fn user_value(caller: &Caller) -> HashMap<String, Value> {
-    let list = |values: &mut dyn Iterator<Item = &String>| -> Value {
-        values.map(|text| Value::from(text.as_str())).collect::<Vec<Value>>().into()
-    };
-    let attributes: HashMap<String, Value> = caller
-        .attributes
-        .iter()
-        .map(|(name, value)| {
-            let value = match value {
-                AttributeValue::String(text) => Value::from(text.as_str()),
-                AttributeValue::Bool(value) => Value::Bool(*value),
-                AttributeValue::Strings(values) => list(&mut values.iter()),
-            };
-            (name.clone(), value)
-        })
-        .collect();
-    HashMap::from([
-        ("username".to_owned(), Value::from(caller.username.as_str())),
-        ("roles".to_owned(), list(&mut caller.roles.iter())),
-        ("attributes".to_owned(), attributes.into()),
-    ])
-}
-
-/// Replaces expressions that the library does not support: values that are errors, RE2 patterns, and ordering of
-/// strings that are not UTF-8.
-fn rewrite(node: &mut IdedExpr, values: &SpanValues, patterns: &CompiledPatterns) {
-    if references::rewrite(node, values) {
-        return;
+    fn field(&mut self, field: &'a MarkedField) -> &SpanField {
+        self.fields.entry(&field.field).or_insert_with(|| SpanField::new(field, self.span))
     }
-    match &mut node.expr {
-        Expr::Call(call) => {
-            call.target.iter_mut().for_each(|target| rewrite(target, values, patterns));
-            call.args.iter_mut().for_each(|argument| rewrite(argument, values, patterns));
-            rewrite_call(call, values, patterns);
+
+    fn variable(&self, variable: u32) -> Option<&Value> {
+        self.variables.iter().rev().find(|(bound, _)| *bound == variable).map(|(_, value)| value)
+    }
+
+    /// Evaluates `||` if `decisive` is true, `&&` if it is false. A side with this value determines the result even if
+    /// the other side is an error.
+    fn junction(&mut self, decisive: bool, left: &'a Node, right: &'a Node) -> Option<bool> {
+        let left = self.truth(left);
+        if left == Some(decisive) {
+            return left;
         }
-        Expr::List(list) => list.elements.iter_mut().for_each(|element| rewrite(element, values, patterns)),
-        Expr::Select(select) => rewrite(&mut select.operand, values, patterns),
-        Expr::Comprehension(comprehension) => {
-            rewrite(&mut comprehension.iter_range, values, patterns);
-            rewrite(&mut comprehension.loop_cond, values, patterns);
-            rewrite(&mut comprehension.loop_step, values, patterns);
-            rewrite(&mut comprehension.result, values, patterns);
-        }
-        _ => {}
+        let right = self.truth(right);
+        if right == Some(decisive) { right } else { left.and(right) }
     }
-}
 
-fn rewrite_call(call: &mut CallExpr, values: &SpanValues, patterns: &CompiledPatterns) {
-    let name = call.func_name.clone();
-    let name = name.as_str();
-    if name == "matches"
-        && let Some(IdedExpr { expr: Expr::Literal(literal), .. }) = call.args.last_mut()
-        && let LiteralValue::String(text) = &*literal
-        && let Ok(pattern) = Pattern::parse(text.inner())
-    {
-        // The pattern's number replaces the pattern. A pattern without a number is an error.
-        let number = patterns.number(&pattern.reference).unwrap_or(-1);
-        *literal = LiteralValue::Int(number.into());
-        call.func_name = MATCHES.to_owned();
-        call.args.splice(0..0, call.target.take().map(|target| *target));
-    }
-    let needs_utf8 = matches!(
-        name,
-        "matches"
-            | "size"
-            | operators::LESS
-            | operators::LESS_EQUALS
-            | operators::GREATER
-            | operators::GREATER_EQUALS
-    );
-    let by_bytes = matches!(name, "startsWith" | "endsWith" | "contains");
-    if (needs_utf8 || by_bytes) && values.invalid_code_points().is_some() {
-        let wrapper = if needs_utf8 { UTF8_ONLY } else { BYTES };
-        let operands = call.target.iter_mut().map(|target| &mut **target).chain(call.args.iter_mut());
-        for operand in operands {
-            let inner = std::mem::take(operand);
-            operand.id = inner.id;
-            operand.expr =
-                Expr::Call(CallExpr { func_name: wrapper.to_owned(), target: None, args: vec![inner] });
+    fn quantified(
+        &mut self,
+        quantifier: Quantifier,
+        range: &'a Node,
+        variable: u32,
+        body: &'a Node,
+    ) -> Option<bool> {
+        let Value::List(elements) = self.value(range)? else { return None };
+        let mut bodies = elements.iter().map(|element| {
+            self.variables.push((variable, element.clone()));
+            let truth = self.truth(body);
+            self.variables.pop();
+            truth
+        });
+        // An element for which the body is decisive hides the errors of others.
+        let decisive = match quantifier {
+            Quantifier::Exists => true,
+            Quantifier::All => false,
+            // Errors cannot be counted.
+            Quantifier::ExistsOne => {
+                return bodies
+                    .try_fold(0, |count, truth| Some(count + u64::from(truth?)))
+                    .map(|count| count == 1);
+            }
+        };
+        let mut whole = Some(!decisive);
+        for truth in bodies {
+            if truth == Some(decisive) {
+                return truth;
+            }
+            whole = whole.and(truth);
         }
+        whole
     }
 }

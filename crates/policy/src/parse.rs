@@ -18,9 +18,6 @@ const STACK_BYTES: usize = 256 * 1024 * 1024;
 static UNEXPANDED: LazyLock<Env> =
     LazyLock::new(|| Env::default().with_optional_support(false).with_stdlib());
 
-/// Parser with the standard macros, for evaluation.
-static EXPANDED: LazyLock<Env> = LazyLock::new(Env::stdlib);
-
 /// Runs `work` on a thread with a stack large enough for deep recursion. `action` is for the message.
 ///
 /// # Errors
@@ -74,17 +71,6 @@ pub(crate) fn parse<'a>(
     let parsed = Parsed { text, root, source, tokens };
     parsed.refuse_deep_trees()?;
     Ok(parsed)
-}
-
-/// Parses text that [`parse`] accepted, with macros expanded, for evaluation.
-///
-/// # Errors
-/// If the library nevertheless rejects the text.
-pub(crate) fn parse_expanded(text: &str) -> Result<IdedExpr, Vec<Diagnostic>> {
-    EXPANDED
-        .parser()
-        .parse(text)
-        .map_err(|_| vec![Diagnostic::new(text, Span::default(), "syntax", "not valid CEL")])
 }
 
 impl Parsed<'_> {

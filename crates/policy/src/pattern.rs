@@ -34,7 +34,7 @@ pub struct Pattern {
     /// Pattern for ClickHouse's `match`.
     pub re2: String,
     /// Pattern for the reference evaluator.
-    pub(crate) reference: String,
+    pub reference: String,
     /// Prefix, in this letter case, of every text that matches.
     pub(crate) prefix: Option<String>,
 }

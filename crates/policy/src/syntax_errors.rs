@@ -32,9 +32,9 @@ fn syntax_error(text: &str, tokens: &[Span], position: (isize, isize), message: 
     let Some(token) = tokens.iter().find(|token| token.end > at).copied() else {
         return unexpected_end(text, tokens);
     };
-    let written = text.get(token.start..token.end).unwrap_or_default();
+    let written = token.of(text);
     let previous = tokens.iter().rev().find(|other| other.end <= token.start);
-    let previous = previous.and_then(|token| text.get(token.start..token.end)).unwrap_or_default();
+    let previous = previous.map_or("", |token| token.of(text));
     let error = |message: String| Diagnostic::new(text, token, "syntax", message);
     let shown = escape_invisible(written);
     let not_allowed = || error(format!("`{shown}` is not allowed here"));
@@ -99,7 +99,7 @@ fn is_name(token: &str) -> bool {
 /// Returns the error for an unexpected closing bracket: it has no opening bracket, closes a bracket of another kind,
 /// or closes an incomplete expression.
 fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
-    let written = |span: &Span| text.get(span.start..span.end).unwrap_or_default();
+    let written = |span: &Span| span.of(text);
     let shown = written(&token);
     let open = open_brackets(text, tokens.iter().take_while(|earlier| earlier.start < token.start));
     let error = |message: String| Diagnostic::new(text, token, "syntax", message);
@@ -127,16 +127,16 @@ fn closing_bracket(text: &str, tokens: &[Span], token: Span) -> Diagnostic {
 
 fn unexpected_end(text: &str, tokens: &[Span]) -> Diagnostic {
     let last = tokens.last().copied().unwrap_or_default();
-    let written = text.get(last.start..last.end).unwrap_or_default();
+    let written = last.of(text);
     if let Some(bracket) = open_brackets(text, tokens.iter()).last() {
-        let written = text.get(bracket.start..bracket.end).unwrap_or_default();
+        let written = bracket.of(text);
         return Diagnostic::new(text, *bracket, "syntax", format!("this `{written}` is not closed"))
             .with_hint("add the closing bracket");
     }
     let error =
         Diagnostic::new(text, last, "syntax", format!("the expression ends too early, after `{written}`"));
-    let tokens = || tokens.iter().filter_map(|token| text.get(token.start..token.end));
-    if tokens().filter(|token| *token == "?").count() > tokens().filter(|token| *token == ":").count() {
+    let count = |symbol| tokens.iter().filter(|token| token.of(text) == symbol).count();
+    if count("?") > count(":") {
         return error.with_hint("write both branches: `condition ? one : other`");
     }
     error.with_hint("write what comes next, for instance a value to compare with")

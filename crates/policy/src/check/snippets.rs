@@ -13,8 +13,7 @@ const MAX_SNIPPET_CHARS: usize = 80;
 impl Parsed<'_> {
     /// Returns the text of an expression.
     pub(super) fn text_of(&self, node: &IdedExpr) -> &str {
-        let span = self.span(node);
-        self.text.get(span.start..span.end).unwrap_or_default()
+        self.span(node).of(self.text)
     }
 
     /// Returns the text of an expression if it is short and fits on one line.
@@ -52,7 +51,7 @@ impl Parsed<'_> {
         place: Option<(usize, usize)>,
     ) -> Span {
         let whole = self.span(literal);
-        let written = self.text.get(whole.start..whole.end).unwrap_or_default();
+        let written = whole.of(self.text);
         let prefix = written.len() - written.trim_start_matches(['r', 'R', '"', '\'']).len();
         let quotes = written.trim_start_matches(['r', 'R']);
         let width = if quotes.starts_with("\"\"\"") || quotes.starts_with("'''") { 3 } else { 1 };

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
 
+use crate::evaluate::field_value::value_of;
 use crate::evaluate::patterns::Patterns;
-use crate::evaluate::reasons::value_of;
-use crate::evaluate::span_values::string_array;
+use crate::evaluate::value::string_array;
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Constant, Kind, Node};
 
@@ -28,7 +28,7 @@ const STEPS_PER_STATE: u64 = 8;
 const STATES_PER_STEP: u64 = 8;
 /// Number of bytes per step in that case.
 const BYTES_PER_MATCH_STEP: u64 = 16;
-/// Number of steps per node and span, to build the library's expression.
+/// Number of steps per node and span, for the work that does not depend on the size of values.
 const STEPS_PER_PART: u64 = 8;
 
 /// Upper limits of a value's size.
@@ -170,7 +170,7 @@ impl CostEstimator<'_> {
                     }
                 };
                 let once = sum(&parts, |part| part.once).saturating_add(own).saturating_add(1);
-                // For an error, each operand is evaluated with and without its wrapper function.
+                // For an error, the node and each operand are evaluated again.
                 let walk = sum(&parts, |part| part.walk).saturating_add(once.saturating_mul(3));
                 Cost { size, once, walk }
             }

@@ -8,11 +8,11 @@ use crate::evaluate::{Outcome, Verdict};
 
 impl Outcome {
     /// Returns `true`, `false` or `error`.
-    pub fn as_str(&self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "true",
             Self::False => "false",
-            Self::Error(_) => "error",
+            Self::Error => "error",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracewarden_model::Number;
+use tracewarden_model::{MarkedField, Number};
 
 /// One span, by column. A missing column counts as NULL, a missing map as empty.
 pub type Span = BTreeMap<String, FieldValue>;
@@ -46,5 +46,13 @@ impl FieldValue {
             Self::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, value)| value),
             _ => None,
         }
+    }
+}
+
+/// Returns the value of a field on the span; `None` if it is absent.
+pub(super) fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
+    match &field.field.map {
+        None => span.get(&field.field.name),
+        Some(map) => span.get(map)?.value_of_key(field.field.name.as_bytes()),
     }
 }

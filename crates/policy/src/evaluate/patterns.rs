@@ -1,9 +1,7 @@
-//! Compiles each pattern of a policy once. The library would compile a pattern each time it is matched.
+//! The patterns of a policy, each compiled once.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use cel::{ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 use regex_syntax::utf8::Utf8Sequences;
@@ -16,13 +14,6 @@ const COMPILED_BYTES: usize = 256 * 1024 * 1024;
 /// The patterns of a policy, by their text for the reference evaluator's engine.
 pub(super) struct Patterns {
     positions: HashMap<String, u64>,
-}
-
-/// Compiled patterns, by number.
-#[derive(Clone)]
-pub(super) struct CompiledPatterns {
-    numbers: HashMap<String, i64>,
-    regexes: Arc<Vec<Option<Regex>>>,
 }
 
 impl Patterns {
@@ -50,30 +41,12 @@ impl Patterns {
         self.positions.values().copied().fold(0, u64::saturating_add)
     }
 
-    pub(super) fn compile(&self) -> CompiledPatterns {
-        let mut numbers = HashMap::new();
-        let mut regexes = Vec::with_capacity(self.positions.len());
-        for (number, pattern) in (0..).zip(self.positions.keys()) {
-            numbers.insert(pattern.clone(), number);
-            regexes.push(RegexBuilder::new(pattern).size_limit(COMPILED_BYTES).build().ok());
-        }
-        CompiledPatterns { numbers, regexes: Arc::new(regexes) }
-    }
-}
-
-impl CompiledPatterns {
-    pub(super) fn number(&self, pattern: &str) -> Option<i64> {
-        self.numbers.get(pattern).copied()
-    }
-
-    /// Whether part of a string matches. A subject that is not a string is an error, as for the library's `matches`.
-    pub(super) fn matches(&self, subject: &Value, number: i64) -> Result<Value, ExecutionError> {
-        let regex = usize::try_from(number).ok().and_then(|number| self.regexes.get(number)?.as_ref());
-        match (subject, regex) {
-            (Value::String(text), Some(regex)) => Ok(Value::Bool(regex.is_match(text))),
-            (_, None) => Err(ExecutionError::function_error("matches", "the pattern cannot be compiled")),
-            _ => Err(ExecutionError::function_error("matches", "this is not a string")),
-        }
+    pub(super) fn compile(&self) -> HashMap<String, Regex> {
+        let compile = |pattern: &String| {
+            let regex = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES).build().ok()?;
+            Some((pattern.clone(), regex))
+        };
+        self.positions.keys().filter_map(compile).collect()
     }
 }
 

@@ -1,12 +1,10 @@
 //! Describes why a part of a policy is an error, and which values it read.
 
-use std::ops::Range;
-
-use cel::Value;
 use tracewarden_model::field::escape;
 use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
 
-use crate::evaluate::span_values::bytes;
+use crate::evaluate::field_value::value_of;
+use crate::evaluate::value::Value;
 use crate::evaluate::verdict::{ABSENT, NULL, ReadValue};
 use crate::evaluate::{FieldValue, Span};
 use crate::expression::{Kind, Node};
@@ -17,24 +15,22 @@ const MAX_VALUE_CHARS: usize = 120;
 
 /// Returns why a node is an error although none of its operands, with these values, is; or why it has no value.
 /// Contains no values of the span.
-pub(super) fn error_reason(node: &Node, operands: &[Value], caller: &Caller, span: &Span) -> Option<String> {
+pub(super) fn error_reason(node: &Node, operands: &[Value], span: &Span) -> String {
     let names: Vec<&str> = operands.iter().map(type_name).collect();
     match (&node.kind, names.as_slice()) {
-        (Kind::Field(field), _) => Some(field_error_reason(field, span)),
-        (Kind::Attribute(name), _) if !caller.attributes.contains_key(name) => {
-            Some(format!("the caller has no attribute `{}`", escape_invisible(name)))
-        }
-        (Kind::In(..), [_, right]) => Some(format!("the right side of `in` must be a list, this is {right}")),
+        (Kind::Field(field), _) => field_error_reason(field, span),
+        (Kind::Attribute(name), _) => format!("the caller has no attribute `{}`", escape_invisible(name)),
+        (Kind::In(..), [_, right]) => format!("the right side of `in` must be a list, this is {right}"),
         (Kind::Compare(relation, ..), [left, right]) => {
-            Some(format!("{left} and {right} have no order for `{}`", relation.symbol()))
+            format!("{left} and {right} have no order for `{}`", relation.symbol())
         }
         (Kind::TextCall(function, ..), [left, right]) => {
             let mistyped = if *left == TEXT { right } else { left };
-            Some(format!("`{}` takes strings, this is {mistyped}", function.name()))
+            format!("`{}` takes strings, this is {mistyped}", function.name())
         }
-        (Kind::Matches(..), [subject]) => Some(format!("`matches` takes a string, this is {subject}")),
-        (Kind::Size(_), [subject]) => Some(format!("`size` takes a string or a list, this is {subject}")),
-        _ => None,
+        (Kind::Matches(..), [subject]) => format!("`matches` takes a string, this is {subject}"),
+        (Kind::Size(_), [subject]) => format!("`size` takes a string or a list, this is {subject}"),
+        _ => "it cannot be evaluated".to_owned(),
     }
 }
 
@@ -43,18 +39,9 @@ const TEXT: &str = "a string";
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "a boolean",
-        Value::String(_) => TEXT,
+        Value::Text(_) => TEXT,
         Value::Int(_) => "an integer",
         Value::List(_) => "a list",
-        _ => "of another type",
-    }
-}
-
-/// Returns the value of a field on the span; `None` if it is absent.
-pub(super) fn value_of<'a>(field: &MarkedField, span: &'a Span) -> Option<&'a FieldValue> {
-    match &field.field.map {
-        None => span.get(&field.field.name),
-        Some(map) => span.get(map)?.value_of_key(field.field.name.as_bytes()),
     }
 }
 
@@ -115,14 +102,12 @@ fn format_attribute(value: &AttributeValue) -> String {
     }
 }
 
-/// Formats a value of the library. The code points in `invalid` represent bytes that are not UTF-8.
-pub(super) fn format_value(value: &Value, invalid: Option<Range<u32>>) -> String {
+pub(super) fn format_value(value: &Value) -> String {
     match value {
-        Value::String(text) => truncate(quoted(&bytes(text, invalid.as_ref()))),
+        Value::Text(bytes) => truncate(quoted(bytes)),
         Value::Bool(value) => value.to_string(),
         Value::Int(value) => value.to_string(),
-        Value::List(list) => format_list(list.iter().map(|value| format_value(value, invalid.clone()))),
-        other => type_name(other).to_owned(),
+        Value::List(list) => format_list(list.iter().map(format_value)),
     }
 }
 

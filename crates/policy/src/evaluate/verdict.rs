@@ -1,11 +1,35 @@
 //! Explained outcomes: what a policy evaluated to on a span, and which parts determined it.
 
-use crate::evaluate::Outcome;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// Text for an absent value.
 pub(super) const ABSENT: &str = "absent";
 /// Text for NULL.
 pub(super) const NULL: &str = "NULL";
+
+/// Value of an expression or a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = PolicyOutcome)]
+pub enum Outcome {
+    /// True: the span satisfies the policy.
+    True,
+    /// False.
+    False,
+    /// Evaluation failed: the span satisfies neither the policy nor its negation.
+    Error,
+}
+
+impl From<Option<bool>> for Outcome {
+    fn from(truth: Option<bool>) -> Self {
+        match truth {
+            Some(true) => Self::True,
+            Some(false) => Self::False,
+            None => Self::Error,
+        }
+    }
+}
 
 /// Outcome of a policy on one span, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +49,10 @@ pub struct Decision {
     pub column: u32,
     /// Length in code points, at least 1. May include line breaks.
     pub length: u32,
-    /// Outcome of the sub-expression. The reason of an error names fields and attributes, but contains no values of
-    /// the span.
+    /// Outcome of the sub-expression.
     pub outcome: Outcome,
+    /// Reason of an error. Names fields and attributes, but contains no values of the span.
+    pub reason: Option<String>,
     /// Values that it read. These are data of the span: show them only to users who may see the span.
     pub read: Vec<ReadValue>,
 }
@@ -39,12 +64,12 @@ impl Decision {
         let is_missing = |read: &ReadValue| [ABSENT, NULL].contains(&read.value.as_str());
         let read: Vec<String> =
             self.read.iter().map(|ReadValue { name, value }| format!("`{name}` is {value}")).collect();
-        match &self.outcome {
+        match &self.reason {
             // The reason already says that a value is absent or NULL.
-            Outcome::Error(reason) if self.read.iter().all(is_missing) => Some(reason.clone()),
-            Outcome::Error(reason) => Some(format!("{reason}: {}", read.join(", "))),
-            _ if read.is_empty() => None,
-            _ => Some(read.join(", ")),
+            Some(reason) if self.read.iter().all(is_missing) => Some(reason.clone()),
+            Some(reason) => Some(format!("{reason}: {}", read.join(", "))),
+            None if read.is_empty() => None,
+            None => Some(read.join(", ")),
         }
     }
 }

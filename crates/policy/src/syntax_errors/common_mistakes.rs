@@ -141,7 +141,7 @@ impl MistakeFinder<'_> {
     }
 
     fn token(&self, at: usize) -> &str {
-        self.tokens.get(at).and_then(|span| self.text.get(span.start..span.end)).unwrap_or_default()
+        self.tokens.get(at).map_or("", |span| span.of(self.text))
     }
 
     fn span(&self, first: usize, last: usize) -> Span {
@@ -151,8 +151,7 @@ impl MistakeFinder<'_> {
     }
 
     fn part(&self, first: usize, last: usize) -> &str {
-        let span = self.span(first, last);
-        self.text.get(span.start..span.end).unwrap_or_default()
+        self.span(first, last).of(self.text)
     }
 
     /// Whether a token and the next one are adjacent.

@@ -32,7 +32,7 @@ fn assert_decision(expression: &str, expected: &str) {
     let verdict =
         explain(expression, &model(), &caller(), &[span()], &AtomicBool::new(false)).unwrap().remove(0);
     let outcome = evaluate(expression, &model(), &caller(), &[span()]).unwrap().remove(0);
-    assert_eq!(std::mem::discriminant(&verdict.outcome), std::mem::discriminant(&outcome));
+    assert_eq!(verdict.outcome, outcome);
     let lines: Vec<String> = verdict
         .decided_by
         .iter()
@@ -40,11 +40,11 @@ fn assert_decision(expression: &str, expected: &str) {
             let text = expression.lines().nth(decision.line as usize - 1).unwrap();
             let part: String =
                 text.chars().skip(decision.column as usize - 1).take(decision.length as usize).collect();
-            let outcome = match &decision.outcome {
-                Outcome::True => "true".to_owned(),
-                Outcome::False => "false".to_owned(),
-                Outcome::Error(reason) => format!("error, {reason}"),
+            let outcome = match &decision.reason {
+                Some(reason) => format!("error, {reason}"),
+                None => decision.outcome.as_str().to_owned(),
             };
+            assert_eq!(decision.reason.is_some(), decision.outcome == Outcome::Error);
             let read: Vec<String> =
                 decision.read.iter().map(|reading| format!("{} = {}", reading.name, reading.value)).collect();
             format!("{part} is {outcome}; {}", read.join(", ")).trim_end_matches("; ").to_owned()
@@ -136,6 +136,10 @@ fn the_condition_and_the_branch() {
     );
     assert_decision(
         "(Sampled ? ServiceName : Nick) == \"x\"",
+        "Nick is error, `Nick` is NULL on this span; Nick = NULL",
+    );
+    assert_decision(
+        "(Sampled ? true : Events.Name.all(n, Nick == n)) == Sampled",
         "Nick is error, `Nick` is NULL on this span; Nick = NULL",
     );
 }

@@ -9,6 +9,7 @@
 
 mod support;
 
+mod cel_crate;
 mod decisions;
 mod descriptions;
 mod diagnostics;

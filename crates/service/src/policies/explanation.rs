@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use tracewarden_clickhouse::{NearestSpan, SpanIdentity};
 use tracewarden_model::{AccessModel, AttributeValue, Caller};
-use tracewarden_policy::{Decision, Diagnostic, Span, Verdict};
+use tracewarden_policy::{Decision, Diagnostic, Outcome, Span, Verdict};
 use utoipa::ToSchema;
 
 use crate::core::{Attributes, wire};
-use crate::policies::verdict::{EvaluatedDecision, EvaluatedOutcome};
+use crate::policies::verdict::EvaluatedDecision;
 
 /// Parses a span in the JSON form that a query returns, for policies under an access model; `None` if the text is not a span.
 /// The transport defines the form.
@@ -84,7 +84,7 @@ pub struct DecidedBy {
     #[schema(value_type = String, format = DateTime)]
     start: String,
     /// Outcome of the expression for the span.
-    outcome: EvaluatedOutcome,
+    outcome: Outcome,
     /// The parts that determine the outcome, in text order.
     parts: Vec<DecidingPart>,
 }
@@ -99,7 +99,7 @@ impl DecidedBy {
         Self {
             span_id: span.span_id,
             start: span.start.to_string(),
-            outcome: (&verdict.outcome).into(),
+            outcome: verdict.outcome,
             parts: verdict.decided_by.into_iter().map(part).collect(),
         }
     }
@@ -235,8 +235,6 @@ impl ExplainedUser {
 
 #[cfg(test)]
 mod tests {
-    use tracewarden_policy::Outcome;
-
     use super::*;
 
     #[test]
@@ -246,6 +244,7 @@ mod tests {
             column,
             length,
             outcome: Outcome::True,
+            reason: None,
             read: Vec::new(),
         };
         let text = "a == 'ö' &&\n  b == 'x'";

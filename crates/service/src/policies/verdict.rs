@@ -4,29 +4,6 @@ use serde::Serialize;
 use tracewarden_policy::{Decision, Outcome, Verdict};
 use utoipa::ToSchema;
 
-/// Value of an expression or a part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = PolicyOutcome)]
-pub enum EvaluatedOutcome {
-    /// True: the span satisfies the policy.
-    True,
-    /// False.
-    False,
-    /// Evaluation failed: the span satisfies neither the policy nor its negation.
-    Error,
-}
-
-impl From<&Outcome> for EvaluatedOutcome {
-    fn from(outcome: &Outcome) -> Self {
-        match outcome {
-            Outcome::True => Self::True,
-            Outcome::False => Self::False,
-            Outcome::Error(_) => Self::Error,
-        }
-    }
-}
-
 /// A deciding part of the expression.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Decision)]
@@ -38,7 +15,7 @@ pub struct EvaluatedDecision {
     /// Length, in code points.
     length: u32,
     /// Outcome of this part by itself.
-    outcome: EvaluatedOutcome,
+    outcome: Outcome,
     /// Reason for an error, and the values that the part read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, examples("`SpanAttributes[\"team\"]` is absent on this span"))]
@@ -49,7 +26,7 @@ impl From<Decision> for EvaluatedDecision {
     fn from(decision: Decision) -> Self {
         let detail = decision.detail();
         let Decision { line, column, length, outcome, .. } = decision;
-        Self { line, column, length, outcome: (&outcome).into(), detail }
+        Self { line, column, length, outcome, detail }
     }
 }
 
@@ -57,7 +34,7 @@ impl From<Decision> for EvaluatedDecision {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Evaluation {
     /// Only `true` satisfies a policy.
-    outcome: EvaluatedOutcome,
+    outcome: Outcome,
     /// Reason for an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -68,13 +45,10 @@ pub struct Evaluation {
 
 impl From<Verdict> for Evaluation {
     fn from(verdict: Verdict) -> Self {
-        let outcome = EvaluatedOutcome::from(&verdict.outcome);
-        let reason = verdict.decided_by.iter().find_map(|decision| match &decision.outcome {
-            Outcome::Error(reason) => Some(reason.clone()),
-            _ => None,
-        });
-        let detail = reason.filter(|_| outcome == EvaluatedOutcome::Error);
-        Self { outcome, detail, decided_by: verdict.decided_by.into_iter().map(Into::into).collect() }
+        let Verdict { outcome, decided_by } = verdict;
+        let reason = decided_by.iter().find_map(|decision| decision.reason.clone());
+        let detail = reason.filter(|_| outcome == Outcome::Error);
+        Self { outcome, detail, decided_by: decided_by.into_iter().map(Into::into).collect() }
     }
 }
 

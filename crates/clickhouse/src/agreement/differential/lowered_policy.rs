@@ -170,7 +170,7 @@ pub(super) fn reference(expression: &str, caller: &Caller, spans: &[Span]) -> Ve
     let verdict = |outcome| match outcome {
         Outcome::True => Verdict::True,
         Outcome::False => Verdict::False,
-        Outcome::Error(_) => Verdict::Error,
+        Outcome::Error => Verdict::Error,
     };
     outcomes.into_iter().map(verdict).collect()
 }

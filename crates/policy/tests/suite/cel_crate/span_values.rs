@@ -6,8 +6,7 @@ use std::ops::Range;
 
 use cel::Value;
 use tracewarden_model::{AttributeValue, Caller, ColumnType, FieldSource, LogicalType, MarkedField};
-
-use crate::evaluate::{FieldValue, Span};
+use tracewarden_policy::{FieldValue, Span};
 
 /// The span's columns as variables, and the keys and paths whose value is an error.
 pub(super) struct SpanValues {
@@ -101,7 +100,7 @@ impl SpanValues {
             }
             (LogicalType::StringArray, FieldValue::String(bytes)) if parsed => {
                 let bytes = normalize_string(column_type, bytes);
-                let list = string_array(std::str::from_utf8(&bytes).ok()?)?;
+                let list: Vec<String> = serde_json::from_slice(&bytes).ok()?;
                 Some(list.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>().into())
             }
             (LogicalType::StringArray, FieldValue::Array(elements)) => {
@@ -169,11 +168,6 @@ fn normalize_string<'a>(column_type: &ColumnType, bytes: &'a [u8]) -> Cow<'a, [u
         ColumnType::Text(text_type) => text_type.normalize(bytes),
         _ => Cow::Borrowed(bytes),
     }
-}
-
-/// Parses a JSON array of strings; `None` for any other text.
-pub(crate) fn string_array(text: &str) -> Option<Vec<String>> {
-    serde_json::from_str(text).ok()
 }
 
 /// Returns a block of 256 private-use code points that neither policy, caller nor span uses; `None` if all strings are

@@ -7,8 +7,7 @@
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 
-use crate::evaluate::span_values::SpanValues;
-use crate::syntax_tree::{path, text_literal};
+use super::span_values::SpanValues;
 
 /// A name that policies cannot write and contexts do not declare.
 const UNDEFINED: &str = "@undefined";
@@ -86,4 +85,25 @@ fn call(function: &str, left: Expr, right: Expr) -> Expr {
         target: None,
         args: vec![argument(left), argument(right)],
     })
+}
+
+/// Returns the text of a string literal.
+fn text_literal(node: &IdedExpr) -> Option<&str> {
+    match &node.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
+    }
+}
+
+/// Returns the names of a chain of selections such as `a.b.c`, outermost first.
+fn path(node: &IdedExpr) -> Option<Vec<&str>> {
+    match &node.expr {
+        Expr::Ident(name) => Some(vec![name]),
+        Expr::Select(select) if !select.test => {
+            let mut names = path(&select.operand)?;
+            names.push(&select.field);
+            Some(names)
+        }
+        _ => None,
+    }
 }
