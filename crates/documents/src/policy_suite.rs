@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Caller};
-use tracewarden_service::suite::{ExpectedOutcome, Suite, SuitePolicy, Test};
+use tracewarden_service::suite::{Outcome, Suite, SuitePolicy, Test};
 use tracewarden_service::{Diagnostic, Policy, Span, check_expression};
 
 use crate::json::Json;
@@ -230,7 +230,7 @@ impl Reader<'_> {
         pointer: &str,
         spans: usize,
         policies: &[Rc<SuitePolicy>],
-    ) -> Vec<(Rc<SuitePolicy>, Vec<ExpectedOutcome>)> {
+    ) -> Vec<(Rc<SuitePolicy>, Vec<Outcome>)> {
         let Json::Object(members) = wanted else {
             self.fault(
                 pointer,
@@ -266,11 +266,11 @@ impl Reader<'_> {
         outcomes
     }
 
-    fn expected(&mut self, wanted: &Json, pointer: &str, spans: usize) -> Option<Vec<ExpectedOutcome>> {
+    fn expected(&mut self, wanted: &Json, pointer: &str, spans: usize) -> Option<Vec<Outcome>> {
         let one = |json: &Json| match json {
-            Json::Bool(true) => Some(ExpectedOutcome::True),
-            Json::Bool(false) => Some(ExpectedOutcome::False),
-            Json::Text(text) => ExpectedOutcome::ALL.into_iter().find(|known| known.as_str() == text),
+            Json::Bool(true) => Some(Outcome::True),
+            Json::Bool(false) => Some(Outcome::False),
+            Json::Text(text) => Outcome::ALL.into_iter().find(|known| known.as_str() == text),
             _ => None,
         };
         let expected = match wanted {

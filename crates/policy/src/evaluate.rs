@@ -3,7 +3,6 @@
 
 mod cost;
 mod decision;
-mod decision_text;
 mod field_value;
 mod patterns;
 mod reasons;

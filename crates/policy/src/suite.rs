@@ -7,7 +7,9 @@ use tracewarden_model::{AccessModel, Caller};
 
 use crate::check::CheckedPolicy;
 use crate::diagnostics::Diagnostic;
-use crate::evaluate::{Outcome, Span, Verdict, explain};
+use crate::evaluate::{Span, Verdict, explain};
+
+pub use crate::evaluate::Outcome;
 
 /// Number of spans listed for each policy when a trace is hidden although the test expects it to be visible.
 const MAX_LISTED_SPANS: usize = 3;
@@ -40,31 +42,6 @@ pub struct SuitePolicy {
     pub checked: CheckedPolicy,
 }
 
-/// Expected outcome of a policy on a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExpectedOutcome {
-    /// The span satisfies the policy.
-    True,
-    /// The span does not satisfy the policy.
-    False,
-    /// Evaluation fails with an error.
-    Error,
-}
-
-impl ExpectedOutcome {
-    /// All variants.
-    pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Error];
-
-    /// Returns the spelling used in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "true",
-            Self::False => "false",
-            Self::Error => "error",
-        }
-    }
-}
-
 /// A test.
 #[derive(Debug)]
 pub struct Test {
@@ -77,7 +54,7 @@ pub struct Test {
     /// Whether the user is expected to see the trace.
     pub visible: Option<bool>,
     /// Policies with their expected outcome on each span.
-    pub outcomes: Vec<(Rc<SuitePolicy>, Vec<ExpectedOutcome>)>,
+    pub outcomes: Vec<(Rc<SuitePolicy>, Vec<Outcome>)>,
 }
 
 /// A difference between the expected and the actual result.
@@ -132,7 +109,7 @@ impl Suite {
         for (policy, expected) in &test.outcomes {
             let verdicts = self.verdicts(policy, test, stopped)?;
             for (index, (verdict, expected)) in verdicts.into_iter().zip(expected).enumerate() {
-                if expected.as_str() != verdict.outcome.as_str() {
+                if *expected != verdict.outcome {
                     failures.push(Failure {
                         about: format!("policy `{}` on span {}", policy.label, index + 1),
                         expected: expected.as_str(),

@@ -1,7 +1,11 @@
 //! Explained outcomes: what a policy evaluated to on a span, and which parts determined it.
 
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::diagnostics::render::WIDTH_COLUMNS;
+use crate::diagnostics::underlined;
 
 /// Text for an absent value.
 pub(super) const ABSENT: &str = "absent";
@@ -21,6 +25,20 @@ pub enum Outcome {
     Error,
 }
 
+impl Outcome {
+    /// All variants.
+    pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Error];
+
+    /// Returns `true`, `false` or `error`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::False => "false",
+            Self::Error => "error",
+        }
+    }
+}
+
 impl From<Option<bool>> for Outcome {
     fn from(truth: Option<bool>) -> Self {
         match truth {
@@ -38,6 +56,26 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The sub-expressions that determined the outcome, in text order; never empty.
     pub decided_by: Vec<Decision>,
+}
+
+impl Verdict {
+    /// Renders the policy's text with the decisive parts underlined, each with its outcome and the values that it
+    /// read. `title` is the heading, `origin` the source of the text. Contains data of the span. Returns several lines
+    /// without a final line break.
+    pub fn render(&self, title: &str, text: &str, origin: Option<&str>) -> String {
+        let annotations = self.decided_by.iter().map(|decision| {
+            let outcome = decision.outcome.as_str();
+            let label = match decision.detail() {
+                Some(detail) => format!("{outcome}: {detail}"),
+                None => outcome.to_owned(),
+            };
+            let underlined = underlined(text, decision.line, decision.column, decision.length);
+            AnnotationKind::Primary.span(underlined).label(label)
+        });
+        let snippet = Snippet::source(text).path(origin).annotations(annotations);
+        let group = Level::NOTE.with_name(self.outcome.as_str()).primary_title(title).element(snippet);
+        Renderer::plain().term_width(WIDTH_COLUMNS).render(&[group])
+    }
 }
 
 /// A sub-expression that determined the outcome, with its own outcome: inside a negation, the opposite of the whole's.
