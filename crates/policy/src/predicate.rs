@@ -7,7 +7,6 @@
 
 mod fields;
 mod join;
-mod junction_kind;
 mod merge;
 mod operands;
 mod operators;
@@ -188,6 +187,62 @@ impl Junction {
     }
 }
 
+/// Conjunction or disjunction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JunctionKind {
+    All,
+    Any,
+}
+
+impl JunctionKind {
+    fn dual(self) -> Self {
+        match self {
+            Self::All => Self::Any,
+            Self::Any => Self::All,
+        }
+    }
+
+    /// Returns the junction without parts. A part with the other constant determines the junction.
+    fn neutral(self) -> Predicate {
+        Predicate::constant(self == Self::All)
+    }
+
+    /// Returns the parts of a junction of this kind. Any other predicate is its own only part.
+    fn parts_of(self, predicate: &Predicate) -> &[Predicate] {
+        match (self, predicate) {
+            (Self::All, Predicate::And(junction)) | (Self::Any, Predicate::Or(junction)) => &junction.parts,
+            _ => std::slice::from_ref(predicate),
+        }
+    }
+
+    /// Returns the conjunction or disjunction of the parts, simplified.
+    fn join(self, parts: impl IntoIterator<Item = Predicate>) -> Predicate {
+        let is_constant = |part: &Predicate, value| {
+            matches!((part, value), (Predicate::True, true) | (Predicate::False, false))
+        };
+        let mut kept: Vec<Predicate> = Vec::new();
+        for part in parts {
+            if is_constant(&part, self == Self::Any) {
+                return part;
+            }
+            let flattened = self.parts_of(&part);
+            charge_each(flattened.len());
+            for part in flattened {
+                let repeated =
+                    kept.len() < MAX_COMPARED_PARTS && kept.iter().any(|known| known.is_same(part));
+                if !is_constant(part, self == Self::All) && !repeated {
+                    kept.push(part.clone());
+                }
+            }
+        }
+        match (kept.len(), self) {
+            (0 | 1, _) => kept.pop().unwrap_or_else(|| self.neutral()),
+            (_, Self::All) => Predicate::And(Junction::new(kept)),
+            (_, Self::Any) => Predicate::Or(Junction::new(kept)),
+        }
+    }
+}
+
 impl Predicate {
     /// Creates a predicate from a test.
     pub fn atom(atom: Atom) -> Self {
@@ -204,12 +259,12 @@ impl Predicate {
 
     /// Returns the conjunction of `parts`, simplified.
     pub fn all(parts: impl IntoIterator<Item = Self>) -> Self {
-        Self::join(parts, true)
+        JunctionKind::All.join(parts)
     }
 
     /// Returns the disjunction of `parts`, simplified.
     pub fn any(parts: impl IntoIterator<Item = Self>) -> Self {
-        Self::join(parts, false)
+        JunctionKind::Any.join(parts)
     }
 
     /// Returns the predicate "exactly one of `parts` holds", simplified.
@@ -267,39 +322,6 @@ impl Predicate {
             Self::And(junction) | Self::Or(junction) | Self::Not(junction) => junction.size,
             Self::Atom(atom) => atom.size(),
         }
-    }
-
-    fn join(parts: impl IntoIterator<Item = Self>, conjunction: bool) -> Self {
-        let neutral = Self::constant(conjunction);
-        let absorbing = Self::constant(!conjunction);
-        let mut kept: Vec<Self> = Vec::new();
-        for part in parts {
-            if part.is_constant(!conjunction) {
-                return absorbing;
-            }
-            let flattened = match (&part, conjunction) {
-                (Self::And(junction), true) | (Self::Or(junction), false) => junction.parts.clone(),
-                _ => vec![part],
-            };
-            charge_each(flattened.len());
-            for part in flattened {
-                let repeated =
-                    kept.len() < MAX_COMPARED_PARTS && kept.iter().any(|known| known.is_same(&part));
-                if !part.is_constant(conjunction) && !repeated {
-                    kept.push(part);
-                }
-            }
-        }
-        match kept.len() {
-            0 => neutral,
-            1 => kept.pop().unwrap_or(absorbing),
-            _ if conjunction => Self::And(Junction::new(kept)),
-            _ => Self::Or(Junction::new(kept)),
-        }
-    }
-
-    fn is_constant(&self, value: bool) -> bool {
-        matches!((self, value), (Self::True, true) | (Self::False, false))
     }
 
     /// Returns a single test, and whether it is negated.

@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::junction_kind::JunctionKind;
 use super::merge::{self, Form, Subject};
 use super::redundancy::{DistinctParts, is_same_set};
 use super::work::{Budget, charge_each};
-use super::{Atom, Predicate};
+use super::{Atom, JunctionKind, Predicate};
 
 /// Maximum number of rounds. Merged parts can often be merged again, but rarely more than once.
 const MAX_ROUNDS: usize = 8;
@@ -81,7 +80,7 @@ fn merged(kind: JunctionKind, parts: Vec<Predicate>, budget: &Budget) -> (Vec<Pr
 /// Merges the conjunction or disjunction of tests that fit.
 fn one<'a>(kind: JunctionKind, tests: impl Iterator<Item = &'a Predicate>, budget: &Budget) -> Predicate {
     let forms: Vec<Form<'a>> = tests.filter_map(Form::from_predicate).collect();
-    let Some(first) = forms.first() else { return Predicate::constant(kind == JunctionKind::All) };
+    let Some(first) = forms.first() else { return kind.neutral() };
     let values = || merge::distinct(forms.iter().flat_map(|form| form.values));
     match first.subject {
         Subject::Values(text) => {

@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::junction_kind::JunctionKind;
 use super::work::charge_each;
-use super::{Array, Atom, Int, Predicate, Quantifier, Relation, Text, TextFunction, hash};
+use super::{Array, Atom, Int, JunctionKind, Predicate, Quantifier, Relation, Text, TextFunction, hash};
 
 /// What tests have in common that can be merged into one.
 #[derive(PartialEq)]

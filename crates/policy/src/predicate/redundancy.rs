@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::junction_kind::JunctionKind;
 use super::work::charge_each;
-use super::{Atom, Predicate};
+use super::{Atom, JunctionKind, Predicate};
 
 /// Up to this number of alternatives, each is searched for in each other one. Above it, only single parts are.
 const MAX_PAIRWISE_PARTS: usize = 256;
@@ -21,8 +20,7 @@ impl DistinctParts {
     /// Returns the parts, including those of nested junctions. The error is the constant that they are equal to as a
     /// whole.
     pub(super) fn of(kind: JunctionKind, parts: &[Predicate]) -> Result<Self, Predicate> {
-        let neutral = Predicate::constant(kind == JunctionKind::All);
-        let absorbing = Predicate::constant(kind != JunctionKind::All);
+        let (neutral, absorbing) = (kind.neutral(), kind.dual().neutral());
         let mut distinct = Self { parts: Vec::with_capacity(parts.len()), indices: HashMap::new() };
         for part in parts.iter().flat_map(|part| kind.parts_of(part)) {
             charge_each(1);

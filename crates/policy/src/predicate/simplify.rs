@@ -11,10 +11,9 @@
 use std::collections::HashMap;
 
 use super::join::join_simplified;
-use super::junction_kind::JunctionKind;
 use super::merge;
 use super::work::{Budget, charge_each};
-use super::{Atom, Junction, Predicate};
+use super::{Atom, Junction, JunctionKind, Predicate};
 
 impl Predicate {
     /// Returns a simplified, equivalent predicate.

@@ -16,7 +16,6 @@ pub(crate) fn charge(units: u64) {
     DONE.with(|done| done.set(done.get().saturating_add(units)));
 }
 
-/// Calls [`charge`] with a count.
 pub(crate) fn charge_each(count: usize) {
     charge(count as u64);
 }
@@ -29,7 +28,6 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Creates a budget of this many units.
     pub(crate) fn of(units: u64) -> Self {
         Self { from: DONE.with(Cell::get), units }
     }
@@ -39,7 +37,6 @@ impl Budget {
         Self::of(units.min(self.units.saturating_sub(self.done())))
     }
 
-    /// Creates an unlimited budget.
     pub(crate) fn unlimited() -> Self {
         Self::of(u64::MAX)
     }

@@ -56,7 +56,6 @@ const LOWERING: &[Part] = &[
             "crates/policy/src/lower/work.rs",
             "crates/policy/src/predicate.rs",
             "crates/policy/src/predicate/join.rs",
-            "crates/policy/src/predicate/junction_kind.rs",
             "crates/policy/src/predicate/merge.rs",
             "crates/policy/src/predicate/operands.rs",
             "crates/policy/src/predicate/operators.rs",
