@@ -96,7 +96,6 @@ impl Kind {
 }
 
 impl Node {
-    /// Returns the direct children.
     pub(crate) fn children(&self) -> Vec<&Node> {
         match &self.kind {
             Kind::List(elements) => elements.iter().collect(),

@@ -169,7 +169,6 @@ impl Parsed<'_> {
     }
 }
 
-/// Returns the direct children of a node.
 pub(crate) fn children(node: &IdedExpr) -> Vec<&IdedExpr> {
     match &node.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),

@@ -1,12 +1,22 @@
 //! Names and literals in the syntax tree.
 
 use cel::IdedExpr;
-use cel::common::ast::{Expr, LiteralValue};
+use cel::common::ast::{Expr, LiteralValue, operators};
 
-/// Returns the text of a string literal.
 pub(crate) fn text_literal(node: &IdedExpr) -> Option<&str> {
     match &node.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
+    }
+}
+
+/// Returns `container` and `key` of `container[key]`.
+pub(crate) fn index(node: &IdedExpr) -> Option<(&IdedExpr, &IdedExpr)> {
+    match &node.expr {
+        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+            [container, key] => Some((container, key)),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -31,7 +41,6 @@ pub(crate) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
     }
 }
 
-/// Whether this is `user.attributes`.
 pub(crate) fn is_user_attributes(node: &IdedExpr) -> bool {
     path(node).as_deref() == Some(&["user", "attributes"])
 }

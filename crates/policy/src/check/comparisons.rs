@@ -10,7 +10,7 @@ use tracewarden_model::{FieldRef, MarkedField};
 use crate::check::Checker;
 use crate::expression::{Constant, Kind, Node, Type};
 use crate::predicate::Relation;
-use crate::syntax_tree::{is_null_keyword, is_user_attributes, path, text_literal};
+use crate::syntax_tree::{index, is_null_keyword, is_user_attributes, path, text_literal};
 
 impl Checker<'_> {
     pub(super) fn junction(
@@ -296,10 +296,7 @@ impl Checker<'_> {
         }
         let simple = match &inner.expr {
             Expr::Literal(_) => true,
-            Expr::Call(index) if index.func_name == operators::INDEX => {
-                index.args.first().is_some_and(|container| path(container).is_some())
-            }
-            _ => path(inner).is_some(),
+            _ => path(index(inner).map_or(inner, |(container, _)| container)).is_some(),
         };
         if !simple {
             return None;

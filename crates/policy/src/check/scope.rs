@@ -23,7 +23,6 @@ pub(super) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// Creates the scope of a whole policy.
     pub(super) fn new(model: &'a AccessModel) -> Self {
         Self { model, variables: Vec::new(), count: 0 }
     }
@@ -35,12 +34,10 @@ impl<'a> Scope<'a> {
         self.count
     }
 
-    /// Removes the innermost variable.
     pub(super) fn unbind(&mut self) {
         self.variables.pop();
     }
 
-    /// Returns the number of variables.
     pub(super) fn depth(&self) -> usize {
         self.variables.len()
     }
@@ -80,7 +77,6 @@ impl<'a> Scope<'a> {
         fields.find(|field| field.field.map.as_deref() == Some(map)).map(|field| field.source)
     }
 
-    /// Returns the fields that policies can use.
     pub(super) fn policy_fields(&self) -> impl Iterator<Item = &MarkedField> {
         self.model.fields.iter().filter(|field| field.policy)
     }

@@ -11,7 +11,6 @@ use crate::parse::Parsed;
 const MAX_SNIPPET_CHARS: usize = 80;
 
 impl Parsed<'_> {
-    /// Returns the text of an expression.
     pub(super) fn text_of(&self, node: &IdedExpr) -> &str {
         self.span(node).of(self.text)
     }

@@ -6,13 +6,14 @@ mod fields;
 mod libraries;
 
 use cel::IdedExpr;
-use cel::common::ast::{Expr, LiteralValue, operators};
+use cel::common::ast::Expr;
 use tracewarden_model::FieldRef;
 use tracewarden_model::field::escape;
 
 use crate::check::scope::Scope;
 use crate::expression::{Constant, Kind, Node, Type};
 use crate::parse::Parsed;
+use crate::syntax_tree::{index, text_literal};
 
 pub(super) use calls::{FUNCTIONS, normalize_function_name};
 pub(super) use fields::{MARK_FIELD_HINT, caller_member, indexed_caller_member, member_call};
@@ -42,18 +43,14 @@ impl Suggester<'_> {
 
     /// Returns the presence test for the field or attribute that an expression names; `None` if it cannot be absent.
     pub(super) fn presence(&self, node: &IdedExpr) -> Option<String> {
-        let (container, name) = match &node.expr {
-            Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
-                [container, IdedExpr { expr: Expr::Literal(LiteralValue::String(key)), .. }] => {
-                    (self.parsed.snippet(container)?, key.inner().to_owned())
-                }
-                _ => return None,
-            },
-            Expr::Select(select) => (self.parsed.snippet(&select.operand)?, select.field.clone()),
+        let (container, name) = match (&node.expr, index(node)) {
+            (_, Some((container, key))) => (container, text_literal(key)?),
+            (Expr::Select(select), _) => (&*select.operand, select.field.as_str()),
             _ => return None,
         };
+        let container = self.parsed.snippet(container)?;
         let is_container = container == "user.attributes" || self.scope.source_of(container).is_some();
-        is_container.then(|| format!("\"{}\" in {container}", escape(&name)))
+        is_container.then(|| format!("\"{}\" in {container}", escape(name)))
     }
 
     /// Returns a usable key of the map, as an example of the syntax.

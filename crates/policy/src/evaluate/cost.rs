@@ -101,7 +101,6 @@ pub(super) fn compile_cost(patterns: &Patterns) -> u64 {
     patterns.all_positions().saturating_mul(STEPS_PER_STATE)
 }
 
-/// Returns the cost of a policy on one span.
 pub(super) fn span_cost(root: &Node, caller: &Caller, span: &Span, patterns: &Patterns) -> u64 {
     let mut costs = CostEstimator { caller, span, patterns, variables: HashMap::new() };
     let whole = costs.cost_of(root);

@@ -36,7 +36,6 @@ impl Patterns {
         self.positions.get(pattern).copied().unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of states of all patterns together.
     pub(super) fn all_positions(&self) -> u64 {
         self.positions.values().copied().fold(0, u64::saturating_add)
     }

@@ -6,7 +6,6 @@ use std::mem::discriminant;
 use crate::expression::{Kind, Node};
 use crate::predicate::Relation;
 
-/// Returns the canonical text of an expression.
 pub(super) fn canonical(node: &Node) -> String {
     canonical_within(&mut Vec::new(), node)
 }

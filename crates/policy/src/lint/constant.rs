@@ -8,7 +8,6 @@ use crate::predicate::Relation;
 const ALWAYS: &str = "this is always true";
 const NEVER: &str = "this is never true";
 
-/// Returns warnings for conditions with a constant result.
 pub(super) fn constants(
     text: &str,
     root: &Node,

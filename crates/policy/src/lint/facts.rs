@@ -73,7 +73,6 @@ impl Literal {
 pub(super) struct Conjunction(pub(super) BTreeSet<Rc<Literal>>);
 
 impl Conjunction {
-    /// Returns the facts about a value.
     fn literals_about<'a>(&'a self, subject: &'a str) -> impl Iterator<Item = &'a Literal> {
         self.0.iter().map(AsRef::as_ref).filter(move |literal| literal.subject() == Some(subject))
     }
@@ -101,11 +100,9 @@ impl Conjunction {
                 Fact::OneOf(subject, _) => self.possible_values(subject).is_some_and(|left| left.is_empty()),
                 Fact::TextTest(subject, function, argument) if literal.holds => {
                     self.literals_about(subject).any(|other| match &other.fact {
-                        Fact::TextTest(_, other_function, others) if other.holds => {
-                            excludes(*function, argument, *other_function, others)
-                        }
-                        Fact::TextTest(_, other_function, others) if !other.holds => {
-                            implies(*function, argument, *other_function, others)
+                        Fact::TextTest(_, other_function, others) => {
+                            let test = if other.holds { excludes } else { implies };
+                            test(*function, argument, *other_function, others)
                         }
                         _ => false,
                     })

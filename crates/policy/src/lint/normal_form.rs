@@ -173,6 +173,7 @@ fn leaf(node: &Node, budget: &AnalysisBudget) -> Option<NormalForms> {
     if let Some(normal_forms) = constant_normal_forms(node) {
         return Some(normal_forms);
     }
+    let always = || Some(constant_unless_error(node, true));
     match &node.kind {
         Kind::Compare(Relation::Ne, left, right) => equality(left, right, budget).map(NormalForms::opposite),
         Kind::Compare(Relation::Eq, left, right) => equality(left, right, budget),
@@ -181,28 +182,23 @@ fn leaf(node: &Node, budget: &AnalysisBudget) -> Option<NormalForms> {
         Kind::Compare(Relation::Gt, left, right) => Some(less(right, left)),
         Kind::Compare(Relation::Ge, left, right) => Some(less(left, right).opposite()),
         Kind::Compare(Relation::Le, left, right) => Some(less(right, left).opposite()),
-        Kind::HasKey(field) if present(field) == Predicate::True => Some(constant_unless_error(node, true)),
-        Kind::In(needle, haystack) => match &haystack.kind {
-            Kind::List(elements) if elements.iter().any(|element| is_same_value(element, needle)) => {
-                Some(constant_unless_error(node, true))
-            }
-            _ => Some(fact(node, as_fact(node))),
-        },
+        Kind::HasKey(field) if present(field) == Predicate::True => always(),
+        Kind::In(needle, haystack) if is_listed(needle, haystack) => always(),
         Kind::TextCall(_, subject, argument)
             if is_empty_text(argument) || is_same_value(subject, argument) =>
         {
-            Some(constant_unless_error(node, true))
+            always()
         }
-        Kind::Matches(_, pattern) if matches_every_text(pattern) => Some(constant_unless_error(node, true)),
+        Kind::Matches(_, pattern) if matches_every_text(pattern) => always(),
         Kind::Macro { quantifier, body, .. } => {
             let body = normal_forms(body, budget)?;
-            Some(match quantifier {
+            match quantifier {
                 Quantifier::Exists | Quantifier::ExistsOne if body.is_true.is_never() => {
-                    constant_unless_error(node, false)
+                    Some(constant_unless_error(node, false))
                 }
-                Quantifier::All if body.is_false.is_never() => constant_unless_error(node, true),
-                _ => fact(node, as_fact(node)),
-            })
+                Quantifier::All if body.is_false.is_never() => always(),
+                _ => Some(fact(node, as_fact(node))),
+            }
         }
         _ => Some(fact(node, as_fact(node))),
     }
@@ -234,13 +230,17 @@ fn is_same_value(left: &Node, right: &Node) -> bool {
     discriminant(&left.kind) == discriminant(&right.kind) && canonical(left) == canonical(right)
 }
 
+fn is_listed(needle: &Node, haystack: &Node) -> bool {
+    matches!(&haystack.kind, Kind::List(elements) if elements.iter().any(|element| is_same_value(element, needle)))
+}
+
 fn is_empty_text(node: &Node) -> bool {
     matches!(&node.kind, Kind::Constant(Constant::Text(text)) if text.is_empty())
 }
 
 /// Returns the sides of a condition that has this value unless it is an error.
 fn constant_unless_error(node: &Node, value: bool) -> NormalForms {
-    let normal_forms = fact(node, Fact::Other(canonical(node)));
+    let normal_forms = other_fact(node);
     let is_true = match (value, may_err(node)) {
         (true, true) => normal_forms.is_true,
         (false, true) => normal_forms.is_false,
@@ -299,7 +299,7 @@ fn less(left: &Node, right: &Node) -> NormalForms {
             constant_unless_error(&node, true)
         }
         _ if is_empty_text(right) || is_same_value(left, right) => constant_unless_error(&node, false),
-        _ => fact(&node, Fact::Other(canonical(&node))),
+        _ => other_fact(&node),
     }
 }
 
@@ -308,10 +308,7 @@ fn equality(left: &Node, right: &Node, budget: &AnalysisBudget) -> Option<Normal
     if is_same_value(left, right) {
         return Some(constant_unless_error(&node(), true));
     }
-    let other_fact = || {
-        let node = node();
-        Some(fact(&node, Fact::Other(canonical(&node))))
-    };
+    let other_fact = || Some(other_fact(&node()));
     let (value, known) = match (&left.kind, &right.kind) {
         (_, Kind::Constant(known)) => (left, known),
         (Kind::Constant(known), _) => (right, known),
@@ -336,6 +333,10 @@ fn fact(node: &Node, fact: Fact) -> NormalForms {
     let needs = if matches!(fact, Fact::Present(_)) { BTreeSet::new() } else { needs(node) };
     let literal = |holds| Literal { fact: fact.clone(), holds, needs: needs.clone() };
     NormalForms { is_true: Alternatives::of(literal(true)), is_false: Alternatives::of(literal(false)) }
+}
+
+fn other_fact(node: &Node) -> NormalForms {
+    fact(node, Fact::Other(canonical(node)))
 }
 
 fn as_fact(node: &Node) -> Fact {

@@ -55,12 +55,10 @@ impl From<Truth> for LoweredValue {
 }
 
 impl LoweredValue {
-    /// Creates a known string.
     pub(crate) fn constant_text(text: &str) -> Self {
         Self::Constant(Constant::Text(text.to_owned()))
     }
 
-    /// Creates a known list of strings.
     pub(crate) fn constant_texts<'a>(texts: impl Iterator<Item = &'a String>) -> Self {
         Self::Constant(Constant::List(Arc::new(texts.cloned().map(Constant::Text).collect())))
     }

@@ -236,99 +236,90 @@ impl MistakeFinder<'_> {
         let token = self.token(at);
         let here = self.span(at, at);
         let shown = escape_invisible(token);
-        let replace_token = |replacement: &str, hint: String| Correction {
-            span: here,
-            replacement: replacement.to_owned(),
-            underline: here,
-            message: format!("`{shown}` is not allowed here"),
-            hint,
-            preserves_meaning: true,
+        let not_allowed = || format!("`{shown}` is not allowed here");
+        let replace_token = |replacement: &str, hint: &str| {
+            let correction = Correction::write(here, here, replacement.to_owned(), not_allowed());
+            Some(Correction { hint: hint.to_owned(), ..correction })
         };
         let replace_range = |first: usize, last: usize, replacement: String, message: String| {
-            Correction::write(self.span(first, last), here, replacement, message)
+            Some(Correction::write(self.span(first, last), here, replacement, message))
         };
         let replace_pair = |replacement: &str, hint: &str| {
             let (both, message) = (self.span(at, at + 1), self.not_allowed(at, at + 1));
-            Correction { span: both, underline: both, message, ..replace_token(replacement, hint.to_owned()) }
+            Some(Correction { span: both, underline: both, message, ..replace_token(replacement, hint)? })
         };
         let next = self.token(at + 1);
         let follows = at > 0;
         match token {
             "=" if next == "~" && self.adjacent(at) => self.method(at, at + 1, "matches"),
-            "=" if next == ">" && self.adjacent(at) => {
-                Some(replace_pair(">=", "write `>=` for greater or equal"))
-            }
+            "=" if next == ">" && self.adjacent(at) => replace_pair(">=", "write `>=` for greater or equal"),
             "=" if follows && matches!(self.token(at - 1), "==" | "!=") && self.adjacent(at - 1) => {
-                let mut correction = replace_token("", format!("write `{}`", self.token(at - 1)));
-                correction.underline = self.span(at - 1, at);
-                correction.message = format!("`{}=` is not allowed here", self.token(at - 1));
-                Some(correction)
+                let operator = self.token(at - 1);
+                Some(Correction {
+                    underline: self.span(at - 1, at),
+                    message: format!("`{operator}=` is not allowed here"),
+                    ..replace_token("", &format!("write `{operator}`"))?
+                })
             }
             "=" | "==" if follows && is_null(next) => self.presence(at, at + 1, false),
             "!=" if follows && is_null(next) => self.presence(at, at + 1, true),
             "<" if follows && next == ">" && self.adjacent(at) && is_null(self.token(at + 2)) => {
                 self.presence(at, at + 2, true)
             }
-            "=" => Some(replace_token("==", "write `==` to compare".to_owned())),
-            "<" if next == ">" && self.adjacent(at) => Some(replace_pair("!=", "write `!=` for unequal")),
-            "&" => Some(replace_token("&&", "write `&&` for and".to_owned())),
-            "|" => Some(replace_token("||", "write `||` for or".to_owned())),
+            "=" => replace_token("==", "write `==` to compare"),
+            "<" if next == ">" && self.adjacent(at) => replace_pair("!=", "write `!=` for unequal"),
+            "&" => replace_token("&&", "write `&&` for and"),
+            "|" => replace_token("||", "write `||` for or"),
             "\u{201c}" | "\u{201d}" | "\u{201e}" | "\u{2018}" | "\u{2019}" | "\u{201a}" | "\u{ab}"
-            | "\u{bb}" => Some(self.curly_string(here).unwrap_or_else(|| {
-                replace_token("\"", "put strings in straight quotes: `\"text\"`".to_owned())
-            })),
+            | "\u{bb}" => self
+                .curly_string(here)
+                .or_else(|| replace_token("\"", "put strings in straight quotes: `\"text\"`")),
             "#" => Some(self.line_comment(at, at)),
             "[" | "." if follows && next == "?" => self.optional(at),
             "-" if next == "-" && self.adjacent(at) => Some(self.line_comment(at, at + 1)),
             _ if token.chars().all(|character| invisible_replacement(character).is_some()) => {
                 let instead = token.chars().next().and_then(invisible_replacement)?;
-                let hint = "delete it, or write an ordinary space".to_owned();
-                Some(Correction { message: INVISIBLE_CHARACTER.to_owned(), ..replace_token(instead, hint) })
+                let correction = replace_token(instead, "delete it, or write an ordinary space")?;
+                Some(Correction { message: INVISIBLE_CHARACTER.to_owned(), ..correction })
             }
             "in" if follows && self.token(at - 1) == "." && next == "(" => {
                 let first = self.operand_before(at.checked_sub(2)?)?;
                 let close = self.matching_close(at + 1)?;
                 let list = self.as_list(at + 1, close);
-                Some(replace_range(
-                    first,
-                    close,
-                    format!("{} in {list}", self.part(first, at - 2)),
-                    "`in` is not a method".to_owned(),
-                ))
+                let replacement = format!("{} in {list}", self.part(first, at - 2));
+                replace_range(first, close, replacement, "`in` is not a method".to_owned())
             }
             "`" if self.token(at + 2) == "`" && is_word(next) => {
                 let whole = self.span(at, at + 2);
                 Some(Correction::write(whole, whole, next.to_owned(), "a name has no quotes".to_owned()))
             }
-            "`" => Some(replace_token("", "names are written without quotes".to_owned())),
-            "$" if is_word(next) => Some(replace_token("", "names are written without `$`".to_owned())),
-            ";" if at + 1 == self.tokens.len() => {
-                Some(replace_token("", "leave the semicolon out".to_owned()))
-            }
+            "`" => replace_token("", "names are written without quotes"),
+            "$" if is_word(next) => replace_token("", "names are written without `$`"),
+            ";" if at + 1 == self.tokens.len() => replace_token("", "leave the semicolon out"),
             "?" if next == "." => {
                 let (last, kept) = if self.token(at + 2) == "[" { (at + 1, "[") } else { (at, ".") };
                 let hint = format!("write `{kept}`: where a key is absent, the condition is not satisfied");
-                Some(Correction { span: self.span(at, last), ..replace_token("", hint) })
+                Some(Correction { span: self.span(at, last), ..replace_token("", &hint)? })
             }
             "!" if next.eq_ignore_ascii_case("in") && follows => self.not_in(at, at + 2),
             _ if is_string(token) && at > 1 && self.token(at - 1) == "." => {
                 let first = self.operand_before(at - 2)?;
-                let mut correction =
-                    replace_range(at, at, format!("[{token}]"), format!("`{shown}` is not allowed here"));
-                correction.span = self.span(at - 1, at);
-                correction.hint = format!("write `{}[{token}]`", self.part(first, at - 2));
-                Some(correction)
+                let hint = format!("write `{}[{token}]`", self.part(first, at - 2));
+                Some(Correction {
+                    span: self.span(at - 1, at),
+                    ..replace_token(&format!("[{token}]"), &hint)?
+                })
             }
             _ if is_string(token) => self.raw_string(at),
             _ if is_word(token) && (!follows || self.token(at - 1) != ".") => match token
                 .to_ascii_lowercase()
                 .as_str()
             {
-                "and" => Some(replace_token("&&", "write `&&`".to_owned())),
-                "or" => Some(replace_token("||", "write `||`".to_owned())),
-                "where" if at == 0 => Some(replace_token("", "write the condition by itself".to_owned())),
-                "eq" | "equals" if follows => Some(replace_token("==", "write `==`".to_owned())),
-                "ne" if follows => Some(replace_token("!=", "write `!=`".to_owned())),
+                "and" => replace_token("&&", "write `&&`"),
+                "or" => replace_token("||", "write `||`"),
+                "where" if at == 0 => replace_token("", "write the condition by itself"),
+                "eq" | "equals" if follows => replace_token("==", "write `==`"),
+                "ne" if follows => replace_token("!=", "write `!=`"),
                 "not" if next.eq_ignore_ascii_case("in") && follows => self.not_in(at, at + 2),
                 "not" if next.eq_ignore_ascii_case("like") || next.eq_ignore_ascii_case("ilike") => {
                     self.like(at, at + 2, true)
@@ -338,38 +329,31 @@ impl MistakeFinder<'_> {
                     if matches!(self.token(operand + 1), "==" | "!=" | "<" | "<=" | ">" | ">=" | "in")
                         && let Some(end) = self.operand_after(operand + 2)
                     {
-                        let inner = self.part(at + 1, end);
-                        return Some(replace_range(
+                        return replace_range(
                             at,
                             end,
-                            format!("!({inner})"),
-                            format!("`{shown}` is not allowed here"),
-                        ));
+                            format!("!({})", self.part(at + 1, end)),
+                            not_allowed(),
+                        );
                     }
                     // Depends on what follows, because `!` has a higher precedence than `not`.
                     let ends = operand + 1 >= self.tokens.len()
                         || matches!(self.token(operand + 1), ")" | "&&" | "||" | "and" | "or" | "AND" | "OR");
                     let span = Span::new(here.start, self.span(at + 1, at + 1).start);
-                    Some(Correction {
-                        span,
-                        preserves_meaning: ends,
-                        ..replace_token("!", "write `!(…)` for not".to_owned())
-                    })
+                    let correction = replace_token("!", "write `!(…)` for not")?;
+                    Some(Correction { span, preserves_meaning: ends, ..correction })
                 }
                 "in" if next == "(" && follows && self.is_list(at + 1) => {
                     let close = self.matching_close(at + 1)?;
                     let inner = if close > at + 2 { self.part(at + 2, close - 1) } else { "" };
-                    let mut correction = replace_range(
-                        at,
-                        close,
-                        format!("in [{inner}]"),
-                        "a list is written in square brackets".to_owned(),
-                    );
-                    correction.underline = self.span(at + 1, close);
-                    correction.hint = format!("write `[{inner}]`");
-                    Some(correction)
+                    let message = "a list is written in square brackets".to_owned();
+                    Some(Correction {
+                        underline: self.span(at + 1, close),
+                        hint: format!("write `[{inner}]`"),
+                        ..replace_range(at, close, format!("in [{inner}]"), message)?
+                    })
                 }
-                "in" if token != "in" => Some(replace_token("in", "write `in`".to_owned())),
+                "in" if token != "in" => replace_token("in", "write `in`"),
                 "is" if follows => self.is(at),
                 "like" | "ilike" if follows => self.like(at, at + 1, false),
                 "between" if follows => {
@@ -379,13 +363,9 @@ impl MistakeFinder<'_> {
                         .operand_after(low + 2)
                         .filter(|_| self.token(low + 1).eq_ignore_ascii_case("and"))?;
                     let subject = self.part(first, at - 1);
-                    let (low, high) = (self.part(at + 1, low), (high, self.part(low + 2, high)));
-                    Some(replace_range(
-                        first,
-                        high.0,
-                        format!("{subject} >= {low} && {subject} <= {}", high.1),
-                        format!("`{token}` is not allowed here"),
-                    ))
+                    let (least, most) = (self.part(at + 1, low), self.part(low + 2, high));
+                    let replacement = format!("{subject} >= {least} && {subject} <= {most}");
+                    replace_range(first, high, replacement, format!("`{token}` is not allowed here"))
                 }
                 "contains" | "includes" if follows && next != "(" => self.method(at, at, "contains"),
                 "matches" | "regexp" | "rlike" if follows && next != "(" => self.method(at, at, "matches"),

@@ -1,12 +1,11 @@
 //! Suggestions for names that are not known: fields, and members of the caller.
 
 use cel::IdedExpr;
-use cel::common::ast::{Expr, operators};
 use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, nearest::nearest};
 
 use crate::check::suggestions::Suggester;
-use crate::syntax_tree::{path, text_literal};
+use crate::syntax_tree::{index, path, text_literal};
 
 /// How an administrator makes a field available to policies.
 pub(in crate::check) const MARK_FIELD_HINT: &str =
@@ -82,10 +81,8 @@ impl Suggester<'_> {
 
     /// For `M["a"].b` and `M["a"]["b"]`, returns the key `a.b` that was probably intended.
     pub(in crate::check) fn dotted_key(&self, operand: &IdedExpr, last: &str) -> Option<FieldRef> {
-        let Expr::Call(call) = &operand.expr else { return None };
-        let [container, key] = call.args.as_slice() else { return None };
-        let map = self.scope.map_named(container).filter(|_| call.func_name == operators::INDEX)?;
-        Some(FieldRef::key(map, format!("{}.{last}", text_literal(key)?)))
+        let (container, key) = index(operand)?;
+        Some(FieldRef::key(self.scope.map_named(container)?, format!("{}.{last}", text_literal(key)?)))
     }
 }
 
@@ -122,8 +119,6 @@ pub(in crate::check) fn member_call(value: &str, member: &str) -> Option<String>
 
 /// Returns the member in `user["member"]`.
 pub(in crate::check) fn indexed_caller_member(node: &IdedExpr) -> Option<&'static str> {
-    let Expr::Call(call) = &node.expr else { return None };
-    let [container, key] = call.args.as_slice() else { return None };
-    let is_index = call.func_name == operators::INDEX && path(container).as_deref() == Some(&["user"]);
-    caller_member(text_literal(key).filter(|_| is_index)?)
+    let (container, key) = index(node)?;
+    caller_member(text_literal(key).filter(|_| path(container).as_deref() == Some(&["user"]))?)
 }
