@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tracewarden_model::{
     AccessModel, AttributeValue, Binding, ColumnType, ColumnValue, Display, FieldRef, FieldSource,
     LogicalType, MarkedField, ReadAs, RowOptions, TimeBucket, TimeUnit, Timestamp,
@@ -26,13 +26,70 @@ enum AttributeForm {
 #[derive(Serialize, Deserialize)]
 struct AttributeDocument(#[serde(with = "AttributeForm")] AttributeValue);
 
-type AttributesDocument = BTreeMap<String, AttributeDocument>;
+/// Writes and reads a member of a document in another form.
+macro_rules! form {
+    ($name:ident: $member:ty = $stored:ty, |$value:ident: $borrowed:ty| $write:expr, |$read:ident| $convert:expr) => {
+        struct $name;
+
+        impl $name {
+            fn serialize<S: Serializer>($value: $borrowed, serializer: S) -> Result<S::Ok, S::Error> {
+                $write.serialize(serializer)
+            }
+
+            fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$member, D::Error> {
+                let $read = <$stored>::deserialize(deserializer)?;
+                let converted: Result<_, String> = $convert;
+                converted.map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+form!(
+    AttributesForm: BTreeMap<String, AttributeValue> = BTreeMap<String, AttributeDocument>,
+    |attributes: &BTreeMap<String, AttributeValue>| {
+        let documents = attributes.iter().map(|(name, value)| (name, AttributeDocument(value.clone())));
+        documents.collect::<BTreeMap<_, _>>()
+    },
+    |documents| Ok(documents.into_iter().map(|(name, AttributeDocument(value))| (name, value)).collect())
+);
+form!(
+    UnitForm: Option<TimeUnit> = Option<String>,
+    |unit: &Option<TimeUnit>| unit.map(TimeUnit::as_str),
+    |text| parse_spelling(text, TimeUnit::parse)
+);
+form!(
+    ReadAsForm: Option<ReadAs> = Option<String>,
+    |read_as: &Option<ReadAs>| read_as.map(ReadAs::as_str),
+    |text| parse_spelling(text, ReadAs::parse)
+);
+form!(
+    OnlyForm: Vec<ColumnValue> = Vec<(String, String)>,
+    |only: &[ColumnValue]| only.iter().map(|only| (&only.column, &only.value)).collect::<Vec<_>>(),
+    |pairs| Ok(pairs.into_iter().map(|(column, value)| ColumnValue { column, value }).collect())
+);
+form!(
+    TimeBucketForm: Option<TimeBucket> = Option<(String, u32)>,
+    |bucket: &Option<TimeBucket>| bucket.as_ref().map(|bucket| (&bucket.column, bucket.seconds)),
+    |pair| Ok(pair.map(|(column, seconds)| TimeBucket { column, seconds }))
+);
+
+fn parse_spelling<T>(text: Option<String>, parse: fn(&str) -> Option<T>) -> Result<Option<T>, String> {
+    text.map(|text| parse(&text).ok_or_else(|| format!("unknown value `{text}`"))).transpose()
+}
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PreviewDocument {
+struct AttributesDocument(#[serde(with = "AttributesForm")] BTreeMap<String, AttributeValue>);
+
+#[derive(Serialize, Deserialize)]
+struct PreviewDocument(#[serde(with = "PreviewForm")] Preview);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, remote = "Preview")]
+struct PreviewForm {
     roles: BTreeSet<String>,
-    attributes: AttributesDocument,
+    #[serde(with = "AttributesForm")]
+    attributes: BTreeMap<String, AttributeValue>,
     username: Option<String>,
     #[serde(default)]
     user_id: Option<String>,
@@ -61,84 +118,18 @@ struct BindingForm {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, remote = "RowOptions")]
 struct RowOptionsForm {
-    #[serde(with = "unit", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "UnitForm", default, skip_serializing_if = "Option::is_none")]
     timestamp_unit: Option<TimeUnit>,
-    #[serde(with = "read_as", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "ReadAsForm", default, skip_serializing_if = "Option::is_none")]
     read_as: Option<ReadAs>,
-    #[serde(with = "only", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(with = "OnlyForm", default, skip_serializing_if = "Vec::is_empty")]
     only: Vec<ColumnValue>,
-    #[serde(with = "time_bucket", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "TimeBucketForm", default, skip_serializing_if = "Option::is_none")]
     time_bucket: Option<TimeBucket>,
 }
 
 fn is_default(rows: &RowOptions) -> bool {
     *rows == RowOptions::default()
-}
-
-/// Writes and reads an optional value as its spelling.
-macro_rules! spelled {
-    ($module:ident, $type:ty) => {
-        mod $module {
-            use serde::de::Error;
-            use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-            pub(super) fn serialize<S: Serializer>(
-                value: &Option<$type>,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                value.map(<$type>::as_str).serialize(serializer)
-            }
-
-            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-                deserializer: D,
-            ) -> Result<Option<$type>, D::Error> {
-                let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-                let unknown = || D::Error::custom(format_args!("unknown value `{text}`"));
-                <$type>::parse(&text).map(Some).ok_or_else(unknown)
-            }
-        }
-    };
-}
-
-spelled!(unit, tracewarden_model::TimeUnit);
-spelled!(read_as, tracewarden_model::ReadAs);
-
-/// Pairs of column and value.
-mod only {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tracewarden_model::ColumnValue;
-
-    pub(super) fn serialize<S: Serializer>(only: &[ColumnValue], serializer: S) -> Result<S::Ok, S::Error> {
-        let pairs: Vec<(&str, &str)> = only.iter().map(|only| (&*only.column, &*only.value)).collect();
-        pairs.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<ColumnValue>, D::Error> {
-        let pairs = Vec::<(String, String)>::deserialize(deserializer)?;
-        Ok(pairs.into_iter().map(|(column, value)| ColumnValue { column, value }).collect())
-    }
-}
-
-/// A pair of column and seconds.
-mod time_bucket {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tracewarden_model::TimeBucket;
-
-    pub(super) fn serialize<S: Serializer>(
-        bucket: &Option<TimeBucket>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        bucket.as_ref().map(|bucket| (&*bucket.column, bucket.seconds)).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<TimeBucket>, D::Error> {
-        let pair = Option::<(String, u32)>::deserialize(deserializer)?;
-        Ok(pair.map(|(column, seconds)| TimeBucket { column, seconds }))
-    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -147,7 +138,7 @@ struct DisplayForm {
     name: Option<String>,
     service: Option<String>,
     duration: Option<String>,
-    #[serde(with = "unit", default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "UnitForm", default, skip_serializing_if = "Option::is_none")]
     duration_unit: Option<TimeUnit>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     end: Option<String>,
@@ -202,40 +193,26 @@ fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DbError> {
     serde_json::from_str(text).map_err(|error| corrupt(what, error))
 }
 
-fn attributes_to_document(attributes: &BTreeMap<String, AttributeValue>) -> AttributesDocument {
-    attributes.iter().map(|(name, value)| (name.clone(), AttributeDocument(value.clone()))).collect()
-}
-
-fn attributes_from_document(document: AttributesDocument) -> BTreeMap<String, AttributeValue> {
-    document.into_iter().map(|(name, AttributeDocument(value))| (name, value)).collect()
-}
-
 pub(crate) fn write_attributes(attributes: &BTreeMap<String, AttributeValue>) -> Result<String, DbError> {
-    write("attributes", &attributes_to_document(attributes))
+    write("attributes", &AttributesDocument(attributes.clone()))
 }
 
 pub(crate) fn read_attributes(text: &str) -> Result<BTreeMap<String, AttributeValue>, DbError> {
-    read("attributes", text).map(attributes_from_document)
+    read("attributes", text).map(|AttributesDocument(attributes)| attributes)
 }
 
 pub(crate) fn write_preview(preview: &Preview) -> Result<String, DbError> {
-    let document = PreviewDocument {
-        roles: preview.roles.clone(),
-        attributes: attributes_to_document(&preview.attributes),
-        username: preview.username.clone(),
-        user_id: preview.user_id.clone(),
-    };
-    write("preview", &document)
+    write("preview", &PreviewDocument(preview.clone()))
 }
 
 pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
-    let PreviewDocument { roles, attributes, username, user_id } = read("preview", text)?;
-    if username.is_some() {
+    let PreviewDocument(preview) = read("preview", text)?;
+    if preview.username.is_some() {
         // Earlier versions copied the user's roles and attributes, which may be outdated. Without the user's id the
         // preview grants no access.
-        return Ok(Preview { username, user_id, ..Preview::default() });
+        return Ok(Preview { roles: BTreeSet::new(), attributes: BTreeMap::new(), ..preview });
     }
-    Ok(Preview { roles, attributes: attributes_from_document(attributes), username, user_id })
+    Ok(preview)
 }
 
 /// Returns the removed records and, if recorded, the time from which records were kept.
@@ -275,28 +252,27 @@ pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
 
 pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbError> {
     let document: ModelDocument = read("access model", text)?;
+    let refuse = |reason: String| corrupt("access model", reason);
     let binding = document.binding.map(|BindingDocument(binding)| binding);
     let fields = document
         .fields
         .into_iter()
         .map(|field| {
             let logical = LogicalType::parse(&field.logical)
-                .ok_or_else(|| corrupt("access model", format!("no logical type `{}`", field.logical)))?;
+                .ok_or_else(|| refuse(format!("no logical type `{}`", field.logical)))?;
             let source = match &field.source {
-                Some(text) => FieldSource::parse(text)
-                    .ok_or_else(|| corrupt("access model", format!("no source of fields `{text}`")))?,
+                Some(text) => {
+                    FieldSource::parse(text).ok_or_else(|| refuse(format!("no source of fields `{text}`")))?
+                }
                 None if field.map.is_some() => FieldSource::MapKey,
                 None => FieldSource::Column,
             };
             // The source must match the name: a key that is read as a column would be another field.
             if (source == FieldSource::Column) != field.map.is_none() {
-                return Err(corrupt(
-                    "access model",
-                    format!("`{}` is not a {}", field.name, source.as_str()),
-                ));
+                return Err(refuse(format!("`{}` is not a {}", field.name, source.as_str())));
             }
             if field.column.is_some() && source != FieldSource::MapKey {
-                return Err(corrupt("access model", format!("`{}` is not a key with a column", field.name)));
+                return Err(refuse(format!("`{}` is not a key with a column", field.name)));
             }
             Ok(MarkedField {
                 field: FieldRef { map: field.map, name: field.name },
