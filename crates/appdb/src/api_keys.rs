@@ -22,7 +22,7 @@ macro_rules! key_columns {
 }
 pub(crate) use key_columns;
 
-from_row!(ApiKey { id, hint, name, user_id, created_at, expires_at, last_used_at, policy, tools });
+from_row!(ApiKey: id, hint, name, user_id, created_at, expires_at, last_used_at, policy, tools);
 
 impl ReadTx {
     /// Returns the key with this id, expired or not.

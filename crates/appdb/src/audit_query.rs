@@ -63,24 +63,10 @@ pub struct AuditRecord {
     pub hash: String,
 }
 
-from_row!(AuditRecord {
-    sequence,
-    at,
-    completed_at,
-    actor_id,
-    actor_name,
-    credential_id,
-    via,
-    action,
-    outcome,
-    request_id,
-    client_ip,
-    user_agent,
-    target,
-    detail,
-    completion_detail,
-    hash,
-});
+from_row!(
+    AuditRecord: sequence, at, completed_at, actor_id, actor_name, credential_id, via, action, outcome, request_id,
+    client_ip, user_agent, target, detail, completion_detail, hash
+);
 
 impl ReadTx {
     /// Returns at most `limit` entries, newest first.

@@ -68,7 +68,7 @@ const POLICIES_AS_OF: &str = "SELECT written.role, written.deleted, policies.tit
      LEFT JOIN role_change_policies AS policies ON policies.role = written.role AND policies.change = written.change \
      ORDER BY written.role, policies.position";
 
-from_row!(Change { number, at, by_id, by_name, action, target, model_version });
+from_row!(Change: number, at, by_id, by_name, action, target, model_version);
 
 impl WriteTx {
     /// Adds a change to the history and returns its number. `roles` contains each role that the change wrote once, with
@@ -179,12 +179,8 @@ impl ReadTx {
     pub async fn model_state(&mut self, number: Option<u64>) -> Result<Option<ModelState>, DbError> {
         let Some(number) = number else {
             let roles = self.roles().await?.into_iter().map(|role| (role.name, role.policies)).collect();
-            let state = ModelState {
-                model: self.access_model().await?,
-                roles,
-                tests: tests_as_of(self, i64::MAX).await?,
-            };
-            return Ok(Some(state));
+            let model = self.access_model().await?;
+            return Ok(Some(ModelState { model, roles, tests: tests_as_of(self, i64::MAX).await? }));
         };
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed_number = signed(number)?;
@@ -211,13 +207,11 @@ impl ReadTx {
             Some(earlier) => model_as_of(self, &earlier).await?,
             None => AccessModel::default(),
         };
-        let [roles_before, roles] = match self.written_roles(number, number).next().await.transpose()? {
-            Some(WrittenRoles { before, after, .. }) => [before, after],
-            None => [BTreeMap::new(), BTreeMap::new()],
-        };
+        let written = self.written_roles(number, number).next().await.transpose()?;
+        let WrittenRoles { before, after, .. } = written.unwrap_or_default();
         let mut states = [
-            ModelState { model: model_before, roles: roles_before, tests: String::new() },
-            ModelState { model, roles, tests: String::new() },
+            ModelState { model: model_before, roles: before, tests: String::new() },
+            ModelState { model, roles: after, tests: String::new() },
         ];
         if self.written_tests(number, number).await?.contains_key(&number) {
             let [before, after] = &mut states;
@@ -233,10 +227,7 @@ async fn unrecorded_state(tx: &mut ReadTx) -> Result<Option<[ModelState; 2]>, Db
     let last = tx.change_number().await?;
     let recorded = tx.model_state(Some(last)).await?;
     let current = tx.model_state(None).await?;
-    Ok(recorded
-        .zip(current)
-        .filter(|(recorded, current)| recorded != current)
-        .map(|(recorded, current)| [recorded, current]))
+    Ok(recorded.zip(current).filter(|(recorded, current)| recorded != current).map(Into::into))
 }
 
 /// Returns binding and fields as of a change.

@@ -11,33 +11,20 @@ use crate::rows::{self, FromRow, from_row};
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::{signed, values};
 
-from_row!(Policy { title, expression, description });
-
-impl FromRow for Role {
-    /// Reads a role without its policies.
-    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
-        Ok(Self {
-            name: rows::get(row, "name")?,
-            policies: Vec::new(),
-            revision: rows::get(row, "revision")?,
-            created_at: rows::get(row, "created_at")?,
-            updated_at: rows::get(row, "updated_at")?,
-        })
-    }
-}
+from_row!(Policy: title, expression, description);
+// A role is read without its policies.
+from_row!(Role: name, revision, created_at, updated_at; policies: Vec::new());
 
 /// A policy with the name of its role.
-struct RolePolicy(String, Policy);
-
-impl FromRow for RolePolicy {
+impl FromRow for (String, Policy) {
     fn from_row(row: &AnyRow) -> Result<Self, DbError> {
-        Ok(Self(rows::get(row, "role")?, Policy::from_row(row)?))
+        Ok((rows::get(row, "role")?, Policy::from_row(row)?))
     }
 }
 
-fn assemble(mut roles: Vec<Role>, policies: Vec<RolePolicy>) -> Vec<Role> {
+fn assemble(mut roles: Vec<Role>, policies: Vec<(String, Policy)>) -> Vec<Role> {
     let mut by_role: BTreeMap<String, Vec<Policy>> = BTreeMap::new();
-    for RolePolicy(role, policy) in policies {
+    for (role, policy) in policies {
         by_role.entry(role).or_default().push(policy);
     }
     for role in &mut roles {

@@ -29,15 +29,17 @@ pub(crate) fn get<T: Column>(row: &AnyRow, column: impl ColumnIndex<AnyRow> + Di
     T::convert(row.try_get(&column)?, &column)
 }
 
-/// Implements [`FromRow`] for a record. Its members have the names of their columns, or the names after `=`.
+/// Implements [`FromRow`] for a record. Its members have the names of their columns, or the names after `=`; members
+/// after `;` have no column, but a value.
 macro_rules! from_row {
     (@column $member:ident) => { stringify!($member) };
     (@column $member:ident $column:literal) => { $column };
-    ($record:ident { $($member:ident $(= $column:literal)?),+ $(,)? }) => {
+    ($record:ident: $($member:ident $(= $column:literal)?),+ $(; $other:ident: $value:expr)?) => {
         impl $crate::rows::FromRow for $record {
             fn from_row(row: &sqlx::any::AnyRow) -> Result<Self, $crate::error::DbError> {
                 Ok(Self {
-                    $($member: $crate::rows::get(row, $crate::rows::from_row!(@column $member $($column)?))?),+
+                    $($member: $crate::rows::get(row, $crate::rows::from_row!(@column $member $($column)?))?,)+
+                    $($other: $value,)?
                 })
             }
         }

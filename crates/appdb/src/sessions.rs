@@ -22,7 +22,7 @@ macro_rules! session_columns {
 }
 pub(crate) use session_columns;
 
-from_row!(Session { id, user_id, created_at, last_seen_at, client_ip, user_agent, preview });
+from_row!(Session: id, user_id, created_at, last_seen_at, client_ip, user_agent, preview);
 
 impl ReadTx {
     /// Returns the session with this id.

@@ -8,7 +8,7 @@ use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::values;
 
-from_row!(Throttle { failures, window_start, blocked_until });
+from_row!(Throttle: failures, window_start, blocked_until);
 
 impl ReadTx {
     /// Returns the counter of a bucket.

@@ -49,17 +49,10 @@ const USERS_WITH_ROLE_BATCH: &str = select_batch!(
     "users JOIN user_roles ON user_roles.user_id = users.id WHERE users.username_folded > $1 AND user_roles.role = $4"
 );
 
-from_row!(User {
-    id = "user_id",
-    username,
-    password_hash,
-    must_change_password,
-    disabled,
-    created_at = "user_created_at",
-    last_login_at,
-    attributes,
-    roles,
-});
+from_row!(
+    User: id = "user_id", username, password_hash, must_change_password, disabled, created_at = "user_created_at",
+    last_login_at, attributes, roles
+);
 
 impl ReadTx {
     /// Returns the user with this id.
