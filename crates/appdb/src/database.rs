@@ -54,7 +54,7 @@ impl AppDb {
     pub async fn open_existing(url: &str) -> Result<Self, DbError> {
         let db = Self::connect(url, false).await?;
         let mut tx = db.begin_read().await?;
-        migrations::require_current(&mut tx, db.backend, migrations::MIGRATIONS).await?;
+        migrations::require_current(&mut tx, db.backend).await?;
         drop(tx);
         Ok(db)
     }

@@ -18,37 +18,28 @@ pub(crate) struct Migration {
     pub(crate) postgres: &'static str,
 }
 
+/// A migration whose statements are in the file of its version and name, and its statements for PostgreSQL only.
+macro_rules! migration {
+    ($version:literal, $name:literal, $postgres:expr) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sql: include_str!(concat!("../migrations/000", $version, "_", $name, ".sql")),
+            postgres: $postgres,
+        }
+    };
+}
+
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "initial",
-        sql: include_str!("../migrations/0001_initial.sql"),
-        postgres: "",
-    },
-    Migration {
-        version: 2,
-        name: "role_revision",
-        sql: include_str!("../migrations/0002_role_revision.sql"),
-        postgres: "",
-    },
-    Migration {
-        version: 3,
-        name: "narrowed_keys_audit_anchor",
-        sql: include_str!("../migrations/0003_narrowed_keys_audit_anchor.sql"),
-        postgres: include_str!("../migrations/0003_bytewise_order.postgres.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "history",
-        sql: include_str!("../migrations/0004_history.sql"),
-        postgres: include_str!("../migrations/0004_bytewise_order.postgres.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "role_names",
-        sql: include_str!("../migrations/0005_role_names.sql"),
-        postgres: "",
-    },
+    migration!(1, "initial", ""),
+    migration!(2, "role_revision", ""),
+    migration!(
+        3,
+        "narrowed_keys_audit_anchor",
+        include_str!("../migrations/0003_bytewise_order.postgres.sql")
+    ),
+    migration!(4, "history", include_str!("../migrations/0004_bytewise_order.postgres.sql")),
+    migration!(5, "role_names", ""),
 ];
 
 /// Applies missing migrations inside `tx`. Fails if the applied migrations are not those that this program knows.
@@ -103,12 +94,8 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static str> {
 }
 
 /// Fails if the schema is missing or is not that of this program.
-pub(crate) async fn require_current(
-    tx: &mut ReadTx,
-    backend: Backend,
-    migrations: &'static [Migration],
-) -> Result<(), DbError> {
-    match missing(tx, backend, migrations).await?.first() {
+pub(crate) async fn require_current(tx: &mut ReadTx, backend: Backend) -> Result<(), DbError> {
+    match missing(tx, backend, MIGRATIONS).await?.first() {
         None => Ok(()),
         Some(step) => Err(DbError::Migration(format!(
             "step {} ({}) has not been applied yet; start the service, which applies it",
@@ -125,8 +112,14 @@ pub(crate) async fn missing(
 ) -> Result<&'static [Migration], DbError> {
     let statement = "SELECT version, sha256 FROM schema_migrations ORDER BY version";
     let applied = tx.connection.rows(statement, values![]).await;
-    let applied =
-        applied.map_err(|error| if is_missing_table(&error) { missing_schema() } else { error.into() })?;
+    let applied = applied.map_err(|error| {
+        if !is_missing_table(&error) {
+            return error.into();
+        }
+        DbError::Migration(
+            "the database contains no data of this service; start the service, which creates it".to_owned(),
+        )
+    })?;
     let newest = migrations.last().map_or(0, |migration| migration.version);
     let mut known = migrations.iter();
     for row in &applied {
@@ -150,12 +143,6 @@ pub(crate) async fn missing(
         }
     }
     Ok(known.as_slice())
-}
-
-fn missing_schema() -> DbError {
-    DbError::Migration(
-        "the database contains no data of this service; start the service, which creates it".to_owned(),
-    )
 }
 
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
