@@ -67,10 +67,10 @@ impl AppDb {
     async fn inspection(&self) -> Result<DbInspection, DbError> {
         let schema = self.schema_state().await?;
         let mut tx = self.begin_read().await?;
-        let (product, encrypted, superuser) = match self.backend() {
+        let (product, encrypted, superuser, missing_privileges) = match self.backend() {
             Backend::Sqlite => {
                 let version: String = tx.connection.one("SELECT sqlite_version()", values![]).await?;
-                (format!("SQLite {version}"), None, false)
+                (format!("SQLite {version}"), None, false, Vec::new())
             }
             Backend::Postgres => {
                 // Without addresses the connection is a local socket; with equal addresses both ends are on one
@@ -84,12 +84,10 @@ impl AppDb {
                 let remote = row.try_get::<bool, _>(2)?;
                 let encrypted = row.try_get::<bool, _>(1)?;
                 let product = format!("PostgreSQL {}", row.try_get::<String, _>(0)?);
-                (product, remote.then_some(encrypted), row.try_get::<bool, _>(3)?)
+                let superuser = row.try_get::<bool, _>(3)?;
+                let missing_privileges = missing_privileges(&mut tx, &schema).await?;
+                (product, remote.then_some(encrypted), superuser, missing_privileges)
             }
-        };
-        let missing_privileges = match self.backend() {
-            Backend::Sqlite => Vec::new(),
-            Backend::Postgres => missing_privileges(&mut tx, &schema).await?,
         };
         Ok(DbInspection { product, schema, encrypted, superuser, missing_privileges })
     }

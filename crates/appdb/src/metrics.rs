@@ -87,31 +87,27 @@ impl Metrics {
             "Failed transactions of the application database, by stage",
             self.failures.clone(),
         );
-        registry.register(
-            "tracewarden_database_statements",
-            "Statements sent to the application database, except `BEGIN`, `COMMIT` and `ROLLBACK`",
-            self.statements.clone(),
-        );
-        registry.register(
-            "tracewarden_audit_records",
-            "Audit records written durably",
-            self.audit_records.clone(),
-        );
-        registry.register(
-            "tracewarden_audit_write_failures",
-            "Transactions with audit records that could not be committed",
-            self.audit_failures.clone(),
-        );
-        registry.register(
-            "tracewarden_audit_pruned_records",
-            "Audit records removed for their age",
-            self.audit_pruned.clone(),
-        );
-        registry.register(
-            "tracewarden_audit_prune_refusals",
-            "Removals of old audit records that were refused because the audit log fails verification",
-            self.audit_prune_refusals.clone(),
-        );
+        for (name, help, counter) in [
+            (
+                "tracewarden_database_statements",
+                "Statements sent to the application database, except `BEGIN`, `COMMIT` and `ROLLBACK`",
+                &self.statements,
+            ),
+            ("tracewarden_audit_records", "Audit records written durably", &self.audit_records),
+            (
+                "tracewarden_audit_write_failures",
+                "Transactions with audit records that could not be committed",
+                &self.audit_failures,
+            ),
+            ("tracewarden_audit_pruned_records", "Audit records removed for their age", &self.audit_pruned),
+            (
+                "tracewarden_audit_prune_refusals",
+                "Removals of old audit records that were refused because the audit log fails verification",
+                &self.audit_prune_refusals,
+            ),
+        ] {
+            registry.register(name, help, counter.clone());
+        }
     }
 
     /// Runs the beginning of a transaction. Measures it, and then the transaction itself.

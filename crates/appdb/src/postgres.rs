@@ -48,37 +48,10 @@ const IS_OUTSIDE_TRANSACTION: &str = "SELECT now() = statement_timestamp() \
 
 /// Parameters that the driver understands or that have no effect here. Other parameters are rejected instead of
 /// ignored: an operator who writes `channel_binding=require` must not be left without it.
-const SUPPORTED_PARAMETERS: &[&str] = &[
-    "sslmode",
-    "ssl-mode",
-    "sslrootcert",
-    "ssl-root-cert",
-    "ssl-ca",
-    "sslcert",
-    "ssl-cert",
-    "sslkey",
-    "ssl-key",
-    "statement-cache-capacity",
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "application_name",
-    "options",
-];
-const IGNORED_PARAMETERS: &[&str] = &[
-    "connect_timeout",
-    "client_encoding",
-    "fallback_application_name",
-    "gssencmode",
-    "keepalives",
-    "keepalives_count",
-    "keepalives_idle",
-    "keepalives_interval",
-    "tcp_user_timeout",
-];
+const SUPPORTED_PARAMETERS: &str = "sslmode ssl-mode sslrootcert ssl-root-cert ssl-ca sslcert ssl-cert sslkey ssl-key \
+     statement-cache-capacity host hostaddr port dbname user password application_name options";
+const IGNORED_PARAMETERS: &str = "connect_timeout client_encoding fallback_application_name gssencmode keepalives \
+     keepalives_count keepalives_idle keepalives_interval tcp_user_timeout";
 
 /// Inserts a host into a URL that has a user but no host. Such URLs are common if `host` names the directory of a
 /// socket, but they are not valid. Only the authority is changed, not a similar text further on, such as a password in
@@ -105,8 +78,9 @@ pub(crate) fn address(url: &str) -> Result<String, DbError> {
     }
     let mut accepted: Vec<(String, String)> = Vec::new();
     for (name, value) in parsed.query_pairs() {
-        let known = SUPPORTED_PARAMETERS.contains(&name.as_ref()) || name.starts_with("options[");
-        let harmless = IGNORED_PARAMETERS.contains(&name.as_ref())
+        let is_in = |names: &str| names.split(' ').any(|listed| listed == name);
+        let known = is_in(SUPPORTED_PARAMETERS) || name.starts_with("options[");
+        let harmless = is_in(IGNORED_PARAMETERS)
             || (name == "channel_binding" && value != "require")
             || (name == "target_session_attrs" && matches!(value.as_ref(), "any" | "read-write" | "primary"));
         if known {

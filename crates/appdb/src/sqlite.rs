@@ -69,19 +69,17 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
 /// Switches to WAL mode, in which readers never wait for the writer. Several processes that start together may all do
 /// this. Changing the mode takes an exclusive lock without waiting, regardless of `busy_timeout`.
 async fn enable_wal(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    /// `SQLITE_BUSY`.
+    const BUSY: u32 = 5;
     let begun = Instant::now();
     loop {
         match connection.execute("PRAGMA journal_mode = WAL").await {
-            Err(error) if is_busy(&error) && begun.elapsed() < TIMEOUT => sleep(PAUSE).await,
+            Err(error) if sqlite_code(&error) == Some(BUSY) && begun.elapsed() < TIMEOUT => {
+                sleep(PAUSE).await
+            }
             done => return done.map(drop),
         }
     }
-}
-
-fn is_busy(error: &sqlx::Error) -> bool {
-    /// `SQLITE_BUSY`.
-    const BUSY: u32 = 5;
-    sqlite_code(error) == Some(BUSY)
 }
 
 fn open_error(path: &Path, error: sqlx::Error) -> DbError {
