@@ -44,7 +44,7 @@ pub struct AuditRemoval {
 }
 
 /// Summary of an unbroken chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifiedAudit {
     /// Number of records.
     pub records: u64,
@@ -63,22 +63,14 @@ pub struct VerifiedAudit {
     pub newest_removal: Option<AuditRemoval>,
 }
 
-/// State of a verification.
-struct ChainVerifier {
-    /// Sequence number and hash of the last record checked; at first those of the anchor.
-    end: (u64, String),
-    /// Summary of the records checked.
-    verified: VerifiedAudit,
-}
-
-impl ChainVerifier {
-    /// Processes the next record, or returns the reason why it does not continue the chain.
-    fn next(&mut self, row: &AnyRow) -> Result<Result<(), ChainFault>, DbError> {
+impl VerifiedAudit {
+    /// Adds the record after `end`, the sequence number and hash of the last one, or returns the reason why it does not
+    /// continue the chain.
+    fn add(&mut self, row: &AnyRow, end: &mut (u64, String)) -> Result<Result<(), ChainFault>, DbError> {
         let sequence = rows::get(row, "sequence")?;
-        if let Some(reason) = audit_chain::check_link(row, sequence, self.end.0, &self.end.1)? {
+        if let Some(reason) = audit_chain::check_link(row, sequence, end.0, &end.1)? {
             return Ok(Err(ChainFault { sequence, reason }));
         }
-        let VerifiedAudit { records, first, last, removals, newest_removal, .. } = &mut self.verified;
         let position = AuditPosition { sequence, at: rows::get(row, "at")? };
         if rows::get::<String>(row, "action")? == AUDIT_PRUNE
             && rows::get::<String>(row, "outcome")? == "success"
@@ -87,18 +79,16 @@ impl ChainVerifier {
                 let reason = "it records a removal of old records, but not which ones";
                 return Ok(Err(ChainFault { sequence, reason }));
             };
-            *removals = removals.saturating_add(1);
-            *newest_removal = Some(AuditRemoval { record: position, removed, before });
+            self.removals = self.removals.saturating_add(1);
+            self.newest_removal = Some(AuditRemoval { record: position, removed, before });
         }
-        first.get_or_insert(position);
-        *last = Some(position);
-        *records = records.saturating_add(1);
-        self.end = (sequence, rows::get(row, "hash")?);
+        self.first.get_or_insert(position);
+        self.last = Some(position);
+        self.records = self.records.saturating_add(1);
+        *end = (sequence, rows::get(row, "hash")?);
         Ok(Ok(()))
     }
-}
 
-impl VerifiedAudit {
     /// Whether the recorded removals led to the anchor. An attacker who cuts off the beginning by hand and moves the
     /// anchor leaves no such record. The record of the last removal is always kept, because it is newer than all
     /// records that it removed.
@@ -125,35 +115,24 @@ impl ReadTx {
             return Ok(Err(ChainFault { sequence, reason }));
         }
         let total = head.0.saturating_sub(anchor.0);
-        let mut verifier = ChainVerifier {
-            end: anchor.clone(),
-            verified: VerifiedAudit {
-                records: 0,
-                first: None,
-                last: None,
-                head,
-                anchor,
-                removals: 0,
-                newest_removal: None,
-            },
-        };
+        let mut end = anchor.clone();
+        let mut verified = VerifiedAudit { head, anchor, ..VerifiedAudit::default() };
         loop {
             let statement = "SELECT sequence, completes, at, actor_id, actor_name, credential_id, via, action, outcome, \
                  request_id, client_ip, user_agent, target, detail, previous_hash, hash FROM audit \
                  WHERE sequence > $1 ORDER BY sequence LIMIT $2";
-            let page = self.connection.rows(statement, values![signed(verifier.end.0)?, PAGE_SIZE]).await;
+            let page = self.connection.rows(statement, values![signed(end.0)?, PAGE_SIZE]).await;
             let page = page.map_err(|error| audit_chain::missing_table_error("audit", error))?;
             if page.is_empty() {
                 break;
             }
             for row in &page {
-                if let Err(fault) = verifier.next(row)? {
+                if let Err(fault) = verified.add(row, &mut end)? {
                     return Ok(Err(fault));
                 }
             }
-            progress(verifier.verified.records, total);
+            progress(verified.records, total);
         }
-        let ChainVerifier { end, verified } = verifier;
         if end != verified.head {
             let reason = "the log does not end with the last record written";
             let sequence = if end.0 < verified.head.0 { end.0.saturating_add(1) } else { end.0 };

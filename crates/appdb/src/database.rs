@@ -24,7 +24,7 @@ use crate::{postgres, sqlite};
 #[derive(Clone)]
 pub struct AppDb {
     pool: AnyPool,
-    backend: Backend,
+    pub(crate) backend: Backend,
     // SQLite admits one writer at a time and its choice is not fair; this mutex keeps the order of arrival. On
     // PostgreSQL, writers of other replicas wait in the server's queue, and waiting writers of this process take no
     // connection from its readers.
@@ -65,10 +65,6 @@ impl AppDb {
     /// [`DbError::Configuration`].
     pub fn check_url(url: &str) -> Result<(), DbError> {
         Address::parse(url).map(drop)
-    }
-
-    pub(crate) fn backend(&self) -> Backend {
-        self.backend
     }
 
     pub(crate) async fn connect(url: &str, create: bool) -> Result<Self, DbError> {

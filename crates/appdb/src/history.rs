@@ -114,38 +114,22 @@ impl AppDb {
     /// alongside this one. Otherwise the history would show and restore outdated roles. Returns whether there were such
     /// changes.
     pub async fn record_missed_changes(&self, now: Timestamp) -> Result<bool, DbError> {
-        // Unreadable data denies access where it is used. It must not prevent the service from starting.
-        let ignore_corrupt =
-            |error| if matches!(error, DbError::Corrupt(_)) { Ok(false) } else { Err(error) };
-        let mut tx = self.begin_read().await?;
-        match unrecorded_state(&mut tx).await {
-            Ok(None) => return Ok(false),
-            Ok(Some(_)) => drop(tx),
-            Err(error) => return ignore_corrupt(error),
+        if unrecorded_state(&mut self.begin_read().await?).await?.is_none() {
+            return Ok(false);
         }
         let mut tx = self.begin_write().await?;
-        match unrecorded_state(&mut tx).await {
-            Ok(None) => Ok(false),
-            Ok(Some([recorded, current])) => {
-                let names: BTreeSet<&String> = recorded.roles.keys().chain(current.roles.keys()).collect();
-                let roles: Vec<_> = names
-                    .into_iter()
-                    .map(|name| (name.as_str(), current.roles.get(name).map(Vec::as_slice)))
-                    .filter(|(name, policies)| recorded.roles.get(*name).map(Vec::as_slice) != *policies)
-                    .collect();
-                let change = NewChange {
-                    at: now,
-                    by: ("", ""),
-                    action: "upgrade",
-                    target: None,
-                    model_version: current.model.version,
-                };
-                tx.record_change(&change, &roles, None).await?;
-                tx.commit().await?;
-                Ok(true)
-            }
-            Err(error) => ignore_corrupt(error),
-        }
+        let Some([recorded, current]) = unrecorded_state(&mut tx).await? else { return Ok(false) };
+        let names: BTreeSet<&String> = recorded.roles.keys().chain(current.roles.keys()).collect();
+        let roles: Vec<_> = names
+            .into_iter()
+            .map(|name| (name.as_str(), current.roles.get(name).map(Vec::as_slice)))
+            .filter(|(name, policies)| recorded.roles.get(*name).map(Vec::as_slice) != *policies)
+            .collect();
+        let model_version = current.model.version;
+        let change = NewChange { at: now, by: ("", ""), action: "upgrade", target: None, model_version };
+        tx.record_change(&change, &roles, None).await?;
+        tx.commit().await?;
+        Ok(true)
     }
 }
 
@@ -222,12 +206,20 @@ impl ReadTx {
     }
 }
 
-/// Returns the state according to the history and the current state, if they differ.
+/// Returns the state according to the history and the current state, if both can be read and differ.
 async fn unrecorded_state(tx: &mut ReadTx) -> Result<Option<[ModelState; 2]>, DbError> {
-    let last = tx.change_number().await?;
-    let recorded = tx.model_state(Some(last)).await?;
-    let current = tx.model_state(None).await?;
-    Ok(recorded.zip(current).filter(|(recorded, current)| recorded != current).map(Into::into))
+    let states = async {
+        let last = tx.change_number().await?;
+        Ok::<_, DbError>((tx.model_state(Some(last)).await?, tx.model_state(None).await?))
+    };
+    match states.await {
+        Ok((recorded, current)) => {
+            Ok(recorded.zip(current).filter(|(recorded, current)| recorded != current).map(Into::into))
+        }
+        // Unreadable data denies access where it is used. It must not prevent the service from starting.
+        Err(DbError::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns binding and fields as of a change.

@@ -68,17 +68,10 @@ impl FromRow for WrittenRole {
     }
 }
 
-/// A row of [`ROLES`].
-struct RoleVersion {
-    change: u64,
-    is_after: bool,
-    written: WrittenRole,
-}
-
-impl FromRow for RoleVersion {
+/// A row of [`ROLES`]: the change, whether the policy is one after it, and the policy.
+impl FromRow for (u64, bool, WrittenRole) {
     fn from_row(row: &AnyRow) -> Result<Self, DbError> {
-        let (change, is_after) = (rows::get(row, "change")?, rows::get(row, "is_after")?);
-        Ok(Self { change, is_after, written: WrittenRole::from_row(row)? })
+        Ok((rows::get(row, "change")?, rows::get(row, "is_after")?, WrittenRole::from_row(row)?))
     }
 }
 
@@ -86,10 +79,11 @@ impl ReadTx {
     /// Streams the roles that the changes from `from` through `through` wrote, by number. Changes that wrote no role
     /// are left out.
     pub fn written_roles(&mut self, from: u64, through: u64) -> BoxStream<'_, Result<WrittenRoles, DbError>> {
-        let found = self.connection.stream(ROLES, values![bound(from), bound(through)]).fuse();
+        let values = values![bound(from), bound(through)];
+        let found = self.connection.stream::<(u64, bool, WrittenRole)>(ROLES, values).fuse();
         let state = (found, None::<WrittenRoles>);
         let changes = stream::try_unfold(state, |(mut found, mut gathered)| async move {
-            while let Some(RoleVersion { change, is_after, written }) = found.try_next().await? {
+            while let Some((change, is_after, written)) = found.try_next().await? {
                 let complete = gathered.take_if(|roles| roles.change != change);
                 let WrittenRoles { before, after, .. } =
                     gathered.get_or_insert_with(|| WrittenRoles { change, ..WrittenRoles::default() });

@@ -67,7 +67,7 @@ impl AppDb {
     async fn inspection(&self) -> Result<DbInspection, DbError> {
         let schema = self.schema_state().await?;
         let mut tx = self.begin_read().await?;
-        let (product, encrypted, superuser, missing_privileges) = match self.backend() {
+        let (product, encrypted, superuser, missing_privileges) = match self.backend {
             Backend::Sqlite => {
                 let version: String = tx.connection.one("SELECT sqlite_version()", values![]).await?;
                 (format!("SQLite {version}"), None, false, Vec::new())
@@ -102,7 +102,7 @@ impl AppDb {
             }
             found => found?,
         };
-        match migrations::missing(&mut tx, self.backend(), MIGRATIONS).await {
+        match migrations::missing(&mut tx, self.backend, MIGRATIONS).await {
             Ok([]) => Ok(SchemaState::Current),
             Ok(missing) => Ok(SchemaState::Outdated(missing.len())),
             Err(DbError::Migration(reason)) => Ok(SchemaState::Incompatible(reason)),

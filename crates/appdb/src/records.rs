@@ -29,12 +29,6 @@ impl fmt::Debug for PasswordHash {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenDigest(pub [u8; 32]);
 
-impl TokenDigest {
-    pub(crate) fn to_hex(self) -> String {
-        hex::encode(self.0)
-    }
-}
-
 impl fmt::Debug for TokenDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenDigest(..)")

@@ -49,7 +49,7 @@ from! {
     Text(&str): str::to_owned,
     Text(&String): String::clone,
     Text(&PasswordHash): |hash| hash.0.clone(),
-    Text(TokenDigest): TokenDigest::to_hex,
+    Text(TokenDigest): |digest| hex::encode(digest.0),
 }
 
 /// Returns the statement with its parameters.
