@@ -42,12 +42,7 @@ pub(crate) async fn connect(path: &Path, create: bool) -> Result<AnyPool, DbErro
         .acquire_timeout(TIMEOUT)
         // A file connection fails only while it runs a statement, and `after_release` checks it when it is returned.
         .test_before_acquire(false)
-        .after_connect(|connection, _| {
-            Box::pin(async move {
-                connection.execute(SETUP).await?;
-                Ok(())
-            })
-        })
+        .after_connect(|connection, _| Box::pin(async move { connection.execute(SETUP).await.map(drop) }))
         // When the disk is full or fails, SQLite rolls the transaction back by itself. The driver's own rollback then
         // fails, and the driver considers the transaction open for ever: this connection could no longer write, and
         // readers on it would stay at one snapshot and could get access that has long been revoked.
