@@ -1,8 +1,7 @@
 //! JSON values as they were sent. Members keep their order, a name may occur twice, as when ClickHouse writes a map that holds a
 //! key twice, and numbers keep every digit.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, iter};
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -109,6 +108,10 @@ impl Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn number(number: impl fmt::Display) -> Json {
+            Json::Number(JsonNumber(number.to_string().into()))
+        }
+
         struct JsonVisitor;
         impl<'de> Visitor<'de> for JsonVisitor {
             type Value = Json;
@@ -126,16 +129,15 @@ impl<'de> Deserialize<'de> for Json {
             }
 
             fn visit_i64<E: Error>(self, value: i64) -> Result<Json, E> {
-                Ok(Json::Number(JsonNumber(value.to_string().into())))
+                Ok(number(value))
             }
 
             fn visit_u64<E: Error>(self, value: u64) -> Result<Json, E> {
-                Ok(Json::Number(JsonNumber(value.to_string().into())))
+                Ok(number(value))
             }
 
             fn visit_f64<E: Error>(self, value: f64) -> Result<Json, E> {
-                let number = serde_json::Number::from_f64(value);
-                Ok(number.map_or(Json::Null, |number| Json::Number(JsonNumber(number.to_string().into()))))
+                Ok(serde_json::Number::from_f64(value).map_or(Json::Null, number))
             }
 
             fn visit_bytes<E: Error>(self, number: &[u8]) -> Result<Json, E> {
@@ -151,24 +153,12 @@ impl<'de> Deserialize<'de> for Json {
                 Ok(Json::Text(text.to_owned()))
             }
 
-            fn visit_string<E: Error>(self, text: String) -> Result<Json, E> {
-                Ok(Json::Text(text))
-            }
-
             fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Json, A::Error> {
-                let mut list = Vec::new();
-                while let Some(element) = access.next_element()? {
-                    list.push(element);
-                }
-                Ok(Json::List(list))
+                iter::from_fn(|| access.next_element().transpose()).collect::<Result<_, _>>().map(Json::List)
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Json, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = access.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Json::Object(members))
+                iter::from_fn(|| access.next_entry().transpose()).collect::<Result<_, _>>().map(Json::Object)
             }
         }
         deserializer.deserialize_newtype_struct(EXACT_NUMBERS, JsonVisitor)
@@ -196,8 +186,4 @@ impl PartialSchema for Json {
     }
 }
 
-impl ToSchema for Json {
-    fn name() -> Cow<'static, str> {
-        "Json".into()
-    }
-}
+impl ToSchema for Json {}

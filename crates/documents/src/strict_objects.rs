@@ -77,9 +77,9 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
 }
 
 macro_rules! visit {
-    ($($method:ident($type:ty);)*) => {
-        $(fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
-            self.0.$method(value)
+    ($($method:ident($($value:ident: $type:ty)?);)*) => {
+        $(fn $method<E: Error>(self $(, $value: $type)?) -> Result<V::Value, E> {
+            self.0.$method($($value)?)
         })*
     };
 }
@@ -92,15 +92,17 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
     }
 
     visit! {
-        visit_bool(bool);
-        visit_i64(i64);
-        visit_u64(u64);
-        visit_str(&str);
-        visit_borrowed_str(&'de str);
-        visit_string(String);
-        visit_bytes(&[u8]);
-        visit_borrowed_bytes(&'de [u8]);
-        visit_byte_buf(Vec<u8>);
+        visit_none();
+        visit_unit();
+        visit_bool(value: bool);
+        visit_i64(value: i64);
+        visit_u64(value: u64);
+        visit_str(value: &str);
+        visit_borrowed_str(value: &'de str);
+        visit_string(value: String);
+        visit_bytes(value: &[u8]);
+        visit_borrowed_bytes(value: &'de [u8]);
+        visit_byte_buf(value: Vec<u8>);
     }
 
     /// A whole number is an integer, which is also accepted where a float is expected.
@@ -114,14 +116,6 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
         } else {
             self.0.visit_u64(value as u64)
         }
-    }
-
-    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
-        self.0.visit_none()
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        self.0.visit_unit()
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {

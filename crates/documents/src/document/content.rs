@@ -30,17 +30,11 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
             },
             NodeContent::Text(text) => visitor.visit_str(text),
             NodeContent::List(list) => {
-                let mut elements = SeqDeserializer::new(list.iter().map(NodeDeserializer));
-                let value = visitor.visit_seq(&mut elements)?;
-                elements.end()?;
-                Ok(value)
+                SeqDeserializer::new(list.iter().map(NodeDeserializer)).deserialize_any(visitor)
             }
             NodeContent::Object(members) => {
                 let members = members.iter().map(|(name, _, node)| (name.as_str(), NodeDeserializer(node)));
-                let mut members = MapDeserializer::new(members);
-                let value = visitor.visit_map(&mut members)?;
-                members.end()?;
-                Ok(value)
+                MapDeserializer::new(members).deserialize_any(visitor)
             }
         }
     }

@@ -1,14 +1,14 @@
 //! JSON reader. Each value is kept as raw text until it is parsed, so that its position is known.
 
 use std::cell::Cell;
-use std::fmt;
+use std::{fmt, iter};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::fault::{Fault, SourcePosition};
-use super::limits::{MAX_DEPTH, ValueBudget};
+use super::limits::ValueBudget;
 use super::node::{Lines as TextLines, Node, NodeContent};
 use crate::json::JsonNumber;
 
@@ -51,13 +51,7 @@ impl Lines<'_> {
 
 fn node(raw: &str, lines: &Lines<'_>, depth: usize) -> Result<Node, Fault> {
     let position = lines.position(raw);
-    if depth > MAX_DEPTH {
-        return Err(Fault::new(
-            position,
-            format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"),
-        ));
-    }
-    lines.values.take(position)?;
+    lines.values.take(position, depth)?;
     let failed = |error: serde_json::Error| at(raw, &error, position);
     let content = match raw.as_bytes().first() {
         Some(b'{') => {
@@ -121,11 +115,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = access.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
+                iter::from_fn(|| access.next_entry().transpose()).collect::<Result<_, _>>().map(Members)
             }
         }
         deserializer.deserialize_map(MembersVisitor)

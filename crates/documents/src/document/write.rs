@@ -104,9 +104,7 @@ impl Writer {
             Json::List(_) => self.text.push_str("[]"),
             // These have the same form in both notations.
             Json::Number(number) => self.text.push_str(number.as_str()),
-            Json::Bool(value) => {
-                let _ = write!(self.text, "{value}");
-            }
+            Json::Bool(value) => self.text.push_str(if *value { "true" } else { "false" }),
             Json::Null => self.text.push_str("null"),
         }
     }

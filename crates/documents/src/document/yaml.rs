@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
 use super::fault::{Fault, SourcePosition};
-use super::limits::{MAX_DEPTH, ValueBudget};
+use super::limits::ValueBudget;
 use super::node::{Lines, Node, NodeContent};
 use crate::json::JsonNumber;
 
@@ -34,15 +34,16 @@ fn clamp_to_line(text: &str, position: SourcePosition) -> SourcePosition {
 fn document(text: &str, values: ValueBudget) -> Result<Node, Fault> {
     let mut reader = Reader { text, events: Parser::new_from_str(text), values };
     let start = SourcePosition { line: 1, column: 1 };
+    let mut root = None;
     loop {
         match reader.next()? {
-            (Event::StreamEnd, _) => return Err(Fault::new(start, "the document is empty")),
-            (Event::StreamStart | Event::DocumentStart(_), _) => {}
-            (event, span) => {
-                let root = reader.node(event, span, 1)?;
-                reader.end()?;
-                return Ok(root);
+            (Event::StreamEnd, _) => return root.ok_or_else(|| Fault::new(start, "the document is empty")),
+            (Event::StreamStart | Event::DocumentStart(_), _) if root.is_none() => {}
+            (Event::DocumentEnd, _) if root.is_some() => {}
+            (_, span) if root.is_some() => {
+                return Err(Fault::new(position(&span), "a file must contain one document"));
             }
+            (event, span) => root = Some(reader.node(event, span, 1)?),
         }
     }
 }
@@ -95,16 +96,6 @@ impl<'a> Reader<'a> {
         self.text.lines().skip(before).take(position.line - before).any(|line| line.contains("expression:"))
     }
 
-    fn end(&mut self) -> Result<(), Fault> {
-        loop {
-            match self.next()? {
-                (Event::StreamEnd, _) => return Ok(()),
-                (Event::DocumentEnd, _) => {}
-                (_, span) => return Err(Fault::new(position(&span), "a file must contain one document")),
-            }
-        }
-    }
-
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
         let position = position(&span);
         let refuse = |message: &str| Err(Fault::new(position, message));
@@ -112,10 +103,7 @@ impl<'a> Reader<'a> {
             let advice = if self.within_expression(position) { EXPRESSION_ADVICE } else { advice };
             Err(Fault::new(position, format!("{what} are not supported: {advice}")))
         };
-        if depth > MAX_DEPTH {
-            return refuse(&format!("documents are at most {MAX_DEPTH} levels deep, this is deeper"));
-        }
-        self.values.take(position)?;
+        self.values.take(position, depth)?;
         let (anchor, tag) = match &event {
             Event::Alias(_) => return unsupported("aliases", "write the value out"),
             Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
