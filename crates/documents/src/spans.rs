@@ -14,70 +14,63 @@ use crate::json_pointer::escape;
 /// # Errors
 /// Every value that no row can have, with its JSON Pointer below `pointer`.
 pub fn spans(sent: &[Json], model: &AccessModel, pointer: &str) -> Result<Vec<Span>, Vec<FieldError>> {
-    let mut errors = Vec::new();
+    let mut errors: Vec<FieldError> = Vec::new();
     let mut spans = Vec::with_capacity(sent.len());
     for (index, json) in sent.iter().enumerate() {
-        let mut reader = Reader { pointer: format!("{pointer}/{index}"), errors: &mut errors };
-        spans.push(reader.span(json, model));
+        let mut faults = Vec::new();
+        spans.push(span(json, model, &mut faults));
+        for (sub_pointer, detail) in faults {
+            let pointer = format!("{pointer}/{index}{sub_pointer}");
+            if !errors.iter().any(|error| error.pointer == pointer) {
+                errors.push(FieldError { pointer, code: "value_type", detail, diagnostic: None });
+            }
+        }
     }
     if errors.is_empty() { Ok(spans) } else { Err(errors) }
 }
 
-struct Reader<'a> {
-    /// JSON Pointer to the span.
-    pointer: String,
-    errors: &'a mut Vec<FieldError>,
-}
+/// Pointer below the span, and message.
+type ValueFault = (String, String);
 
-/// A value below the span, or the pointer and message of a fault.
-type ReadResult<T> = Result<T, (String, String)>;
+/// A value below the span, or its fault.
+type ReadResult<T> = Result<T, ValueFault>;
 
-impl Reader<'_> {
-    fn span(&mut self, json: &Json, model: &AccessModel) -> Span {
-        let mut span = Span::new();
-        if !matches!(json, Json::Object(_)) {
-            self.refuse("", format!("a span is an object, this is {}", json.kind()));
-            return span;
-        }
-        for field in model.fields.iter().filter(|field| field.policy && field.logical != LogicalType::Number)
-        {
-            let found = match (&field.field.map, field.source) {
-                (None, _) => column(json, field),
-                (Some(map), FieldSource::JsonPath) => {
-                    json.member(map).map_or(Ok(None), |column| path(column, map, field))
-                }
-                (Some(map), FieldSource::ArrayPair(pair)) if json.member(map).is_none() => {
-                    key_of_pair(json, &pair.columns(map), field)
-                }
-                (Some(map), _) => json.member(map).map_or(Ok(None), |column| key(column, map, field)),
-            };
-            match (found, &field.field.map) {
-                (Err((sub_pointer, detail)), _) => self.refuse(&sub_pointer, detail),
-                (Ok(None), Some(map)) => {
-                    span.entry(map.clone()).or_insert_with(|| FieldValue::Map(Vec::new()));
-                }
-                (Ok(None), None) => {}
-                (Ok(Some(value)), None) => {
-                    span.insert(field.field.name.clone(), value);
-                }
-                (Ok(Some(value)), Some(map)) => {
-                    let entry = (field.field.name.clone().into_bytes(), value);
-                    match span.entry(map.clone()).or_insert_with(|| FieldValue::Map(Vec::new())) {
-                        FieldValue::Map(entries) => entries.push(entry),
-                        other => *other = FieldValue::Map(vec![entry]),
-                    }
+fn span(json: &Json, model: &AccessModel, faults: &mut Vec<ValueFault>) -> Span {
+    let mut span = Span::new();
+    if !matches!(json, Json::Object(_)) {
+        faults.push((String::new(), format!("a span is an object, this is {}", json.kind())));
+        return span;
+    }
+    for field in model.fields.iter().filter(|field| field.policy && field.logical != LogicalType::Number) {
+        let found = match (&field.field.map, field.source) {
+            (None, _) => column(json, field),
+            (Some(map), FieldSource::JsonPath) => {
+                json.member(map).map_or(Ok(None), |column| path(column, map, field))
+            }
+            (Some(map), FieldSource::ArrayPair(pair)) if json.member(map).is_none() => {
+                key_of_pair(json, &pair.columns(map), field)
+            }
+            (Some(map), _) => json.member(map).map_or(Ok(None), |column| key(column, map, field)),
+        };
+        match (found, &field.field.map) {
+            (Err(fault), _) => faults.push(fault),
+            (Ok(None), Some(map)) => {
+                span.entry(map.clone()).or_insert_with(|| FieldValue::Map(Vec::new()));
+            }
+            (Ok(None), None) => {}
+            (Ok(Some(value)), None) => {
+                span.insert(field.field.name.clone(), value);
+            }
+            (Ok(Some(value)), Some(map)) => {
+                let entry = (field.field.name.clone().into_bytes(), value);
+                match span.entry(map.clone()).or_insert_with(|| FieldValue::Map(Vec::new())) {
+                    FieldValue::Map(entries) => entries.push(entry),
+                    other => *other = FieldValue::Map(vec![entry]),
                 }
             }
         }
-        span
     }
-
-    fn refuse(&mut self, sub_pointer: &str, detail: String) {
-        let pointer = format!("{}{sub_pointer}", self.pointer);
-        if !self.errors.iter().any(|error| error.pointer == pointer) {
-            self.errors.push(FieldError { pointer, code: "value_type", detail, diagnostic: None });
-        }
-    }
+    span
 }
 
 /// Returns the value of a column, or of a member in each element of a nested column.
