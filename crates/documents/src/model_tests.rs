@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use tracewarden_model::Caller;
 use tracewarden_service::suite::{Failure, Suite, TestError};
-use tracewarden_service::{FailedTest, FieldError, ModelState, TestRun};
+use tracewarden_service::{Diagnostic, FailedTest, FieldError, ModelState, TestRun};
 
 use crate::json::Json;
 use crate::policy_file::{FileRole, FileTest, MemberFault, PolicyFile, TestsDocument};
@@ -20,9 +20,8 @@ const MAX_REASONS: usize = 3;
 /// # Errors
 /// Every fault that prevents running them.
 pub fn run_tests(state: &ModelState, stopped: &AtomicBool) -> Result<TestRun, Vec<FieldError>> {
-    let document = TestsDocument::read(&state.tests)
+    let TestsDocument { users, traces, tests } = TestsDocument::read(&state.tests)
         .map_err(|fault| vec![error("/tests", format!("the tests cannot be read: {}", fault.message))])?;
-    let TestsDocument { users, traces, tests } = document;
     let roles = state
         .roles
         .iter()
@@ -53,13 +52,15 @@ fn error(pointer: &str, detail: String) -> FieldError {
     FieldError { pointer: pointer.to_owned(), code: "invalid_value", detail, diagnostic: None }
 }
 
+fn policy_error(pointer: &str, label: &str, diagnostics: Vec<Diagnostic>) -> FieldError {
+    let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
+    error(pointer, format!("policy `{label}`: {reason}"))
+}
+
 fn error_list(faults: Vec<SuiteFault>) -> Vec<FieldError> {
     let error_list = faults.into_iter().map(|fault| match fault {
         SuiteFault::Member(MemberFault { pointer, message }) => error(&pointer, message),
-        SuiteFault::Policy { label, diagnostics, .. } => {
-            let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
-            error("/roles", format!("policy `{label}`: {reason}"))
-        }
+        SuiteFault::Policy { label, diagnostics, .. } => policy_error("/roles", &label, diagnostics),
     });
     error_list.collect()
 }
@@ -110,7 +111,6 @@ fn fail_tests_of_broken_policies(
             Some(format!("policy `{role}/{title}` is broken, so users with the role can read no trace"))
         })
     };
-    let mut kept = Vec::with_capacity(file.tests.len());
     let mut indexes = Vec::with_capacity(file.tests.len());
     for (at, test) in std::mem::take(&mut file.tests).into_iter().enumerate() {
         match decided_by(&test) {
@@ -118,12 +118,11 @@ fn fail_tests_of_broken_policies(
                 run.failed.push(FailedTest { pointer: format!("/tests/{at}"), name: test.name, message });
             }
             None => {
-                kept.push(test);
+                file.tests.push(test);
                 indexes.push(at);
             }
         }
     }
-    file.tests = kept;
     indexes
 }
 
@@ -143,9 +142,7 @@ fn run_suite(
                 run.failed.push(FailedTest { pointer, name: test.name.clone(), message });
             }
             Err(TestError { policy, diagnostics }) => {
-                let reason = diagnostics.into_iter().next().map(|found| found.message).unwrap_or_default();
-                let message = format!("policy `{}`: {reason}", policy.label);
-                return Err(vec![error(&pointer, message)]);
+                return Err(vec![policy_error(&pointer, &policy.label, diagnostics)]);
             }
         }
     }

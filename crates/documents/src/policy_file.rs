@@ -127,6 +127,12 @@ pub struct MemberFault {
     pub message: String,
 }
 
+impl MemberFault {
+    pub(crate) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into() }
+    }
+}
+
 impl PolicyFile {
     /// Returns the access model in the file, if there is one.
     ///
@@ -140,13 +146,10 @@ impl PolicyFile {
             let pointer = format!("/fields/{index}");
             match field.into_marked_field() {
                 Ok(field) if fields.iter().any(|known| known.field == field.field) => {
-                    let message = format!("`{}` appears twice", field.field);
-                    faults.push(MemberFault { pointer, message });
+                    faults.push(MemberFault::new(pointer, format!("`{}` appears twice", field.field)));
                 }
                 Ok(field) => fields.push(field),
-                Err((member, message)) => {
-                    faults.push(MemberFault { pointer: format!("{pointer}{member}"), message });
-                }
+                Err((member, message)) => faults.push(MemberFault::new(pointer + member, message)),
             }
         }
         if !faults.is_empty() {
@@ -181,23 +184,19 @@ impl PolicyFile {
     /// Every member that is not allowed in such a file.
     pub fn into_model_file(self) -> Result<ModelFile, Vec<MemberFault>> {
         let mut faults = Vec::new();
-        let mut fault = |pointer: String, message: &str| {
-            faults.push(MemberFault { pointer, message: message.to_owned() });
-        };
         if self.model.is_some() {
-            fault(
-                "/model".to_owned(),
-                "the file must contain the model itself: put the binding and the fields here",
-            );
+            let message = "the file must contain the model itself: put the binding and the fields here";
+            faults.push(MemberFault::new("/model", message));
         }
         if !self.policies.is_empty() {
-            fault("/policies".to_owned(), "every policy belongs to a role: put it under `roles`");
+            let message = "every policy belongs to a role: put it under `roles`";
+            faults.push(MemberFault::new("/policies", message));
         }
         let mut fields = Vec::new();
         for (at, field) in self.fields.unwrap_or_default().into_iter().enumerate() {
             let (field, wrong_reference) = field.into_service_field();
             if let Some((member, message)) = wrong_reference {
-                fault(format!("/fields/{at}{member}"), &message);
+                faults.push(MemberFault::new(format!("/fields/{at}{member}"), message));
             }
             fields.push(field);
         }
@@ -229,21 +228,16 @@ impl PolicyFile {
     /// Returns the roles whose names differ from an earlier one only by case. The service rejects these with `conflict`.
     pub fn case_conflicts(&self) -> Vec<MemberFault> {
         let folded: Vec<String> = self.roles.iter().map(|role| role.name.to_ascii_lowercase()).collect();
-        let conflicts =
-            duplicate_indexes(folded.iter().map(String::as_str)).into_iter().map(|at| MemberFault {
-                pointer: format!("/roles/{at}/name"),
-                message: "the names of two roles must not differ only by case".to_owned(),
-            });
-        conflicts.collect()
+        let message = "the names of two roles must not differ only by case";
+        let conflicts = duplicate_indexes(folded.iter().map(String::as_str)).into_iter();
+        conflicts.map(|at| MemberFault::new(format!("/roles/{at}/name"), message)).collect()
     }
 
     /// Returns the ambiguities in the file: duplicate names, and expressions whose meaning depends on YAML line folding. Policies
     /// of a role may have the same title, as in the service.
     pub fn ambiguities(&self, document: &Document) -> Vec<MemberFault> {
         let mut faults = Vec::new();
-        let mut fault = |pointer: String, message: &str| {
-            faults.push(MemberFault { pointer, message: message.to_owned() });
-        };
+        let mut fault = |pointer: String, message: &str| faults.push(MemberFault::new(pointer, message));
         for at in duplicate_indexes(self.roles.iter().map(|role| role.name.as_str())) {
             fault(format!("/roles/{at}/name"), "a role with this name is already listed");
         }

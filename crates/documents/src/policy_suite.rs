@@ -67,8 +67,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn fault(&mut self, pointer: &str, message: &str) {
-        let fault = MemberFault { pointer: pointer.to_owned(), message: message.to_owned() };
-        self.faults.push(SuiteFault::Member(fault));
+        self.faults.push(SuiteFault::Member(MemberFault::new(pointer, message)));
     }
 
     /// Limits the size of a file, because the service reads such files too and must bound their memory and time.
@@ -76,24 +75,20 @@ impl Reader<'_> {
         let lists = [("users", file.users.len()), ("traces", file.traces.len()), ("tests", file.tests.len())];
         for (list, found) in lists {
             if found > MAX_ITEMS {
-                self.fault(
-                    &format!("/{list}"),
-                    &format!("at most {MAX_ITEMS} {list}, and there are {found}"),
-                );
+                let message = format!("at most {MAX_ITEMS} {list}, and there are {found}");
+                self.fault(&format!("/{list}"), &message);
             }
         }
-        let traces = file.traces.iter().map(|trace| trace.spans.len());
-        let tests = file.tests.iter().map(|test| test.spans.as_deref().unwrap_or_default().len());
-        let found = traces.clone().sum::<usize>() + tests.clone().sum::<usize>();
-        let span_counts = [("traces", traces.collect::<Vec<_>>()), ("tests", tests.collect())];
+        let traces = file.traces.iter().map(|trace| trace.spans.len()).enumerate();
+        let tests = file.tests.iter().map(|test| test.spans.as_ref().map_or(0, Vec::len)).enumerate();
+        let counts = traces.map(|count| ("traces", count)).chain(tests.map(|count| ("tests", count)));
+        let found: usize = counts.clone().map(|(_, (_, spans))| spans).sum();
         let mut passed = 0;
-        for (list, spans) in &span_counts {
-            for (at, spans) in spans.iter().enumerate() {
-                passed += spans;
-                if passed > MAX_SPANS {
-                    let message = format!("at most {MAX_SPANS} spans in all, and there are {found}");
-                    return self.fault(&format!("/{list}/{at}/spans"), &message);
-                }
+        for (list, (at, spans)) in counts {
+            passed += spans;
+            if passed > MAX_SPANS {
+                let message = format!("at most {MAX_SPANS} spans in all, and there are {found}");
+                return self.fault(&format!("/{list}/{at}/spans"), &message);
             }
         }
     }
@@ -152,7 +147,6 @@ impl Reader<'_> {
         }
         let mut traces = Vec::with_capacity(file.traces.len());
         for (at, trace) in file.traces.iter().enumerate() {
-            self.check_not_empty(&trace.spans, &format!("/traces/{at}/spans"));
             let spans = self.spans(&trace.spans, &format!("/traces/{at}/spans"));
             traces.push((trace.name.as_str(), Rc::new(spans)));
         }
@@ -162,14 +156,11 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// Rejects an empty trace: every expectation about each span of it would hold.
-    fn check_not_empty(&mut self, spans: &[Json], pointer: &str) {
-        if spans.is_empty() {
+    /// Parses the spans of a trace. Rejects an empty trace: every expectation about each span of it would hold.
+    fn spans(&mut self, sent: &[Json], pointer: &str) -> Vec<Span> {
+        if sent.is_empty() {
             self.fault(pointer, "a trace needs at least one span, or nothing would be tested");
         }
-    }
-
-    fn spans(&mut self, sent: &[Json], pointer: &str) -> Vec<Span> {
         spans(sent, self.model, pointer).unwrap_or_else(|errors| {
             for error in errors {
                 self.fault(&error.pointer, &error.detail);
@@ -195,20 +186,12 @@ impl Reader<'_> {
             (Some(name), None) => {
                 let found = traces.iter().find(|(known, _)| known == name).map(|(_, spans)| Rc::clone(spans));
                 if found.is_none() {
-                    self.report_unknown(
-                        &format!("{pointer}/trace"),
-                        "trace",
-                        name,
-                        traces.iter().map(|(name, _)| *name),
-                    );
+                    let known = traces.iter().map(|(name, _)| *name);
+                    self.report_unknown(&format!("{pointer}/trace"), "trace", name, known);
                 }
                 found
             }
-            (None, Some(sent)) => {
-                let pointer = format!("{pointer}/spans");
-                self.check_not_empty(sent, &pointer);
-                Some(Rc::new(self.spans(sent, &pointer)))
-            }
+            (None, Some(sent)) => Some(Rc::new(self.spans(sent, &format!("{pointer}/spans")))),
             _ => {
                 self.fault(pointer, "a test needs a `trace` or `spans`");
                 None
@@ -232,10 +215,9 @@ impl Reader<'_> {
         policies: &[Rc<SuitePolicy>],
     ) -> Vec<(Rc<SuitePolicy>, Vec<Outcome>)> {
         let Json::Object(members) = wanted else {
-            self.fault(
-                pointer,
-                "expected titles of policies, each with `true`, `false`, `error` or a list of these",
-            );
+            let message =
+                "expected titles of policies, each with `true`, `false`, `error` or a list of these";
+            self.fault(pointer, message);
             return Vec::new();
         };
         if members.is_empty() {
@@ -244,12 +226,9 @@ impl Reader<'_> {
         let mut outcomes = Vec::with_capacity(members.len());
         for (title, wanted) in members {
             let pointer = format!("{pointer}/{}", escape(title));
-            let by = |same: &dyn Fn(&SuitePolicy) -> bool| -> Vec<&Rc<SuitePolicy>> {
-                policies.iter().filter(|policy| same(policy)).collect()
-            };
-            let mut found = by(&|policy| policy.label == *title);
+            let mut found: Vec<_> = policies.iter().filter(|policy| policy.label == *title).collect();
             if found.is_empty() {
-                found = by(&|policy| policy.title == *title);
+                found = policies.iter().filter(|policy| policy.title == *title).collect();
             }
             let expected = self.expected(wanted, &pointer, spans);
             match (found.as_slice(), expected) {
