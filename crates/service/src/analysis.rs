@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_clickhouse::ClickHouseError;
 
-use crate::core::{Core, Permit, ServiceError};
+use crate::core::{Core, Permit, Result, ServiceError};
 
 pub(crate) use change::ModelSide;
 pub use collateral_access::CollateralAnswer;
@@ -42,7 +42,7 @@ impl Analysis {
     }
 }
 
-pub(crate) fn timeout(seconds: Option<i64>) -> Result<Duration, ServiceError> {
+pub(crate) fn timeout(seconds: Option<i64>) -> Result<Duration> {
     let seconds = seconds.unwrap_or(DEFAULT_SECONDS);
     match u64::try_from(seconds) {
         Ok(whole) if (1..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs(whole)),

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, User};
 
 use crate::Secret;
-use crate::core::{FieldError, ServiceError, check_phc, tokens, validate};
+use crate::core::{FieldError, Result, ServiceError, check_phc, tokens, validate};
 use crate::service::Service;
 
 /// Configuration of the administrator.
@@ -80,7 +80,7 @@ impl Service {
         &self,
         admin: AdminSettings,
         keep: impl FnOnce(&Secret) -> Result<(), String>,
-    ) -> Result<Bootstrap, ServiceError> {
+    ) -> Result<Bootstrap> {
         let mut errors = Vec::new();
         validate::username(&admin.username, &mut errors);
         if let Some(Err(reason)) = admin.password_hash.as_deref().map(check_phc) {
@@ -105,7 +105,7 @@ impl Service {
         &self,
         admin: &AdminSettings,
         keep: impl FnOnce(&Secret) -> Result<(), String>,
-    ) -> Result<Option<Bootstrap>, ServiceError> {
+    ) -> Result<Option<Bootstrap>> {
         let (hash, password) = match &admin.password_hash {
             Some(hash) => (PasswordHash(hash.clone()), None),
             None => {
@@ -146,7 +146,7 @@ impl Service {
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }
 
-    async fn replace_hash(&self, username: &str, hash: &str) -> Result<Bootstrap, ServiceError> {
+    async fn replace_hash(&self, username: &str, hash: &str) -> Result<Bootstrap> {
         let digest = digest(hash);
         let mut tx = self.core().db.begin_write().await?;
         // Each hash is applied once: a hash that stays in the configuration must not undo a password change at every start,

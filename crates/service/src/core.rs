@@ -49,7 +49,7 @@ pub(crate) use cursor::{Cursor, CursorKey, Fingerprint};
 #[cfg(test)]
 pub(crate) use cursor::{decode, encode};
 pub use error::{Cause, QueryLimit, ServiceError};
-pub(crate) use error::{CursorFault, NotReady};
+pub(crate) use error::{CursorFault, NotReady, Result};
 pub(crate) use field_error::unknown;
 pub use field_error::{FieldError, bounded};
 pub(crate) use metrics::PolicyCacheCollector;
@@ -121,7 +121,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
-    ) -> Result<Self, ServiceError> {
+    ) -> Result<Self> {
         let passwords = Passwords::new(&settings, Arc::clone(&entropy))?;
         let cursors = CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?;
         let username_key = UsernameKey::new(&shared_key(&db, entropy.as_ref(), USERNAME_KEY).await?)?;
@@ -154,7 +154,7 @@ impl Core {
 }
 
 /// Returns the key of this name; creates it if no replica has done so yet.
-async fn shared_key(db: &AppDb, entropy: &dyn Entropy, name: &str) -> Result<Vec<u8>, ServiceError> {
+async fn shared_key(db: &AppDb, entropy: &dyn Entropy, name: &str) -> Result<Vec<u8>> {
     if let Some(key) = db.begin_read().await?.secret(name).await? {
         return Ok(key);
     }

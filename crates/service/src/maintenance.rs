@@ -12,7 +12,7 @@ use tracewarden_appdb::AUDIT_PRUNE;
 use tracewarden_model::Timestamp;
 
 use crate::access::sign_in_throttle;
-use crate::core::{Core, ServiceError};
+use crate::core::{Core, Result, ServiceError};
 
 /// Number of records removed in one transaction; other writers wait for it.
 const PRUNE_BATCH_RECORDS: u32 = 5_000;
@@ -81,7 +81,7 @@ impl Maintenance {
     /// # Errors
     /// When the application database fails, or the records to remove differ from those that were written; earlier removals
     /// stay in effect.
-    pub async fn prune_audit_once(&self) -> Result<u64, ServiceError> {
+    pub async fn prune_audit_once(&self) -> Result<u64> {
         let Some(retention_nanos) = self.core.settings.audit_retention_nanos else { return Ok(0) };
         let before = self.core.now().saturating_sub(retention_nanos);
         let mut total: u64 = 0;
@@ -101,7 +101,7 @@ impl Maintenance {
     }
 
     /// Removes records in one transaction; `None` if none is older.
-    async fn prune_audit_transaction(&self, before: Timestamp) -> Result<Option<u64>, ServiceError> {
+    async fn prune_audit_transaction(&self, before: Timestamp) -> Result<Option<u64>> {
         let mut tx = self.core.db.begin_write().await?;
         let Some(pruned) = tx.prune_audit(before, PRUNE_BATCH_RECORDS).await? else { return Ok(None) };
         let detail = json!({
@@ -115,7 +115,7 @@ impl Maintenance {
     }
 
     /// Deletes expired sessions; returns their number. They granted no access any more, so that no audit record is needed.
-    pub async fn delete_expired_sessions_once(&self) -> Result<u64, ServiceError> {
+    pub async fn delete_expired_sessions_once(&self) -> Result<u64> {
         let settings = &self.core.settings;
         let before = |limit: Option<i64>| limit.map(|nanos| self.core.now().saturating_sub(nanos));
         let (created, seen) = (before(settings.session_absolute_nanos), before(settings.session_idle_nanos));
@@ -131,19 +131,19 @@ impl Maintenance {
     /// Adds changes of the access model that a replica of an earlier version made without a number to the history; returns
     /// whether there were any. Such a replica may write as long as replicas are being replaced, even after newer ones have
     /// started.
-    pub async fn number_changes_once(&self) -> Result<bool, ServiceError> {
+    pub async fn number_changes_once(&self) -> Result<bool> {
         Ok(self.core.db.record_missed_changes(self.core.now()).await?)
     }
 
     /// Deletes the sign-in counters that no longer limit any client.
-    pub async fn delete_stale_throttles_once(&self) -> Result<(), ServiceError> {
+    pub async fn delete_stale_throttles_once(&self) -> Result<()> {
         let mut tx = self.core.db.begin_write().await?;
         tx.delete_stale_throttles(sign_in_throttle::stale_before(self.core.now())).await?;
         Ok(tx.commit().await?)
     }
 }
 
-fn report(result: Result<u64, ServiceError>, success_message: &str, failure_message: &str) {
+fn report(result: Result<u64>, success_message: &str, failure_message: &str) {
     match result {
         Ok(0) => {}
         Ok(removed) => tracing::info!(removed, "{success_message}"),

@@ -11,7 +11,7 @@ use tracewarden_model::{Clock, Entropy};
 
 use crate::access::{Account, Roles, Users};
 use crate::analysis::Analysis;
-use crate::core::{AuditLog, Core, NotReady, PolicyCacheCollector, ServiceError, Settings};
+use crate::core::{AuditLog, Core, NotReady, PolicyCacheCollector, Result, Settings};
 use crate::maintenance::Maintenance;
 use crate::model_file::ModelFiles;
 use crate::policies::Policies;
@@ -41,7 +41,7 @@ impl Service {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         settings: Settings,
-    ) -> Result<Self, ServiceError> {
+    ) -> Result<Self> {
         let core = Arc::new(Core::new(db, clickhouse, clock, entropy, settings).await?);
         Ok(Self { core, readiness: Arc::default() })
     }
@@ -104,7 +104,7 @@ impl Service {
     /// Checks within [`READY_TIMEOUT`] that the application database and ClickHouse can serve requests: the server accepts
     /// the service's user and has a supported version, and every shard of the bound table answers. Calls during a check share
     /// its result, because anonymous clients may call this and each check takes several statements.
-    pub async fn ready(&self) -> Result<(), ServiceError> {
+    pub async fn ready(&self) -> Result<()> {
         let service = self.clone();
         let check = Box::pin(async move {
             timeout(READY_TIMEOUT, service.check_ready()).await.map_err(|elapsed| NotReady {
@@ -136,7 +136,7 @@ impl Service {
     }
 
     /// Checks the audit log's hash chain; returns the first fault, if any.
-    pub async fn verify_audit(&self) -> Result<Option<ChainFault>, ServiceError> {
+    pub async fn verify_audit(&self) -> Result<Option<ChainFault>> {
         Ok(self.core.db.begin_read().await?.verify_audit(|_, _| ()).await?.err())
     }
 

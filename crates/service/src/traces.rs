@@ -26,7 +26,7 @@ use tracewarden_clickhouse::{
 use tracewarden_model::{Binding, Filter, Timestamp, Window};
 
 use crate::core::{
-    Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal,
+    Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal, Result,
     ServiceError, TRACES_GET, TRACES_QUERY, filter_detail, query_input,
 };
 use crate::traces::span_stream::with_audit_record;
@@ -111,11 +111,7 @@ impl Traces {
     ///
     /// # Errors
     /// Any in the table of the API contract; in each case no span has been shown.
-    pub async fn query(
-        &self,
-        principal: &Principal,
-        request: QueryRequest,
-    ) -> Result<QueryAnswer, ServiceError> {
+    pub async fn query(&self, principal: &Principal, request: QueryRequest) -> Result<QueryAnswer> {
         self.begin_query(principal, request).await?.run(None).await
     }
 
@@ -124,11 +120,7 @@ impl Traces {
     ///
     /// # Errors
     /// Those of [`Self::query`] except for failures of the search.
-    pub async fn begin_query(
-        &self,
-        principal: &Principal,
-        request: QueryRequest,
-    ) -> Result<PendingQuery, ServiceError> {
+    pub async fn begin_query(&self, principal: &Principal, request: QueryRequest) -> Result<PendingQuery> {
         let prepare = || self.prepare(principal, &request).boxed();
         // The record exists from here on: durable before anything is searched or shown.
         let (access, plan, record) = self.core.begin_read(principal, TRACES_QUERY, None, prepare).await?;
@@ -140,7 +132,7 @@ impl Traces {
     /// # Errors
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
     /// [`Self::query`].
-    pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer, ServiceError> {
+    pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer> {
         let AuthorizedTrace { access, selection, mut record } =
             self.find_trace(principal, TRACES_GET, trace_id, None).await?;
         let spans = record.check(access.store.read(&access.binding, &selection, None).await).await?;
@@ -160,7 +152,7 @@ impl Traces {
         action: &'static str,
         trace_id: &str,
         columns: Option<&[String]>,
-    ) -> Result<AuthorizedTrace, ServiceError> {
+    ) -> Result<AuthorizedTrace> {
         let started = Instant::now();
         let prepare = || {
             let prepared = self.core.access(principal).and_then(|access| async move {
@@ -182,11 +174,7 @@ impl Traces {
     }
 
     /// Makes all checks, before anything is searched.
-    async fn prepare(
-        &self,
-        principal: &Principal,
-        request: &QueryRequest,
-    ) -> Result<PreparedRead<Plan>, ServiceError> {
+    async fn prepare(&self, principal: &Principal, request: &QueryRequest) -> Result<PreparedRead<Plan>> {
         let limits = self.core.settings.limits;
         let limit = query_input::limit(request.limit, limits.default_limit, limits.max_limit)?;
         let access = self.core.access(principal).await?;
@@ -247,7 +235,7 @@ impl PendingQuery {
     ///
     /// # Errors
     /// When the search fails; no span has been shown.
-    pub async fn run(self, progress: Option<ProgressCallback>) -> Result<QueryAnswer, ServiceError> {
+    pub async fn run(self, progress: Option<ProgressCallback>) -> Result<QueryAnswer> {
         self.run_with_cursors(progress).await.map(|(answer, _)| answer)
     }
 
@@ -259,7 +247,7 @@ impl PendingQuery {
     pub async fn run_with_cursors(
         self,
         progress: Option<ProgressCallback>,
-    ) -> Result<(QueryAnswer, PageCursors), ServiceError> {
+    ) -> Result<(QueryAnswer, PageCursors)> {
         let Self { core, access, plan, mut record } = self;
         record.set_query(&access, plan.window, &plan.filter);
         let request = SelectRequest {
@@ -292,7 +280,7 @@ async fn body(
     plan: &Plan,
     selection: Selection,
     mut record: OpenAuditRecord,
-) -> Result<AnswerBody, ServiceError> {
+) -> Result<AnswerBody> {
     let Access { store, binding, .. } = access;
     let body = match plan.view {
         View::Spans if selection.is_empty() => {
@@ -343,7 +331,7 @@ pub struct PageCursors {
 }
 
 impl PageCursors {
-    fn new(core: Arc<Core>, selection: &Selection, plan: &Plan) -> Result<Self, ServiceError> {
+    fn new(core: Arc<Core>, selection: &Selection, plan: &Plan) -> Result<Self> {
         let positions = (0..selection.len()).map_while(|index| selection.position(index).cloned()).collect();
         let (fingerprint, window) = (plan.fingerprint, plan.window);
         let mut page_cursors = Self { core, fingerprint, window, positions, next_cursor: None };
@@ -358,7 +346,7 @@ impl PageCursors {
     ///
     /// # Errors
     /// When the system has no randomness for the encryption.
-    pub fn cursor_after(&self, traces: usize) -> Result<Option<String>, ServiceError> {
+    pub fn cursor_after(&self, traces: usize) -> Result<Option<String>> {
         if traces >= self.positions.len() {
             return Ok(self.next_cursor.clone());
         }
@@ -366,7 +354,7 @@ impl PageCursors {
         position.map(|position| self.seal(position)).transpose()
     }
 
-    fn seal(&self, position: &Position) -> Result<String, ServiceError> {
+    fn seal(&self, position: &Position) -> Result<String> {
         let Self { core, fingerprint, window, .. } = self;
         let cursor = Cursor { fingerprint: *fingerprint, window: *window, position: position.clone() };
         core.cursors.seal(&cursor, core.entropy.as_ref())
@@ -374,7 +362,7 @@ impl PageCursors {
 }
 
 /// Rejects an order whose column the binding lacks: all traces would be equal.
-fn check_order(order: TraceOrder, binding: &Binding) -> Result<(), ServiceError> {
+fn check_order(order: TraceOrder, binding: &Binding) -> Result<()> {
     let display = &binding.display;
     let missing = match order {
         TraceOrder::Longest if display.duration.is_none() && display.end.is_none() => "duration or end",

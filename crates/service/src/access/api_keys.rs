@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 use crate::Secret;
 use crate::access::Account;
 use crate::core::{
-    FieldError, Principal, ServiceError, SessionOnly, Time, Tool, key_constraint, stored_caller, tokens,
-    unknown, validate,
+    FieldError, Principal, Result, ServiceError, SessionOnly, Time, Tool, key_constraint, stored_caller,
+    tokens, unknown, validate,
 };
 
 /// A key to create.
@@ -89,11 +89,7 @@ impl Account {
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, [`ServiceError::Refused`] for an invalid name, an
     /// expiry in the past, a policy that does not compile or an unknown tool, [`ServiceError::TooManyQueries`] if a policy
     /// must be checked and the user runs too many queries, [`ServiceError::Conflict`] if the user has too many keys.
-    pub async fn create_api_key(
-        &self,
-        principal: &Principal,
-        new: NewApiKey,
-    ) -> Result<CreatedApiKey, ServiceError> {
+    pub async fn create_api_key(&self, principal: &Principal, new: NewApiKey) -> Result<CreatedApiKey> {
         let result = async {
             principal.require_session()?;
             let now = self.core.now();
@@ -155,7 +151,7 @@ impl Account {
         owner: &Principal,
         expression: &str,
         errors: &mut Vec<FieldError>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let model = self.core.db.access_model().await?;
         let (owner, expression) = (owner.clone(), expression.to_owned());
         // Counts as one of the user's queries, because each of these compiles a policy, too.
@@ -181,7 +177,7 @@ impl Account {
     }
 
     /// Returns the caller's keys, newest first, including expired ones.
-    pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKeyInfo>, ServiceError> {
+    pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKeyInfo>> {
         let keys = self.core.db.begin_read().await?.api_keys_of_user(principal.user_id()).await?;
         Ok(keys.into_iter().map(ApiKeyInfo::from).collect())
     }
@@ -190,7 +186,7 @@ impl Account {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+    pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<()> {
         let result = async {
             let mut tx = self.core.begin_change(principal).await?;
             revoke_key(&mut tx, principal.user_id(), id).await?;
@@ -200,7 +196,7 @@ impl Account {
     }
 }
 
-pub(crate) async fn revoke_key(tx: &mut WriteTx, user_id: &str, id: &str) -> Result<(), ServiceError> {
+pub(crate) async fn revoke_key(tx: &mut WriteTx, user_id: &str, id: &str) -> Result<()> {
     let what = "API key";
     let found = tx.delete_api_key(user_id, validate::lookup_name(id, what)?).await?;
     if found { Ok(()) } else { Err(ServiceError::NotFound { what }) }

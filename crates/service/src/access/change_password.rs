@@ -6,7 +6,9 @@ use serde_json::json;
 use crate::Secret;
 use crate::access::Account;
 use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS};
-use crate::core::{Identity, ServiceError, SessionOnly, check_strength, normal_form, run_to_completion};
+use crate::core::{
+    Identity, Result, ServiceError, SessionOnly, check_strength, normal_form, run_to_completion,
+};
 
 const ACTION: &str = SessionOnly::ChangePassword.action();
 
@@ -17,12 +19,7 @@ impl Account {
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, [`ServiceError::InvalidCredentials`] when `current`
     /// is wrong, [`ServiceError::Refused`] with `password_rejected`, [`ServiceError::TooManyAttempts`],
     /// [`ServiceError::Overloaded`].
-    pub async fn change_password(
-        &self,
-        identity: &Identity,
-        current: Secret,
-        new: Secret,
-    ) -> Result<(), ServiceError> {
+    pub async fn change_password(&self, identity: &Identity, current: Secret, new: Secret) -> Result<()> {
         let (account, identity) = (self.clone(), identity.clone());
         // A stolen session must not allow to guess the password faster than sign-in does, nor to flood the queue of sign-ins.
         let attempt =
@@ -46,7 +43,7 @@ impl Account {
         attempt: &SignInAttempt,
         current: Secret,
         new: Secret,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let session = identity.require_session()?;
         // Checked before the attempt is counted: a user who knows the current password and looks for a good new one is not
         // guessing. The check reveals nothing about the stored password, because it uses only what was sent.

@@ -10,7 +10,7 @@ use tracewarden_model::AttributeValue;
 
 use crate::access::Account;
 use crate::core::{
-    Administrator, Me, ServiceError, SessionOnly, audit_detail, find_user, refresh_preview, validate,
+    Administrator, Me, Result, SessionOnly, audit_detail, find_user, refresh_preview, validate,
 };
 
 /// Request for a preview.
@@ -31,13 +31,9 @@ impl Account {
     /// Begins a preview in the caller's session.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] if the caller uses an API key, `unknown_role`, [`ServiceError::NotFound`] for an
+    /// `ServiceError::SessionRequired` if the caller uses an API key, `unknown_role`, `ServiceError::NotFound` for an
     /// unknown user.
-    pub async fn set_preview(
-        &self,
-        admin: &Administrator<'_>,
-        request: PreviewRequest,
-    ) -> Result<Me, ServiceError> {
+    pub async fn set_preview(&self, admin: &Administrator<'_>, request: PreviewRequest) -> Result<Me> {
         let result = async {
             let session = admin.require_session()?;
             let mut tx = self.core.begin_change(admin).await?;
@@ -76,8 +72,8 @@ impl Account {
     /// Ends the preview of the caller's session, if there is one.
     ///
     /// # Errors
-    /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
-    pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<(), ServiceError> {
+    /// `ServiceError::SessionRequired` if the caller uses an API key, or a failure of the application database.
+    pub async fn clear_preview(&self, admin: &Administrator<'_>) -> Result<()> {
         let result = async {
             let session = admin.require_session()?;
             if session.preview.is_some() {

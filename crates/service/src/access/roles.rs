@@ -11,8 +11,8 @@ use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warning
 use utoipa::ToSchema;
 
 use crate::core::{
-    Administrator, Core, FieldError, IfMatch, ServiceError, Time, blocking, no_change_detail, stored_caller,
-    validate, with_members,
+    Administrator, Core, FieldError, IfMatch, Result, ServiceError, Time, blocking, no_change_detail,
+    stored_caller, validate, with_members,
 };
 use crate::policies::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
 
@@ -115,7 +115,7 @@ impl Roles {
         name: &str,
         policies: Vec<Policy>,
         if_match: Option<IfMatch>,
-    ) -> Result<StoredRole, ServiceError> {
+    ) -> Result<StoredRole> {
         let result = async {
             check_role_input(name, &policies)?;
             let (mut tx, checks) = self.begin_with_checked_policies(admin, policies).await?;
@@ -175,7 +175,7 @@ impl Roles {
         &self,
         admin: &Administrator<'_>,
         policies: Vec<Policy>,
-    ) -> Result<(WriteTx, CheckedPolicies), ServiceError> {
+    ) -> Result<(WriteTx, CheckedPolicies)> {
         let model = self.core.db.access_model().await?;
         let checks =
             self.core.permits.model_checks.run(move || CheckedPolicies::new(policies, model)).await?;
@@ -190,7 +190,7 @@ impl Roles {
     }
 
     /// Returns all roles by name.
-    pub async fn list(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>, ServiceError> {
+    pub async fn list(&self, _admin: &Administrator<'_>) -> Result<Vec<Role>> {
         Ok(self.core.db.begin_read().await?.roles().await?)
     }
 
@@ -198,7 +198,7 @@ impl Roles {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail, ServiceError> {
+    pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail> {
         let name = validate::lookup_name(name, "role")?;
         let mut tx = self.core.db.begin_read().await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
@@ -216,7 +216,7 @@ impl Roles {
         admin: &Administrator<'_>,
         name: &str,
         if_match: Option<IfMatch>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let result = async {
             check_deletion(name)?;
             let mut tx = self.core.begin_change(admin).await?;
@@ -249,7 +249,7 @@ impl Roles {
         admin: &Administrator<'_>,
         expression: &str,
         recent_traces: bool,
-    ) -> Result<PolicyCheck, ServiceError> {
+    ) -> Result<PolicyCheck> {
         let model = self.core.db.access_model().await?;
         let text = expression.to_owned();
         let caller = stored_caller(&admin.user);
@@ -294,7 +294,7 @@ fn merge_warnings(warnings: &mut Vec<Diagnostic>, more: impl IntoIterator<Item =
 }
 
 /// Checks that a role of this name may exist and may be deleted.
-pub(crate) fn check_deletion(name: &str) -> Result<(), ServiceError> {
+pub(crate) fn check_deletion(name: &str) -> Result<()> {
     if name == ADMIN_ROLE {
         let detail = "the role `admin` is built in and cannot be deleted";
         return Err(ServiceError::conflict(detail));
@@ -302,7 +302,7 @@ pub(crate) fn check_deletion(name: &str) -> Result<(), ServiceError> {
     validate::lookup_name(name, "role").map(drop)
 }
 
-pub(crate) fn check_role_input(name: &str, policies: &[Policy]) -> Result<(), ServiceError> {
+pub(crate) fn check_role_input(name: &str, policies: &[Policy]) -> Result<()> {
     let mut errors = Vec::new();
     if !validate::is_role_name(name) {
         let detail = "a role name has 1 to 64 of `A-Z a-z 0-9 . _ -` and begins with a letter or digit";
@@ -331,7 +331,7 @@ pub(crate) fn check_role_input(name: &str, policies: &[Policy]) -> Result<(), Se
 pub(crate) fn check_case_conflict<'a>(
     name: &str,
     existing: impl IntoIterator<Item = &'a String>,
-) -> Result<(), ServiceError> {
+) -> Result<()> {
     // At most one matches: the database contains no two such names.
     match existing.into_iter().find(|other| other.eq_ignore_ascii_case(name)) {
         Some(other) if other != name => Err(case_conflict(name, other)),
@@ -359,7 +359,7 @@ pub(crate) struct CheckedPolicies {
     pub(crate) policies: Vec<Policy>,
     pub(crate) model: AccessModel,
     /// The checked policies with their warnings, or the errors of all.
-    pub(crate) checked: Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError>,
+    pub(crate) checked: Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>)>,
 }
 
 impl CheckedPolicies {
@@ -373,7 +373,7 @@ impl CheckedPolicies {
 pub(crate) fn compile_policies(
     policies: &[Policy],
     model: &AccessModel,
-) -> Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>), ServiceError> {
+) -> Result<(Vec<CheckedPolicy>, Vec<Vec<Diagnostic>>)> {
     let mut checked = Vec::with_capacity(policies.len());
     let mut errors = Vec::new();
     for (index, stored) in policies.iter().enumerate() {

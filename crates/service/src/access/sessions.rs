@@ -6,7 +6,7 @@ use tracewarden_appdb::{Session, WriteTx};
 use utoipa::ToSchema;
 
 use crate::access::Account;
-use crate::core::{Identity, Principal, ServiceError, Time, VerifiedCredential, validate};
+use crate::core::{Identity, Principal, Result, ServiceError, Time, VerifiedCredential, validate};
 
 /// A session, without its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -45,7 +45,7 @@ impl SessionInfo {
 
 impl Account {
     /// Returns the caller's sessions, newest first.
-    pub async fn my_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, ServiceError> {
+    pub async fn my_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>> {
         let sessions = self.core.db.begin_read().await?.sessions_of_user(principal.user_id()).await?;
         Ok(sessions.into_iter().map(|session| SessionInfo::new(session, principal)).collect())
     }
@@ -54,7 +54,7 @@ impl Account {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<(), ServiceError> {
+    pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<()> {
         let result = async {
             let mut tx = self.core.begin_change(principal).await?;
             end_session(&mut tx, principal.user_id(), id).await?;
@@ -64,7 +64,7 @@ impl Account {
     }
 }
 
-pub(crate) async fn end_session(tx: &mut WriteTx, user_id: &str, id: &str) -> Result<(), ServiceError> {
+pub(crate) async fn end_session(tx: &mut WriteTx, user_id: &str, id: &str) -> Result<()> {
     let what = "session";
     let found = tx.delete_session(user_id, validate::lookup_name(id, what)?).await?;
     if found { Ok(()) } else { Err(ServiceError::NotFound { what }) }

@@ -12,8 +12,8 @@ use crate::Secret;
 use crate::access::Account;
 use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS};
 use crate::core::{
-    AuditContext, Event, Identity, Me, Outcome, RequestInfo, ServiceError, SessionOnly, VerifiedCredential,
-    run_to_completion, sanitize, tokens, validate, with_members,
+    AuditContext, Event, Identity, Me, Outcome, RequestInfo, Result, ServiceError, SessionOnly,
+    VerifiedCredential, run_to_completion, sanitize, tokens, validate, with_members,
 };
 
 /// User name and password.
@@ -70,11 +70,7 @@ impl Account {
     /// # Errors
     /// [`ServiceError::InvalidCredentials`], [`ServiceError::TooManyAttempts`], [`ServiceError::Overloaded`], or a failure of
     /// the application database.
-    pub async fn sign_in(
-        &self,
-        credentials: PasswordCredentials,
-        info: RequestInfo,
-    ) -> Result<SignInAnswer, ServiceError> {
+    pub async fn sign_in(&self, credentials: PasswordCredentials, info: RequestInfo) -> Result<SignInAnswer> {
         let account = self.clone();
         // Runs in its own task, which continues after the client disconnects: an attacker who guesses passwords must not
         // avoid the audit record by disconnecting before the answer.
@@ -97,7 +93,7 @@ impl Account {
         credentials: PasswordCredentials,
         attempt: SignInAttempt,
         info: RequestInfo,
-    ) -> Result<SignInAnswer, ServiceError> {
+    ) -> Result<SignInAnswer> {
         let name = credentials.username.as_str();
         let mut tx = self.core.db.begin_read().await?;
         let now = self.core.now();
@@ -156,7 +152,7 @@ impl Account {
 
     /// Determines the costs of all stored hashes, so that not even the first sign-in reveals which users have a hash of
     /// another cost.
-    pub(crate) async fn register_password_costs(&self) -> Result<(), ServiceError> {
+    pub(crate) async fn register_password_costs(&self) -> Result<()> {
         const PAGE: u32 = 10_000;
         let mut after = String::new();
         loop {
@@ -169,7 +165,7 @@ impl Account {
         }
     }
 
-    async fn record_failure(&self, context: &AuditContext, reason: &'static str) -> Result<(), ServiceError> {
+    async fn record_failure(&self, context: &AuditContext, reason: &'static str) -> Result<()> {
         let detail = json!({ "reason": reason });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
         let mut tx = self.begin_sign_in_write().await?;
@@ -182,7 +178,7 @@ impl Account {
         verified: &User,
         renewed: Option<PasswordHash>,
         creation: &SessionCreation,
-    ) -> Result<Result<SignInAnswer, UserChanged>, ServiceError> {
+    ) -> Result<Result<SignInAnswer, UserChanged>> {
         let SessionCreation { attempt, context, info } = creation;
         let token = tokens::session_token(self.core.entropy.as_ref())?;
         let mut tx = self.begin_sign_in_write().await?;
@@ -228,7 +224,7 @@ impl Account {
     ///
     /// # Errors
     /// [`ServiceError::SessionRequired`] if the caller uses an API key, or a failure of the application database.
-    pub async fn sign_out(&self, identity: &Identity) -> Result<(), ServiceError> {
+    pub async fn sign_out(&self, identity: &Identity) -> Result<()> {
         let result = async {
             let session = identity.require_session()?;
             let mut tx = self.core.begin_change(identity).await?;

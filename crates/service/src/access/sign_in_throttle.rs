@@ -11,7 +11,7 @@ use tracewarden_appdb::{ReadTx, Throttle, WriteTx, fold_username};
 use tracewarden_model::Timestamp;
 
 use crate::access::Account;
-use crate::core::{AuditContext, Event, Outcome, ServiceError, UsernameKey};
+use crate::core::{AuditContext, Event, Outcome, Result, ServiceError, UsernameKey};
 
 /// Maximum wait of a sign-in for those before it; a longer wait means that the database does not work.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,7 +93,7 @@ impl Block {
         attempt: &SignInAttempt,
         tx: &mut ReadTx,
         now: Timestamp,
-    ) -> Result<Option<Self>, ServiceError> {
+    ) -> Result<Option<Self>> {
         let mut active: Option<Self> = None;
         for (counted, bucket, _) in attempt.buckets() {
             let until = tx.throttle(bucket).await?.map_or(now, |throttle| throttle.blocked_until);
@@ -136,7 +136,7 @@ impl Account {
     ///
     /// # Errors
     /// [`ServiceError::Unavailable`], also if the wait is too long.
-    pub(crate) async fn begin_sign_in_write(&self) -> Result<WriteTx, ServiceError> {
+    pub(crate) async fn begin_sign_in_write(&self) -> Result<WriteTx> {
         Ok(self.core.db.begin_queued_write(WRITE_QUEUE, TIMEOUT).await?)
     }
 
@@ -145,7 +145,7 @@ impl Account {
     ///
     /// # Errors
     /// [`ServiceError::TooManyAttempts`]; the attempt is not counted.
-    pub(crate) async fn reserve_attempt(&self, attempt: &SignInAttempt) -> Result<(), ServiceError> {
+    pub(crate) async fn reserve_attempt(&self, attempt: &SignInAttempt) -> Result<()> {
         let mut tx = self.begin_sign_in_write().await?;
         // Read here, because waiting for earlier writers took time.
         let now = self.core.now();
@@ -162,11 +162,7 @@ impl Account {
 
     /// Records that sign-ins are rejected, once for each block: a client can repeat rejected attempts at no cost, and these
     /// must neither fill the log nor delay other writers.
-    pub(crate) async fn record_block(
-        &self,
-        context: &AuditContext,
-        attempt: &SignInAttempt,
-    ) -> Result<(), ServiceError> {
+    pub(crate) async fn record_block(&self, context: &AuditContext, attempt: &SignInAttempt) -> Result<()> {
         let mut tx = self.begin_sign_in_write().await?;
         let now = self.core.now();
         let Some(block) = Block::active_for(attempt, &mut tx, now).await?.filter(|block| !block.is_recorded)
@@ -195,7 +191,7 @@ pub(crate) fn stale_before(now: Timestamp) -> Timestamp {
 /// Takes a successful attempt back: deletes the counter of account and address, but subtracts only this attempt from the
 /// counter of the address. Otherwise an attacker could sign in to an account of their own to reset the limit for guessing at
 /// others.
-pub(crate) async fn undo_attempt(tx: &mut WriteTx, attempt: &SignInAttempt) -> Result<(), ServiceError> {
+pub(crate) async fn undo_attempt(tx: &mut WriteTx, attempt: &SignInAttempt) -> Result<()> {
     tx.delete_throttle(&attempt.pair).await?;
     if let Some(mut throttle) = tx.throttle(&attempt.address).await? {
         throttle.failures = throttle.failures.saturating_sub(1);

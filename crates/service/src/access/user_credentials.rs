@@ -5,18 +5,14 @@ use serde_json::json;
 use crate::access::api_keys::{ApiKeyInfo, revoke_key};
 use crate::access::sessions::{SessionInfo, end_session};
 use crate::access::users::Users;
-use crate::core::{Administrator, ServiceError, find_user};
+use crate::core::{Administrator, Result, find_user};
 
 impl Users {
     /// Returns a user's sessions, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn user_sessions(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
-    ) -> Result<Vec<SessionInfo>, ServiceError> {
+    /// `ServiceError::NotFound`, or a failure of the application database.
+    pub async fn user_sessions(&self, admin: &Administrator<'_>, username: &str) -> Result<Vec<SessionInfo>> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
         let sessions = tx.sessions_of_user(&user.id).await?;
@@ -26,13 +22,13 @@ impl Users {
     /// Ends one session of a user, or all of them.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
+    /// `ServiceError::NotFound`, or a failure of the application database.
     pub async fn end_user_sessions(
         &self,
         admin: &Administrator<'_>,
         username: &str,
         id: Option<&str>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         const ACTION: &str = "user.end_sessions";
         let result = async {
             let mut tx = self.core.begin_change(admin).await?;
@@ -52,12 +48,8 @@ impl Users {
     /// Returns a user's keys, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn user_api_keys(
-        &self,
-        _admin: &Administrator<'_>,
-        username: &str,
-    ) -> Result<Vec<ApiKeyInfo>, ServiceError> {
+    /// `ServiceError::NotFound`, or a failure of the application database.
+    pub async fn user_api_keys(&self, _admin: &Administrator<'_>, username: &str) -> Result<Vec<ApiKeyInfo>> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
         Ok(tx.api_keys_of_user(&user.id).await?.into_iter().map(ApiKeyInfo::from).collect())
@@ -66,13 +58,13 @@ impl Users {
     /// Revokes one key of a user, or all of them.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
+    /// `ServiceError::NotFound`, or a failure of the application database.
     pub async fn revoke_user_api_keys(
         &self,
         admin: &Administrator<'_>,
         username: &str,
         id: Option<&str>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         const ACTION: &str = "user.revoke_api_keys";
         let result = async {
             let mut tx = self.core.begin_change(admin).await?;

@@ -15,8 +15,8 @@ use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::core::{
-    Administrator, Attributes, Core, CursorFault, FieldError, IfMatch, ServiceError, Time, audit_detail,
-    find_user, query_input, tokens, validate, with_members,
+    Administrator, Attributes, Core, CursorFault, FieldError, IfMatch, Result, ServiceError, Time,
+    audit_detail, find_user, query_input, tokens, validate, with_members,
 };
 use crate::policies::{PolicyInputs, UserPolicies, access_summary, policy_requirement};
 
@@ -167,7 +167,7 @@ const PAGE_MAX: u32 = 500;
 
 /// Checks that an administrator remains; called after the change and before the commit. There is one writer at a time, so two
 /// administrators cannot remove each other at the same moment.
-async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<(), ServiceError> {
+async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<()> {
     if tx.enabled_users(Some(ADMIN_ROLE)).await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 
@@ -183,11 +183,7 @@ impl Users {
     /// # Errors
     /// [`ServiceError::Conflict`] when the name is taken, [`ServiceError::Refused`] for invalid members, `unknown_role`,
     /// [`ServiceError::SessionRequired`] when a caller with an API key grants `admin`.
-    pub async fn create_user(
-        &self,
-        admin: &Administrator<'_>,
-        mut new: NewUser,
-    ) -> Result<CreatedUser, ServiceError> {
+    pub async fn create_user(&self, admin: &Administrator<'_>, mut new: NewUser) -> Result<CreatedUser> {
         let username = new.username.clone();
         let result = async {
             let mut errors = Vec::new();
@@ -248,7 +244,7 @@ impl Users {
         _admin: &Administrator<'_>,
         cursor: Option<&str>,
         limit: Option<i64>,
-    ) -> Result<UserPage, ServiceError> {
+    ) -> Result<UserPage> {
         let name = |cursor| String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok();
         let after = match cursor {
             None => String::new(),
@@ -271,7 +267,7 @@ impl Users {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo, ServiceError> {
+    pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo> {
         Ok(find_user(&mut self.core.db.begin_read().await?, username).await?.into())
     }
 
@@ -289,7 +285,7 @@ impl Users {
         username: &str,
         mut change: UserChange,
         if_match: Option<IfMatch>,
-    ) -> Result<UserInfo, ServiceError> {
+    ) -> Result<UserInfo> {
         let result = async {
             let mut tx = self.core.begin_change(admin).await?;
             let user = find_user(&mut tx, username).await?;
@@ -356,11 +352,7 @@ impl Users {
     /// # Errors
     /// [`ServiceError::NotFound`]; [`ServiceError::SessionRequired`] when a caller with an API key does it to an
     /// administrator.
-    pub async fn rotate_password(
-        &self,
-        admin: &Administrator<'_>,
-        username: &str,
-    ) -> Result<Secret, ServiceError> {
+    pub async fn rotate_password(&self, admin: &Administrator<'_>, username: &str) -> Result<Secret> {
         let result = async {
             let password = tokens::password(self.core.entropy.as_ref())?;
             let hash = self.core.passwords.hash(password.clone()).await?;
@@ -388,7 +380,7 @@ impl Users {
         admin: &Administrator<'_>,
         username: &str,
         if_match: Option<IfMatch>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let result = async {
             let mut tx = self.core.begin_change(admin).await?;
             let user = find_user(&mut tx, username).await?;
@@ -408,11 +400,7 @@ impl Users {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn user_access(
-        &self,
-        _admin: &Administrator<'_>,
-        username: &str,
-    ) -> Result<UserAccess, ServiceError> {
+    pub async fn user_access(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserAccess> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
         let roles = tx.roles_of_user(&user.id).await?;

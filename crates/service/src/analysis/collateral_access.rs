@@ -25,7 +25,7 @@ use crate::analysis::estimate::estimate;
 use crate::analysis::role_change::PolicyPreviewRequest;
 use crate::analysis::subjects::Subjects;
 use crate::analysis::{Analysis, timeout};
-use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError, validate};
+use crate::core::{Access, Administrator, Outcome, PreparedRead, Result, ServiceError, validate};
 
 const POLICY_COLLATERAL_ACCESS: &str = "policy.collateral_access";
 pub(crate) const MAX_COLLATERAL_VALUES: u32 = 100;
@@ -87,7 +87,7 @@ impl Analysis {
         &self,
         admin: &Administrator<'_>,
         request: PolicyPreviewRequest,
-    ) -> Result<CollateralAnswer, ServiceError> {
+    ) -> Result<CollateralAnswer> {
         let role = request.role.as_str();
         let checked = match &request.policies {
             Some(policies) => check_role_input(role, policies),
@@ -121,7 +121,7 @@ impl Analysis {
         change: &Change<'_>,
         by: &CollateralGroupBy,
         deadline: Instant,
-    ) -> Result<CollateralAnswer, ServiceError> {
+    ) -> Result<CollateralAnswer> {
         let mut subjects = self.subjects(change, deadline).await?;
         let mut notes = Vec::new();
         subjects.append_notes(&mut notes);
@@ -150,7 +150,7 @@ impl Analysis {
         subjects: &Subjects,
         by: &CollateralGroupBy,
         deadline: Instant,
-    ) -> Result<CollateralAnswer, ServiceError> {
+    ) -> Result<CollateralAnswer> {
         let _permit = self.preview_permit(deadline).await?;
         let (mut groups, mut fraction, mut cost) = (MemberGroups::of(subjects), 1.0_f64, Cost::default());
         let batches = groups.batches();

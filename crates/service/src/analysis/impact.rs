@@ -24,7 +24,7 @@ use crate::analysis::collateral_access::groups::MemberGroups;
 use crate::analysis::counted_traces::{Counted, CountedTraces};
 use crate::analysis::estimate::{estimate, sample_note};
 use crate::analysis::subjects::Subjects;
-use crate::core::{Access, Administrator, Outcome, PreparedRead, ServiceError};
+use crate::core::{Access, Administrator, Outcome, PreparedRead, Result};
 
 use comparison_batches::{Batch, batches};
 
@@ -64,7 +64,7 @@ impl Analysis {
         &self,
         admin: &Administrator<'_>,
         input: ImpactInput<'_>,
-    ) -> Result<ImpactAnswer, ServiceError> {
+    ) -> Result<ImpactAnswer> {
         let ImpactInput { changes, before, after, window, timeout } = input;
         let changes = &changes;
         let prepare = || {
@@ -99,7 +99,7 @@ impl Analysis {
         subjects: &mut Subjects,
         deadline: Instant,
         mut collateral_count: Option<&mut CollateralCount<'_>>,
-    ) -> Result<ImpactAnswer, ServiceError> {
+    ) -> Result<ImpactAnswer> {
         let mut answer = ImpactAnswer {
             counted: Counted::new(change.window, self.counted_traces()),
             traces: change.role.map(|_| Difference::default()),

@@ -12,7 +12,7 @@ use crate::access::{CheckedPolicies, check_case_conflict, policies_detail};
 use crate::analysis::Analysis;
 use crate::analysis::change::{Change, ModelSide};
 use crate::analysis::collateral_access::group_by::{CollateralGroupBy, parse_group_by};
-use crate::core::{Administrator, PreparedRead, ServiceError, Time, present, query_input};
+use crate::core::{Administrator, PreparedRead, Result, ServiceError, Time, present, query_input};
 
 /// A role, and the traces to evaluate.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -69,7 +69,7 @@ impl Analysis {
         admin: &Administrator<'_>,
         request: &PolicyPreviewRequest,
         deletes: bool,
-    ) -> Result<PreparedRead<RoleChange>, ServiceError> {
+    ) -> Result<PreparedRead<RoleChange>> {
         let window = query_input::first_window(
             request.from.map(|from| from.0),
             request.to.map(|to| to.0),

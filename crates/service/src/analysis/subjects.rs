@@ -11,7 +11,7 @@ use tracewarden_policy::{AppliedPolicies, BrokenPolicy, CompiledPolicies, Predic
 
 use crate::analysis::Analysis;
 use crate::analysis::change::{Change, ModelSide};
-use crate::core::{ServiceError, UserBatches, policy_name, reason_text, stored_caller, take_batch};
+use crate::core::{Result, UserBatches, policy_name, reason_text, stored_caller, take_batch};
 
 /// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;
@@ -164,11 +164,7 @@ fn referenced_fields(subjects: &[Subject]) -> Vec<Arc<MarkedField>> {
 
 impl Analysis {
     /// Reads the users whom a change may affect, and compiles their policies within a share of the time until `deadline`.
-    pub(crate) async fn subjects(
-        &self,
-        change: &Change<'_>,
-        deadline: Instant,
-    ) -> Result<Subjects, ServiceError> {
+    pub(crate) async fn subjects(&self, change: &Change<'_>, deadline: Instant) -> Result<Subjects> {
         let share = deadline.saturating_duration_since(Instant::now()).mul_f64(COMPILE_TIME_SHARE);
         let deadline = Instant::now() + share;
         let mut subjects = Subjects::default();
@@ -238,11 +234,7 @@ impl Analysis {
         Ok(subjects)
     }
 
-    async fn compile_subjects(
-        &self,
-        change: &Change<'_>,
-        callers: Vec<Caller>,
-    ) -> Result<Vec<Subject>, ServiceError> {
+    async fn compile_subjects(&self, change: &Change<'_>, callers: Vec<Caller>) -> Result<Vec<Subject>> {
         let compiled = Arc::clone(&self.core.compiled);
         let (before, after) = (change.before.clone(), change.after.clone());
         let role = change.role.map(str::to_owned);

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use crate::ExplainVerdict;
 use crate::analysis::Analysis;
 use crate::core::{
-    Access, Administrator, Outcome, PreparedRead, ServiceError, TRACES_EXPLAIN, UserBatches, attribute_bytes,
+    Access, Administrator, Outcome, PreparedRead, Result, TRACES_EXPLAIN, UserBatches, attribute_bytes,
     take_batch,
 };
 use crate::policies::{PolicyInputs, PolicyMatches, UserPolicies, match_policies};
@@ -102,9 +102,9 @@ impl Analysis {
     /// Returns the users who can see a trace, of all enabled ones.
     ///
     /// # Errors
-    /// [`ServiceError::TraceNotFound`] when the trace is absent, or the administrator may not read it and the operator has
+    /// `ServiceError::TraceNotFound` when the trace is absent, or the administrator may not read it and the operator has
     /// disabled counts of such traces; and those of [`Traces::query`](crate::Traces::query).
-    pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers, ServiceError> {
+    pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers> {
         let started = Instant::now();
         let prepare = || {
             let prepared = async move {
@@ -144,7 +144,7 @@ impl Analysis {
         trace_id: &str,
         plan: Plan,
         details: bool,
-    ) -> Result<Option<Viewers>, ServiceError> {
+    ) -> Result<Option<Viewers>> {
         let deadline = Instant::now() + TIMEOUT;
         let Plan { total_users, roles, seen: record } = plan;
         let roles = Arc::new(roles);
@@ -199,7 +199,7 @@ impl Analysis {
         cached: &mut PolicyCache,
         seen: &mut Viewers,
         deadline: Instant,
-    ) -> Result<BatchOutcome, ServiceError> {
+    ) -> Result<BatchOutcome> {
         let first = seen.users == 0 && cached.results.is_empty();
         let (roles, model, compiled) =
             (Arc::clone(roles), access.authority.model.clone(), Arc::clone(&self.core.compiled));

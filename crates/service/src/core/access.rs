@@ -10,7 +10,7 @@ use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, KeyConstraint, RolePolicy};
 
 use crate::core::authority::Authority;
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::policy_errors::broken_policy_error;
 use crate::core::principal::{Identity, Principal};
 use crate::core::{Core, audit_detail};
@@ -34,7 +34,7 @@ impl Access {
     }
 
     /// Checks that the table has the requested columns; an error points to the unknown one.
-    pub(crate) async fn check_columns(&self, columns: Option<&[String]>) -> Result<(), ServiceError> {
+    pub(crate) async fn check_columns(&self, columns: Option<&[String]>) -> Result<()> {
         let Some(columns) = columns else { return Ok(()) };
         let checked = self.store.check_columns(&self.binding, columns).await;
         checked.map_err(|error| {
@@ -56,7 +56,7 @@ impl Core {
     /// # Errors
     /// [`ServiceError::NotBound`], [`ServiceError::PolicyBroken`], [`ServiceError::Unauthenticated`] if the caller was
     /// revoked since the request began, or a failure of the application database. With each of them the caller gets no spans.
-    pub(crate) async fn access(&self, principal: &Principal) -> Result<Access, ServiceError> {
+    pub(crate) async fn access(&self, principal: &Principal) -> Result<Access> {
         // One snapshot: roles of one moment with the attributes or the model of another could grant access that neither
         // grants.
         let mut tx = self.db.begin_read().await?;
@@ -67,15 +67,11 @@ impl Core {
 
     /// Compiles the policies of an administrator who inspects other users' access. A broken policy of their own hides all
     /// traces from them, but must not prevent them from finding the fault.
-    pub(crate) async fn access_even_if_broken(&self, authority: Authority) -> Result<Access, ServiceError> {
+    pub(crate) async fn access_even_if_broken(&self, authority: Authority) -> Result<Access> {
         self.compile_access(authority, true).await
     }
 
-    async fn compile_access(
-        &self,
-        authority: Authority,
-        even_if_broken: bool,
-    ) -> Result<Access, ServiceError> {
+    async fn compile_access(&self, authority: Authority, even_if_broken: bool) -> Result<Access> {
         let binding = authority.model.binding.clone().ok_or(ServiceError::NotBound)?;
         let decision_inputs = decision_inputs(&authority);
         let authority = Arc::new(authority);
@@ -90,11 +86,7 @@ impl Core {
     }
 }
 
-fn authorise(
-    authority: &Authority,
-    roles: &[Role],
-    compiled: &CompiledPolicies,
-) -> Result<AccessScope, ServiceError> {
+fn authorise(authority: &Authority, roles: &[Role], compiled: &CompiledPolicies) -> Result<AccessScope> {
     let Authority { principal, model, .. } = authority;
     let key_constraint = principal.key_policy().map(|expression| key_constraint(principal, expression));
     policy::authorise(role_policies(roles), key_constraint, &caller(principal), model, compiled)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use argon2::{Block, Params};
 
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::permits::Limiter;
 
 /// Memory for one hash at a time; grows to the size of the most expensive hash that was computed in it.
@@ -16,7 +16,7 @@ pub(crate) struct Argon2Memory(Vec<Block>);
 impl Argon2Memory {
     /// Returns as much memory as the parameters require. It may contain data of earlier hashes: each hash writes before it
     /// reads.
-    pub(crate) fn blocks(&mut self, params: &Params) -> Result<&mut [Block], ServiceError> {
+    pub(crate) fn blocks(&mut self, params: &Params) -> Result<&mut [Block]> {
         let count = params.block_count();
         if self.0.len() < count {
             // Freed first, because its content need not be copied.
@@ -45,7 +45,7 @@ impl Argon2MemoryPool {
     pub(crate) async fn with_memory<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Argon2Memory) -> T + Send + 'static,
-    ) -> Result<T, ServiceError> {
+    ) -> Result<T> {
         let idle = Arc::clone(&self.idle);
         self.work
             .run(move || {

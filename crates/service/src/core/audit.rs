@@ -11,7 +11,7 @@ use tracewarden_model::Timestamp;
 use crate::core::Core;
 use crate::core::audit_detail::bounded;
 use crate::core::audit_event::{Event, Outcome};
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::principal::{Identity, RequestInfo, Transport};
 use crate::core::tasks::run_to_completion;
 use crate::core::text::sanitize;
@@ -77,7 +77,7 @@ impl AuditContext {
         at: Timestamp,
         completes: Option<u64>,
         event: &Event<'_>,
-    ) -> Result<u64, ServiceError> {
+    ) -> Result<u64> {
         let invalid_json = |error: serde_json::Error| ServiceError::failed("a record", error);
         // Only in the first record of an action; the record that completes it refers to the first.
         let call = self.tool_call.as_ref().filter(|_| completes.is_none());
@@ -113,7 +113,7 @@ impl Core {
         action: &'static str,
         target: Option<&str>,
         detail: Value,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         self.commit(tx, &AuditContext::new(identity), action, target, detail).await
     }
 
@@ -124,7 +124,7 @@ impl Core {
         action: &'static str,
         target: Option<&str>,
         detail: Value,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         self.commit(tx, &AuditContext::service(), action, target, detail).await
     }
 
@@ -135,7 +135,7 @@ impl Core {
         action: &'static str,
         target: Option<&str>,
         detail: Value,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let event = Event { action, outcome: Outcome::Success, target, detail };
         context.append(&mut tx, self.now(), None, &event).await?;
         Ok(tx.commit().await?)
@@ -146,7 +146,7 @@ impl Core {
         &self,
         context: &AuditContext,
         event: &Event<'_>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let mut tx = match &context.actor_id {
             // In another queue than the same user's changes: a user whose key is abused must be able to revoke it.
             Some(user) => self.db.begin_queued_write(&format!("{user} alone"), self.db.timeout()).await?,
@@ -164,8 +164,8 @@ impl Core {
         identity: &Identity,
         action: &'static str,
         target: Option<&str>,
-        result: Result<T, ServiceError>,
-    ) -> Result<T, ServiceError> {
+        result: Result<T>,
+    ) -> Result<T> {
         if let Err(error) = &result
             && !matches!(error, ServiceError::OutcomeUnknown { .. })
         {

@@ -10,7 +10,7 @@ use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
 use crate::core::audit_event::Outcome;
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::principal::Administrator;
 use crate::core::wire::Time;
 use crate::core::{Core, query_input, validate};
@@ -118,11 +118,7 @@ impl AuditLog {
     /// # Errors
     /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], [`ServiceError::Refused`] with `invalid_window`, or
     /// a failure of the application database.
-    pub async fn page(
-        &self,
-        _admin: &Administrator<'_>,
-        query: AuditQuery,
-    ) -> Result<AuditPage, ServiceError> {
+    pub async fn page(&self, _admin: &Administrator<'_>, query: AuditQuery) -> Result<AuditPage> {
         let before = query_input::sequence_cursor(query.cursor.as_deref(), "the audit log")?;
         let limit = query_input::limit(query.limit, PAGE_DEFAULT, PAGE_MAX)?;
         if let (Some(from), Some(to)) = (query.from, query.to) {
@@ -151,7 +147,7 @@ impl AuditLog {
     }
 }
 
-fn entry(record: AuditRecord) -> Result<AuditEntry, ServiceError> {
+fn entry(record: AuditRecord) -> Result<AuditEntry> {
     let read = |text: &str| {
         serde_json::from_str::<AuditDetail>(text)
             .map_err(|error| ServiceError::failed(format!("audit record {}", record.sequence), error))

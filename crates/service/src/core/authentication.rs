@@ -4,7 +4,7 @@ use secrecy::ExposeSecret as _;
 use tracewarden_appdb::{ApiKey, Session, User};
 use tracewarden_model::Timestamp;
 
-use crate::core::error::{CredentialFault, ServiceError};
+use crate::core::error::{CredentialFault, Result, ServiceError};
 use crate::core::principal::{Credential, Identity, Principal, RequestInfo, VerifiedCredential};
 use crate::core::{Core, tokens};
 
@@ -16,11 +16,7 @@ impl Core {
     ///
     /// # Errors
     /// [`ServiceError::Unauthenticated`], [`ServiceError::PasswordChangeRequired`], or a failure of the application database.
-    pub async fn authenticate(
-        &self,
-        credential: &Credential,
-        info: RequestInfo,
-    ) -> Result<Principal, ServiceError> {
+    pub async fn authenticate(&self, credential: &Credential, info: RequestInfo) -> Result<Principal> {
         self.identify(credential, info).await?.into_principal()
     }
 
@@ -28,11 +24,7 @@ impl Core {
     ///
     /// # Errors
     /// [`ServiceError::Unauthenticated`] or a failure of the application database.
-    pub async fn identify(
-        &self,
-        credential: &Credential,
-        info: RequestInfo,
-    ) -> Result<Identity, ServiceError> {
+    pub async fn identify(&self, credential: &Credential, info: RequestInfo) -> Result<Identity> {
         let result = self.look_up(credential, info).await;
         if matches!(result, Err(ServiceError::Unauthenticated { .. })) {
             self.metrics.unauthenticated(credential);
@@ -40,7 +32,7 @@ impl Core {
         result
     }
 
-    async fn look_up(&self, credential: &Credential, info: RequestInfo) -> Result<Identity, ServiceError> {
+    async fn look_up(&self, credential: &Credential, info: RequestInfo) -> Result<Identity> {
         let now = self.now();
         // The look-up is by digest: its duration depends on bits that an attacker cannot choose.
         let (verified_credential, user, last_use) = match credential {
@@ -91,11 +83,7 @@ impl Core {
     }
 
     /// Returns the stored session, unless it is absent or has expired.
-    pub(crate) fn live_session(
-        &self,
-        stored: Option<Session>,
-        now: Timestamp,
-    ) -> Result<Session, ServiceError> {
+    pub(crate) fn live_session(&self, stored: Option<Session>, now: Timestamp) -> Result<Session> {
         let session = stored.ok_or(CredentialFault::NoSession)?;
         let settings = &self.settings;
         let ended = |since: Timestamp, limit: Option<i64>| {
@@ -116,7 +104,7 @@ impl Core {
         verified_credential: &VerifiedCredential,
         due: impl Fn(Option<Timestamp>) -> bool,
         now: Timestamp,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let id = match verified_credential {
             VerifiedCredential::Session(session) => &session.id,
             VerifiedCredential::ApiKey(key) => &key.id,
@@ -139,7 +127,7 @@ impl Core {
 }
 
 /// Returns the stored key, unless it is absent or has expired.
-pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey, ServiceError> {
+pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey> {
     let key = stored.ok_or(CredentialFault::NoKey)?;
     if key.expires_at.is_some_and(|expiry| expiry <= now) {
         return Err(CredentialFault::KeyExpired.into());
@@ -148,7 +136,7 @@ pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey,
 }
 
 /// Returns the user of a credential or a request in progress; a deleted user and a disabled one are handled alike.
-pub(crate) fn enabled(user: Option<User>) -> Result<User, ServiceError> {
+pub(crate) fn enabled(user: Option<User>) -> Result<User> {
     match user {
         Some(user) if !user.disabled => Ok(user),
         Some(_) => Err(CredentialFault::UserDisabled.into()),

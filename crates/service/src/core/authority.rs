@@ -10,7 +10,7 @@ use tracewarden_model::AccessModel;
 
 use crate::core::Core;
 use crate::core::authentication::{enabled, live_key};
-use crate::core::error::ServiceError;
+use crate::core::error::Result;
 use crate::core::principal::{Administrator, Identity, Principal, VerifiedCredential};
 
 /// Permission that a caller needs for a change.
@@ -22,7 +22,7 @@ pub(crate) trait Permission {
     ///
     /// # Errors
     /// The error that authentication would return.
-    fn check(now: Identity) -> Result<(), ServiceError>;
+    fn check(now: Identity) -> Result<()>;
 }
 
 impl Permission for Identity {
@@ -30,7 +30,7 @@ impl Permission for Identity {
         self
     }
 
-    fn check(_: Identity) -> Result<(), ServiceError> {
+    fn check(_: Identity) -> Result<()> {
         Ok(())
     }
 }
@@ -40,7 +40,7 @@ impl Permission for Principal {
         self
     }
 
-    fn check(now: Identity) -> Result<(), ServiceError> {
+    fn check(now: Identity) -> Result<()> {
         now.into_principal().map(drop)
     }
 }
@@ -50,7 +50,7 @@ impl Permission for Administrator<'_> {
         self
     }
 
-    fn check(now: Identity) -> Result<(), ServiceError> {
+    fn check(now: Identity) -> Result<()> {
         now.into_principal()?.require_admin().map(drop)
     }
 }
@@ -100,10 +100,10 @@ impl Core {
     /// between the commit and the answer, either both exist or neither.
     ///
     /// # Errors
-    /// [`ServiceError::Unauthenticated`] if the credential or the user was deleted, disabled or has expired since the request
-    /// was authenticated, [`ServiceError::PasswordChangeRequired`], [`ServiceError::Forbidden`], or a failure of the
+    /// `ServiceError::Unauthenticated` if the credential or the user was deleted, disabled or has expired since the request
+    /// was authenticated, `ServiceError::PasswordChangeRequired`, `ServiceError::Forbidden`, or a failure of the
     /// application database.
-    pub(crate) async fn begin_change<R: Permission>(&self, permission: &R) -> Result<WriteTx, ServiceError> {
+    pub(crate) async fn begin_change<R: Permission>(&self, permission: &R) -> Result<WriteTx> {
         // Queued by user, so that a user with many changes does not delay the changes of others.
         let user = permission.identity().user_id();
         let mut tx = self.db.begin_queued_write(user, self.db.timeout()).await?;
@@ -112,11 +112,7 @@ impl Core {
     }
 
     /// Reads the inputs of the principal's access to traces, in the snapshot of the transaction.
-    pub(crate) async fn authority(
-        &self,
-        tx: &mut ReadTx,
-        principal: &Principal,
-    ) -> Result<Authority, ServiceError> {
+    pub(crate) async fn authority(&self, tx: &mut ReadTx, principal: &Principal) -> Result<Authority> {
         let principal = self.reread(tx, principal).await?.into_principal()?;
         let roles = match principal.preview() {
             None => tx.roles_of_user(principal.user_id()).await?,
@@ -133,23 +129,19 @@ impl Core {
     /// Reads the inputs of an administrator's access; rejects a caller who has lost that right since the request began.
     ///
     /// # Errors
-    /// Those of [`Self::authority`], [`ServiceError::Forbidden`], [`ServiceError::ScopedKey`].
+    /// Those of [`Self::authority`], `ServiceError::Forbidden`, `ServiceError::ScopedKey`.
     pub(crate) async fn admin_authority(
         &self,
         tx: &mut ReadTx,
         admin: &Administrator<'_>,
-    ) -> Result<Authority, ServiceError> {
+    ) -> Result<Authority> {
         let authority = self.authority(tx, admin).await?;
         authority.principal.require_admin_role()?;
         Ok(authority)
     }
 
     /// Reads the same caller again, as stored now.
-    pub(crate) async fn reread(
-        &self,
-        tx: &mut ReadTx,
-        identity: &Identity,
-    ) -> Result<Identity, ServiceError> {
+    pub(crate) async fn reread(&self, tx: &mut ReadTx, identity: &Identity) -> Result<Identity> {
         let now = self.now();
         let verified_credential = match &identity.verified_credential {
             VerifiedCredential::Session(session) => {
@@ -167,7 +159,7 @@ impl Core {
 
 /// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
 /// has now. A user who is deleted or disabled has no access, and neither has their preview.
-pub(crate) async fn refresh_preview(tx: &mut ReadTx, mut session: Session) -> Result<Session, ServiceError> {
+pub(crate) async fn refresh_preview(tx: &mut ReadTx, mut session: Session) -> Result<Session> {
     if let Some(preview) = &mut session.preview
         && let Some(id) = &preview.user_id
     {

@@ -13,7 +13,7 @@ use tracewarden_model::{
     Binding, Entropy, Filter, RawCondition, ReadAs, Scalar, TimeUnit, Timestamp, Window,
 };
 
-use crate::core::error::{CursorFault, ServiceError};
+use crate::core::error::{CursorFault, Result, ServiceError};
 use crate::core::principal::Principal;
 
 /// Common properties of the pages of one query, as digests.
@@ -42,14 +42,14 @@ const NONCE_BYTES: usize = 24;
 const TEXT_MAX_BYTES: usize = 4_096;
 
 impl CursorKey {
-    pub(crate) fn new(key: &[u8]) -> Result<Self, ServiceError> {
+    pub(crate) fn new(key: &[u8]) -> Result<Self> {
         XChaCha20Poly1305::new_from_slice(key)
             .map(Self)
             .map_err(|_| ServiceError::internal("the stored key of cursors has the wrong length"))
     }
 
     /// Encrypts the cursor into text for the client.
-    pub(crate) fn seal(&self, cursor: &Cursor, entropy: &dyn Entropy) -> Result<String, ServiceError> {
+    pub(crate) fn seal(&self, cursor: &Cursor, entropy: &dyn Entropy) -> Result<String> {
         // 24 random bytes: replicas need not share a counter, and a repeated nonce is practically impossible.
         let mut nonce = [0_u8; NONCE_BYTES];
         entropy.fill(&mut nonce)?;
@@ -62,7 +62,7 @@ impl CursorKey {
     }
 
     /// Decrypts a text that [`CursorKey::seal`] returned.
-    pub(crate) fn open(&self, text: &str) -> Result<Cursor, ServiceError> {
+    pub(crate) fn open(&self, text: &str) -> Result<Cursor> {
         if text.len() > TEXT_MAX_BYTES {
             return Err(CursorFault::TooLong.into());
         }
@@ -116,7 +116,7 @@ impl Fingerprint {
 
 impl Cursor {
     /// Checks that this cursor continues the query with this fingerprint.
-    pub(crate) fn check(&self, query: &Fingerprint) -> Result<(), ServiceError> {
+    pub(crate) fn check(&self, query: &Fingerprint) -> Result<()> {
         if self.fingerprint.filter != query.filter {
             return Err(ServiceError::CursorFilterMismatch);
         }

@@ -10,6 +10,8 @@ use tracewarden_model::ambient::EntropyError;
 use crate::core::field_error::{FieldError, bounded};
 use crate::core::retry::Retry;
 
+pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
+
 /// Cause of an error, with its sources; for the log only.
 pub type Cause = Box<dyn Error + Send + Sync>;
 

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use tracewarden_policy::CompiledPolicies;
 
 use crate::core::audit_event::Outcome;
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::principal::Credential;
 
 /// Histogram buckets in seconds, from an empty page to the largest one.
@@ -103,7 +103,7 @@ impl Metrics {
         self.over_limit.inc();
     }
 
-    pub(crate) fn sign_in<T>(&self, result: &Result<T, ServiceError>) {
+    pub(crate) fn sign_in<T>(&self, result: &Result<T>) {
         let outcome = match result {
             Ok(_) => "success",
             Err(ServiceError::InvalidCredentials) => "invalid",

@@ -10,7 +10,7 @@ use tracewarden_policy as policy;
 
 use crate::core::Core;
 use crate::core::audit_detail::{difference, with_members};
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::field_error::{FieldError, unknown};
 use crate::core::precondition::IfMatch;
 use crate::core::principal::Administrator;
@@ -18,7 +18,7 @@ use crate::core::tasks::blocking;
 
 /// Checks that the precondition names the current binding and fields, or the current access model. Before a table is bound, a
 /// version exists, but no binding that `*` could refer to.
-pub(crate) fn check_version(if_match: Option<IfMatch>, current: &CurrentModel) -> Result<(), ServiceError> {
+pub(crate) fn check_version(if_match: Option<IfMatch>, current: &CurrentModel) -> Result<()> {
     match if_match {
         None => Err(ServiceError::PreconditionRequired),
         Some(IfMatch::Existing) if current.model.binding.is_none() => Err(ServiceError::PreconditionFailed),
@@ -30,7 +30,7 @@ pub(crate) fn check_version(if_match: Option<IfMatch>, current: &CurrentModel) -
     }
 }
 
-fn check_model_version(version: u64, current: &CurrentModel) -> Result<(), ServiceError> {
+fn check_model_version(version: u64, current: &CurrentModel) -> Result<()> {
     if version == current.version { Ok(()) } else { Err(ServiceError::PreconditionFailed) }
 }
 
@@ -55,7 +55,7 @@ impl Core {
         admin: &Administrator<'_>,
         current: &AccessModel,
         next: &AccessModel,
-    ) -> Result<(WriteTx, Vec<FieldError>), ServiceError> {
+    ) -> Result<(WriteTx, Vec<FieldError>)> {
         let seen = self.db.begin_read().await?.roles().await?;
         let find = |roles: Vec<Role>| {
             let (current, next) = (current.clone(), next.clone());
@@ -81,7 +81,7 @@ impl Core {
         tx: &mut WriteTx,
         admin: &Administrator<'_>,
         model: &AccessModel,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let by = (admin.user_id(), admin.username());
         tx.insert_access_model(model, self.now(), by).await.map_err(|error| match error {
             DbError::Conflict(_) => ServiceError::PreconditionFailed,
@@ -102,7 +102,7 @@ impl Core {
         current: &AccessModel,
         mut next: AccessModel,
         if_match: Option<IfMatch>,
-    ) -> Result<CurrentModel, ServiceError> {
+    ) -> Result<CurrentModel> {
         let check_if_match = |stored: &CurrentModel| match &if_match {
             Some(IfMatch::AtVersion { version, .. }) => check_model_version(*version, stored),
             // Checked earlier: an entity tag refers to `current`.

@@ -13,7 +13,7 @@ use crate::core::audit::AuditContext;
 use crate::core::audit_detail::with_members;
 use crate::core::audit_event::{Event, Outcome};
 use crate::core::authority::Authority;
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::metrics::ReadMeasurement;
 use crate::core::permits::Permit;
 use crate::core::principal::{Administrator, Principal};
@@ -73,8 +73,8 @@ impl Core {
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        prepare: impl Fn() -> BoxFuture<'a, Result<PreparedRead<P>, ServiceError>> + Send + Sync,
-    ) -> Result<(Access, P, OpenAuditRecord), ServiceError> {
+        prepare: impl Fn() -> BoxFuture<'a, Result<PreparedRead<P>>> + Send + Sync,
+    ) -> Result<(Access, P, OpenAuditRecord)> {
         let prepare = || {
             let prepared = prepare().map_ok(|PreparedRead { access, plan, detail }| {
                 (Arc::clone(&access.authority), detail, (access, plan))
@@ -98,7 +98,7 @@ impl Core {
         action: &'static str,
         target: Option<&str>,
         detail: Value,
-    ) -> Result<OpenAuditRecord, ServiceError> {
+    ) -> Result<OpenAuditRecord> {
         let prepare = || {
             let detail = detail.clone();
             let prepared = async move {
@@ -115,8 +115,8 @@ impl Core {
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<T>, ServiceError>> + Send + Sync,
-    ) -> Result<(T, OpenAuditRecord), ServiceError> {
+        prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<T>>> + Send + Sync,
+    ) -> Result<(T, OpenAuditRecord)> {
         // Counted by user, so that additional sessions or keys do not raise the limit.
         let permit = self.permits.queries.try_acquire(principal.user_id()).ok_or_else(|| {
             self.metrics.count_over_limit();
@@ -158,7 +158,7 @@ impl FirstRecord {
         action: &'static str,
         target: Option<String>,
         detail: Value,
-    ) -> Result<Option<OpenAuditRecord>, ServiceError> {
+    ) -> Result<Option<OpenAuditRecord>> {
         let context = AuditContext::new(&authority.principal);
         let event = Event { action, outcome: Outcome::Unknown, target: target.as_deref(), detail };
         let mut tx = core.db.begin_write().await?;
@@ -178,7 +178,7 @@ impl FirstRecord {
         }))
     }
 
-    async fn complete(&self, outcome: Outcome, detail: Value) -> Result<(), ServiceError> {
+    async fn complete(&self, outcome: Outcome, detail: Value) -> Result<()> {
         let event = Event { action: self.action, outcome, target: None, detail };
         let mut tx = self.core.db.begin_write().await?;
         self.context.append(&mut tx, self.core.now(), Some(self.sequence), &event).await?;
@@ -203,11 +203,7 @@ impl OpenAuditRecord {
     ///
     /// # Errors
     /// When it could not be written: the answer must then not end as if it were complete.
-    pub(crate) async fn complete(
-        &mut self,
-        outcome: Outcome,
-        code: Option<&str>,
-    ) -> Result<(), ServiceError> {
+    pub(crate) async fn complete(&mut self, outcome: Outcome, code: Option<&str>) -> Result<()> {
         self.first.complete(outcome, self.detail(code)).await?;
         self.completed = true;
         self.returned.outcome = outcome;
@@ -215,10 +211,7 @@ impl OpenAuditRecord {
     }
 
     /// Returns the result of a step; completes the record as failed if the step failed.
-    pub(crate) async fn check<T, E: Into<ServiceError>>(
-        &mut self,
-        result: Result<T, E>,
-    ) -> Result<T, ServiceError> {
+    pub(crate) async fn check<T, E: Into<ServiceError>>(&mut self, result: Result<T, E>) -> Result<T> {
         match result {
             Ok(value) => Ok(value),
             Err(error) => Err(self.fail(error).await),

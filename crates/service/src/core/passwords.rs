@@ -12,7 +12,7 @@ use tracewarden_model::Entropy;
 
 use crate::Secret;
 use crate::core::argon2_memory::{Argon2Memory, Argon2MemoryPool};
-use crate::core::error::{Cause, ServiceError};
+use crate::core::error::{Cause, Result, ServiceError};
 use crate::core::settings::{PasswordCost, Settings};
 
 const SALT_BYTES: usize = 16;
@@ -40,7 +40,7 @@ pub(crate) struct Passwords {
 }
 
 impl Passwords {
-    pub(crate) fn new(settings: &Settings, entropy: Arc<dyn Entropy>) -> Result<Self, ServiceError> {
+    pub(crate) fn new(settings: &Settings, entropy: Arc<dyn Entropy>) -> Result<Self> {
         let mut unguessable = [0_u8; 32];
         entropy.fill(&mut unguessable)?;
         let mut memory = Argon2Memory::default();
@@ -51,7 +51,7 @@ impl Passwords {
     }
 
     /// Registers the cost of a stored hash. Ignores an unreadable hash; verification reports it.
-    pub(crate) fn register_cost(&self, stored: &PasswordHash) -> Result<(), ServiceError> {
+    pub(crate) fn register_cost(&self, stored: &PasswordHash) -> Result<()> {
         let Ok(cost) = phc_cost(&stored.0) else { return Ok(()) };
         // A poisoned lock is safe to use: each holder only adds an element, which has either happened or not.
         let known = |decoys: &[(PasswordCost, _)]| decoys.iter().any(|(known, _)| *known == cost);
@@ -68,7 +68,7 @@ impl Passwords {
     }
 
     /// Hashes the password's normal form.
-    pub(crate) async fn hash(&self, password: Secret) -> Result<PasswordHash, ServiceError> {
+    pub(crate) async fn hash(&self, password: Secret) -> Result<PasswordHash> {
         let (cost, entropy) = (self.cost, Arc::clone(&self.entropy));
         let work = move |memory: &mut _| hash(password.expose_secret(), cost, entropy.as_ref(), memory);
         self.memories.with_memory(work).await?
@@ -97,7 +97,7 @@ impl Passwords {
         &self,
         password: Secret,
         stored: Option<&PasswordHash>,
-    ) -> Result<PasswordMatch, ServiceError> {
+    ) -> Result<PasswordMatch> {
         if let Some(stored) = stored {
             self.register_cost(stored)?;
         }
@@ -133,7 +133,7 @@ impl Passwords {
         password: Secret,
         stored: &PasswordHash,
         verified: PasswordMatch,
-    ) -> Result<Option<PasswordHash>, ServiceError> {
+    ) -> Result<Option<PasswordHash>> {
         let cost = phc_cost(&stored.0).map_err(ServiceError::internal)?;
         if cost.is_at_least(&self.cost) && verified == PasswordMatch::NormalForm {
             return Ok(None);
@@ -170,7 +170,7 @@ fn hash(
     cost: PasswordCost,
     entropy: &dyn Entropy,
     memory: &mut Argon2Memory,
-) -> Result<PasswordHash, ServiceError> {
+) -> Result<PasswordHash> {
     if !cost.meets_minimum() {
         return Err(ServiceError::internal("the cost of password hashes is below 19 MiB, 2 passes, 1 lane"));
     }
@@ -275,7 +275,7 @@ pub fn hash_password_phc(
     username: Option<&str>,
     settings: &Settings,
     entropy: &dyn Entropy,
-) -> Result<String, ServiceError> {
+) -> Result<String> {
     check_strength(password, username.unwrap_or_default(), &settings.service_name, "")?;
     Ok(hash(password, settings.password, entropy, &mut Argon2Memory::default())?.0)
 }
@@ -287,7 +287,7 @@ pub(crate) fn check_strength(
     username: &str,
     service_name: &str,
     pointer: &str,
-) -> Result<(), ServiceError> {
+) -> Result<()> {
     let reject = |detail: String| Err(ServiceError::refused(pointer, "password_rejected", detail));
     let password = normal_form(password);
     let password = password.expose_secret();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::core::error::ServiceError;
+use crate::core::error::Result;
 use crate::core::settings::Settings;
 use crate::core::tasks::blocking;
 
@@ -149,7 +149,7 @@ impl Limiter {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ServiceError> {
+    ) -> Result<T> {
         // The permit moves into the work: otherwise, after a client disconnects, the next work would start while this one
         // still runs.
         let permit = self.wait().await;

@@ -1,6 +1,6 @@
 //! Preconditions of changes.
 
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 
 /// The state that the caller means to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub enum IfMatch {
 
 impl IfMatch {
     /// Checks the precondition, if there is one.
-    pub(crate) fn check_any(if_match: Option<Self>, current: Option<u64>) -> Result<(), ServiceError> {
+    pub(crate) fn check_any(if_match: Option<Self>, current: Option<u64>) -> Result<()> {
         if_match.map_or(Ok(()), |if_match| if_match.check(current))
     }
 
     /// Checks the precondition; `current` is the version of the resource, if it exists.
-    pub(crate) fn check(self, current: Option<u64>) -> Result<(), ServiceError> {
+    pub(crate) fn check(self, current: Option<u64>) -> Result<()> {
         match (self, current) {
             (Self::Existing, Some(_)) => Ok(()),
             (Self::Versions(meant), Some(current)) if meant.contains(&current) => Ok(()),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
 use utoipa::ToSchema;
 
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::tool_call::RecordedCall;
 use crate::core::tools::Tool;
 use crate::core::wire::Attributes;
@@ -183,7 +183,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`ServiceError::ToolNotPermitted`].
-    pub fn require_tool(&self, tool: Option<Tool>) -> Result<(), ServiceError> {
+    pub fn require_tool(&self, tool: Option<Tool>) -> Result<()> {
         let Some(key) = self.api_key().filter(|_| self.is_scoped_key()) else { return Ok(()) };
         let allows = |tool: Tool| match &key.tools {
             None => true,
@@ -236,7 +236,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`ServiceError::PasswordChangeRequired`].
-    pub fn require_no_pending_password_change(&self) -> Result<(), ServiceError> {
+    pub fn require_no_pending_password_change(&self) -> Result<()> {
         if self.user.must_change_password { Err(ServiceError::PasswordChangeRequired) } else { Ok(()) }
     }
 
@@ -244,7 +244,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::ScopedKey`] with it.
-    pub fn require_admin_role(&self) -> Result<(), ServiceError> {
+    pub fn require_admin_role(&self) -> Result<()> {
         if self.is_admin() {
             Ok(())
         } else if self.has_admin_role() {
@@ -258,7 +258,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`ServiceError::PasswordChangeRequired`].
-    pub fn into_principal(self) -> Result<Principal, ServiceError> {
+    pub fn into_principal(self) -> Result<Principal> {
         self.require_no_pending_password_change()?;
         Ok(Principal(self))
     }
@@ -267,12 +267,12 @@ impl Identity {
     ///
     /// # Errors
     /// [`ServiceError::SessionRequired`] if the caller uses an API key.
-    pub fn require_own_session(&self) -> Result<(), ServiceError> {
+    pub fn require_own_session(&self) -> Result<()> {
         self.require_session().map(drop)
     }
 
     /// Returns the session, which actions require that a stolen API key must not be able to do.
-    pub(crate) fn require_session(&self) -> Result<&Session, ServiceError> {
+    pub(crate) fn require_session(&self) -> Result<&Session> {
         match &self.verified_credential {
             VerifiedCredential::Session(session) => Ok(session),
             VerifiedCredential::ApiKey(_) => Err(ServiceError::SessionRequired),
@@ -306,7 +306,7 @@ impl Principal {
     ///
     /// # Errors
     /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::ScopedKey`] with it.
-    pub fn require_admin(&self) -> Result<Administrator<'_>, ServiceError> {
+    pub fn require_admin(&self) -> Result<Administrator<'_>> {
         self.require_admin_role()?;
         Ok(Administrator(self))
     }

@@ -7,18 +7,18 @@ use tracewarden_model::{
 };
 
 use crate::core::audit_detail::with_members;
-use crate::core::error::{CursorFault, ServiceError};
+use crate::core::error::{CursorFault, Result, ServiceError};
 use crate::core::field_error::{FieldError, unknown};
 use crate::core::settings::Limits;
 
 /// Parses the number in a cursor, before which the page begins. A number that the database cannot represent is invalid.
-pub(crate) fn sequence_cursor(cursor: Option<&str>, list: &'static str) -> Result<Option<u64>, ServiceError> {
+pub(crate) fn sequence_cursor(cursor: Option<&str>, list: &'static str) -> Result<Option<u64>> {
     let number = |cursor: &str| cursor.parse().ok().filter(|number| i64::try_from(*number).is_ok());
     cursor.map(|cursor| number(cursor).ok_or(CursorFault::OtherList(list).into())).transpose()
 }
 
 /// Returns the length of a page: the requested one, capped at the maximum.
-pub(crate) fn limit(requested: Option<i64>, default: u32, max: u32) -> Result<u32, ServiceError> {
+pub(crate) fn limit(requested: Option<i64>, default: u32, max: u32) -> Result<u32> {
     match requested {
         None => Ok(default.min(max)),
         Some(requested) if requested < 1 => {
@@ -30,26 +30,18 @@ pub(crate) fn limit(requested: Option<i64>, default: u32, max: u32) -> Result<u3
 }
 
 /// Returns the window of a first page.
-pub(crate) fn first_window(
-    from: Option<Timestamp>,
-    to: Option<Timestamp>,
-    now: Timestamp,
-) -> Result<Window, ServiceError> {
+pub(crate) fn first_window(from: Option<Timestamp>, to: Option<Timestamp>, now: Timestamp) -> Result<Window> {
     let to = to.unwrap_or(now);
     window(from.unwrap_or_else(|| to.saturating_sub(Window::DEFAULT_NANOS)), to)
 }
 
 /// Creates a window; an empty one is an error.
-pub(crate) fn window(from: Timestamp, to: Timestamp) -> Result<Window, ServiceError> {
+pub(crate) fn window(from: Timestamp, to: Timestamp) -> Result<Window> {
     Window::new(from, to).map_err(|error| ServiceError::refused("/from", "invalid_window", error.to_string()))
 }
 
 /// Returns the window of a later page: the first page fixed it, and a request may only repeat it.
-pub(crate) fn later_window(
-    from: Option<Timestamp>,
-    to: Option<Timestamp>,
-    fixed: Window,
-) -> Result<Window, ServiceError> {
+pub(crate) fn later_window(from: Option<Timestamp>, to: Option<Timestamp>, fixed: Window) -> Result<Window> {
     if from.is_some_and(|from| from != fixed.from()) || to.is_some_and(|to| to != fixed.to()) {
         return Err(CursorFault::OtherWindow.into());
     }
@@ -61,7 +53,7 @@ pub(crate) fn filter(
     model: &AccessModel,
     knows_policy_fields: bool,
     limits: &Limits,
-) -> Result<Filter, ServiceError> {
+) -> Result<Filter> {
     if filter.all_conditions().count() > limits.max_conditions {
         let detail = format!("at most {} conditions", limits.max_conditions);
         let conditions_exceed = filter.conditions.len() > limits.max_conditions;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::core::Core;
 use crate::core::audit::AuditContext;
 use crate::core::audit_event::{Event, Outcome};
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::principal::{Identity, Principal, Transport};
 use crate::core::tools::Tool;
 
@@ -67,11 +67,7 @@ impl RejectedCall<'_> {
 impl Core {
     /// Records a call of a tool that no use case records, because it reads no traces. The call must not be answered if this
     /// fails.
-    pub async fn record_tool_call(
-        self: &Arc<Self>,
-        principal: &Principal,
-        tool: Tool,
-    ) -> Result<(), ServiceError> {
+    pub async fn record_tool_call(self: &Arc<Self>, principal: &Principal, tool: Tool) -> Result<()> {
         let action = Tool::call_action(Some(tool));
         let event = Event { action, outcome: Outcome::Success, target: None, detail: json!({}) };
         self.record_in_own_transaction(&AuditContext::new(principal), &event).await

@@ -6,22 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::JoinError;
 use tracing::Instrument as _;
 
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 
 /// Runs work to completion, even if the caller that awaits it is cancelled.
 ///
 /// # Errors
 /// The errors of the work; an internal error if it panicked.
 pub(crate) async fn run_to_completion<T: Send + 'static>(
-    work: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
-) -> Result<T, ServiceError> {
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
     tokio::spawn(work.in_current_span()).await.map_err(|error| ended_early(&error))?
 }
 
 /// Runs work that blocks its thread on the blocking thread pool, off the threads that serve requests.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ServiceError> {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|error| ended_early(&error))
 }
 

@@ -7,7 +7,7 @@
 
 use tracewarden_appdb::{AppDb, User, fold_username};
 
-use crate::core::error::ServiceError;
+use crate::core::error::Result;
 
 const BATCH_USERS: u32 = 500;
 /// Approximate number of characters of attributes in a batch; exceeded by at most those of one user.
@@ -33,7 +33,7 @@ impl<'a> UserBatches<'a> {
     }
 
     /// Returns the next enabled users; `None` after the last. A batch can be empty.
-    pub(crate) async fn next(&mut self, db: &AppDb) -> Result<Option<Vec<User>>, ServiceError> {
+    pub(crate) async fn next(&mut self, db: &AppDb) -> Result<Option<Vec<User>>> {
         if self.ended {
             return Ok(None);
         }

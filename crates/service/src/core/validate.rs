@@ -6,7 +6,7 @@ use tracewarden_appdb::{ADMIN_ROLE, ReadTx, User};
 use tracewarden_model::AttributeValue;
 use tracewarden_model::nearest::nearest;
 
-use crate::core::error::ServiceError;
+use crate::core::error::{Result, ServiceError};
 use crate::core::field_error::{FieldError, unknown};
 use crate::core::text::is_invisible_or_bidi_control;
 use crate::core::username_characters;
@@ -20,7 +20,7 @@ const ATTRIBUTE_LIST_MAX: usize = 1_000;
 const USERNAME_MAX_CHARS: usize = 128;
 const ROLE_NAME_MAX_BYTES: usize = 64;
 
-pub(crate) fn no_errors(errors: Vec<FieldError>) -> Result<(), ServiceError> {
+pub(crate) fn no_errors(errors: Vec<FieldError>) -> Result<()> {
     if errors.is_empty() { Ok(()) } else { Err(ServiceError::Refused(errors)) }
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn is_storable(text: &str) -> bool {
 }
 
 /// Returns a name to look up, unless no stored name can equal it.
-pub(crate) fn lookup_name<'a>(name: &'a str, what: &'static str) -> Result<&'a str, ServiceError> {
+pub(crate) fn lookup_name<'a>(name: &'a str, what: &'static str) -> Result<&'a str> {
     if is_storable(name) { Ok(name) } else { Err(ServiceError::NotFound { what }) }
 }
 
@@ -128,7 +128,7 @@ pub(crate) async fn roles(
     tx: &mut ReadTx,
     requested: BTreeSet<String>,
     errors: &mut Vec<FieldError>,
-) -> Result<BTreeSet<String>, ServiceError> {
+) -> Result<BTreeSet<String>> {
     let names: Vec<&str> = requested.iter().map(String::as_str).filter(|name| is_storable(name)).collect();
     let stored = tx.role_spellings(&names).await?;
     let is_known = |role: &&String| stored.iter().any(|name| name.eq_ignore_ascii_case(role));
@@ -157,7 +157,7 @@ pub(crate) fn pointer_token(name: &str) -> String {
 ///
 /// # Errors
 /// [`ServiceError::NotFound`].
-pub(crate) async fn find_user(tx: &mut ReadTx, username: &str) -> Result<User, ServiceError> {
+pub(crate) async fn find_user(tx: &mut ReadTx, username: &str) -> Result<User> {
     let username = lookup_name(username, "user")?;
     tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })
 }

@@ -3,7 +3,7 @@
 use tracewarden_appdb::{ModelState, Policy};
 use tracewarden_model::{Binding, ColumnType, FieldSource, MarkedField};
 
-use crate::core::{Administrator, ServiceError};
+use crate::core::{Administrator, Result, ServiceError};
 use crate::model_file::ModelFiles;
 use crate::source::{FieldMark, is_usable_in_policies};
 
@@ -77,7 +77,7 @@ pub struct ExportedModel {
 
 impl ModelFiles {
     /// Returns the whole current access model.
-    pub async fn export_model(&self, _admin: &Administrator<'_>) -> Result<ExportedModel, ServiceError> {
+    pub async fn export_model(&self, _admin: &Administrator<'_>) -> Result<ExportedModel> {
         let mut tx = self.core.db.begin_read().await?;
         let version = tx.change_number().await?;
         let state = tx.model_state(None).await?;

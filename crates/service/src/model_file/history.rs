@@ -10,7 +10,7 @@ use tracewarden_model::AccessModel;
 use utoipa::ToSchema;
 
 use super::{ModelChange, changes};
-use crate::core::{Administrator, ServiceError, Time, blocking, query_input};
+use crate::core::{Administrator, Result, ServiceError, Time, blocking, query_input};
 use crate::model_file::ModelFiles;
 
 const PAGE_DEFAULT: u32 = 20;
@@ -96,7 +96,7 @@ impl ModelFiles {
         _admin: &Administrator<'_>,
         cursor: Option<&str>,
         limit: Option<i64>,
-    ) -> Result<HistoryPage, ServiceError> {
+    ) -> Result<HistoryPage> {
         let before = query_input::sequence_cursor(cursor, "the model's history")?;
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
         let _scan = self.core.permits.scans.wait().await;
@@ -117,7 +117,7 @@ impl ModelFiles {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of the application database.
-    pub async fn model_at(&self, _admin: &Administrator<'_>, number: u64) -> Result<ModelAt, ServiceError> {
+    pub async fn model_at(&self, _admin: &Administrator<'_>, number: u64) -> Result<ModelAt> {
         let missing = ServiceError::NotFound { what: "change" };
         if i64::try_from(number).is_err() {
             return Err(missing);
@@ -138,7 +138,7 @@ impl ModelFiles {
     }
 }
 
-fn known<T>(state: Option<T>) -> Result<T, ServiceError> {
+fn known<T>(state: Option<T>) -> Result<T> {
     state.ok_or_else(|| ServiceError::internal("a change of the access model has no state"))
 }
 
@@ -175,7 +175,7 @@ async fn lines(
     tx: &mut ReadTx,
     changes: &[Change],
     earlier: Option<&Change>,
-) -> Result<BTreeMap<u64, ChangeSummary>, ServiceError> {
+) -> Result<BTreeMap<u64, ChangeSummary>> {
     let mut lines: BTreeMap<u64, ChangeSummary> = BTreeMap::new();
     let (Some(newest), Some(oldest)) = (changes.first(), changes.last()) else { return Ok(lines) };
     let (from, through) = (oldest.number, newest.number);

@@ -11,7 +11,7 @@ use super::prepare::{Mode, PreparedImport};
 use super::{ModelChange, ModelFile, PolicyWarning, RunTests};
 use crate::access::policies_detail;
 use crate::core::{
-    Administrator, IfMatch, ServiceError, blocking, bounded_member, change_detail, difference,
+    Administrator, IfMatch, Result, ServiceError, blocking, bounded_member, change_detail, difference,
     no_change_detail, with_members,
 };
 use crate::model_file::ModelFiles;
@@ -43,7 +43,7 @@ impl ModelFiles {
         file: ModelFile,
         if_match: Option<IfMatch>,
         tests: RunTests,
-    ) -> Result<ImportedModel, ServiceError> {
+    ) -> Result<ImportedModel> {
         let result = async {
             let prepared = self.prepare_import(admin, file, if_match).await?;
             self.run_tests(prepared.after.clone(), tests).await?.require_passed()?;
@@ -63,7 +63,7 @@ impl ModelFiles {
         number: u64,
         if_match: Option<IfMatch>,
         tests: RunTests,
-    ) -> Result<ImportedModel, ServiceError> {
+    ) -> Result<ImportedModel> {
         let target = number.to_string();
         let result = async {
             let state = self.core.db.begin_read().await?.model_state(Some(number)).await?;
@@ -95,7 +95,7 @@ impl ModelFiles {
         admin: &Administrator<'_>,
         file: ModelFile,
         if_match: Option<IfMatch>,
-    ) -> Result<PreparedImport, ServiceError> {
+    ) -> Result<PreparedImport> {
         let if_match = if_match.ok_or(ServiceError::PreconditionRequired)?;
         let current = self.export_model(admin).await?;
         // Checked first, so that a caller with an outdated version gets this error and not its consequences.
@@ -109,7 +109,7 @@ impl ModelFiles {
         action: &'static str,
         target: Option<&str>,
         prepared: PreparedImport,
-    ) -> Result<ImportedModel, ServiceError> {
+    ) -> Result<ImportedModel> {
         let (prepared, roles_detail) = blocking(move || {
             let roles_detail = prepared.changed_roles_detail();
             (prepared, roles_detail)
@@ -142,7 +142,7 @@ impl ModelFiles {
         target: Option<&str>,
         prepared: &PreparedImport,
         roles_detail: Option<Value>,
-    ) -> Result<(u64, Value), ServiceError> {
+    ) -> Result<(u64, Value)> {
         let PreparedImport { before, after, .. } = prepared;
         if before.model != after.model {
             self.core.insert_model(tx, admin, &after.model).await?;

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::prepare::{Mode, PolicyWarning, PreparedImport};
 use super::{ModelChange, ModelFile, RunTests, TestRun};
 use crate::analysis::{Analysis, ImpactAnswer, ImpactInput, ModelSide, timeout};
-use crate::core::{Administrator, ServiceError, query_input};
+use crate::core::{Administrator, Result, ServiceError, query_input};
 use crate::model_file::ModelFiles;
 
 /// Default time that ClickHouse may take to compute the impact of a plan, in seconds.
@@ -65,7 +65,7 @@ impl ModelFiles {
         file: ModelFile,
         tests: RunTests,
         seconds: Option<i64>,
-    ) -> Result<ModelPlan, ServiceError> {
+    ) -> Result<ModelPlan> {
         let seconds = seconds.unwrap_or(IMPACT_SECONDS);
         let timeout = if seconds == 0 { None } else { Some(timeout(Some(seconds))?) };
         let current = self.export_model(admin).await?;
@@ -91,7 +91,7 @@ impl ModelFiles {
         admin: &Administrator<'_>,
         prepared: &mut PreparedImport,
         timeout: Duration,
-    ) -> Result<Option<ImpactAnswer>, ServiceError> {
+    ) -> Result<Option<ImpactAnswer>> {
         let PreparedImport { before, after, notes, changes, .. } = prepared;
         if (&before.model, &before.roles) == (&after.model, &after.roles) {
             return Ok(None);
@@ -131,7 +131,7 @@ impl ModelFiles {
     }
 
     /// Returns the users who lose a role that is removed.
-    async fn users_losing_role(&self, prepared: &PreparedImport) -> Result<Vec<LostRole>, ServiceError> {
+    async fn users_losing_role(&self, prepared: &PreparedImport) -> Result<Vec<LostRole>> {
         let removed: Vec<&str> = prepared.removed_roles().collect();
         if removed.is_empty() {
             return Ok(Vec::new());

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::{ExportedModel, FileField, ModelChange, ModelFile, changes};
 use crate::access::{case_conflict, check_role_input, compile_policies};
-use crate::core::{FieldError, ServiceError};
+use crate::core::{FieldError, Result, ServiceError};
 use crate::model_file::ModelFiles;
 use crate::source::{
     FieldMark, Source, adopted, check_field_count, is_other_table, resolve_marks, without_column,
@@ -56,7 +56,7 @@ impl ModelFiles {
         current: ExportedModel,
         file: ModelFile,
         mode: Mode,
-    ) -> Result<PreparedImport, ServiceError> {
+    ) -> Result<PreparedImport> {
         let ExportedModel { version, state: before } = current;
         let ModelFile { binding, fields, roles, tests } = file;
         let roles = all_roles(roles)?;
@@ -85,7 +85,7 @@ impl ModelFiles {
         fields: Vec<FileField>,
         mode: Mode,
         notes: &mut Vec<String>,
-    ) -> Result<AccessModel, ServiceError> {
+    ) -> Result<AccessModel> {
         let same_fields = fields.len() == current.fields.len()
             && fields.iter().zip(&current.fields).all(|(field, stored)| field.equals(stored));
         if same_fields && binding == current.binding {
@@ -159,7 +159,7 @@ fn skipped_comparisons(known: &AccessModel, next: &Binding, fields: &[MarkedFiel
 }
 
 /// Returns the roles of a file by name, including the built-in one.
-fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<Policy>)>, ServiceError> {
+fn all_roles(mut roles: Vec<(String, Vec<Policy>)>) -> Result<Vec<(String, Vec<Policy>)>> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     let mut folded: BTreeMap<String, &str> = BTreeMap::from([(ADMIN_ROLE.to_owned(), ADMIN_ROLE)]);
@@ -206,7 +206,7 @@ fn check_policies(
     roles: &[(String, Vec<Policy>)],
     before: &ModelState,
     after: &ModelState,
-) -> Result<(Vec<PolicyWarning>, Vec<String>), ServiceError> {
+) -> Result<(Vec<PolicyWarning>, Vec<String>)> {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     let mut notes = Vec::new();

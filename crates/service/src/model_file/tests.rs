@@ -9,7 +9,7 @@ use tracewarden_appdb::ModelState;
 use utoipa::ToSchema;
 
 use crate::core::CancelOnDrop;
-use crate::core::{FieldError, ServiceError};
+use crate::core::{FieldError, Result, ServiceError};
 use crate::model_file::ModelFiles;
 
 /// Time-out for all tests of a file, including the wait in the queue.
@@ -56,7 +56,7 @@ impl TestRun {
     ///
     /// # Errors
     /// [`ServiceError::Refused`] with `tests_failed`, one for each failed test.
-    pub(super) fn require_passed(self) -> Result<(), ServiceError> {
+    pub(super) fn require_passed(self) -> Result<()> {
         if self.failed.is_empty() {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl ModelFiles {
     ///
     /// # Errors
     /// [`ServiceError::Refused`] with pointers when they cannot be run, or take too long.
-    pub(super) async fn run_tests(&self, state: ModelState, run: RunTests) -> Result<TestRun, ServiceError> {
+    pub(super) async fn run_tests(&self, state: ModelState, run: RunTests) -> Result<TestRun> {
         if state.tests.is_empty() {
             return Ok(TestRun::default());
         }

@@ -18,7 +18,7 @@ use tracewarden_clickhouse::{PolicyCoverage, PolicyCoverageRequest};
 use tracewarden_model::AccessModel;
 use tracewarden_policy::{CheckedPolicy, Diagnostic, Predicate};
 
-use crate::core::{Administrator, Core, ServiceError};
+use crate::core::{Administrator, Core, Result, ServiceError};
 use crate::policies::advice::traces::{MAX_HOLDERS, Trial};
 use crate::policies::advice::users::Users;
 
@@ -100,7 +100,7 @@ impl Core {
     }
 
     /// Reads the data about users that the advice needs, and releases the connection.
-    async fn load_advice_inputs(&self, advice_request: AdviceRequest) -> Result<AdviceInputs, ServiceError> {
+    async fn load_advice_inputs(&self, advice_request: AdviceRequest) -> Result<AdviceInputs> {
         let any = |test: fn(&CheckedPolicy) -> bool| advice_request.policies.iter().any(test);
         let mut tx = self.db.begin_read().await?;
         let attributes = if any(|policy| !policy.attributes().is_empty()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Span, Verdict};
 
-use crate::core::{Administrator, CancelOnDrop, Core, FieldError, ServiceError, validate};
+use crate::core::{Administrator, CancelOnDrop, Core, FieldError, Result, ServiceError, validate};
 
 /// Maximum number of spans in a request.
 pub const EVALUATED_SPANS_MAX: usize = 1_000;
@@ -29,7 +29,7 @@ impl Policies {
         expression: String,
         user: Caller,
         spans: impl FnOnce(&AccessModel) -> Result<Vec<Span>, Vec<FieldError>> + Send + 'static,
-    ) -> Result<Vec<Verdict>, ServiceError> {
+    ) -> Result<Vec<Verdict>> {
         let mut errors = Vec::new();
         validate::attributes(&user.attributes, &mut errors);
         for error in &mut errors {

@@ -3,7 +3,7 @@
 use tracewarden_clickhouse::KeyColumnComparison;
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 
-use crate::core::{FieldError, ServiceError};
+use crate::core::{FieldError, Result, ServiceError};
 use crate::source::discovery::Source;
 
 impl Source {
@@ -18,7 +18,7 @@ impl Source {
         binding: &Binding,
         current: &AccessModel,
         fields: &[MarkedField],
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         let (indices, adopted): (Vec<usize>, Vec<MarkedField>) =
             adopted(current, fields).map(|(at, field)| (at, field.clone())).unzip();
         if adopted.is_empty() {

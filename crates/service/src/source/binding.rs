@@ -4,7 +4,7 @@ use tracewarden_appdb::CurrentModel;
 use tracewarden_clickhouse::BindingError;
 use tracewarden_model::{AccessModel, Binding, Display, MarkedField};
 
-use crate::core::{Administrator, FieldError, IfMatch, ServiceError, check_version, resolve};
+use crate::core::{Administrator, FieldError, IfMatch, Result, ServiceError, check_version, resolve};
 use crate::source::adoption::{is_other_table, without_column};
 use crate::source::discovery::{Source, refuse_system_database};
 
@@ -29,7 +29,7 @@ impl Source {
         admin: &Administrator<'_>,
         binding: Binding,
         if_match: Option<IfMatch>,
-    ) -> Result<BoundModel, ServiceError> {
+    ) -> Result<BoundModel> {
         let result = async {
             let current = self.core.db.current_model().await?;
             if current.model.binding.is_some() || if_match.is_some() {
@@ -78,7 +78,7 @@ impl Source {
     ///
     /// # Errors
     /// [`ServiceError::Refused`] with pointers to members of the binding, or a ClickHouse failure.
-    pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, ServiceError> {
+    pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>> {
         refuse_system_database(&binding.database, "/database")?;
         self.core.clickhouse.catalogue().check_binding(binding).await.map_err(refusal)
     }
@@ -87,11 +87,7 @@ impl Source {
     ///
     /// # Errors
     /// As [`Self::check_binding`].
-    pub(crate) async fn check_time_bucket(
-        &self,
-        current: &AccessModel,
-        binding: &Binding,
-    ) -> Result<(), ServiceError> {
+    pub(crate) async fn check_time_bucket(&self, current: &AccessModel, binding: &Binding) -> Result<()> {
         let rows = |binding: &Binding| Binding { display: Display::default(), ..binding.clone() };
         if current.binding.as_ref().map(rows) == Some(rows(binding)) {
             return Ok(());

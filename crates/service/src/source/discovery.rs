@@ -7,14 +7,14 @@ use tracewarden_appdb::CurrentModel;
 use tracewarden_clickhouse::{Column, DdlAdvice, SYSTEM_DATABASE_REASON, paired_maps};
 use tracewarden_model::Binding;
 
-use crate::core::{Administrator, Core, Outcome, ServiceError, WireBinding};
+use crate::core::{Administrator, Core, Outcome, Result, ServiceError, WireBinding};
 use crate::source::tables::{PairedColumns, SampledMap, Table, TableColumn, TableDetail};
 
 const DISCOVER: &str = "schema.discover";
 
 /// Rejects ClickHouse's own tables, which contain all users' statements and the names of users: they can be neither bound nor
 /// discovered.
-pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<(), ServiceError> {
+pub(crate) fn refuse_system_database(database: &str, pointer: &str) -> Result<()> {
     if ["system", "information_schema"].iter().any(|name| database.eq_ignore_ascii_case(name)) {
         return Err(ServiceError::invalid(pointer, SYSTEM_DATABASE_REASON));
     }
@@ -29,12 +29,12 @@ pub struct Source {
 
 impl Source {
     /// Returns the current access model.
-    pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<CurrentModel, ServiceError> {
+    pub async fn access_model(&self, _admin: &Administrator<'_>) -> Result<CurrentModel> {
         Ok(self.core.db.current_model().await?)
     }
 
     /// Returns the tables in ClickHouse.
-    pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<Table>, ServiceError> {
+    pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<Table>> {
         Ok(self.core.clickhouse.catalogue().tables().await?.into_iter().map(Table::from).collect())
     }
 
@@ -43,7 +43,7 @@ impl Source {
     ///
     /// # Errors
     /// [`ServiceError::NotBound`], or a failure of ClickHouse or the application database.
-    pub async fn ddl(&self, _admin: &Administrator<'_>) -> Result<DdlAdvice, ServiceError> {
+    pub async fn ddl(&self, _admin: &Administrator<'_>) -> Result<DdlAdvice> {
         let model = self.core.db.begin_read().await?.access_model().await?;
         let binding = model.binding.ok_or(ServiceError::NotBound)?;
         Ok(self
@@ -58,12 +58,7 @@ impl Source {
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], or a failure of ClickHouse or the application database.
-    pub async fn table(
-        &self,
-        admin: &Administrator<'_>,
-        database: &str,
-        table: &str,
-    ) -> Result<TableDetail, ServiceError> {
+    pub async fn table(&self, admin: &Administrator<'_>, database: &str, table: &str) -> Result<TableDetail> {
         let target = format!("{database}.{table}");
         let described = self.describe_table(admin, database, table, &target).await;
         let (columns, mut detail) = self.core.audit_denial(admin, DISCOVER, Some(&target), described).await?;
@@ -90,7 +85,7 @@ impl Source {
         database: &str,
         table: &str,
         target: &str,
-    ) -> Result<(Vec<Column>, TableDetail), ServiceError> {
+    ) -> Result<(Vec<Column>, TableDetail)> {
         let absent = ServiceError::NotFound { what: "table" };
         if refuse_system_database(database, "").is_err() {
             return Err(absent);
@@ -124,17 +119,12 @@ impl Source {
     }
 
     /// Returns the binding, if it binds this table.
-    async fn bound(&self, database: &str, table: &str) -> Result<Option<Binding>, ServiceError> {
+    async fn bound(&self, database: &str, table: &str) -> Result<Option<Binding>> {
         let model = self.core.db.access_model().await?;
         Ok(model.binding.filter(|binding| binding.database == database && binding.table == table))
     }
 
-    async fn samples(
-        &self,
-        database: &str,
-        table: &str,
-        columns: &[Column],
-    ) -> Result<Vec<SampledMap>, ServiceError> {
+    async fn samples(&self, database: &str, table: &str, columns: &[Column]) -> Result<Vec<SampledMap>> {
         let bound = self.bound(database, table).await?;
         let catalogue = self.core.clickhouse.catalogue();
         let sampled = catalogue.sample_keys(database, table, columns, bound.as_ref()).await?;

@@ -6,7 +6,9 @@ use tracewarden_appdb::CurrentModel;
 use tracewarden_clickhouse::{Column, adoption_error};
 use tracewarden_model::{AccessModel, FieldRef, LogicalType, MarkedField};
 
-use crate::core::{Administrator, FieldError, IfMatch, ServiceError, check_version, resolve, validate};
+use crate::core::{
+    Administrator, FieldError, IfMatch, Result, ServiceError, check_version, resolve, validate,
+};
 use crate::source::discovery::Source;
 
 /// A field to mark.
@@ -41,7 +43,7 @@ impl Source {
         admin: &Administrator<'_>,
         marks: Vec<FieldMark>,
         if_match: Option<IfMatch>,
-    ) -> Result<CurrentModel, ServiceError> {
+    ) -> Result<CurrentModel> {
         let result = async {
             let current = self.core.db.current_model().await?;
             check_version(if_match.clone(), &current)?;
@@ -62,7 +64,7 @@ impl Source {
     }
 }
 
-pub(crate) fn check_field_count(marks: &[FieldMark]) -> Result<(), ServiceError> {
+pub(crate) fn check_field_count(marks: &[FieldMark]) -> Result<()> {
     if marks.len() > FIELDS_MAX {
         let detail = format!("at most {FIELDS_MAX} fields");
         return Err(ServiceError::invalid("/fields", detail));
@@ -79,10 +81,7 @@ pub(crate) fn is_usable_in_policies(explicit: Option<bool>, logical: LogicalType
 ///
 /// # Errors
 /// [`ServiceError::Refused`] with pointers into `/fields`.
-pub(crate) fn resolve_marks(
-    marks: Vec<FieldMark>,
-    columns: &[Column],
-) -> Result<Vec<MarkedField>, ServiceError> {
+pub(crate) fn resolve_marks(marks: Vec<FieldMark>, columns: &[Column]) -> Result<Vec<MarkedField>> {
     let mut errors = Vec::new();
     let mut fields: Vec<MarkedField> = Vec::with_capacity(marks.len());
     let mut seen = HashSet::new();

@@ -17,8 +17,8 @@ use tracewarden_clickhouse::Selection;
 use tracewarden_policy::AppliedPolicy;
 
 use crate::core::{
-    Access, Administrator, OpenAuditRecord, Outcome, PreparedRead, Principal, ServiceError, TRACES_EXPLAIN,
-    audit_detail, find_user,
+    Access, Administrator, OpenAuditRecord, Outcome, PreparedRead, Principal, Result, ServiceError,
+    TRACES_EXPLAIN, audit_detail, find_user,
 };
 use crate::policies::{
     PolicyInputs, UserPolicies, decision_summary, match_policies, policy_explanation, policy_requirement,
@@ -43,7 +43,7 @@ impl Traces {
         trace_id: &str,
         user: Option<&str>,
         read: Option<SpanReader>,
-    ) -> Result<Explanation, ServiceError> {
+    ) -> Result<Explanation> {
         let Some(user) = user else {
             let found = self.find_trace(principal, TRACES_EXPLAIN, trace_id, None).await?;
             let AuthorizedTrace { access, selection, record } = found;
@@ -64,7 +64,7 @@ impl Traces {
         trace_id: &str,
         user: &str,
         read: Option<SpanReader>,
-    ) -> Result<Explanation, ServiceError> {
+    ) -> Result<Explanation> {
         let prepare = || {
             let prepared = async move {
                 // One snapshot: the user's roles and the model under which they are evaluated must belong together.
@@ -98,7 +98,7 @@ impl Traces {
         selection: Option<Selection>,
         mut record: OpenAuditRecord,
         request: ExplainRequest<'_>,
-    ) -> Result<Explanation, ServiceError> {
+    ) -> Result<Explanation> {
         let started = Instant::now();
         let explanation = self.build_explanation(&access, selection.as_ref(), request).await;
         let Some(explanation) = record.check(explanation).await? else {
@@ -117,7 +117,7 @@ impl Traces {
         access: &Access,
         selection: Option<&Selection>,
         request: ExplainRequest<'_>,
-    ) -> Result<Option<Explanation>, ServiceError> {
+    ) -> Result<Option<Explanation>> {
         let ExplainRequest { trace_id, inputs, own, admin, read } = request;
         let applied = self.core.compile_user_policies(inputs).await?;
         let all: Vec<_> = applied.all().collect();
@@ -163,7 +163,7 @@ impl Traces {
     ///
     /// # Errors
     /// As for authentication, [`ServiceError::TooManyQueries`], or a failure of the application database.
-    pub async fn own_access(&self, principal: &Principal) -> Result<OwnAccess, ServiceError> {
+    pub async fn own_access(&self, principal: &Principal) -> Result<OwnAccess> {
         // Policies are compiled as for a query, so the call counts towards the user's limit on concurrent queries.
         let permit =
             self.core.permits.queries.try_acquire(principal.user_id()).ok_or(ServiceError::TooManyQueries);

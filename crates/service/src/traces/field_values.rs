@@ -15,7 +15,8 @@ use tracewarden_policy::{Predicate, lower_condition};
 use utoipa::ToSchema;
 
 use crate::core::{
-    Outcome, PreparedRead, Principal, SearchedAround, ServiceError, TRACES_VALUES, Time, query_input, unknown,
+    Outcome, PreparedRead, Principal, Result, SearchedAround, ServiceError, TRACES_VALUES, Time, query_input,
+    unknown,
 };
 use crate::traces::Traces;
 
@@ -100,7 +101,7 @@ impl Traces {
         &self,
         principal: &Principal,
         request: FieldValuesRequest,
-    ) -> Result<FieldValuesAnswer, ServiceError> {
+    ) -> Result<FieldValuesAnswer> {
         let prepare = || self.prepare_values(principal, &request).boxed();
         let (access, plan, mut record) =
             self.core.begin_read(principal, TRACES_VALUES, None, prepare).await?;
@@ -177,7 +178,7 @@ impl Traces {
         &self,
         principal: &Principal,
         request: &FieldValuesRequest,
-    ) -> Result<PreparedRead<Plan>, ServiceError> {
+    ) -> Result<PreparedRead<Plan>> {
         let limit = query_input::limit(request.limit, DEFAULT_VALUES, MAX_VALUES)?;
         let window = query_input::first_window(request.from, request.to, self.core.now())?;
         let access = self.core.access(principal).await?;
@@ -205,7 +206,7 @@ pub(crate) fn listable_field<'a>(
     reference: &str,
     model: &'a AccessModel,
     knows_policy_fields: bool,
-) -> Result<&'a MarkedField, ServiceError> {
+) -> Result<&'a MarkedField> {
     let refused = |code, detail| Err(ServiceError::refused(pointer, code, detail));
     let field_ref = FieldRef::parse(reference);
     let marked = model.field(&field_ref);

@@ -5,7 +5,7 @@ use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{LogicalType, MarkedField, Operator};
 use utoipa::ToSchema;
 
-use crate::core::{Limits, Principal, ServiceError, wire};
+use crate::core::{Limits, Principal, Result, wire};
 use crate::traces::Traces;
 
 /// A field that the caller may use.
@@ -64,7 +64,7 @@ conditions. No span may satisfy a condition in `none`. Without a filter, every t
 impl Traces {
     /// Returns the fields that the caller may use in a filter. A field that is only a policy input is hidden from users who
     /// are not administrators: its name would reveal how access is decided.
-    pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema, ServiceError> {
+    pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema> {
         let CurrentModel { version, model } = self.core.db.current_model().await?;
         let admin = principal.is_admin();
         let fields = model

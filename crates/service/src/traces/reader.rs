@@ -11,7 +11,9 @@ use tracewarden_clickhouse::{
 };
 use tracewarden_model::Filter;
 
-use crate::core::{Access, Core, OpenAuditRecord, Outcome, Permit, Principal, ServiceError, TRACES_GET};
+use crate::core::{
+    Access, Core, OpenAuditRecord, Outcome, Permit, Principal, Result, ServiceError, TRACES_GET,
+};
 use crate::traces::{AuthorizedTrace, SchemaEcho, Traces};
 
 /// Maximum number of spans in a brief listing; each takes some hundred bytes.
@@ -51,7 +53,7 @@ impl Traces {
         principal: &Principal,
         trace_id: &str,
         columns: Option<Vec<String>>,
-    ) -> Result<TraceReader, ServiceError> {
+    ) -> Result<TraceReader> {
         let found = self.find_trace(principal, TRACES_GET, trace_id, columns.as_deref()).await?;
         let AuthorizedTrace { access, selection, record } = found;
         let (core, user) = (Arc::clone(&self.core), principal.user_id().to_owned());
@@ -80,7 +82,7 @@ impl TraceReader {
     ///
     /// # Errors
     /// When ClickHouse fails; the trace is then closed.
-    pub async fn summary(&mut self) -> Result<Summary, ServiceError> {
+    pub async fn summary(&mut self) -> Result<Summary> {
         let Access { store, binding, .. } = &self.access;
         let found = store.summarise(binding, &self.selection, &Filter::default()).await;
         let found = found.and_then(|summaries| {
@@ -96,7 +98,7 @@ impl TraceReader {
     /// # Errors
     /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
     /// closed.
-    pub async fn brief(&mut self) -> Result<Vec<SpanSummary>, ServiceError> {
+    pub async fn brief(&mut self) -> Result<Vec<SpanSummary>> {
         if self.selection.span_count() > MAX_SPANS_WITHOUT_PERMIT {
             self.ensure_span_permit().await?;
         }
@@ -114,7 +116,7 @@ impl TraceReader {
         &mut self,
         spans: &[SpanSummary],
         before: &[SpanSummary],
-    ) -> Result<Option<Vec<(usize, SpanLine)>>, ServiceError> {
+    ) -> Result<Option<Vec<(usize, SpanLine)>>> {
         if spans.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -149,7 +151,7 @@ impl TraceReader {
     /// # Errors
     /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
     /// closed.
-    pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<SpanLine>>, ServiceError> {
+    pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<SpanLine>>> {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
         }
@@ -165,7 +167,7 @@ impl TraceReader {
         &mut self,
         spans: &[S],
         read: ReadSpans<S, T>,
-    ) -> Result<Option<Vec<T>>, ServiceError> {
+    ) -> Result<Option<Vec<T>>> {
         let mut found = read(self, MAX_BYTES_WITHOUT_PERMIT, spans).await;
         if matches!(found, Err(ClickHouseError::TooLarge(_))) {
             self.ensure_span_permit().await?;
@@ -179,7 +181,7 @@ impl TraceReader {
         Ok(Some(found))
     }
 
-    async fn ensure_span_permit(&mut self) -> Result<(), ServiceError> {
+    async fn ensure_span_permit(&mut self) -> Result<()> {
         if self.span_permit.is_some() {
             return Ok(());
         }
@@ -193,7 +195,7 @@ impl TraceReader {
     }
 
     /// Completes the record. The data that was read may be sent now.
-    pub async fn close(mut self) -> Result<(), ServiceError> {
+    pub async fn close(mut self) -> Result<()> {
         match self.record.take() {
             Some(mut record) => record.complete(Outcome::Success, None).await,
             None => Err(ServiceError::internal("the trace is closed")),
@@ -207,7 +209,7 @@ impl TraceReader {
         }
     }
 
-    async fn check<T>(&mut self, result: Result<T, impl Into<ServiceError>>) -> Result<T, ServiceError> {
+    async fn check<T>(&mut self, result: Result<T, impl Into<ServiceError>>) -> Result<T> {
         match (result, &mut self.record) {
             (Ok(value), _) => Ok(value),
             (Err(error), None) => Err(error.into()),

@@ -6,15 +6,15 @@ use std::task::{Context, Poll};
 use futures::stream::{self, Stream, StreamExt as _};
 use tracewarden_clickhouse::{ClickHouseError, SpanChunk};
 
-use crate::core::{OpenAuditRecord, Outcome, ServiceError};
+use crate::core::{OpenAuditRecord, Outcome, Result};
 
 /// Spans in chunks of whole lines. The stream ends with `None` only after all spans have arrived and the completing audit
 /// record is durable: the transport then writes the end of the document, and aborts the answer at an error. If the stream is
 /// dropped before, the record says `aborted`.
-pub struct SpanStream(Pin<Box<dyn Stream<Item = Result<SpanChunk, ServiceError>> + Send>>);
+pub struct SpanStream(Pin<Box<dyn Stream<Item = Result<SpanChunk>> + Send>>);
 
 impl Stream for SpanStream {
-    type Item = Result<SpanChunk, ServiceError>;
+    type Item = Result<SpanChunk>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.as_mut().poll_next(context)

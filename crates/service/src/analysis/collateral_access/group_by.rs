@@ -6,7 +6,7 @@ use tracewarden_clickhouse::CollateralGrouping;
 use tracewarden_model::nearest::nearest;
 use tracewarden_model::{AccessModel, Binding, FieldRef, LogicalType, MarkedField};
 
-use crate::core::{ServiceError, unknown};
+use crate::core::{Result, ServiceError, unknown};
 
 /// Field or column by whose values collateral access is counted.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub(crate) fn parse_group_by(
     reference: &str,
     model: &AccessModel,
     binding: &Binding,
-) -> Result<CollateralGroupBy, ServiceError> {
+) -> Result<CollateralGroupBy> {
     if let Some(column) = display_columns(binding).find(|column| *column == reference) {
         return Ok(CollateralGroupBy::Column(column.clone()));
     }

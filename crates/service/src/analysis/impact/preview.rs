@@ -14,7 +14,7 @@ use crate::analysis::impact::{CollateralCount, ImpactAnswer};
 use crate::analysis::role_change::PolicyPreviewRequest;
 use crate::analysis::subjects::Subjects;
 use crate::analysis::{Analysis, timeout};
-use crate::core::{Access, Administrator, Outcome, ServiceError};
+use crate::core::{Access, Administrator, Outcome, Result, ServiceError};
 
 const POLICY_PREVIEW: &str = "policy.preview";
 /// Share of the requested time for all queries to ClickHouse; the rest is for the answer.
@@ -63,7 +63,7 @@ impl Analysis {
         &self,
         admin: &Administrator<'_>,
         request: PolicyPreviewRequest,
-    ) -> Result<PolicyPreview, ServiceError> {
+    ) -> Result<PolicyPreview> {
         let started = Instant::now();
         let role = request.role.as_str();
         let timeout = self.core.audit_denial(admin, POLICY_PREVIEW, Some(role), check(&request)).await?;
@@ -158,7 +158,7 @@ impl Analysis {
 }
 
 /// Checks the parts of the request that do not depend on stored data; returns the time-out.
-fn check(request: &PolicyPreviewRequest) -> Result<Duration, ServiceError> {
+fn check(request: &PolicyPreviewRequest) -> Result<Duration> {
     match &request.policies {
         Some(policies) => check_role_input(&request.role, policies)?,
         None => check_deletion(&request.role)?,

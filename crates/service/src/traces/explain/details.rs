@@ -9,7 +9,7 @@ use tracewarden_clickhouse::{ClickHouseError, Selection, SpanIdentity, SpanLine}
 use tracewarden_model::{AccessModel, Caller};
 use tracewarden_policy::{self as policy, Outcome, Span};
 
-use crate::core::{Access, CancelOnDrop, ServiceError, blocking};
+use crate::core::{Access, CancelOnDrop, Result, blocking};
 use crate::policies::{DecidedBy, PolicyExplanation, PolicyMatches, PolicyVerdict, SpanReader};
 use crate::traces::reader::MAX_BYTES_WITHOUT_PERMIT;
 
@@ -45,7 +45,7 @@ impl Trace<'_> {
         explanations: &mut [PolicyExplanation],
         found: &PolicyMatches,
         nearest: Vec<bool>,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<()> {
         for ((policy, satisfied), nearest) in explanations.iter_mut().zip(&found.results).zip(nearest) {
             let Some(satisfied) = satisfied else { continue };
             policy.spans = satisfied.first.clone();
@@ -55,7 +55,7 @@ impl Trace<'_> {
     }
 
     /// Adds to each policy which parts of its text decided on one span.
-    async fn add_verdicts(&self, explanations: &mut [PolicyExplanation]) -> Result<(), ServiceError> {
+    async fn add_verdicts(&self, explanations: &mut [PolicyExplanation]) -> Result<()> {
         let Some(read) = self.read.filter(|_| self.admin) else { return Ok(()) };
         let requested: Vec<VerdictRequest> = explanations
             .iter()
@@ -92,7 +92,7 @@ impl Trace<'_> {
         requested: &[VerdictRequest],
         model: &AccessModel,
         read: SpanReader,
-    ) -> Result<HashMap<SpanIdentity, Vec<Span>>, ServiceError> {
+    ) -> Result<HashMap<SpanIdentity, Vec<Span>>> {
         let Access { store, binding, .. } = self.access;
         let identities: HashSet<SpanIdentity> =
             requested.iter().map(|requested| requested.span.clone()).collect();
