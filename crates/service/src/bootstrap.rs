@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, User};
 
 use crate::Secret;
-use crate::core::{FieldError, Result, ServiceError, check_phc, tokens, validate};
+use crate::core::{AuditContext, FieldError, Result, ServiceError, check_phc, tokens, validate};
 use crate::service::Service;
 
 /// Configuration of the administrator.
@@ -26,20 +26,15 @@ impl std::fmt::Debug for AdminSettings {
 }
 
 impl AdminSettings {
-    /// Checks that this can be an administrator's name.
-    ///
-    /// # Errors
-    /// A message for the operator.
+    /// Checks that this can be an administrator's name; the error is a message for the operator.
     pub fn check_username(username: &str) -> Result<(), String> {
         let mut errors = Vec::new();
         validate::username(username, &mut errors);
         errors.into_iter().next().map_or(Ok(()), |error| Err(error.detail))
     }
 
-    /// Checks that a password hash can be used: an Argon2id PHC string that is strong enough.
-    ///
-    /// # Errors
-    /// A message for the operator, which does not repeat the hash.
+    /// Checks that a password hash can be used: an Argon2id PHC string that is strong enough. The error is a message for the
+    /// operator, which does not repeat the hash.
     pub fn check_password_hash(hash: &str) -> Result<(), String> {
         check_phc(hash)
     }
@@ -142,7 +137,9 @@ impl Service {
         self.core().passwords.register_cost(&user.password_hash)?;
         let kind = if password.is_some() { "generated" } else { "configured" };
         let detail = json!({ "id": user.id, "password": kind });
-        self.core().commit_own_change(tx, "admin.create", Some(&admin.username), detail).await?;
+        self.core()
+            .commit(tx, &AuditContext::service(), "admin.create", Some(&admin.username), detail)
+            .await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }
 
@@ -168,7 +165,8 @@ impl Service {
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
         let detail = json!({ "sessions_ended": ended });
-        self.core().commit_own_change(tx, "admin.replace_hash", Some(&user.username), detail).await?;
+        let context = AuditContext::service();
+        self.core().commit(tx, &context, "admin.replace_hash", Some(&user.username), detail).await?;
         Ok(Bootstrap::HashReplaced { username: user.username })
     }
 }

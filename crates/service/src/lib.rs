@@ -6,8 +6,8 @@
 //!   password change may do, [`Principal`] for those of any user, [`Administrator`] for the rest. Only [`Core::identify`],
 //!   [`Core::authenticate`] and [`Principal::require_admin`] create these values.
 //! - No authority is cached between requests: each request reads the credential, user, roles and access model.
-//! - Every use case can fail with the errors of authentication, of the application database and of ClickHouse. The documentation
-//!   of a use case lists its other errors.
+//! - Every use case can fail with the errors of authentication, of the application database and of ClickHouse, and with
+//!   [`ServiceError::NotFound`] for an object that it names. The documentation of a use case lists its other errors.
 //! - A change and its audit record are one transaction. The record of a read of traces is durable before the first byte is
 //!   sent.
 

@@ -241,9 +241,6 @@ impl PendingQuery {
 
     /// Does the same for callers that may return only the first traces of the page: also returns the cursors to continue from
     /// there.
-    ///
-    /// # Errors
-    /// Those of [`PendingQuery::run`].
     pub async fn run_with_cursors(
         self,
         progress: Option<ProgressCallback>,

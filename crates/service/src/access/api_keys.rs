@@ -183,9 +183,6 @@ impl Account {
     }
 
     /// Revokes one of the caller's keys; a caller with an API key may revoke that key and the owner's other keys.
-    ///
-    /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn revoke_my_api_key(&self, principal: &Principal, id: &str) -> Result<()> {
         let result = async {
             let mut tx = self.core.begin_change(principal).await?;

@@ -137,7 +137,7 @@ impl Roles {
             };
             if let Some(role) = stored.as_ref().filter(|role| role.policies == policies) {
                 let detail = no_change_detail(tx.change_number().await?);
-                let detail = with_members(detail, [("revision", role.revision.into())]);
+                let detail = with_members(detail, [("revision", json!(role.revision))]);
                 self.core.commit_change(tx, admin, "role.put", Some(name), detail).await?;
                 return Ok((StoredRole::new(role.clone(), warnings, false), advice_request(model)));
             }
@@ -195,9 +195,6 @@ impl Roles {
     }
 
     /// Returns one role.
-    ///
-    /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn role(&self, _admin: &Administrator<'_>, name: &str) -> Result<RoleDetail> {
         let name = validate::lookup_name(name, "role")?;
         let mut tx = self.core.db.begin_read().await?;
@@ -241,9 +238,6 @@ impl Roles {
     /// Checks a policy without storing it. An invalid policy is a result here, not an error. With `recent_traces`, samples
     /// recent traces for advice; this is recorded, because it reveals something about spans. A policy that depends on the
     /// caller is not tested on traces, because no user is given.
-    ///
-    /// # Errors
-    /// When the application database fails; with `recent_traces` also as for a change.
     pub async fn check_policy(
         &self,
         admin: &Administrator<'_>,

@@ -51,9 +51,6 @@ impl Account {
     }
 
     /// Ends one of the caller's sessions.
-    ///
-    /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn end_my_session(&self, principal: &Principal, id: &str) -> Result<()> {
         let result = async {
             let mut tx = self.core.begin_change(principal).await?;

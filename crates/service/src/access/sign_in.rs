@@ -204,12 +204,9 @@ impl Account {
         }
         tx.set_user_last_login(&user.id, now).await?;
         sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
-        let renewed = renewed.is_some();
-        let ended = Some(ended).filter(|ended| !ended.is_empty());
-        let detail = with_members(
-            json!({ "session": session.id, "password_hash_renewed": renewed }),
-            ended.map(|ended| ("ended_sessions", json!(ended))),
-        );
+        let ended = (!ended.is_empty()).then(|| json!(ended));
+        let detail = json!({ "session": session.id, "password_hash_renewed": renewed.is_some() });
+        let detail = with_members(detail, [("ended_sessions", ended)]);
         let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
         context.append(&mut tx, now, None, &event).await?;
         tx.commit().await?;

@@ -9,9 +9,6 @@ use crate::core::{Administrator, Result, find_user};
 
 impl Users {
     /// Returns a user's sessions, newest first.
-    ///
-    /// # Errors
-    /// `ServiceError::NotFound`, or a failure of the application database.
     pub async fn user_sessions(&self, admin: &Administrator<'_>, username: &str) -> Result<Vec<SessionInfo>> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
@@ -20,9 +17,6 @@ impl Users {
     }
 
     /// Ends one session of a user, or all of them.
-    ///
-    /// # Errors
-    /// `ServiceError::NotFound`, or a failure of the application database.
     pub async fn end_user_sessions(
         &self,
         admin: &Administrator<'_>,
@@ -46,9 +40,6 @@ impl Users {
     }
 
     /// Returns a user's keys, newest first.
-    ///
-    /// # Errors
-    /// `ServiceError::NotFound`, or a failure of the application database.
     pub async fn user_api_keys(&self, _admin: &Administrator<'_>, username: &str) -> Result<Vec<ApiKeyInfo>> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
@@ -56,9 +47,6 @@ impl Users {
     }
 
     /// Revokes one key of a user, or all of them.
-    ///
-    /// # Errors
-    /// `ServiceError::NotFound`, or a failure of the application database.
     pub async fn revoke_user_api_keys(
         &self,
         admin: &Administrator<'_>,

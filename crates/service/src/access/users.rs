@@ -224,10 +224,8 @@ impl Users {
                 other => other.into(),
             })?;
             let attributes = audit_detail::attributes(&user.attributes);
-            let mut detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
-            if user.disabled {
-                detail = with_members(detail, [("disabled", json!(true))]);
-            }
+            let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
+            let detail = with_members(detail, [("disabled", user.disabled.then(|| json!(true)))]);
             let user = find_user(&mut tx, &user.username).await?;
             self.core.commit_change(tx, admin, "user.create", Some(&user.username), detail).await?;
             Ok(CreatedUser { user: user.into(), initial_password })
@@ -264,9 +262,6 @@ impl Users {
     }
 
     /// Returns one user.
-    ///
-    /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo> {
         Ok(find_user(&mut self.core.db.begin_read().await?, username).await?.into())
     }
@@ -397,9 +392,6 @@ impl Users {
     }
 
     /// Returns a user's access, as it applies now.
-    ///
-    /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn user_access(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserAccess> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;

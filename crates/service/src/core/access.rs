@@ -142,6 +142,5 @@ fn decision_inputs(Authority { principal, roles, version, .. }: &Authority) -> V
     // Recorded in full: the key may be revoked before the record is read.
     let key_policy = principal.key_policy().map(Value::from);
     let optional = [("preview", preview), ("key_policy", key_policy)];
-    let optional = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
     audit_detail::with_members(json!({ "version": version, "roles": revisions }), optional)
 }

@@ -21,13 +21,13 @@ pub(crate) fn bounded(mut detail: Value) -> Value {
     detail
 }
 
-/// Returns the detail with these members in addition.
+/// Returns the detail with those of these members in addition that have a value.
 pub(crate) fn with_members<'a>(
     mut detail: Value,
-    members: impl IntoIterator<Item = (&'a str, Value)>,
+    members: impl IntoIterator<Item = (&'a str, impl Into<Option<Value>>)>,
 ) -> Value {
     if let Value::Object(all) = &mut detail {
-        all.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        all.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.into()?))));
     }
     detail
 }

@@ -5,7 +5,7 @@ use tracewarden_appdb::{ApiKey, Session, User};
 use tracewarden_model::Timestamp;
 
 use crate::core::error::{CredentialFault, Result, ServiceError};
-use crate::core::principal::{Credential, Identity, Principal, RequestInfo, VerifiedCredential};
+use crate::core::principal::{AuthKind, Credential, Identity, Principal, RequestInfo, VerifiedCredential};
 use crate::core::{Core, tokens};
 
 /// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
@@ -63,7 +63,7 @@ impl Core {
         let due = |last_use: Option<Timestamp>| self.is_use_due(last_use, now);
         if due(last_use) {
             // A failed write of the last use does not fail the request; requests that need a writable database fail later.
-            if let Err(error) = self.record_last_use(&identity.verified_credential, due, now).await {
+            if let Err(error) = self.record_last_use(&identity, due, now).await {
                 tracing::warn!(
                     code = error.code(),
                     log_cause = error.log_cause(),
@@ -101,23 +101,20 @@ impl Core {
     /// write for many concurrent requests is enough.
     async fn record_last_use(
         &self,
-        verified_credential: &VerifiedCredential,
+        identity: &Identity,
         due: impl Fn(Option<Timestamp>) -> bool,
         now: Timestamp,
     ) -> Result<()> {
-        let id = match verified_credential {
-            VerifiedCredential::Session(session) => &session.id,
-            VerifiedCredential::ApiKey(key) => &key.id,
-        };
+        let id = identity.credential_id();
         let Some(_permit) = self.permits.last_use_writes.try_acquire(id) else { return Ok(()) };
         let mut tx = self.db.begin_write().await?;
         // Read again, since another replica may have written it.
-        match verified_credential {
-            VerifiedCredential::Session(_) => match tx.session_by_id(id).await? {
+        match identity.auth() {
+            AuthKind::Session => match tx.session_by_id(id).await? {
                 Some(session) if due(Some(session.last_seen_at)) => tx.touch_session(id, now).await?,
                 _ => return Ok(()),
             },
-            VerifiedCredential::ApiKey(_) => match tx.api_key_by_id(id).await? {
+            AuthKind::ApiKey => match tx.api_key_by_id(id).await? {
                 Some(key) if due(key.last_used_at) => tx.touch_api_key(id, now).await?,
                 _ => return Ok(()),
             },

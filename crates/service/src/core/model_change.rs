@@ -173,7 +173,7 @@ pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessMo
 
 fn binding_detail(binding: &Binding) -> Value {
     let [trace_id, span_id, timestamp, parent_span_id] = binding.structural_columns();
-    let (display, rows) = (&binding.display, &binding.rows);
+    let (display, rows, bucket) = (&binding.display, &binding.rows, binding.rows.time_bucket.as_ref());
     let detail = json!({
         "database": binding.database,
         "table": binding.table,
@@ -188,22 +188,18 @@ fn binding_detail(binding: &Binding) -> Value {
         ("timestamp_unit", rows.timestamp_unit.map(|unit| unit.as_str().into())),
         ("read_as", rows.read_as.map(|read_as| read_as.as_str().into())),
         ("only", (!only.is_empty()).then_some(Value::Array(only))),
-        (
-            "time_bucket",
-            (rows.time_bucket.as_ref())
-                .map(|bucket| json!({ "column": bucket.column, "seconds": bucket.seconds })),
-        ),
+        ("time_bucket", bucket.map(|bucket| json!({ "column": bucket.column, "seconds": bucket.seconds }))),
         ("duration_unit", display.duration_unit.map(|unit| unit.as_str().into())),
         ("end", display.end.as_deref().map(Value::from)),
         ("error_values", (!display.error_values.is_empty()).then(|| json!(display.error_values))),
     ];
-    with_members(detail, members.into_iter().filter_map(|(name, value)| Some((name, value?))))
+    with_members(detail, members)
 }
 
 fn field_detail(field: &MarkedField) -> Value {
     let detail =
         json!({ "type": field.logical.as_str(), "filterable": field.filterable, "policy": field.policy });
-    with_members(detail, field.column.as_deref().map(|column| ("column", column.into())))
+    with_members(detail, [("column", field.column.as_deref().map(Value::from))])
 }
 
 /// Reason why a field cannot be marked: the invalid member, a code and a message.

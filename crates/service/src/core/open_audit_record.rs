@@ -246,7 +246,7 @@ impl OpenAuditRecord {
     fn detail(&self, code: Option<&str>) -> Value {
         let detail = json!({ "traces": self.returned.traces, "spans": self.returned.spans });
         let more = [("trace_id", self.found_trace.as_deref()), ("code", code)];
-        with_members(detail, more.into_iter().filter_map(|(name, text)| Some((name, json!(text?)))))
+        with_members(detail, more.map(|(name, text)| (name, text.map(Value::from))))
     }
 }
 

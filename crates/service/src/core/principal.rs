@@ -302,10 +302,7 @@ impl Principal {
         Self(identity)
     }
 
-    /// Returns the permission to administer.
-    ///
-    /// # Errors
-    /// [`ServiceError::Forbidden`] without the role `admin`, [`ServiceError::ScopedKey`] with it.
+    /// Returns the permission to administer; fails as [`Identity::require_admin_role`] does.
     pub fn require_admin(&self) -> Result<Administrator<'_>> {
         self.require_admin_role()?;
         Ok(Administrator(self))

@@ -139,11 +139,8 @@ pub(crate) fn filter_detail(filter: &Filter<RawCondition>) -> Value {
     let condition = |condition: &RawCondition, member: Option<(&'static str, Value)>| {
         let value = condition.value.as_ref().map(scalar);
         let values = condition.values.as_ref().map(|values| values.iter().map(scalar).collect());
-        let operands = [("value", value), ("values", values)];
-        with_members(
-            json!({ "field": condition.field.to_string(), "op": condition.op }),
-            operands.into_iter().filter_map(|(name, operand)| Some((name, operand?))).chain(member),
-        )
+        let detail = json!({ "field": condition.field.to_string(), "op": condition.op });
+        with_members(with_members(detail, [("value", value), ("values", values)]), member)
     };
     let conditions = filter.conditions.iter().map(|sent| condition(sent, None));
     let groups = filter.same_span.iter().zip(1..).flat_map(|(group, number)| {

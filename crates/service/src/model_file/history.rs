@@ -114,9 +114,6 @@ impl ModelFiles {
     }
 
     /// Returns the model as of a change.
-    ///
-    /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of the application database.
     pub async fn model_at(&self, _admin: &Administrator<'_>, number: u64) -> Result<ModelAt> {
         let missing = ServiceError::NotFound { what: "change" };
         if i64::try_from(number).is_err() {

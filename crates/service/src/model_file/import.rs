@@ -172,7 +172,6 @@ impl ModelFiles {
             ("members", (!members.is_empty()).then(|| json!(members))),
             ("tests", tests.map(|document| json!({ "bytes": document.len() }))),
         ];
-        let more = more.into_iter().filter_map(|(name, value)| Some((name, value?)));
         Ok((version, with_members(change_detail(version, &before.model, &after.model), more)))
     }
 }

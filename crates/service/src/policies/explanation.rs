@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use tracewarden_clickhouse::{NearestSpan, SpanIdentity};
-use tracewarden_model::{AccessModel, AttributeValue, Caller};
+use tracewarden_model::{AccessModel, AttributeValue};
 use tracewarden_policy::{Decision, Diagnostic, Outcome, Span, Verdict};
 use utoipa::ToSchema;
 
@@ -224,13 +224,6 @@ pub struct OwnAccess {
     pub key_constraint: Option<Option<String>>,
     /// Tools to which the caller's API key is limited.
     pub tools: Option<Vec<String>>,
-}
-
-impl ExplainedUser {
-    pub(crate) fn new(caller: &Caller, disabled: bool) -> Self {
-        let Caller { username, roles, attributes } = caller.clone();
-        Self { username, roles, attributes, disabled }
-    }
 }
 
 #[cfg(test)]

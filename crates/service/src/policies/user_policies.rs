@@ -32,7 +32,8 @@ pub(crate) struct PolicyInputs {
 
 impl PolicyInputs {
     pub(crate) fn explained_user(&self) -> ExplainedUser {
-        ExplainedUser::new(&self.caller, self.disabled)
+        let Caller { username, roles, attributes } = self.caller.clone();
+        ExplainedUser { username, roles, attributes, disabled: self.disabled }
     }
 
     /// Returns every policy with its role, in the order in which they are applied.

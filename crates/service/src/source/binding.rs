@@ -84,9 +84,6 @@ impl Source {
     }
 
     /// Compares a time bucket with all spans, unless the current binding reads the same rows with it.
-    ///
-    /// # Errors
-    /// As [`Self::check_binding`].
     pub(crate) async fn check_time_bucket(&self, current: &AccessModel, binding: &Binding) -> Result<()> {
         let rows = |binding: &Binding| Binding { display: Display::default(), ..binding.clone() };
         if current.binding.as_ref().map(rows) == Some(rows(binding)) {

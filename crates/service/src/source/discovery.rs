@@ -55,9 +55,6 @@ impl Source {
     }
 
     /// Returns the columns of a table, and keys with example values from its maps and JSON columns.
-    ///
-    /// # Errors
-    /// [`ServiceError::NotFound`], or a failure of ClickHouse or the application database.
     pub async fn table(&self, admin: &Administrator<'_>, database: &str, table: &str) -> Result<TableDetail> {
         let target = format!("{database}.{table}");
         let described = self.describe_table(admin, database, table, &target).await;

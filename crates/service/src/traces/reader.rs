@@ -29,7 +29,8 @@ pub(crate) const MAX_BYTES_WITHOUT_PERMIT: usize = 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A whole trace that the caller may read. The results of its methods may be sent only after [`TraceReader::close`] has
-/// succeeded; if it is dropped before, the record says `aborted`.
+/// succeeded; if it is dropped before, the record says `aborted`. Its methods fail when ClickHouse does, or when requests of the
+/// same user or of all users hold many spans for long; the trace is then closed.
 pub struct TraceReader {
     access: Access,
     selection: Selection,
@@ -79,9 +80,6 @@ impl TraceReader {
     }
 
     /// Returns a summary of the trace.
-    ///
-    /// # Errors
-    /// When ClickHouse fails; the trace is then closed.
     pub async fn summary(&mut self) -> Result<Summary> {
         let Access { store, binding, .. } = &self.access;
         let found = store.summarise(binding, &self.selection, &Filter::default()).await;
@@ -94,10 +92,6 @@ impl TraceReader {
 
     /// Returns a brief listing of all spans, by start time; for a trace with more than [`BRIEF_SPANS_MAX`] spans, the first
     /// ones.
-    ///
-    /// # Errors
-    /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
-    /// closed.
     pub async fn brief(&mut self) -> Result<Vec<SpanSummary>> {
         if self.selection.span_count() > MAX_SPANS_WITHOUT_PERMIT {
             self.ensure_span_permit().await?;
@@ -147,10 +141,6 @@ impl TraceReader {
 
     /// Returns these spans in the form of a query's answer, in the order of time. Omits ids that the trace does not contain,
     /// and returns at most four spans of one id. `None` if they are too large to be read together.
-    ///
-    /// # Errors
-    /// When ClickHouse fails, or requests of the same user or of all users hold many spans for long; the trace is then
-    /// closed.
     pub async fn spans(&mut self, span_ids: &[String]) -> Result<Option<Vec<SpanLine>>> {
         if span_ids.is_empty() {
             return Ok(Some(Vec::new()));
