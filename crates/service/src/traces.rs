@@ -17,7 +17,7 @@ pub use stats::{TraceStatsAnswer, TraceStatsRequest};
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, TryFutureExt as _, stream};
+use futures::stream;
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_clickhouse::{
@@ -121,7 +121,7 @@ impl Traces {
     /// # Errors
     /// Those of [`Self::query`] except for failures of the search.
     pub async fn begin_query(&self, principal: &Principal, request: QueryRequest) -> Result<PendingQuery> {
-        let prepare = || self.prepare(principal, &request).boxed();
+        let prepare = || self.prepare(principal, &request);
         // The record exists from here on: durable before anything is searched or shown.
         let (access, plan, record) = self.core.begin_read(principal, TRACES_QUERY, None, prepare).await?;
         Ok(PendingQuery { core: Arc::clone(&self.core), access, plan, record })
@@ -154,13 +154,11 @@ impl Traces {
         columns: Option<&[String]>,
     ) -> Result<AuthorizedTrace> {
         let started = Instant::now();
-        let prepare = || {
-            let prepared = self.core.access(principal).and_then(|access| async move {
-                access.check_columns(columns).await?;
-                let detail = access.decision_inputs.clone();
-                Ok(PreparedRead { access, plan: (), detail })
-            });
-            prepared.boxed()
+        let prepare = || async {
+            let access = self.core.access(principal).await?;
+            access.check_columns(columns).await?;
+            let detail = access.decision_inputs.clone();
+            Ok(PreparedRead { access, plan: (), detail })
         };
         let (access, (), mut record) =
             self.core.begin_read(principal, action, Some(trace_id), prepare).await?;

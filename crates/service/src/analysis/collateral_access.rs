@@ -9,7 +9,6 @@
 pub(super) mod group_by;
 pub(super) mod groups;
 
-use futures::FutureExt as _;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, ImpactRequest, SharedValue};
@@ -95,16 +94,12 @@ impl Analysis {
         };
         let checked = checked.and_then(|()| timeout(request.seconds));
         let timeout = self.core.audit_denial(admin, POLICY_COLLATERAL_ACCESS, Some(role), checked).await?;
-        let prepare = || {
-            let prepared = async {
-                let prepared = self.prepare_role_change(admin, &request, false).await?;
-                let PreparedRead { access, plan, detail } = prepared;
-                let no_column = "no service column is bound; set `by` to the field to count by";
-                let by = plan.by.clone();
-                let by = by.ok_or_else(|| ServiceError::invalid("/by", no_column))?;
-                Ok(PreparedRead { access, plan: (plan, by), detail })
-            };
-            prepared.boxed()
+        let prepare = || async {
+            let prepared = self.prepare_role_change(admin, &request, false).await?;
+            let PreparedRead { access, plan, detail } = prepared;
+            let no_column = "no service column is bound; set `by` to the field to count by";
+            let by = plan.by.clone().ok_or_else(|| ServiceError::invalid("/by", no_column))?;
+            Ok(PreparedRead { access, plan: (plan, by), detail })
         };
         let (access, (plan, by), mut record) =
             self.core.begin_read(admin, POLICY_COLLATERAL_ACCESS, Some(role), prepare).await?;

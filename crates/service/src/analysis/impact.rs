@@ -10,7 +10,6 @@ mod answer;
 mod comparison_batches;
 mod preview;
 
-use futures::FutureExt as _;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Difference, Impact, ImpactRequest};
@@ -66,17 +65,13 @@ impl Analysis {
         input: ImpactInput<'_>,
     ) -> Result<ImpactAnswer> {
         let ImpactInput { changes, before, after, window, timeout } = input;
-        let changes = &changes;
-        let prepare = || {
-            let prepared = async move {
-                let mut tx = self.core.db.begin_read().await?;
-                let authority = self.core.admin_authority(&mut tx, admin).await?;
-                drop(tx);
-                let access = self.core.access_even_if_broken(authority).await?;
-                let detail = access.detail([("changes", json!(changes))]);
-                Ok(PreparedRead { access, plan: (), detail })
-            };
-            prepared.boxed()
+        let prepare = || async {
+            let mut tx = self.core.db.begin_read().await?;
+            let authority = self.core.admin_authority(&mut tx, admin).await?;
+            drop(tx);
+            let access = self.core.access_even_if_broken(authority).await?;
+            let detail = access.detail([("changes", json!(changes))]);
+            Ok(PreparedRead { access, plan: (), detail })
         };
         let (access, (), mut record) = self.core.begin_read(admin, "model.plan", None, prepare).await?;
         record.set_query_with_timeout(&access, window);

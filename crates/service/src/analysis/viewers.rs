@@ -4,7 +4,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -106,20 +105,17 @@ impl Analysis {
     /// disabled counts of such traces; and those of [`Traces::query`](crate::Traces::query).
     pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers> {
         let started = Instant::now();
-        let prepare = || {
-            let prepared = async move {
-                let mut tx = self.core.db.begin_read().await?;
-                let authority = self.core.admin_authority(&mut tx, admin).await?;
-                let roles = tx.roles().await?;
-                let roles = roles.into_iter().map(|role| (role.name.clone(), role)).collect();
-                let total_users = tx.enabled_users(None).await?;
-                let (seen, _) = tx.audit_head().await?;
-                drop(tx);
-                let access = self.core.access_even_if_broken(authority).await?;
-                let detail = access.detail([("explained", json!({ "viewers": total_users }))]);
-                Ok(PreparedRead { access, plan: Plan { total_users, roles, seen }, detail })
-            };
-            prepared.boxed()
+        let prepare = || async {
+            let mut tx = self.core.db.begin_read().await?;
+            let authority = self.core.admin_authority(&mut tx, admin).await?;
+            let roles = tx.roles().await?;
+            let roles = roles.into_iter().map(|role| (role.name.clone(), role)).collect();
+            let total_users = tx.enabled_users(None).await?;
+            let (seen, _) = tx.audit_head().await?;
+            drop(tx);
+            let access = self.core.access_even_if_broken(authority).await?;
+            let detail = access.detail([("explained", json!({ "viewers": total_users }))]);
+            Ok(PreparedRead { access, plan: Plan { total_users, roles, seen }, detail })
         };
         let (access, plan, mut record) =
             self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use serde_json::{Value, json};
 use tracewarden_model::{Filter, Window};
@@ -68,18 +67,17 @@ impl Core {
     ///
     /// # Errors
     /// [`ServiceError::TooManyQueries`], those of `prepare` and of authentication; denied and failed calls are recorded.
-    pub(crate) async fn begin_read<'a, P: Send + 'a>(
+    pub(crate) async fn begin_read<P: Send, F: Future<Output = Result<PreparedRead<P>>> + Send>(
         self: &Arc<Self>,
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        prepare: impl Fn() -> BoxFuture<'a, Result<PreparedRead<P>>> + Send + Sync,
+        prepare: impl Fn() -> F + Send + Sync,
     ) -> Result<(Access, P, OpenAuditRecord)> {
         let prepare = || {
-            let prepared = prepare().map_ok(|PreparedRead { access, plan, detail }| {
+            prepare().map_ok(|PreparedRead { access, plan, detail }| {
                 (Arc::clone(&access.authority), detail, (access, plan))
-            });
-            prepared.boxed()
+            })
         };
         let ((access, plan), mut record) = self.open_record(principal, action, target, prepare).await?;
         record.query = Some(QueryContext::new(&access, None, &Filter::default()));
@@ -99,23 +97,19 @@ impl Core {
         target: Option<&str>,
         detail: Value,
     ) -> Result<OpenAuditRecord> {
-        let prepare = || {
-            let detail = detail.clone();
-            let prepared = async move {
-                let mut tx = self.db.begin_read().await?;
-                Ok((Arc::new(self.admin_authority(&mut tx, admin).await?), detail, ()))
-            };
-            prepared.boxed()
+        let prepare = || async {
+            let mut tx = self.db.begin_read().await?;
+            Ok((Arc::new(self.admin_authority(&mut tx, admin).await?), detail.clone(), ()))
         };
         Ok(self.open_record(admin, action, target, prepare).await?.1)
     }
 
-    async fn open_record<'a, T>(
+    async fn open_record<T, F: Future<Output = Result<Prepared<T>>> + Send>(
         self: &Arc<Self>,
         principal: &Principal,
         action: &'static str,
         target: Option<&str>,
-        prepare: impl Fn() -> BoxFuture<'a, Result<Prepared<T>>> + Send + Sync,
+        prepare: impl Fn() -> F + Send + Sync,
     ) -> Result<(T, OpenAuditRecord)> {
         // Counted by user, so that additional sessions or keys do not raise the limit.
         let permit = self.permits.queries.try_acquire(principal.user_id()).ok_or_else(|| {
@@ -124,7 +118,7 @@ impl Core {
         });
         let permit = Arc::new(self.audit_denial(principal, action, target, permit).await?);
         for _ in 0..MAX_PREPARATIONS {
-            let prepared = self.audit_denial(principal, action, target, prepare().await).await?;
+            let prepared = self.audit_denial(principal, action, target, prepare().boxed().await).await?;
             let (authority, detail, prepared) = prepared;
             let (core, permit, target_text) =
                 (Arc::clone(self), Arc::clone(&permit), target.map(str::to_owned));

@@ -83,6 +83,18 @@ pub struct ModelChange {
     pub description: String,
 }
 
+impl ModelChange {
+    fn new(
+        kind: PartKind,
+        name: String,
+        subject: &str,
+        change: ChangeKind,
+        [before, after]: [Option<ModelPart>; 2],
+    ) -> Self {
+        Self { kind, name, change, before, after, description: format!("{subject} {}", change.as_str()) }
+    }
+}
+
 impl Serialize for ModelPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -167,6 +179,7 @@ fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelCha
         return None;
     }
     let table = |binding: &Binding| format!("`{}.{}`", binding.database, binding.table);
+    let part = |binding: Option<&Binding>| Some(ModelPart::Binding(Box::new(binding?.clone())));
     let description = match (before.map(table), after.map(table)) {
         (Some(before), None) => format!("table {before} is no longer bound"),
         (Some(before), Some(after)) if before != after => format!("table {after} bound in place of {before}"),
@@ -177,32 +190,27 @@ fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelCha
         kind: PartKind::Binding,
         name: "binding".to_owned(),
         change: ChangeKind::from_sides(before, after),
-        before: before.cloned().map(|binding| ModelPart::Binding(Box::new(binding))),
-        after: after.cloned().map(|binding| ModelPart::Binding(Box::new(binding))),
+        before: part(before),
+        after: part(after),
         description,
     })
 }
 
 fn fields(before: &[MarkedField], after: &[MarkedField], changes: &mut Vec<ModelChange>) {
-    let names = |fields: &[MarkedField]| -> Vec<String> {
-        fields.iter().map(|field| field.field.to_string()).collect()
-    };
-    let (before_names, after_names) = (names(before), names(after));
-    let found = differences((&before_names, before), (&after_names, after));
-    changes.extend(found.into_iter().map(|difference| {
-        let (name, subject) = (difference.key.clone(), format!("field `{}`", difference.key));
-        difference.into_change(PartKind::Field, name, &subject, ModelPart::Field)
-    }));
+    let sides = [before, after].map(|fields| {
+        let names: Vec<String> = fields.iter().map(|field| field.field.to_string()).collect();
+        (names, fields)
+    });
+    let described = |name: &String| (name.clone(), format!("field `{name}`"));
+    changes.extend(differences(sides, PartKind::Field, ModelPart::Field, described));
 }
 
 fn policies(role: &str, before: &[Policy], after: &[Policy], changes: &mut Vec<ModelChange>) {
-    let (before_titles, after_titles) = (titles_with_ordinals(before), titles_with_ordinals(after));
-    let found = differences((&before_titles, before), (&after_titles, after));
-    changes.extend(found.into_iter().map(|difference| {
-        let (title, _) = difference.key;
-        let (name, subject) = (format!("{role} / {title}"), format!("role `{role}`: policy `{title}`"));
-        difference.into_change(PartKind::Policy, name, &subject, ModelPart::Policy)
-    }));
+    let sides = [before, after].map(|policies| (titles_with_ordinals(policies), policies));
+    let described = |(title, _): &(&str, usize)| {
+        (format!("{role} / {title}"), format!("role `{role}`: policy `{title}`"))
+    };
+    changes.extend(differences(sides, PartKind::Policy, ModelPart::Policy, described));
 }
 
 /// Returns each title with its ordinal among policies of the same title.
@@ -220,14 +228,9 @@ fn role(name: &str, before: Option<&Vec<Policy>>, after: Option<&Vec<Policy>>) -
     let change = ChangeKind::from_sides(before, after);
     let count = after.or(before).map_or(0, Vec::len);
     let policies = if count == 1 { "policy" } else { "policies" };
-    ModelChange {
-        kind: PartKind::Role,
-        name: name.to_owned(),
-        change,
-        before: before.cloned().map(ModelPart::Role),
-        after: after.cloned().map(ModelPart::Role),
-        description: format!("role `{name}` with {count} {policies} {}", change.as_str()),
-    }
+    let subject = format!("role `{name}` with {count} {policies}");
+    let sides = [before, after].map(|policies| policies.cloned().map(ModelPart::Role));
+    ModelChange::new(PartKind::Role, name.to_owned(), &subject, change, sides)
 }
 
 fn tests(before: &str, after: &str) -> Option<ModelChange> {
@@ -247,78 +250,43 @@ pub(super) fn tests_by_presence(before: bool, after: bool) -> Option<ModelChange
 
 fn tests_differ(before: Option<ModelPart>, after: Option<ModelPart>) -> ModelChange {
     let change = ChangeKind::from_sides(before.as_ref(), after.as_ref());
-    let description = format!("tests {}", change.as_str());
-    ModelChange { kind: PartKind::Tests, name: "tests".to_owned(), change, before, after, description }
-}
-
-/// Element on one side of a difference.
-struct Side<'a, T> {
-    /// Position, from 1.
-    position: usize,
-    /// Value; `None` if only the position matters.
-    value: Option<&'a T>,
-}
-
-struct Difference<'a, K, T> {
-    key: &'a K,
-    change: ChangeKind,
-    before: Option<Side<'a, T>>,
-    after: Option<Side<'a, T>>,
-}
-
-impl<K, T: Clone> Difference<'_, K, T> {
-    fn into_change(
-        self,
-        kind: PartKind,
-        name: String,
-        subject: &str,
-        part: fn(T) -> ModelPart,
-    ) -> ModelChange {
-        let part = |side: Side<'_, T>| side.value.cloned().map_or(ModelPart::Position(side.position), part);
-        ModelChange {
-            kind,
-            name,
-            change: self.change,
-            before: self.before.map(part),
-            after: self.after.map(part),
-            description: format!("{subject} {}", self.change.as_str()),
-        }
-    }
+    ModelChange::new(PartKind::Tests, "tests".to_owned(), "tests", change, [before, after])
 }
 
 /// Compares two sequences whose elements have unique keys: returns first the elements that exist afterwards, in their order,
-/// then those that were removed.
-fn differences<'a, K: Eq + Hash, T: PartialEq>(
-    before: (&'a [K], &'a [T]),
-    after: (&'a [K], &'a [T]),
-) -> Vec<Difference<'a, K, T>> {
-    let positions = |keys: &'a [K]| -> HashMap<&'a K, usize> { keys.iter().zip(0..).collect() };
-    let (positions_before, positions_after) = (positions(before.0), positions(after.0));
+/// then those that were removed. `described` returns the name and the subject of a change.
+fn differences<K: Eq + Hash, T: Clone + PartialEq>(
+    [before, after]: [(Vec<K>, &[T]); 2],
+    kind: PartKind,
+    part: fn(T) -> ModelPart,
+    described: impl Fn(&K) -> (String, String),
+) -> Vec<ModelChange> {
+    let positions = |keys| -> HashMap<&K, usize> { <[K]>::iter(keys).zip(0..).collect() };
+    let (positions_before, positions_after) = (positions(&before.0), positions(&after.0));
     let common_positions: Vec<usize> =
         after.0.iter().filter_map(|key| positions_before.get(key).copied()).collect();
     let in_order = longest_increasing(&common_positions);
+    let whole = |value: &T| Some(part(value.clone()));
     let mut found = Vec::new();
-    for ((key, value), at) in after.0.iter().zip(after.1).zip(1..) {
-        let side = |value| Some(Side { position: at, value });
-        let Some(index) = positions_before.get(key) else {
-            let after = side(Some(value));
-            found.push(Difference { key, change: ChangeKind::Added, before: None, after });
-            continue;
-        };
-        let old_value = before.1.get(*index);
-        let side_before = |value| Some(Side { position: index + 1, value });
-        if old_value != Some(value) {
-            let (before, after) = (side_before(old_value), side(Some(value)));
-            found.push(Difference { key, change: ChangeKind::Changed, before, after });
-        } else if !in_order.contains(index) {
-            let (before, after) = (side_before(None), side(None));
-            found.push(Difference { key, change: ChangeKind::Moved, before, after });
+    let mut add = |key: &K, change, sides| {
+        let (name, subject) = described(key);
+        found.push(ModelChange::new(kind, name, &subject, change, sides));
+    };
+    for ((key, value), position) in after.0.iter().zip(after.1).zip(1..) {
+        let old = positions_before.get(key).and_then(|index| Some((index, before.1.get(*index)?)));
+        match old {
+            None => add(key, ChangeKind::Added, [None, whole(value)]),
+            Some((_, old)) if old != value => add(key, ChangeKind::Changed, [whole(old), whole(value)]),
+            Some((index, _)) if !in_order.contains(index) => {
+                let sides = [index + 1, position].map(|position| Some(ModelPart::Position(position)));
+                add(key, ChangeKind::Moved, sides);
+            }
+            Some(_) => {}
         }
     }
-    for ((key, value), at) in before.0.iter().zip(before.1).zip(1..) {
+    for (key, value) in before.0.iter().zip(before.1) {
         if !positions_after.contains_key(key) {
-            let before = Some(Side { position: at, value: Some(value) });
-            found.push(Difference { key, change: ChangeKind::Removed, before, after: None });
+            add(key, ChangeKind::Removed, [whole(value), None]);
         }
     }
     found

@@ -9,7 +9,6 @@ mod details;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracewarden_appdb::{Role, User};
@@ -65,20 +64,17 @@ impl Traces {
         user: &str,
         read: Option<SpanReader>,
     ) -> Result<Explanation> {
-        let prepare = || {
-            let prepared = async move {
-                // One snapshot: the user's roles and the model under which they are evaluated must belong together.
-                let mut tx = self.core.db.begin_read().await?;
-                let authority = self.core.admin_authority(&mut tx, admin).await?;
-                let user = find_user(&mut tx, user).await?;
-                let roles = tx.roles_of_user(&user.id).await?;
-                drop(tx);
-                let access = self.core.access_even_if_broken(authority).await?;
-                let detail = access.detail([("explained", user_decision_inputs(&user, &roles))]);
-                let inputs = PolicyInputs::user(&user, roles, access.authority.model.clone());
-                Ok(PreparedRead { access, plan: inputs, detail })
-            };
-            prepared.boxed()
+        let prepare = || async {
+            // One snapshot: the user's roles and the model under which they are evaluated must belong together.
+            let mut tx = self.core.db.begin_read().await?;
+            let authority = self.core.admin_authority(&mut tx, admin).await?;
+            let user = find_user(&mut tx, user).await?;
+            let roles = tx.roles_of_user(&user.id).await?;
+            drop(tx);
+            let access = self.core.access_even_if_broken(authority).await?;
+            let detail = access.detail([("explained", user_decision_inputs(&user, &roles))]);
+            let inputs = PolicyInputs::user(&user, roles, access.authority.model.clone());
+            Ok(PreparedRead { access, plan: inputs, detail })
         };
         let started = Instant::now();
         let (access, inputs, mut record) =

@@ -3,7 +3,6 @@
 //! Counted are all spans of some of the newest traces to which the caller's policies grant access, and no others: a span of
 //! another trace neither adds a value, nor changes a count, nor influences which traces are sampled.
 
-use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout};
@@ -102,7 +101,7 @@ impl Traces {
         principal: &Principal,
         request: FieldValuesRequest,
     ) -> Result<FieldValuesAnswer> {
-        let prepare = || self.prepare_values(principal, &request).boxed();
+        let prepare = || self.prepare_values(principal, &request);
         let (access, plan, mut record) =
             self.core.begin_read(principal, TRACES_VALUES, None, prepare).await?;
         let mut answer = FieldValuesAnswer {

@@ -1,6 +1,5 @@
 //! Preview of a role: the impact of storing these policies, or of deleting the role.
 
-use futures::FutureExt as _;
 use serde::Serialize;
 use tokio::time::{Duration, Instant};
 use tracewarden_clickhouse::Cost;
@@ -67,7 +66,7 @@ impl Analysis {
         let started = Instant::now();
         let role = request.role.as_str();
         let timeout = self.core.audit_denial(admin, POLICY_PREVIEW, Some(role), check(&request)).await?;
-        let prepare = || self.prepare_role_change(admin, &request, true).boxed();
+        let prepare = || self.prepare_role_change(admin, &request, true);
         let (access, plan, mut record) =
             self.core.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
         let (change, window) = (plan.change(role), plan.window);
