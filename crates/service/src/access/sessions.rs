@@ -6,7 +6,7 @@ use tracewarden_appdb::{Session, WriteTx};
 use utoipa::ToSchema;
 
 use crate::access::Account;
-use crate::core::{Identity, Principal, Result, ServiceError, Time, VerifiedCredential, validate};
+use crate::core::{Identity, Principal, Result, ServiceError, Time, validate};
 
 /// A session, without its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -30,8 +30,7 @@ pub struct SessionInfo {
 
 impl SessionInfo {
     pub(crate) fn new(session: Session, caller: &Identity) -> Self {
-        let current =
-            matches!(&caller.verified_credential, VerifiedCredential::Session(own) if own.id == session.id);
+        let current = caller.session().is_some_and(|own| own.id == session.id);
         Self {
             id: session.id,
             created_at: session.created_at.into(),

@@ -104,14 +104,14 @@ impl Analysis {
         };
         if change.replaces_table() {
             answer.traces = None;
-            let note = "another table would be bound, so gained and lost traces are not counted";
-            answer.counted.notes.push(note.to_owned());
+            answer.note("another table would be bound, so gained and lost traces are not counted");
             return Ok(answer);
         }
         if change.binding_after().is_some() && answer.counted.counted_traces == CountedTraces::Readable {
-            let note = "only traces that you may read with the current binding are counted; traces that only \
-                        the new binding reads are missing";
-            answer.counted.notes.push(note.to_owned());
+            answer.note(
+                "only traces that you may read with the current binding are counted; traces that only the new \
+                 binding reads are missing",
+            );
         }
         answer.members = subjects.members;
         subjects.append_notes(&mut answer.counted.notes);
@@ -120,10 +120,9 @@ impl Analysis {
             let _permit = self.preview_permit(deadline).await?;
             loop {
                 let collateral_count_now = collateral_count.as_deref_mut();
-                match self
-                    .compare(access, change, subjects, deadline, collateral_count_now, &mut answer)
-                    .await
-                {
+                let compared =
+                    self.compare(access, change, subjects, deadline, collateral_count_now, &mut answer);
+                match compared.await {
                     // Users whose access depends on a changed field can read nothing; compare again without their access.
                     Err(ClickHouseError::FieldsChanged(changed)) if subjects.remove_access(&changed) => {}
                     // The column of the collateral counts may be missing; the comparison can still be made.
@@ -147,20 +146,9 @@ impl Analysis {
         comparison.await?;
         answer.counted.sampled = answer.counted.fraction < 1.0;
         subjects.append_changed_notes(&mut answer.counted.notes);
-        answer.users.sort_by(|one, other| {
-            let unaffected = |user: &UserImpact| user.change.gained == 0 && user.change.lost == 0;
-            let lost = |user: &UserImpact| user.change.lost == 0;
-            (unaffected(one), lost(one), &one.username).cmp(&(
-                unaffected(other),
-                lost(other),
-                &other.username,
-            ))
-        });
+        answer.users.sort_by(|one, other| one.rank().cmp(&other.rank()));
         if answer.users.len() > USERS_LISTED {
-            answer
-                .counted
-                .notes
-                .push(format!("{} more users are not listed", answer.users.len() - USERS_LISTED));
+            answer.note(format!("{} more users are not listed", answer.users.len() - USERS_LISTED));
             answer.users.truncate(USERS_LISTED);
         }
         Ok(answer)
@@ -250,10 +238,7 @@ impl Analysis {
                 Ok(Ok(impact)) => impact,
                 Ok(Err(ClickHouseError::Timeout(_) | ClickHouseError::Memory(_))) | Err(_) if at > 0 => {
                     let left_out = subjects.compared().saturating_sub(answer.members_compared);
-                    answer
-                        .counted
-                        .notes
-                        .push(format!("timed out before {left_out} of the users were compared"));
+                    answer.note(format!("timed out before {left_out} of the users were compared"));
                     break;
                 }
                 Ok(Err(error)) => return Err(error),
@@ -285,14 +270,13 @@ impl Analysis {
             answer.members_compared += batch.subjects.len() as u64;
         }
         if !has_role && answer.traces.take().is_some() {
-            answer.counted.notes.push(
+            answer.note(
                 "the traces that the role grants in isolation are not counted: its members have too many \
-                 policies for one query"
-                    .to_owned(),
+                 policies for one query",
             );
         }
         if let Some(traces) = sampled {
-            answer.counted.notes.push(sample_note(traces, answer.counted.fraction));
+            answer.note(sample_note(traces, answer.counted.fraction));
         }
         answer.counted.cost = answer.counted.cost.plus(store.cost());
         Ok(())

@@ -11,7 +11,7 @@ use tracewarden_policy::{AppliedPolicies, BrokenPolicy, CompiledPolicies, Predic
 
 use crate::analysis::Analysis;
 use crate::analysis::change::{Change, ModelSide};
-use crate::core::{Result, UserBatches, policy_name, reason_text, stored_caller, take_batch};
+use crate::core::{Result, UserBatches, policy_name, reason_text, role_policies, stored_caller, take_batch};
 
 /// Maximum number of users who are evaluated.
 const USERS_MAX: usize = 10_000;
@@ -257,15 +257,8 @@ fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &Compil
         ..caller.clone()
     };
     let held = caller.roles.iter().filter_map(|role| side.roles.get_key_value(role));
-    let policies: Vec<RolePolicy<'_>> = held
-        .flat_map(|(role, policies)| {
-            policies.iter().map(|policy| RolePolicy {
-                role,
-                title: &policy.title,
-                expression: &policy.expression,
-            })
-        })
-        .collect();
+    let policies: Vec<RolePolicy<'_>> =
+        held.flat_map(|(role, policies)| role_policies(role, policies)).collect();
     let applied = apply(policies.iter().copied(), None, &caller, &side.model, compiled);
     // Evaluated as the user's only role: rejected if one of its policies cannot be applied, whatever the other roles'
     // policies are.

@@ -66,7 +66,7 @@ pub struct PolicyFailure {
 }
 
 /// The users who can read a trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = TraceViewers)]
 pub struct Viewers {
     /// The trace.
@@ -144,17 +144,8 @@ impl Analysis {
         let deadline = Instant::now() + TIMEOUT;
         let Plan { total_users, roles, seen: record } = plan;
         let roles = Arc::new(roles);
-        let mut seen = Viewers {
-            trace_id: trace_id.to_owned(),
-            spans: 0,
-            details,
-            viewers: Vec::new(),
-            users: 0,
-            total_users,
-            broken: Vec::new(),
-            must_change_password: Vec::new(),
-            changed_meanwhile: false,
-        };
+        let trace_id = trace_id.to_owned();
+        let mut seen = Viewers { trace_id, details, total_users, ..Viewers::default() };
         let mut user_batches = UserBatches::new(None, USERS_MAX);
         let mut cached = PolicyCache::default();
         // The existence of the trace is checked even if there are no users.

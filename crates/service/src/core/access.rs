@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{Role, User};
+use tracewarden_appdb::{Policy, Role, User};
 use tracewarden_clickhouse::{ClickHouse, ClickHouseError};
 use tracewarden_model::{Binding, Caller};
 use tracewarden_policy::{self as policy, AccessScope, CompiledPolicies, KeyConstraint, RolePolicy};
@@ -89,7 +89,8 @@ impl Core {
 fn authorise(authority: &Authority, roles: &[Role], compiled: &CompiledPolicies) -> Result<AccessScope> {
     let Authority { principal, model, .. } = authority;
     let key_constraint = principal.key_policy().map(|expression| key_constraint(principal, expression));
-    policy::authorise(role_policies(roles), key_constraint, &caller(principal), model, compiled)
+    let policies = roles.iter().flat_map(|role| role_policies(&role.name, &role.policies));
+    policy::authorise(policies, key_constraint, &caller(principal), model, compiled)
         .map_err(|broken| broken_policy_error(broken, principal.is_admin()))
 }
 
@@ -111,15 +112,18 @@ pub(crate) fn stored_caller(user: &User) -> Caller {
     Caller { username: user.username.clone(), roles: user.roles.clone(), attributes: user.attributes.clone() }
 }
 
-/// Returns all policies of these roles, in order.
-pub(crate) fn role_policies(roles: &[Role]) -> impl Iterator<Item = RolePolicy<'_>> {
-    roles.iter().flat_map(|role| {
-        role.policies.iter().map(|policy| RolePolicy {
-            role: &role.name,
-            title: &policy.title,
-            expression: &policy.expression,
-        })
-    })
+/// Returns the policies of a role, in order.
+pub(crate) fn role_policies<'a>(
+    role: &'a str,
+    policies: &'a [Policy],
+) -> impl Iterator<Item = RolePolicy<'a>> {
+    let policy = move |Policy { title, expression, .. }: &'a Policy| RolePolicy { role, title, expression };
+    policies.iter().map(policy)
+}
+
+/// Returns the revisions of roles by name, for audit records.
+pub(crate) fn revisions(roles: &[Role]) -> BTreeMap<&str, u64> {
+    roles.iter().map(|role| (role.name.as_str(), role.revision)).collect()
 }
 
 /// Returns the policy of a key with its owner's current knowledge of fields: it must not reveal fields whose existence is
@@ -129,8 +133,6 @@ pub(crate) fn key_constraint<'a>(owner: &Identity, expression: &'a str) -> KeyCo
 }
 
 fn decision_inputs(Authority { principal, roles, version, .. }: &Authority) -> Value {
-    let revisions: BTreeMap<&str, u64> =
-        roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
     let preview = principal.preview().map(|preview| {
         json!({
             "roles": preview.roles,
@@ -142,5 +144,5 @@ fn decision_inputs(Authority { principal, roles, version, .. }: &Authority) -> V
     // Recorded in full: the key may be revoked before the record is read.
     let key_policy = principal.key_policy().map(Value::from);
     let optional = [("preview", preview), ("key_policy", key_policy)];
-    audit_detail::with_members(json!({ "version": version, "roles": revisions }), optional)
+    audit_detail::with_members(json!({ "version": version, "roles": revisions(roles) }), optional)
 }

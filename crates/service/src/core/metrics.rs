@@ -28,7 +28,7 @@ pub(crate) struct Metrics {
     reads: Family<Labels<2>, Counter>,
     seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
     running: Gauge,
-    over_limit: Counter,
+    pub(crate) over_limit: Counter,
     traces: Counter,
     spans: Counter,
     sign_ins: Family<Labels<1>, Counter>,
@@ -97,10 +97,6 @@ impl Metrics {
             traces: 0,
             spans: 0,
         }
-    }
-
-    pub(crate) fn count_over_limit(&self) {
-        self.over_limit.inc();
     }
 
     pub(crate) fn sign_in<T>(&self, result: &Result<T>) {

@@ -113,7 +113,7 @@ impl Core {
     ) -> Result<(T, OpenAuditRecord)> {
         // Counted by user, so that additional sessions or keys do not raise the limit.
         let permit = self.permits.queries.try_acquire(principal.user_id()).ok_or_else(|| {
-            self.metrics.count_over_limit();
+            self.metrics.over_limit.inc();
             ServiceError::TooManyQueries
         });
         let permit = Arc::new(self.audit_denial(principal, action, target, permit).await?);

@@ -178,6 +178,13 @@ impl Identity {
         }
     }
 
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match &self.verified_credential {
+            VerifiedCredential::Session(session) => Some(session),
+            VerifiedCredential::ApiKey(_) => None,
+        }
+    }
+
     /// Checks that the caller's credential permits this tool. `None` stands for a call outside the tools, which no scoped API
     /// key permits: its holder must not get access to the owner's sessions and other keys.
     ///
@@ -216,20 +223,13 @@ impl Identity {
     /// Active preview. Only an administrator has one: the loss of the role ends it within the same request, whatever the
     /// session's row contains.
     pub fn preview(&self) -> Option<&Preview> {
-        match &self.verified_credential {
-            VerifiedCredential::Session(session) if self.is_admin() => session.preview.as_ref(),
-            _ => None,
-        }
+        self.session().filter(|_| self.is_admin())?.preview.as_ref()
     }
 
     /// Whether the session's row previews a user, whose roles and attributes must be read separately.
     pub(crate) fn previews_user(&self) -> bool {
-        match &self.verified_credential {
-            VerifiedCredential::Session(session) => {
-                session.preview.as_ref().is_some_and(|preview| preview.user_id.is_some())
-            }
-            VerifiedCredential::ApiKey(_) => false,
-        }
+        let preview = self.session().and_then(|session| session.preview.as_ref());
+        preview.is_some_and(|preview| preview.user_id.is_some())
     }
 
     /// Checks that no password change is pending.
@@ -273,10 +273,7 @@ impl Identity {
 
     /// Returns the session, which actions require that a stolen API key must not be able to do.
     pub(crate) fn require_session(&self) -> Result<&Session> {
-        match &self.verified_credential {
-            VerifiedCredential::Session(session) => Ok(session),
-            VerifiedCredential::ApiKey(_) => Err(ServiceError::SessionRequired),
-        }
+        self.session().ok_or(ServiceError::SessionRequired)
     }
 
     pub(crate) fn me(&self) -> Me {

@@ -100,8 +100,8 @@ impl UserPolicies {
             .key_constraint
             .as_ref()
             .map(|(expression, knows)| KeyConstraint { expression, knows_policy_fields: *knows });
-        let policies =
-            apply(role_policies(&inputs.roles), key_constraint, &inputs.caller, &inputs.model, compiled);
+        let policies = inputs.roles.iter().flat_map(|role| role_policies(&role.name, &role.policies));
+        let policies = apply(policies, key_constraint, &inputs.caller, &inputs.model, compiled);
         Self { inputs, policies }
     }
 
@@ -117,15 +117,15 @@ impl UserPolicies {
 
     /// Returns the decision that a read makes: if a read could not be decided, the trace is not visible.
     pub(crate) fn decide(&self, found: &PolicyMatches) -> Decision {
-        let refused = |verdict| Decision { verdict, source: None, reason: None };
-        if self.inputs.disabled {
-            return refused(ExplainVerdict::Disabled);
-        }
-        // Authentication rejects sessions and API keys alike, before anything is read.
-        if self.inputs.must_change_password {
-            return refused(ExplainVerdict::PasswordChangeRequired);
-        }
-        self.decide_by_policies(found)
+        let verdict = if self.inputs.disabled {
+            ExplainVerdict::Disabled
+        } else if self.inputs.must_change_password {
+            // Authentication rejects sessions and API keys alike, before anything is read.
+            ExplainVerdict::PasswordChangeRequired
+        } else {
+            return self.decide_by_policies(found);
+        };
+        Decision { verdict, source: None, reason: None }
     }
 
     /// Returns the decision for a user who passes authentication.

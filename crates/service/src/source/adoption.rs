@@ -24,31 +24,22 @@ impl Source {
         if adopted.is_empty() {
             return Ok(());
         }
-        let compared =
-            self.core.clickhouse.catalogue().compare_key_columns(binding, &adopted).await.map_err(
-                |error| match error.into() {
-                    ServiceError::OverLimit { limit, source, .. } => {
-                        let detail =
-                            "comparing the columns with their maps exceeds the limit, which is ten times \
-                             `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
-                             ClickHouse has little load, or raise the limit temporarily"
-                                .to_owned();
-                        ServiceError::OverLimit { limit, detail, source }
-                    }
-                    other => other,
-                },
-            )?;
-        let differing: Vec<FieldError> = indices
-            .iter()
-            .zip(&adopted)
-            .zip(&compared)
-            .filter(|(_, compared)| !compared.is_equal())
+        let compared = self.core.clickhouse.catalogue().compare_key_columns(binding, &adopted).await;
+        let compared = compared.map_err(|error| match error.into() {
+            ServiceError::OverLimit { limit, source, .. } => {
+                let detail = "comparing the columns with their maps exceeds the limit, which is ten times \
+                              `query_timeout` (`TRACEWARDEN_QUERY_TIMEOUT`): adopt one column at a time while \
+                              ClickHouse has little load, or raise the limit temporarily";
+                ServiceError::OverLimit { limit, detail: detail.to_owned(), source }
+            }
+            other => other,
+        })?;
+        let fields = indices.iter().zip(&adopted).zip(&compared);
+        let differing = fields.filter(|(_, compared)| !compared.is_equal());
+        let differing: Vec<FieldError> = differing
             .map(|((at, field), compared)| {
-                FieldError::new(
-                    format!("/fields/{at}/column"),
-                    "column_differs",
-                    differs(binding, field, compared),
-                )
+                let detail = differs(binding, field, compared);
+                FieldError::new(format!("/fields/{at}/column"), "column_differs", detail)
             })
             .collect();
         if differing.is_empty() && compared.len() == adopted.len() {

@@ -46,12 +46,8 @@ impl Source {
     pub async fn ddl(&self, _admin: &Administrator<'_>) -> Result<DdlAdvice> {
         let model = self.core.db.begin_read().await?.access_model().await?;
         let binding = model.binding.ok_or(ServiceError::NotBound)?;
-        Ok(self
-            .core
-            .clickhouse
-            .session()
-            .ddl(&binding, &model.fields, self.core.settings.discovery_samples)
-            .await?)
+        let (session, samples) = (self.core.clickhouse.session(), self.core.settings.discovery_samples);
+        Ok(session.ddl(&binding, &model.fields, samples).await?)
     }
 
     /// Returns the columns of a table, and keys with example values from its maps and JSON columns.

@@ -6,7 +6,6 @@
 
 mod details;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ use tracewarden_policy::AppliedPolicy;
 
 use crate::core::{
     Access, Administrator, OpenAuditRecord, Outcome, PreparedRead, Principal, Result, ServiceError,
-    TRACES_EXPLAIN, audit_detail, find_user,
+    TRACES_EXPLAIN, access, audit_detail, find_user,
 };
 use crate::policies::{
     PolicyInputs, UserPolicies, decision_summary, match_policies, policy_explanation, policy_requirement,
@@ -206,12 +205,10 @@ struct ExplainRequest<'a> {
 
 /// Detail of the audit record about the user whose access is explained.
 fn user_decision_inputs(user: &User, roles: &[Role]) -> Value {
-    let revisions: BTreeMap<&str, u64> =
-        roles.iter().map(|role| (role.name.as_str(), role.revision)).collect();
     json!({
         "username": user.username,
         "user_id": user.id,
-        "roles": revisions,
+        "roles": access::revisions(roles),
         "attributes": audit_detail::attributes(&user.attributes),
     })
 }

@@ -36,3 +36,17 @@ pub struct ImpactAnswer {
     /// Users whose access changes first, those who lose access before others; at most 200.
     pub users: Vec<UserImpact>,
 }
+
+impl UserImpact {
+    /// Sort key for the order of [`ImpactAnswer::users`].
+    pub(super) fn rank(&self) -> (bool, bool, &str) {
+        let Difference { gained, lost, .. } = self.change;
+        (gained == 0 && lost == 0, lost == 0, &self.username)
+    }
+}
+
+impl ImpactAnswer {
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        self.counted.notes.push(note.into());
+    }
+}

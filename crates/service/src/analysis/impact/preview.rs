@@ -85,17 +85,13 @@ impl Analysis {
         let (subjects, mut impact) = record.check(compared.await).await?;
         let collateral_access = match collateral_count {
             Some(CollateralCount { by, counted, .. }) => {
+                let cost = impact.counted.cost;
                 let collateral_answer = match counted {
-                    Some((groups, fraction)) => self
-                        .collateral_answer(
-                            groups,
-                            subjects.members,
-                            window,
-                            by,
-                            fraction,
-                            impact.counted.cost,
-                        )
-                        .map_err(ServiceError::from),
+                    Some((groups, fraction)) => {
+                        let answer =
+                            self.collateral_answer(groups, subjects.members, window, by, fraction, cost);
+                        answer.map_err(ServiceError::from)
+                    }
                     None => self.count_collateral_access(&access, window, &subjects, by, deadline).await,
                 };
                 match collateral_answer {
@@ -105,9 +101,9 @@ impl Analysis {
                     }
                     // The comparison is returned without it.
                     Err(failure) => {
-                        impact.counted.notes.push(format!(
-                            "the collateral access of the role could not be counted: {}",
-                            record.error(failure).detail()
+                        let detail = record.error(failure).detail();
+                        impact.note(format!(
+                            "the collateral access of the role could not be counted: {detail}"
                         ));
                         None
                     }
@@ -115,8 +111,7 @@ impl Analysis {
             }
             None => {
                 if request.policies.is_some() {
-                    let note = "no service column is bound, so collateral access is not counted";
-                    impact.counted.notes.push(note.to_owned());
+                    impact.note("no service column is bound, so collateral access is not counted");
                 }
                 None
             }
