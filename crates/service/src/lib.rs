@@ -4,7 +4,7 @@
 //! Invariants:
 //! - A use case takes the permission that it needs as a value: [`Identity`] for the few actions that a user with a pending
 //!   password change may do, [`Principal`] for those of any user, [`Administrator`] for the rest. Only [`Core::identify`],
-//!   [`Core::authenticate`] and [`Principal::require_admin`] create these values.
+//!   [`Identity::into_principal`] and [`Principal::require_admin`] create these values.
 //! - No authority is cached between requests: each request reads the credential, user, roles and access model.
 //! - Every use case can fail with the errors of authentication, of the application database and of ClickHouse, and with
 //!   [`ServiceError::NotFound`] for an object that it names. The documentation of a use case lists its other errors.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::timeout;
-use tracewarden_appdb::{AppDb, ChainFault, DbError};
+use tracewarden_appdb::{AppDb, DbError};
 use tracewarden_clickhouse::{ClickHouse, ClickHouseError, SharedWork};
 use tracewarden_model::{Clock, Entropy};
 
@@ -133,11 +133,6 @@ impl Service {
             },
             source: Arc::new(error),
         })
-    }
-
-    /// Checks the audit log's hash chain; returns the first fault, if any.
-    pub async fn verify_audit(&self) -> Result<Option<ChainFault>> {
-        Ok(self.core.db.begin_read().await?.verify_audit(|_, _| ()).await?.err())
     }
 
     /// Registers the metrics of the service, the application database and ClickHouse.

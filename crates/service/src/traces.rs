@@ -107,19 +107,11 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Returns a page of the traces that the caller may see.
+    /// Begins a query of a page of the traces that the caller may see: all checks are made here, before anything is searched,
+    /// so that callers can show the progress of the search.
     ///
     /// # Errors
-    /// Any in the table of the API contract; in each case no span has been shown.
-    pub async fn query(&self, principal: &Principal, request: QueryRequest) -> Result<QueryAnswer> {
-        self.begin_query(principal, request).await?.run(None).await
-    }
-
-    /// Begins a query in two steps, for callers that show the progress of the search: all checks are made here, before
-    /// anything is searched.
-    ///
-    /// # Errors
-    /// Those of [`Self::query`] except for failures of the search.
+    /// Any in the table of the API contract except for failures of the search; in each case no span has been shown.
     pub async fn begin_query(&self, principal: &Principal, request: QueryRequest) -> Result<PendingQuery> {
         let prepare = || self.prepare(principal, &request);
         // The record exists from here on: durable before anything is searched or shown.
@@ -131,7 +123,7 @@ impl Traces {
     ///
     /// # Errors
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
-    /// [`Self::query`].
+    /// [`Self::begin_query`].
     pub async fn trace(&self, principal: &Principal, trace_id: &str) -> Result<TraceAnswer> {
         let AuthorizedTrace { access, selection, mut record } =
             self.find_trace(principal, TRACES_GET, trace_id, None).await?;

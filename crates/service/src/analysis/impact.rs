@@ -58,7 +58,7 @@ impl Analysis {
     /// ClickHouse is queried.
     ///
     /// # Errors
-    /// Those of [`Traces::query`](crate::Traces::query); a broken policy of the administrator's own only hides ids from them.
+    /// Those of [`Traces::begin_query`](crate::Traces::begin_query); a broken policy of the administrator's own only hides ids from them.
     pub(crate) async fn compute_impact(
         &self,
         admin: &Administrator<'_>,

@@ -5,21 +5,13 @@ use tracewarden_appdb::{ApiKey, Session, User};
 use tracewarden_model::Timestamp;
 
 use crate::core::error::{CredentialFault, Result, ServiceError};
-use crate::core::principal::{AuthKind, Credential, Identity, Principal, RequestInfo, VerifiedCredential};
+use crate::core::principal::{AuthKind, Credential, Identity, RequestInfo, VerifiedCredential};
 use crate::core::{Core, tokens};
 
 /// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
 const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
 
 impl Core {
-    /// Returns the caller, if they may use the service.
-    ///
-    /// # Errors
-    /// [`ServiceError::Unauthenticated`], [`ServiceError::PasswordChangeRequired`], or a failure of the application database.
-    pub async fn authenticate(&self, credential: &Credential, info: RequestInfo) -> Result<Principal> {
-        self.identify(credential, info).await?.into_principal()
-    }
-
     /// Returns the caller, even if they must change their password first.
     ///
     /// # Errors

@@ -64,24 +64,22 @@ impl Core {
         advice_request: AdviceRequest,
     ) -> Advice {
         let deadline = Instant::now() + advice_request.timeout;
-        let policies = advice_request.policies.len();
-        let inputs = timeout_at(deadline, self.load_advice_inputs(advice_request)).await;
-        let inputs = match inputs {
-            Ok(Ok(inputs)) => Some(inputs),
+        let mut advice =
+            Advice { warnings: vec![Vec::new(); advice_request.policies.len()], recent_traces: None };
+        let inputs = match timeout_at(deadline, self.load_advice_inputs(advice_request)).await {
+            Ok(Ok(inputs)) => inputs,
             Ok(Err(failure)) => {
                 let log_cause = failure.log_cause();
                 tracing::info!(code = failure.code(), log_cause, "no advice on policies");
-                None
+                return advice;
             }
             Err(_) => {
                 tracing::info!("no advice on policies: it took too long");
-                None
+                return advice;
             }
         };
-        let Some(AdviceInputs { advice_request, warnings, trials, predicates }) = inputs else {
-            return Advice { warnings: vec![Vec::new(); policies], recent_traces: None };
-        };
-        let mut advice = Advice { warnings, recent_traces: None };
+        let AdviceInputs { advice_request, warnings, trials, predicates } = inputs;
+        advice.warnings = warnings;
         if !advice_request.recent_traces || !self.settings.discovery_samples {
             return advice;
         }

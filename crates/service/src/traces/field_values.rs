@@ -94,7 +94,7 @@ impl Traces {
     /// Returns the most frequent values of a field in the newest traces that the caller may see.
     ///
     /// # Errors
-    /// Those of [`Self::query`]; `unknown_field`, `not_filterable`, and `value_type` for a field whose values are not
+    /// Those of [`Self::begin_query`]; `unknown_field`, `not_filterable`, and `value_type` for a field whose values are not
     /// text.
     pub async fn field_values(
         &self,

@@ -200,14 +200,11 @@ impl TraceReader {
     }
 
     async fn check<T>(&mut self, result: Result<T, impl Into<ServiceError>>) -> Result<T> {
-        match (result, &mut self.record) {
-            (Ok(value), _) => Ok(value),
-            (Err(error), None) => Err(error.into()),
-            (Err(error), Some(record)) => {
-                let error = record.fail(error).await;
-                self.record = None;
-                Err(error)
-            }
+        let Some(record) = &mut self.record else { return result.map_err(Into::into) };
+        let checked = record.check(result).await;
+        if checked.is_err() {
+            self.record = None;
         }
+        checked
     }
 }

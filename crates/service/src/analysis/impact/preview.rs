@@ -56,7 +56,7 @@ impl Analysis {
     ///
     /// # Errors
     /// Those of [`Roles::put_role`](crate::Roles::put_role) for the policies, those of
-    /// [`Traces::query`](crate::Traces::query) for the window and failures, [`ServiceError::NotFound`] for the deletion of a
+    /// [`Traces::begin_query`](crate::Traces::begin_query) for the window and failures, [`ServiceError::NotFound`] for the deletion of a
     /// role that does not exist.
     pub async fn preview_policies(
         &self,

@@ -58,6 +58,36 @@ impl Entropy for CountingEntropy {
     }
 }
 
+/// Steps that the transports make one by one.
+pub trait CoreSteps {
+    async fn authenticate(
+        &self,
+        credential: &Credential,
+        info: RequestInfo,
+    ) -> Result<Principal, ServiceError>;
+}
+
+impl CoreSteps for Core {
+    async fn authenticate(
+        &self,
+        credential: &Credential,
+        info: RequestInfo,
+    ) -> Result<Principal, ServiceError> {
+        self.identify(credential, info).await?.into_principal()
+    }
+}
+
+/// Steps that the transports make one by one.
+pub trait TracesSteps {
+    async fn query(&self, principal: &Principal, request: QueryRequest) -> Result<QueryAnswer, ServiceError>;
+}
+
+impl TracesSteps for Traces {
+    async fn query(&self, principal: &Principal, request: QueryRequest) -> Result<QueryAnswer, ServiceError> {
+        self.begin_query(principal, request).await?.run(None).await
+    }
+}
+
 /// Accepts the generated password of the first start, for tests that do not need it.
 pub fn accept_password(_: &Secret) -> Result<(), String> {
     Ok(())
@@ -334,7 +364,9 @@ impl Fixture {
     pub async fn audit(&self, admin: &Principal) -> Vec<Entry> {
         let query = AuditQuery { limit: Some(500), ..AuditQuery::default() };
         let page = self.service.audit_log().page(&admin.require_admin().unwrap(), query).await.unwrap();
-        assert_eq!(self.service.verify_audit().await.unwrap(), None, "the hash chain is valid");
+        let mut tx = self.db.begin_read().await.unwrap();
+        let verified = tx.verify_audit(|_, _| ()).await.unwrap();
+        assert_eq!(verified.err(), None, "the hash chain is valid");
         page.records.into_iter().map(Entry::new).collect()
     }
 
