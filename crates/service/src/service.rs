@@ -107,31 +107,24 @@ impl Service {
     pub async fn ready(&self) -> Result<()> {
         let service = self.clone();
         let check = Box::pin(async move {
-            timeout(READY_TIMEOUT, service.check_ready()).await.map_err(|elapsed| NotReady {
-                reason: "no response in time",
-                source: Arc::new(elapsed),
-                retry_after_seconds: None,
-            })?
+            let checked = timeout(READY_TIMEOUT, service.check_ready()).await;
+            checked.map_err(|elapsed| NotReady::new("no response in time", elapsed))?
         });
         Ok(self.readiness.run(check).await?)
     }
 
     async fn check_ready(&self) -> Result<(), NotReady> {
-        let database_error = |error: DbError| NotReady {
-            reason: "the application database does not answer",
-            source: Arc::new(error),
-            retry_after_seconds: None,
-        };
+        let database_error =
+            |error: DbError| NotReady::new("the application database does not answer", error);
         self.core.db.ping().await.map_err(database_error)?;
         let model = self.core.db.current_model().await.map_err(database_error)?.model;
         let ready = self.core.clickhouse.catalogue().ready(model.binding.as_ref()).await;
-        ready.map_err(|error| NotReady {
-            reason: not_ready_reason(&error),
-            retry_after_seconds: match &error {
+        ready.map_err(|error| {
+            let retry_after_seconds = match &error {
                 ClickHouseError::Unavailable { retry_after_seconds, .. } => Some(*retry_after_seconds),
                 _ => None,
-            },
-            source: Arc::new(error),
+            };
+            NotReady { retry_after_seconds, ..NotReady::new(not_ready_reason(&error), error) }
         })
     }
 

@@ -17,12 +17,12 @@ impl From<ClickHouseError> for ServiceError {
             ClickHouseError::UnknownColumn { name, nearest } => {
                 return Self::refused("/columns", "unknown_field", unknown("column", name, nearest));
             }
-            ClickHouseError::Unavailable { .. } => return Self::ClickHouseUnavailable { source },
+            ClickHouseError::Unavailable { .. } => return Self::ClickHouseUnavailable(source),
             ClickHouseError::Internal(_) => return Self::internal(source),
             ClickHouseError::Exception { .. }
             | ClickHouseError::Unusable(_)
             | ClickHouseError::TableChanged(_)
-            | ClickHouseError::IncompleteResponse(_) => return Self::ClickHouse { source },
+            | ClickHouseError::IncompleteResponse(_) => return Self::ClickHouse(source),
         };
         Self::OverLimit { limit, detail: limit.message().to_owned(), source }
     }
@@ -42,7 +42,7 @@ impl ServiceError {
     /// Cause in ClickHouse, for administrators: its error code and version, or what to change there. Contains no text of
     /// statements or spans.
     pub fn for_administrators(&self) -> Option<String> {
-        let (Self::ClickHouse { source } | Self::ClickHouseUnavailable { source }) = self else {
+        let (Self::ClickHouse(source) | Self::ClickHouseUnavailable(source)) = self else {
             return None;
         };
         match source {

@@ -87,6 +87,12 @@ pub struct NotReady {
     pub(crate) retry_after_seconds: Option<u64>,
 }
 
+impl NotReady {
+    pub(crate) fn new(reason: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self { reason, source: Arc::new(source), retry_after_seconds: None }
+    }
+}
+
 /// What failed, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
@@ -185,16 +191,10 @@ pub enum ServiceError {
     },
     /// Internal error of the service.
     #[error("internal error")]
-    Internal {
-        /// Cause.
-        source: Cause,
-    },
+    Internal(#[source] Cause),
     /// ClickHouse failed.
     #[error("ClickHouse failed")]
-    ClickHouse {
-        /// Cause.
-        source: ClickHouseError,
-    },
+    ClickHouse(#[source] ClickHouseError),
     /// A field that the filter or a policy of the caller refers to has changed in the table since it was marked; the caller
     /// gets no spans.
     #[error(
@@ -209,29 +209,20 @@ pub enum ServiceError {
     },
     /// ClickHouse or the application database cannot be reached.
     #[error("temporarily unavailable")]
-    Unavailable {
-        /// Cause.
-        source: Cause,
-    },
+    Unavailable(#[source] Cause),
     /// The service cannot serve requests at the moment.
     #[error(transparent)]
     NotReady(#[from] NotReady),
     /// All ClickHouse endpoints are unhealthy.
     #[error("ClickHouse is temporarily unavailable")]
-    ClickHouseUnavailable {
-        /// Cause.
-        source: ClickHouseError,
-    },
+    ClickHouseUnavailable(#[source] ClickHouseError),
     /// The connection to the application database was lost during a commit: the change was made completely, with its audit
     /// record, or not at all.
     #[error(
         "temporarily unavailable; the change may have been made or not: read the resource before you try \
          again"
     )]
-    OutcomeUnknown {
-        /// Cause.
-        source: DbError,
-    },
+    OutcomeUnknown(#[source] DbError),
     /// The query exceeded a ClickHouse limit.
     #[error("{detail}")]
     OverLimit {
@@ -262,7 +253,7 @@ impl ServiceError {
 
     /// Creates an internal error with its cause.
     pub fn internal(source: impl Into<Cause>) -> Self {
-        Self::Internal { source: source.into() }
+        Self::Internal(source.into())
     }
 
     /// Creates an internal error that also names what failed.
@@ -279,14 +270,14 @@ impl ServiceError {
     }
 
     pub(crate) fn unavailable(source: impl Into<Cause>) -> Self {
-        Self::Unavailable { source: source.into() }
+        Self::Unavailable(source.into())
     }
 
     /// Returns whether a retry can succeed, and whether it is safe.
     pub fn retry(&self) -> Retry {
         match self {
             Self::OutcomeUnknown { .. } => Retry::Unknown,
-            Self::ClickHouse { source } if source.is_permanent() => Retry::Never,
+            Self::ClickHouse(source) if source.is_permanent() => Retry::Never,
             _ => Retry::from_code(self.code()),
         }
     }
@@ -358,9 +349,9 @@ impl ServiceError {
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::TooManyAttempts { retry_after_seconds }
-            | Self::ClickHouseUnavailable {
-                source: ClickHouseError::Unavailable { retry_after_seconds, .. },
-            } => Some(*retry_after_seconds),
+            | Self::ClickHouseUnavailable(ClickHouseError::Unavailable { retry_after_seconds, .. }) => {
+                Some(*retry_after_seconds)
+            }
             Self::NotReady(NotReady { retry_after_seconds, .. }) => *retry_after_seconds,
             Self::TooManyQueries | Self::Overloaded { .. } => Some(1),
             _ => None,
@@ -372,7 +363,7 @@ impl From<DbError> for ServiceError {
     fn from(source: DbError) -> Self {
         match source {
             DbError::Unavailable(_) => Self::unavailable(source),
-            DbError::OutcomeUnknown(_) => Self::OutcomeUnknown { source },
+            DbError::OutcomeUnknown(_) => Self::OutcomeUnknown(source),
             _ => Self::internal(source),
         }
     }
