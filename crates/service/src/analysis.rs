@@ -16,10 +16,9 @@ use tracewarden_clickhouse::ClickHouseError;
 
 use crate::core::{Core, Permit, Result, ServiceError};
 
-pub(crate) use change::ModelSide;
+pub(crate) use change::Change;
 pub use collateral_access::CollateralAnswer;
 pub use counted_traces::CountedTraces;
-pub(crate) use impact::ImpactInput;
 pub use impact::{ImpactAnswer, PolicyPreview, SearchCosts, UserImpact};
 pub use role_change::PolicyPreviewRequest;
 pub use viewers::{GrantingPolicy, PolicyFailure, Viewer, Viewers};

@@ -1,23 +1,15 @@
 //! A change of roles or of the access model, and its two sides.
 
-use std::collections::BTreeMap;
-
-use tracewarden_appdb::{Policy, User};
-use tracewarden_model::{AccessModel, Binding, Display, Window};
+use tracewarden_appdb::{ModelState, User};
+use tracewarden_model::{Binding, Display, Window};
 
 use crate::core::attribute_bytes;
 
-/// All roles and the access model on one side of a change.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ModelSide {
-    pub(crate) roles: BTreeMap<String, Vec<Policy>>,
-    pub(crate) model: AccessModel,
-}
-
 /// A change to evaluate.
 pub(crate) struct Change<'a> {
-    pub(crate) before: &'a ModelSide,
-    pub(crate) after: &'a ModelSide,
+    pub(crate) before: &'a ModelState,
+    pub(crate) after: &'a ModelState,
+    /// The role that changes, if only one does.
     pub(crate) role: Option<&'a str>,
     pub(crate) window: Window,
 }
@@ -33,7 +25,7 @@ impl<'a> Change<'a> {
 
     /// Whether another table is bound.
     pub(super) fn replaces_table(&self) -> bool {
-        let table = |side: &'a ModelSide| {
+        let table = |side: &'a ModelState| {
             side.model.binding.as_ref().map(|binding| (&binding.database, &binding.table))
         };
         table(self.before) != table(self.after)
@@ -52,7 +44,7 @@ impl<'a> Change<'a> {
 
     /// Estimates the size of this user's policies in bytes, if each contains all of the user's attributes.
     pub(super) fn weight(&self, user: &User) -> usize {
-        let policies = |side: &ModelSide| -> usize {
+        let policies = |side: &ModelState| -> usize {
             user.roles.iter().filter_map(|role| side.roles.get(role)).map(Vec::len).sum()
         };
         attribute_bytes(&user.attributes).saturating_mul(policies(self.before) + policies(self.after))

@@ -13,10 +13,9 @@ mod preview;
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Difference, Impact, ImpactRequest};
-use tracewarden_model::Window;
 
 use crate::analysis::Analysis;
-use crate::analysis::change::{Change, ModelSide};
+use crate::analysis::change::Change;
 use crate::analysis::collateral_access::MAX_COLLATERAL_VALUES;
 use crate::analysis::collateral_access::group_by::CollateralGroupBy;
 use crate::analysis::collateral_access::groups::MemberGroups;
@@ -42,44 +41,33 @@ const INTERMEDIATE_TIME_SHARE: f64 = 0.7;
 /// Maximum number of users that are listed.
 const USERS_LISTED: usize = 200;
 
-/// A change of the access model to evaluate.
-pub(crate) struct ImpactInput<'a> {
-    /// Descriptions of its parts, for the audit record.
-    pub(crate) changes: Vec<&'a str>,
-    pub(crate) before: &'a ModelSide,
-    pub(crate) after: &'a ModelSide,
-    pub(crate) window: Window,
-    /// Time-out for the whole evaluation.
-    pub(crate) timeout: Duration,
-}
-
 impl Analysis {
     /// Computes the impact of a change of the access model on every user whose access it may affect. Recorded before
-    /// ClickHouse is queried.
+    /// ClickHouse is queried, with `descriptions` of its parts. `timeout` is for the whole evaluation.
     ///
     /// # Errors
     /// Those of [`Traces::begin_query`](crate::Traces::begin_query); a broken policy of the administrator's own only hides ids from them.
     pub(crate) async fn compute_impact(
         &self,
         admin: &Administrator<'_>,
-        input: ImpactInput<'_>,
+        change: &Change<'_>,
+        descriptions: Vec<&str>,
+        timeout: Duration,
     ) -> Result<ImpactAnswer> {
-        let ImpactInput { changes, before, after, window, timeout } = input;
         let prepare = || async {
             let mut tx = self.core.db.begin_read().await?;
             let authority = self.core.admin_authority(&mut tx, admin).await?;
             drop(tx);
             let access = self.core.access_even_if_broken(authority).await?;
-            let detail = access.detail([("changes", json!(changes))]);
+            let detail = access.detail([("changes", json!(descriptions))]);
             Ok(PreparedRead { access, plan: (), detail })
         };
         let (access, (), mut record) = self.core.begin_read(admin, "model.plan", None, prepare).await?;
-        record.set_query_with_timeout(&access, window);
-        let change = Change { before, after, role: None, window };
+        record.set_query_with_timeout(&access, change.window);
         let deadline = Instant::now() + timeout;
         let compared = async {
-            let mut subjects = self.subjects(&change, deadline).await?;
-            self.impact_within(&access, &change, &mut subjects, deadline, None).await
+            let mut subjects = self.subjects(change, deadline).await?;
+            self.impact_within(&access, change, &mut subjects, deadline, None).await
         };
         let impact = record.check(compared.await).await?;
         record.complete(Outcome::Success, None).await?;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::json;
-use tracewarden_appdb::Policy;
+use tracewarden_appdb::{ModelState, Policy};
 use tracewarden_model::Window;
 use utoipa::ToSchema;
 
 use crate::access::{CheckedPolicies, check_case_conflict, policies_detail};
 use crate::analysis::Analysis;
-use crate::analysis::change::{Change, ModelSide};
+use crate::analysis::change::Change;
 use crate::analysis::collateral_access::group_by::{CollateralGroupBy, parse_group_by};
 use crate::core::{Administrator, PreparedRead, Result, ServiceError, Time, present, query_input};
 
@@ -48,8 +48,8 @@ pub struct PolicyPreviewRequest {
 
 /// Both sides of the change.
 pub(super) struct RoleChange {
-    pub(super) before: ModelSide,
-    pub(super) after: ModelSide,
+    pub(super) before: ModelState,
+    pub(super) after: ModelState,
     pub(super) window: Window,
     /// `None` if no service column is bound, and the request names no field.
     pub(super) by: Option<CollateralGroupBy>,
@@ -83,7 +83,7 @@ impl Analysis {
         let model = access.authority.model.clone();
         let roles: BTreeMap<String, Vec<Policy>> =
             roles.into_iter().map(|role| (role.name, role.policies)).collect();
-        let before = ModelSide { roles, model };
+        let before = ModelState { roles, model, tests: String::new() };
         let mut after = before.clone();
         match &request.policies {
             Some(policies) => {

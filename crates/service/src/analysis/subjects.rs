@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 use tokio::time::{Instant, timeout_at};
+use tracewarden_appdb::ModelState;
 use tracewarden_clickhouse::ChangedField;
 use tracewarden_model::{Caller, MarkedField};
 use tracewarden_policy::{AppliedPolicies, BrokenPolicy, CompiledPolicies, Predicate, RolePolicy, apply};
 
 use crate::analysis::Analysis;
-use crate::analysis::change::{Change, ModelSide};
+use crate::analysis::change::Change;
 use crate::core::{Result, UserBatches, policy_name, reason_text, role_policies, stored_caller, take_batch};
 
 /// Maximum number of users who are evaluated.
@@ -251,7 +252,7 @@ impl Analysis {
 }
 
 /// Compiles a user's access on one side of a change. A role that does not exist on that side grants nothing.
-fn side(side: &ModelSide, role: Option<&str>, caller: &Caller, compiled: &CompiledPolicies) -> Access {
+fn side(side: &ModelState, role: Option<&str>, caller: &Caller, compiled: &CompiledPolicies) -> Access {
     let caller = Caller {
         roles: caller.roles.iter().filter(|role| side.roles.contains_key(*role)).cloned().collect(),
         ..caller.clone()

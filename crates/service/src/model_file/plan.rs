@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use tracewarden_appdb::ModelState;
 use utoipa::ToSchema;
 
 use super::prepare::{Mode, PolicyWarning, PreparedImport};
 use super::{ModelChange, ModelFile, RunTests, TestRun};
-use crate::analysis::{Analysis, ImpactAnswer, ImpactInput, ModelSide, timeout};
+use crate::analysis::{Analysis, Change, ImpactAnswer, timeout};
 use crate::core::{Administrator, Result, ServiceError, query_input};
 use crate::model_file::ModelFiles;
 
@@ -100,17 +99,11 @@ impl ModelFiles {
             notes.push("no table is bound before or after: there are no traces to compare".to_owned());
             return Ok(None);
         }
-        let side = |state: &ModelState| ModelSide { roles: state.roles.clone(), model: state.model.clone() };
         let descriptions: Vec<&str> = changes.iter().map(|change| change.description.as_str()).collect();
-        let input = ImpactInput {
-            changes: descriptions,
-            before: &side(before),
-            after: &side(after),
-            window: query_input::first_window(None, None, self.core.now())?,
-            timeout,
-        };
+        let window = query_input::first_window(None, None, self.core.now())?;
+        let change = Change { before, after, role: None, window };
         let analysis = Analysis { core: Arc::clone(&self.core) };
-        match analysis.compute_impact(admin, input).await {
+        match analysis.compute_impact(admin, &change, descriptions, timeout).await {
             Ok(impact) => Ok(Some(impact)),
             Err(
                 error @ (ServiceError::ClickHouse { .. }
