@@ -122,23 +122,18 @@ impl Core {
         entropy: Arc<dyn Entropy>,
         settings: Settings,
     ) -> Result<Self> {
-        let passwords = Passwords::new(&settings, Arc::clone(&entropy))?;
-        let cursors = CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?;
-        let username_key = UsernameKey::new(&shared_key(&db, entropy.as_ref(), USERNAME_KEY).await?)?;
-        let permits = Permits::new(&settings);
-        let (metrics, compiled) = (Metrics::default(), Arc::default());
         Ok(Self {
+            passwords: Passwords::new(&settings, Arc::clone(&entropy))?,
+            cursors: CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?,
+            username_key: UsernameKey::new(&shared_key(&db, entropy.as_ref(), USERNAME_KEY).await?)?,
+            permits: Permits::new(&settings),
+            metrics: Metrics::default(),
+            compiled: Arc::default(),
             db,
             clickhouse,
             clock,
             entropy,
             settings,
-            passwords,
-            cursors,
-            username_key,
-            permits,
-            metrics,
-            compiled,
         })
     }
 

@@ -3,8 +3,6 @@
 //! finds nothing to do.
 
 use std::sync::Arc;
-
-use std::future::Future;
 use std::time::Duration;
 
 use serde_json::json;

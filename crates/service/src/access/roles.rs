@@ -348,7 +348,6 @@ pub(crate) fn policies_detail(policies: &[Policy]) -> Value {
     policies.iter().map(|policy| json!({ "title": policy.title, "expression": policy.expression })).collect()
 }
 
-/// Policies with the results of checking them under a model.
 pub(crate) struct CheckedPolicies {
     pub(crate) policies: Vec<Policy>,
     pub(crate) model: AccessModel,

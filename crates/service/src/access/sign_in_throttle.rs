@@ -63,7 +63,6 @@ impl SignInAttempt {
         Self { pair: format!("pair:{address}:{name}"), address: format!("address:{address}") }
     }
 
-    /// Bucket of the address.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }

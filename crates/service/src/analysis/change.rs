@@ -5,7 +5,6 @@ use tracewarden_model::{Binding, Display, Window};
 
 use crate::core::attribute_bytes;
 
-/// A change to evaluate.
 pub(crate) struct Change<'a> {
     pub(crate) before: &'a ModelState,
     pub(crate) after: &'a ModelState,
@@ -23,7 +22,6 @@ impl<'a> Change<'a> {
         after.filter(|_| changes)
     }
 
-    /// Whether another table is bound.
     pub(super) fn replaces_table(&self) -> bool {
         let table = |side: &'a ModelState| {
             side.model.binding.as_ref().map(|binding| (&binding.database, &binding.table))

@@ -46,7 +46,8 @@ impl Analysis {
     /// ClickHouse is queried, with `descriptions` of its parts. `timeout` is for the whole evaluation.
     ///
     /// # Errors
-    /// Those of [`Traces::begin_query`](crate::Traces::begin_query); a broken policy of the administrator's own only hides ids from them.
+    /// Those of [`Traces::begin_query`](crate::Traces::begin_query); a broken policy of the administrator's own only hides ids
+    /// from them.
     pub(crate) async fn compute_impact(
         &self,
         admin: &Administrator<'_>,

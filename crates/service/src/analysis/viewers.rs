@@ -224,7 +224,6 @@ impl Analysis {
     }
 }
 
-/// Result of the evaluation of some users.
 enum BatchOutcome {
     Evaluated,
     TraceNotFound,

@@ -34,7 +34,6 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// Creates the error for an invalid policy text.
     pub(crate) fn policy(pointer: impl Into<String>, diagnostic: Diagnostic) -> Self {
         let detail = bounded(diagnostic.message.as_str());
         let pointer = bounded(pointer);

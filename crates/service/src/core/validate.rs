@@ -153,7 +153,6 @@ pub(crate) fn pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Returns the user of this name.
 pub(crate) async fn find_user(tx: &mut ReadTx, username: &str) -> Result<User> {
     let username = lookup_name(username, "user")?;
     tx.user_by_name(username).await?.ok_or(ServiceError::NotFound { what: "user" })

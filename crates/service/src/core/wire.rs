@@ -316,7 +316,6 @@ pub(crate) fn text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> R
     serializer.collect_str(value)
 }
 
-/// Serialises attributes of the model.
 pub(crate) fn attributes<S: Serializer>(
     attributes: &BTreeMap<String, AttributeValue>,
     serializer: S,

@@ -150,7 +150,6 @@ pub(super) fn between(before: &ModelState, after: &ModelState) -> Vec<ModelChang
     changes
 }
 
-/// Returns the changes of binding and fields.
 pub(super) fn between_models(before: &AccessModel, after: &AccessModel) -> Vec<ModelChange> {
     let mut changes = Vec::new();
     changes.extend(binding(before.binding.as_ref(), after.binding.as_ref()));
@@ -158,7 +157,6 @@ pub(super) fn between_models(before: &AccessModel, after: &AccessModel) -> Vec<M
     changes
 }
 
-/// Returns the changes of roles and their policies, by name.
 pub(super) fn between_roles(
     before: &BTreeMap<String, Vec<Policy>>,
     after: &BTreeMap<String, Vec<Policy>>,

@@ -53,7 +53,6 @@ impl From<ModelState> for ModelFile {
 }
 
 impl FileField {
-    /// Whether this equals the stored marked field.
     pub(super) fn equals(&self, stored: &MarkedField) -> bool {
         let FieldMark { map, name, logical, filterable, policy, column } = &self.mark;
         (map, name) == (&stored.field.map, &stored.field.name)

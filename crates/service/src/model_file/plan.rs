@@ -123,7 +123,6 @@ impl ModelFiles {
         }
     }
 
-    /// Returns the users who lose a role that is removed.
     async fn users_losing_role(&self, prepared: &PreparedImport) -> Result<Vec<LostRole>> {
         let removed: Vec<&str> = prepared.removed_roles().collect();
         if removed.is_empty() {

@@ -85,7 +85,6 @@ pub(crate) fn adopted<'a>(
     fields.iter().enumerate().filter(move |(_, field)| field.column.is_some() && !is_unchanged(field))
 }
 
-/// Whether a binding is of another table than the model's.
 pub(crate) fn is_other_table(current: &AccessModel, binding: &Binding) -> bool {
     let table = |binding: &Binding| (binding.database.clone(), binding.table.clone());
     current.binding.as_ref().map(table) != Some(table(binding))

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use tracewarden_appdb::CurrentModel;
-use tracewarden_model::{LogicalType, MarkedField, Operator};
+use tracewarden_model::{LogicalType, Operator};
 use utoipa::ToSchema;
 
 use crate::core::{Limits, Principal, Result, wire};
@@ -67,25 +67,17 @@ impl Traces {
     pub async fn filter_schema(&self, principal: &Principal) -> Result<FilterSchema> {
         let CurrentModel { version, model } = self.core.db.current_model().await?;
         let admin = principal.is_admin();
-        let fields = model
-            .fields
-            .iter()
-            .filter(|field| field.filterable || admin)
-            .map(|field| descriptor(field, admin))
-            .collect();
-        let limits = self.core.settings.limits;
+        let usable = model.fields.into_iter().filter(|field| field.filterable || admin);
+        let fields = usable.map(|marked| FieldDescriptor {
+            reference: marked.field.to_string(),
+            map: marked.field.map.unwrap_or_default(),
+            name: marked.field.name,
+            logical: marked.logical,
+            operators: marked.filterable.then(|| Operator::of_type(marked.logical)),
+            filterable: admin.then_some(marked.filterable),
+            policy: admin.then_some(marked.policy),
+        });
+        let (fields, limits) = (fields.collect(), self.core.settings.limits);
         Ok(FilterSchema { fields, version, limits, description: DESCRIPTION })
-    }
-}
-
-fn descriptor(marked: &MarkedField, admin: bool) -> FieldDescriptor {
-    FieldDescriptor {
-        map: marked.field.map.clone().unwrap_or_default(),
-        name: marked.field.name.clone(),
-        reference: marked.field.to_string(),
-        logical: marked.logical,
-        operators: marked.filterable.then(|| Operator::of_type(marked.logical)),
-        filterable: admin.then_some(marked.filterable),
-        policy: admin.then_some(marked.policy),
     }
 }

@@ -123,7 +123,6 @@ impl MemberGroups {
         self.groups.iter().map(of).collect()
     }
 
-    /// Adds the results of the next groups.
     pub(crate) fn add_results(&mut self, found: Vec<CollateralValues>, fraction: f64) {
         for (group, collateral) in self.groups.iter().skip(self.counted_groups).zip(found) {
             self.counted_groups += 1;

@@ -93,7 +93,6 @@ impl Batch<'_> {
         self.predicates.len() + new.count()
     }
 
-    /// Returns the index of a comparison.
     fn comparison_index(&mut self, before: &[Predicate], after: &[Predicate]) -> usize {
         let mut numbers = |predicates: &[Predicate]| -> Vec<usize> {
             let numbers = predicates.iter().map(|predicate| self.predicates.insert_full(predicate.clone()).0);

@@ -55,9 +55,8 @@ impl Analysis {
     /// Computes the impact of storing a role with these policies.
     ///
     /// # Errors
-    /// Those of [`Roles::put_role`](crate::Roles::put_role) for the policies, those of
-    /// [`Traces::begin_query`](crate::Traces::begin_query) for the window and failures, [`ServiceError::NotFound`] for the deletion of a
-    /// role that does not exist.
+    /// Those of [`Roles::put_role`](crate::Roles::put_role) for the policies, and of
+    /// [`Traces::begin_query`](crate::Traces::begin_query) for the window and failures.
     pub async fn preview_policies(
         &self,
         admin: &Administrator<'_>,
