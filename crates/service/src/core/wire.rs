@@ -6,13 +6,19 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tracewarden_model::{ArrayPair, AttributeValue, FieldSource, MarkedField, Timestamp};
+use tracewarden_model::{
+    ArrayPair, AttributeValue, FieldSource, LogicalType as ModelLogicalType, MarkedField, Timestamp,
+};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Implements `From` in both directions between a serialised enumeration and the enumeration of the model.
+/// Implements `From` in both directions between a serialised enumeration and the enumeration of the model, whose values are
+/// listed if their names differ.
 macro_rules! same_values {
+    ($wire:ident, $model:ident { $($variant:ident),+ }) => {
+        same_values!($wire, $model { $($variant = ($model::$variant)),+ });
+    };
     ($wire:ident, $model:ty { $($variant:ident = ($($value:tt)+)),+ $(,)? }) => {
         impl From<$model> for $wire {
             fn from(value: $model) -> Self {
@@ -223,12 +229,7 @@ pub enum LogicalType {
     Number,
 }
 
-same_values!(LogicalType, tracewarden_model::LogicalType {
-    String = (tracewarden_model::LogicalType::String),
-    StringArray = (tracewarden_model::LogicalType::StringArray),
-    Boolean = (tracewarden_model::LogicalType::Boolean),
-    Number = (tracewarden_model::LogicalType::Number),
-});
+same_values!(LogicalType, ModelLogicalType { String, StringArray, Boolean, Number });
 
 /// Where a row stores the value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

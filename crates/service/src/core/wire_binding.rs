@@ -133,17 +133,8 @@ pub struct WireTimeBucket {
     seconds: u32,
 }
 
-same_values!(WireTimeUnit, TimeUnit {
-    Seconds = (TimeUnit::Seconds),
-    Milliseconds = (TimeUnit::Milliseconds),
-    Microseconds = (TimeUnit::Microseconds),
-    Nanoseconds = (TimeUnit::Nanoseconds),
-});
-
-same_values!(WireReadAs, ReadAs {
-    Final = (ReadAs::Final),
-    AsIs = (ReadAs::AsIs),
-});
+same_values!(WireTimeUnit, TimeUnit { Seconds, Milliseconds, Microseconds, Nanoseconds });
+same_values!(WireReadAs, ReadAs { Final, AsIs });
 
 impl From<Display> for WireDisplay {
     fn from(display: Display) -> Self {
