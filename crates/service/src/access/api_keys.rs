@@ -90,6 +90,7 @@ impl Account {
     /// expiry in the past, a policy that does not compile or an unknown tool, [`ServiceError::TooManyQueries`] if a policy
     /// must be checked and the user runs too many queries, [`ServiceError::Conflict`] if the user has too many keys.
     pub async fn create_api_key(&self, principal: &Principal, new: NewApiKey) -> Result<CreatedApiKey> {
+        const ACTION: &str = SessionOnly::CreateApiKey.action();
         let result = async {
             principal.require_session()?;
             let now = self.core.now();
@@ -136,12 +137,10 @@ impl Account {
                 "policy": key.policy,
                 "tools": key.tools,
             });
-            self.core
-                .commit_change(tx, principal, SessionOnly::CreateApiKey.action(), Some(&key.id), detail)
-                .await?;
+            self.core.commit_change(tx, principal, ACTION, Some(&key.id), detail).await?;
             Ok(CreatedApiKey { key: key.into(), token })
         };
-        self.core.audit_denial(principal, SessionOnly::CreateApiKey.action(), None, result.await).await
+        self.core.audit_denial(principal, ACTION, None, result.await).await
     }
 
     /// Checks a key's policy like a role's, but without the fields that its owner may not know of. Runs outside the

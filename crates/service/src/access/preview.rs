@@ -34,6 +34,7 @@ impl Account {
     /// `ServiceError::SessionRequired` if the caller uses an API key, `unknown_role`, `ServiceError::NotFound` for an
     /// unknown user.
     pub async fn set_preview(&self, admin: &Administrator<'_>, request: PreviewRequest) -> Result<Me> {
+        const ACTION: &str = SessionOnly::BeginPreview.action();
         let result = async {
             let session = admin.require_session()?;
             let mut tx = self.core.begin_change(admin).await?;
@@ -55,18 +56,10 @@ impl Account {
             let session = Session { preview: Some(preview), ..session.clone() };
             let preview = refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
             let detail = json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
-            self.core
-                .commit_change(
-                    tx,
-                    admin,
-                    SessionOnly::BeginPreview.action(),
-                    preview.username.as_deref(),
-                    detail,
-                )
-                .await?;
+            self.core.commit_change(tx, admin, ACTION, preview.username.as_deref(), detail).await?;
             Ok(Me { preview: Some(preview.into()), ..admin.me() })
         };
-        self.core.audit_denial(admin, SessionOnly::BeginPreview.action(), None, result.await).await
+        self.core.audit_denial(admin, ACTION, None, result.await).await
     }
 
     /// Ends the preview of the caller's session, if there is one.

@@ -398,7 +398,7 @@ impl Users {
         let roles = tx.roles_of_user(&user.id).await?;
         let model = tx.access_model().await?;
         drop(tx);
-        let applied = self.core.compile_user_policies(PolicyInputs::user(&user, roles, model)).await?;
+        let applied = self.core.compile_user_policies(PolicyInputs::user(&user, roles, model), None).await?;
         let summary = access_summary(&applied);
         let UserPolicies { inputs, policies } = applied;
         let mut requirements =

@@ -70,11 +70,8 @@ impl Analysis {
         request: &PolicyPreviewRequest,
         deletes: bool,
     ) -> Result<PreparedRead<RoleChange>> {
-        let window = query_input::first_window(
-            request.from.map(|from| from.0),
-            request.to.map(|to| to.0),
-            self.core.now(),
-        )?;
+        let [from, to] = [request.from, request.to].map(|time| time.map(|time| time.0));
+        let window = query_input::first_window(from, to, self.core.now())?;
         let mut tx = self.core.db.begin_read().await?;
         let authority = self.core.admin_authority(&mut tx, admin).await?;
         let roles = tx.roles().await?;

@@ -8,8 +8,7 @@ use serde::Serialize;
 use tracewarden_appdb::ModelState;
 use utoipa::ToSchema;
 
-use crate::core::CancelOnDrop;
-use crate::core::{FieldError, Result, ServiceError};
+use crate::core::{CancelOnDrop, FieldError, Result, ServiceError};
 use crate::model_file::ModelFiles;
 
 /// Time-out for all tests of a file, including the wait in the queue.

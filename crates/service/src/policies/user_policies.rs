@@ -10,7 +10,7 @@ use tracewarden_policy::{
     Predicate, apply, describe,
 };
 
-use crate::core::{Access, Authority, Core, Result, access, reason_text, role_policies};
+use crate::core::{Access, Authority, Core, Permit, Result, access, reason_text, role_policies};
 use crate::policies::explanation::{ExplainVerdict, ExplainedUser, PolicyExplanation, PolicyVerdict};
 
 /// Reason why a policy that compiles cannot be applied.
@@ -259,9 +259,18 @@ pub(crate) fn policy_explanation(
 }
 
 impl Core {
-    /// Compiles a user's policies, off the threads that serve requests.
-    pub(crate) async fn compile_user_policies(&self, inputs: PolicyInputs) -> Result<UserPolicies> {
+    /// Compiles a user's policies, off the threads that serve requests. Holds the permit until the work ends, also if the client
+    /// disconnects.
+    pub(crate) async fn compile_user_policies(
+        &self,
+        inputs: PolicyInputs,
+        permit: Option<Permit>,
+    ) -> Result<UserPolicies> {
         let compiled = Arc::clone(&self.compiled);
-        self.permits.compilation.run(move || UserPolicies::new(inputs, &compiled)).await
+        let work = move || {
+            let _permit = permit;
+            UserPolicies::new(inputs, &compiled)
+        };
+        self.permits.compilation.run(work).await
     }
 }

@@ -6,8 +6,6 @@
 
 mod details;
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracewarden_appdb::{Role, User};
@@ -19,7 +17,7 @@ use crate::core::{
     TRACES_EXPLAIN, access, audit_detail, find_user,
 };
 use crate::policies::{
-    PolicyInputs, UserPolicies, decision_summary, match_policies, policy_explanation, policy_requirement,
+    PolicyInputs, decision_summary, match_policies, policy_explanation, policy_requirement,
 };
 use crate::traces::{AuthorizedTrace, Traces, trace_not_found};
 use crate::{
@@ -114,7 +112,7 @@ impl Traces {
         request: ExplainRequest<'_>,
     ) -> Result<Option<Explanation>> {
         let ExplainRequest { trace_id, inputs, own, admin, read } = request;
-        let applied = self.core.compile_user_policies(inputs).await?;
+        let applied = self.core.compile_user_policies(inputs, None).await?;
         let all: Vec<_> = applied.all().collect();
         let Some(found) = match_policies(access, selection, trace_id, &all).await? else { return Ok(None) };
         let decision = applied.decide(&found);
@@ -164,16 +162,10 @@ impl Traces {
             self.core.permits.queries.try_acquire(principal.user_id()).ok_or(ServiceError::TooManyQueries);
         let permit = self.core.audit_denial(principal, TRACES_EXPLAIN, None, permit).await?;
         let mut tx = self.core.db.begin_read().await?;
-        let authority = Arc::new(self.core.authority(&mut tx, principal).await?);
+        let authority = self.core.authority(&mut tx, principal).await?;
         drop(tx);
         let admin = authority.principal.is_admin();
-        let (inputs, compiled) = (PolicyInputs::caller(&authority), Arc::clone(&self.core.compiled));
-        let work = move || {
-            // Held until the work ends, also if the client disconnects.
-            let _permit = permit;
-            UserPolicies::new(inputs, &compiled)
-        };
-        let applied = self.core.permits.compilation.run(work).await?;
+        let applied = self.core.compile_user_policies(PolicyInputs::caller(&authority), Some(permit)).await?;
         let mut requirements = applied.all().map(|policy| policy_requirement(policy.as_ref().ok(), admin));
         let roles = applied.inputs.roles.iter().map(|role| {
             let policies = role.policies.iter().map(|policy| OwnPolicy {

@@ -94,16 +94,12 @@ impl Trace<'_> {
         read: SpanReader,
     ) -> Result<HashMap<SpanIdentity, Vec<Span>>> {
         let Access { store, binding, .. } = self.access;
-        let identities: HashSet<SpanIdentity> =
-            requested.iter().map(|requested| requested.span.clone()).collect();
-        let identities: Vec<SpanIdentity> = identities.into_iter().collect();
-        let columns: BTreeSet<String> = model
-            .fields
-            .iter()
-            .filter(|field| field.policy)
-            .map(|field| field.field.map.clone().unwrap_or_else(|| field.field.name.clone()))
-            .collect();
-        let columns: Vec<String> = columns.into_iter().collect();
+        let identities: HashSet<&SpanIdentity> = requested.iter().map(|requested| &requested.span).collect();
+        let identities: Vec<SpanIdentity> = identities.into_iter().cloned().collect();
+        let inputs = model.fields.iter().filter(|field| field.policy).map(|field| &field.field);
+        let columns: BTreeSet<&String> =
+            inputs.map(|field| field.map.as_ref().unwrap_or(&field.name)).collect();
+        let columns: Vec<String> = columns.into_iter().cloned().collect();
         let (selection, columns) = (self.selection, Some(columns.as_slice()));
         let spans = store.read_spans_by_identity(MAX_VERDICT_BYTES, binding, selection, &identities, columns);
         let lines = match spans.await {
