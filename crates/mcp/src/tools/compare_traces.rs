@@ -76,8 +76,7 @@ fn build_result(
         let mut next = Vec::new();
         // The totals of two traces fill a small response.
         if detail_level.services > 0 {
-            let arguments = json!({ "trace_id": second.summary.trace_id });
-            next.push(NextCall::new("see the critical path of the second trace", Tool::GetTrace, arguments));
+            next.push(critical_path(&second.summary.trace_id));
         }
         let answer = Answer {
             first: Totals::new(&first.summary, detail_level),
@@ -91,6 +90,12 @@ fn build_result(
         Rendered::new(text(&answer, unseen), &answer)
     };
     budget.fit_with_levels(&DETAIL_LEVELS, found.len(), render)
+}
+
+/// Returns the call that explains the time of the second trace.
+fn critical_path(trace_id: &str) -> NextCall {
+    let to = "see the critical path of the second trace";
+    NextCall::new(to, Tool::CriticalPath, json!({ "trace_id": trace_id }))
 }
 
 fn shown(difference: &Difference, detail_level: DetailLevel) -> Difference {
@@ -123,4 +128,17 @@ fn text(answer: &Answer, unseen: u64) -> String {
     }
     text.push_str(&left_out(unseen));
     text + &next_text(&answer.next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::definition;
+
+    #[test]
+    fn the_suggested_call_returns_the_critical_path() {
+        let next = critical_path("4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(next.tool, Tool::CriticalPath.name());
+        assert_eq!((definition(Tool::CriticalPath).check_arguments)(&next.arguments), Ok(()));
+    }
 }
