@@ -179,8 +179,9 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
     budget.fit_with_levels(&[false, true], stats.groups.len(), render)
 }
 
-/// Returns calls for the traces of the first group, limited to those with a failed span if the status field is known.
-/// Returns none if this would exceed the limit of conditions.
+/// Returns calls for the traces of the first group, limited to those with a failed span if the status field is known
+/// and a condition may have as many values as it has for failures. Returns none if this would exceed the limit of
+/// conditions.
 fn next(
     found: &TraceStatsAnswer,
     (sent, sent_conditions): (&Value, usize),
@@ -193,7 +194,8 @@ fn next(
     let fields = group_by.iter().zip(&found.types).zip(values);
     let mut added: Vec<Value> =
         fields.map(|((field, logical), value)| Condition::equal_to(field, *logical, value)).collect();
-    if let Some((status, errors)) = failed.filter(|(_, errors)| found.limits.max_values >= errors.len()) {
+    let failed = failed.filter(|(_, errors)| errors.len() <= found.limits.max_values);
+    if let Some((status, errors)) = failed {
         added.push(json!({ "ref": status, "op": "in", "values": errors }));
     }
     if sent_conditions.saturating_add(added.len()) > found.limits.max_conditions {
@@ -265,4 +267,53 @@ fn line(numbers: &Numbers) -> String {
         line.push_str(&format!(", p50 {p50} p95 {p95} p99 {p99}"));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewarden_model::{Binding, Display, LogicalType, RowOptions, Timestamp, Window};
+    use tracewarden_service::{Limits, SchemaEcho};
+
+    use super::*;
+
+    fn answer(max_values: usize) -> TraceStatsAnswer {
+        let binding = Binding {
+            database: "otel".to_owned(),
+            table: "otel_traces".to_owned(),
+            trace_id: "TraceId".to_owned(),
+            span_id: "SpanId".to_owned(),
+            timestamp: "Timestamp".to_owned(),
+            parent_span_id: "ParentSpanId".to_owned(),
+            trace_index: None,
+            rows: RowOptions::default(),
+            display: Display::default(),
+        };
+        TraceStatsAnswer {
+            schema: SchemaEcho { binding, version: 1, omitted_columns: None, searched_around: None },
+            window: Window::new(Timestamp::from_nanos(0), Timestamp::from_nanos(1)).unwrap(),
+            stats: Stats::default(),
+            types: vec![LogicalType::String],
+            limits: Limits { max_values, ..Limits::default() },
+            status: Some(("StatusCode".to_owned(), vec!["Error".to_owned(), "STATUS_CODE_ERROR".to_owned()])),
+        }
+    }
+
+    #[test]
+    fn a_failed_span_is_named_only_with_its_condition() {
+        let check = |max_values: usize, grouped: bool, to: &str, conditions: Value| {
+            let found = answer(max_values);
+            let group = StatsGroup { values: vec!["a".to_owned()], numbers: StatsNumbers::default() };
+            let first = grouped.then_some(&group);
+            let group_by = ["ServiceName".to_owned()];
+            let window = window::window_text(found.window);
+            let next = next(&found, (&json!({}), 0), &group_by, first, &window, found.status.as_ref());
+            assert_eq!((next[0].to, &next[0].arguments["conditions"]), (to, &conditions));
+        };
+        let failed = json!({"ref": "StatusCode", "op": "in", "values": ["Error", "STATUS_CODE_ERROR"]});
+        let group = json!({"ref": "ServiceName", "op": "eq", "value": "a"});
+        check(2, true, "list traces with the first group and a failed span", json!([group, failed]));
+        check(2, false, "list traces with a failed span", json!([failed]));
+        check(1, true, "list traces of the first group", json!([group]));
+        check(1, false, "list the traces", json!([]));
+    }
 }
