@@ -1,7 +1,9 @@
 //! Compares two traces by kind of work.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -39,17 +41,13 @@ pub(crate) fn differences(first: &Tree, second: &Tree) -> Vec<Difference> {
             }
         }
     }
-    let mut found: Vec<Difference> = all
-        .into_iter()
+    all.into_iter()
         .filter(|(_, [first, second])| first != second)
         .map(|((service, name), [first, second])| Difference { service, name, first, second })
-        .collect();
-    found.sort_by_key(|difference| {
-        let Difference { first, second, .. } = difference;
-        let failed = first.errors.abs_diff(second.errors) > 0;
-        std::cmp::Reverse((failed, first.own_ms.0.abs_diff(second.own_ms.0)))
-    });
-    found
+        .sorted_by_key(|Difference { first, second, .. }| {
+            Reverse((first.errors != second.errors, first.own_ms.0.abs_diff(second.own_ms.0)))
+        })
+        .collect()
 }
 
 #[cfg(test)]

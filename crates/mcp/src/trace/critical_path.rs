@@ -1,5 +1,9 @@
 //! Computes the critical path: the parts of spans that determined the duration of a trace.
 
+use std::cmp::Reverse;
+
+use itertools::Itertools as _;
+
 use super::tree::Tree;
 
 /// A part of a span on the path, in nanoseconds since 1970.
@@ -33,22 +37,12 @@ fn waited_children(
     (from, to): (i64, i64),
     segments: &mut Vec<PathSegment>,
 ) -> Vec<(usize, i64, i64)> {
-    let clipped = |child: usize| {
-        let (start, end) = tree.interval(child);
-        (start.max(from), end.min(to))
+    let clipped = |child: &usize| {
+        let (start, end) = tree.interval(*child);
+        (start < to && end > from).then_some((*child, start.max(from), end.min(to)))
     };
-    let mut last: Vec<usize> = children
-        .iter()
-        .copied()
-        .filter(|child| {
-            let (start, end) = tree.interval(*child);
-            start < to && end > from
-        })
-        .collect();
-    last.sort_by_key(|child| {
-        let (start, end) = clipped(*child);
-        (std::cmp::Reverse(end), start)
-    });
+    let last_first =
+        children.iter().filter_map(clipped).sorted_by_key(|(_, start, end)| (Reverse(*end), *start));
     let mut time = to;
     let mut own = |begin: i64, end: i64| {
         if let Some(span) = span.filter(|_| end > begin) {
@@ -56,8 +50,7 @@ fn waited_children(
         }
     };
     let mut waited = Vec::new();
-    for child in last {
-        let (start, end) = clipped(child);
+    for (child, start, end) in last_first {
         if end <= time && time > from {
             own(end, time);
             waited.push((child, start, end));

@@ -1,5 +1,9 @@
 //! Finds the origins of errors: failed spans without failed descendants, by kind.
 
+use std::cmp::Reverse;
+
+use itertools::Itertools as _;
+
 use super::tree::Tree;
 
 /// Failed spans of a kind without failed descendants.
@@ -32,9 +36,11 @@ impl Errors {
         }
         let is_origin = |index: &usize| failed(*index) && below.get(*index) == Some(&false);
         let groups = tree.by_kind((0..tree.spans.len()).filter(is_origin));
-        let origin = |group: Vec<usize>| Some(Origin { span: *group.first()?, count: group.len() });
-        let mut origins: Vec<Origin> = groups.into_iter().filter_map(origin).collect();
-        origins.sort_by_key(|origin| (std::cmp::Reverse(origin.count), origin.span));
+        let origins = groups
+            .into_iter()
+            .filter_map(|group| Some(Origin { span: *group.first()?, count: group.len() }))
+            .sorted_by_key(|origin| (Reverse(origin.count), origin.span))
+            .collect();
         Self { origins, failed: tree.spans.iter().filter(|span| span.error).count() }
     }
 }

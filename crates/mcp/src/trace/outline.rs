@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::tree::{Tree, duration, kind};
+use itertools::Itertools as _;
+
+use super::tree::{Tree, duration, without_numbers};
 
 /// Minimum number of siblings of a kind that share a line.
 const FOLDED_FROM: usize = 3;
@@ -89,16 +91,14 @@ impl Outline {
 
     /// Returns all lines up to this depth.
     pub(crate) fn down_to(&self, depth: usize) -> Vec<ShownLine> {
-        let shown = (0..self.lines.len())
-            .filter(|index| self.lines.get(*index).is_some_and(|line| line.depth <= depth));
-        self.with_hidden(shown.collect())
+        self.with_hidden(self.lines.iter().positions(|line| line.depth <= depth).collect())
     }
 
     /// Returns the `count` most relevant lines, each with all its ancestors: failed lines and ancestors of these
     /// first, then the longest.
     pub(crate) fn most_relevant(&self, count: usize) -> Vec<ShownLine> {
-        let tops = self.lines.iter().enumerate().filter(|(_, line)| line.depth == 0);
-        let mut open: BinaryHeap<Relevance> = tops.filter_map(|(index, _)| self.relevance(index)).collect();
+        let tops = self.lines.iter().positions(|line| line.depth == 0);
+        let mut open: BinaryHeap<Relevance> = tops.filter_map(|index| self.relevance(index)).collect();
         let mut chosen = Vec::new();
         while chosen.len() < count
             && let Some((_, _, Reverse(index))) = open.pop()
@@ -137,20 +137,16 @@ fn group_siblings(tree: &Tree, spans: &[usize]) -> Vec<Vec<usize>> {
         0..FOLDED_FROM => group.into_iter().map(|span| vec![span]).collect(),
         _ => vec![group],
     };
-    let mut apart: Vec<Vec<usize>> =
-        tree.by_kind(spans.iter().copied()).into_iter().flat_map(apart).collect();
-    apart.sort_by_key(|group| group.first().copied());
-    apart
+    let groups = tree.by_kind(spans.iter().copied()).into_iter().flat_map(apart);
+    groups.sorted_by_key(|group| group.first().copied()).collect()
 }
 
 fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
     let spans = || group.iter().filter_map(|index| Some((*index, tree.spans.get(*index)?)));
-    let mut durations: Vec<i64> = spans().map(|(_, span)| duration(span)).collect();
-    durations.sort_unstable();
+    let durations: Vec<i64> = spans().map(|(_, span)| duration(span)).sorted_unstable().collect();
     let representative = spans().max_by_key(|(index, span)| (span.error, duration(span), Reverse(*index)));
-    let name = |(_, span): (usize, &tracewarden_service::SpanSummary)| span.name.clone().unwrap_or_default();
-    let first = spans().next().map(name).unwrap_or_default();
-    let same = spans().all(|(_, span)| span.name.as_deref().unwrap_or_default() == first);
+    let mut names = spans().map(|(_, span)| span.name.as_deref().unwrap_or_default());
+    let first = names.next().unwrap_or_default();
     Line {
         depth,
         span: representative.map_or(0, |(index, _)| index),
@@ -161,7 +157,7 @@ fn line(tree: &Tree, depth: usize, group: &[usize]) -> Line {
         p95: percentile(&durations, 95),
         longest: durations.last().copied().unwrap_or(0),
         duration_invalid: spans().any(|(_, span)| span.duration_invalid),
-        name: if same { first } else { spans().next().map(|(_, span)| kind(span).1).unwrap_or_default() },
+        name: if names.all(|name| name == first) { first.to_owned() } else { without_numbers(first) },
         below: 0,
         errors_below: 0,
         children: Vec::new(),

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use indexmap::IndexMap;
+use itertools::Itertools as _;
 
 use super::tree::{Tree, kind};
 
@@ -37,9 +38,7 @@ pub(crate) fn kinds_by_time(tree: &Tree, times: impl IntoIterator<Item = (usize,
             (kind_time.span, kind_time.longest) = (index, time);
         }
     }
-    let mut kinds: Vec<KindTime> = kinds.into_values().collect();
-    kinds.sort_by_key(|kind_time| (Reverse(kind_time.total), kind_time.span));
-    kinds
+    kinds.into_values().sorted_by_key(|kind_time| (Reverse(kind_time.total), kind_time.span)).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
+use itertools::Itertools as _;
 use tracewarden_service::{MAX_SPANS_PER_ID, SpanSummary};
 
 /// Spans by index, with their parents and children.
@@ -13,7 +14,7 @@ pub(crate) struct Tree {
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
     /// For each span its root, and the number of spans on the path from there. A path can be as long as the trace.
-    tops: Vec<(usize, usize)>,
+    tops: Vec<Option<(usize, usize)>>,
     /// Spans whose parent is missing, and one span of each cycle.
     pub(crate) roots: Vec<usize>,
 }
@@ -38,52 +39,33 @@ impl Tree {
                 list.push(index);
             }
         }
-        let mut roots: Vec<usize> =
-            (0..spans.len()).filter(|index| parents.get(*index).is_some_and(Option::is_none)).collect();
-        let mut reached = vec![false; spans.len()];
-        let mut open = roots.clone();
+        let mut roots: Vec<usize> = parents.iter().positions(Option::is_none).collect();
+        let mut tops = vec![None; spans.len()];
+        let mut open: Vec<(usize, usize, usize)> = roots.iter().map(|root| (*root, *root, 1)).collect();
         let mut unreached = 0..spans.len();
         loop {
-            while let Some(index) = open.pop() {
-                if let Some(mark) = reached.get_mut(index) {
-                    *mark = true;
+            while let Some((index, top, length)) = open.pop() {
+                if let Some(found) = tops.get_mut(index) {
+                    *found = Some((top, length));
                 }
-                open.extend(children.get(index).into_iter().flatten());
+                open.extend(children.get(index).into_iter().flatten().map(|child| (*child, top, length + 1)));
             }
             // A span that no root reaches is in a cycle, or below one. Following its parents leads to the cycle.
-            let Some(left) = unreached.find(|index| reached.get(*index) == Some(&false)) else { break };
+            let Some(left) = unreached.find(|index| tops.get(*index) == Some(&None)) else { break };
             let mut passed = HashSet::new();
             let mut cut = left;
             while passed.insert(cut) {
                 cut = parents.get(cut).copied().flatten().unwrap_or(cut);
             }
-            if let Some(list) =
-                parents.get(cut).copied().flatten().and_then(|parent| children.get_mut(parent))
-            {
+            let parent = parents.get_mut(cut).and_then(Option::take);
+            if let Some(list) = parent.and_then(|parent| children.get_mut(parent)) {
                 list.retain(|child| *child != cut);
             }
-            if let Some(parent) = parents.get_mut(cut) {
-                *parent = None;
-            }
             roots.push(cut);
-            open.push(cut);
+            open.push((cut, cut, 1));
         }
         roots.sort_unstable();
-        let tops = Vec::new();
-        let mut tree = Self { spans, parents, children, tops, roots };
-        tree.tops = tree.compute_tops();
-        tree
-    }
-
-    fn compute_tops(&self) -> Vec<(usize, usize)> {
-        let mut tops: Vec<(usize, usize)> = (0..self.spans.len()).map(|index| (index, 1)).collect();
-        for index in self.preorder() {
-            let above = self.parent(index).and_then(|parent| tops.get(parent).copied());
-            if let (Some((top, length)), Some(found)) = (above, tops.get_mut(index)) {
-                *found = (top, length + 1);
-            }
-        }
-        tops
+        Self { spans, parents, children, tops, roots }
     }
 
     pub(crate) fn children(&self, index: usize) -> &[usize] {
@@ -123,7 +105,7 @@ impl Tree {
     /// longer than `max_spans`, contains the root and the innermost spans; with the note about the omitted ones these make
     /// `max_spans` entries.
     pub(crate) fn path(&self, index: usize, max_spans: usize) -> (Vec<usize>, usize) {
-        let (top, length) = self.tops.get(index).copied().unwrap_or((index, 1));
+        let (top, length) = self.tops.get(index).copied().flatten().unwrap_or((index, 1));
         let innermost = if length > max_spans { max_spans.saturating_sub(2) } else { length };
         let upwards = std::iter::successors(Some(index), |index| self.parent(*index));
         let mut path: Vec<usize> = upwards.take(innermost).collect();
@@ -216,27 +198,15 @@ pub(crate) fn kind(span: &SpanSummary) -> (String, String) {
 /// Replaces each word that contains a digit by `#`, unless it is short and begins with a letter, like versions and
 /// names such as `http2`.
 pub(crate) fn without_numbers(name: &str) -> String {
+    let is_separator = |character: char| !character.is_alphanumeric();
     let mut plain = String::with_capacity(name.len());
-    let mut word = String::new();
-    let end = |word: &mut String, plain: &mut String| {
-        let digits = word.chars().any(|character| character.is_ascii_digit());
-        let is_name = word.len() <= 6 && word.starts_with(|first: char| first.is_alphabetic());
-        if digits && !is_name {
-            plain.push('#')
-        } else {
-            plain.push_str(word)
-        }
-        word.clear();
-    };
-    for character in name.chars() {
-        if character.is_alphanumeric() {
-            word.push(character);
-        } else {
-            end(&mut word, &mut plain);
-            plain.push(character);
-        }
+    for part in name.split_inclusive(is_separator) {
+        let word = part.trim_end_matches(is_separator);
+        let has_digits = word.contains(|character: char| character.is_ascii_digit());
+        let is_name = word.len() <= 6 && word.starts_with(char::is_alphabetic);
+        plain.push_str(if has_digits && !is_name { "#" } else { word });
+        plain.push_str(part.strip_prefix(word).unwrap_or_default());
     }
-    end(&mut word, &mut plain);
     plain
 }
 
