@@ -1,5 +1,6 @@
 //! Arguments of tools, after [`crate::coercion`] parsed them.
 
+use itertools::Itertools as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -43,19 +44,17 @@ pub(crate) struct Condition {
 }
 
 fn op_description() -> String {
-    let names: Vec<&str> = Operator::ALL.iter().map(|operator| operator.as_str()).collect();
-    format!("An operator of the field's type: {}.", names.join(", "))
+    format!("An operator of the field's type: {}.", Operator::ALL.iter().join(", "))
 }
 
 fn value_description() -> String {
-    let names: Vec<&str> = Operator::taking(Operands::One).map(Operator::as_str).collect();
-    format!("For {}.", names.join(", "))
+    format!("For {}.", Operator::taking(Operands::One).join(", "))
 }
 
 fn values_description() -> String {
     let lists = Operator::taking(Operands::List).map(|operator| operator.to_string());
     let ranges = Operator::taking(Operands::Range).map(|operator| format!("{operator} (two numbers)"));
-    format!("For {}.", lists.chain(ranges).collect::<Vec<_>>().join(", "))
+    format!("For {}.", lists.chain(ranges).join(", "))
 }
 
 /// Converts a filter for the service.

@@ -26,15 +26,7 @@ pub(crate) struct ClientName(pub(crate) String);
 
 /// Slot in which `initialize` stores the name for the session id.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SessionIdSlot(Arc<OnceLock<String>>);
-
-impl SessionIdSlot {
-    /// Stores the name of the client.
-    pub(crate) fn set(&self, client: &Implementation) {
-        // Set once per request.
-        let _ = self.0.set(full_name(client));
-    }
-}
+pub(crate) struct SessionIdSlot(pub(crate) Arc<OnceLock<String>>);
 
 /// Returns name and version.
 pub(crate) fn full_name(client: &Implementation) -> String {

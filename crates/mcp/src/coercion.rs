@@ -2,6 +2,7 @@
 //! texts for omitted arguments. Every unambiguous form is accepted. Others are rejected with a message that helps the
 //! model to correct them, based on the tool's schema.
 
+use itertools::Itertools as _;
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value};
 use tracewarden_model::nearest::nearest;
@@ -47,15 +48,14 @@ fn object(schema: &JsonObject, sent: Vec<(String, Json)>, path: &str) -> Result<
         }
         members.insert(name, coerce_value(schema, value, &path)?);
     }
-    let missing = known.iter().find(|(name, _)| is_required(name) && !members.contains_key(*name));
-    match missing {
-        None => Ok(members),
-        Some((name, schema)) => {
-            let about = schema.get("description").and_then(Value::as_str).map(|text| format!(": {text}"));
-            let detail = format!("this argument is required{}", about.unwrap_or_default());
-            Err(Failure::argument(&child_path(path, name), detail))
-        }
+    if let Some((name, schema)) =
+        known.iter().find(|(name, _)| is_required(name) && !members.contains_key(*name))
+    {
+        let about = schema.get("description").and_then(Value::as_str).map(|text| format!(": {text}"));
+        let detail = format!("this argument is required{}", about.unwrap_or_default());
+        return Err(Failure::argument(&child_path(path, name), detail));
     }
+    Ok(members)
 }
 
 fn child_path(path: &str, name: &str) -> String {
@@ -63,11 +63,14 @@ fn child_path(path: &str, name: &str) -> String {
 }
 
 fn unknown_argument(name: &str, known: &Map<String, Value>) -> String {
-    let suggestion = nearest(name, known.keys().map(String::as_str));
-    let suggestion =
-        suggestion.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
-    let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    format!("there is no such argument{suggestion} Known are {}", names.join(", "))
+    let suggestion = did_you_mean(name, known.keys().map(String::as_str));
+    format!("there is no such argument{suggestion} Known are {}", known.keys().join(", "))
+}
+
+/// Ends a sentence about an unknown name with the known name that resembles it most, if any does.
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let near = nearest(name, known);
+    near.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"))
 }
 
 /// Whether an optional argument is omitted. An empty text counts as omitted only if the schema gives a type, because
@@ -75,27 +78,21 @@ fn unknown_argument(name: &str, known: &Map<String, Value>) -> String {
 fn is_omitted(schema: &Value, sent: &Json) -> bool {
     match sent {
         Json::Null => true,
-        Json::Text { start, .. } => match schema.get("type").and_then(Value::as_str) {
-            None => false,
-            Some("string") => start.is_empty(),
-            Some(_) => start.trim().is_empty(),
+        Json::Text { start, .. } => match type_of(schema) {
+            "" => false,
+            "string" => start.is_empty(),
+            _ => start.trim().is_empty(),
         },
         _ => false,
     }
 }
 
 fn coerce_value(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
-    let wanted = schema.get("type").and_then(Value::as_str).unwrap_or_default();
     let refused = |sent: &Json| wrong_form(&expected_form(schema), sent, path);
-    let read = match wanted {
-        "integer" => match integer(&sent) {
-            Some(IntegerArgument::Fits(value)) => Some(Value::from(value)),
-            Some(IntegerArgument::TooLarge) => {
-                let expected = "the number is too large for this argument: a whole number such as 10";
-                return Err(wrong_form(expected, &sent, path));
-            }
-            None => None,
-        },
+    let read = match type_of(schema) {
+        "integer" => {
+            return integer(&sent).map(Value::from).map_err(|expected| wrong_form(expected, &sent, path));
+        }
         "string" => text(schema, &sent).map(Value::from),
         "array" => return list(schema, sent, path),
         "object" => {
@@ -121,7 +118,7 @@ fn coerce_value(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure
 fn list(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
     let none = Value::Null;
     let items = schema.get("items").unwrap_or(&none);
-    let of_objects = items.get("type").is_some_and(|name| name == "object");
+    let of_objects = type_of(items) == "object";
     let elements = match unwrap_json_text(unwrap_json_text(sent, '['), if of_objects { '{' } else { '[' }) {
         Json::List { first, .. } => first,
         other if other == Json::Null || of_objects && matches!(other, Json::Text { .. }) => {
@@ -129,8 +126,9 @@ fn list(schema: &Value, sent: Json, path: &str) -> Result<Value, Failure> {
         }
         single => vec![single],
     };
-    let of_lists = items.get("type").is_some_and(|name| name == "array");
-    if of_lists && elements.len() > 1 && elements.iter().any(|element| matches!(element, Json::Object { .. }))
+    if type_of(items) == "array"
+        && elements.len() > 1
+        && elements.iter().any(|element| matches!(element, Json::Object { .. }))
     {
         let one = Json::List { count: elements.len(), first: elements };
         return Ok(Value::Array(vec![list(items, one, path)?]));
@@ -152,31 +150,24 @@ fn unwrap_json_text(sent: Json, begin: char) -> Json {
     Json::read(start, Bounds::NONE).unwrap_or(sent)
 }
 
-/// An integer.
-enum IntegerArgument {
-    Fits(i64),
-    /// Does not fit into 64 bits.
-    TooLarge,
-}
-
 /// Parses an integer, also from text, or with a fraction of zeros or an exponent.
-fn integer(sent: &Json) -> Option<IntegerArgument> {
+///
+/// # Errors
+/// The expected form.
+fn integer(sent: &Json) -> Result<i64, &'static str> {
+    const WHOLE: &str = "a whole number such as 10";
+    const TOO_LARGE: &str = "the number is too large for this argument: a whole number such as 10";
     let text = match sent {
         Json::Number(number) => number.to_string(),
         Json::Text { start, .. } => start.trim().to_owned(),
-        _ => return None,
+        _ => return Err(WHOLE),
     };
-    match Decimal::parse(&text) {
-        Ok(number) => match number.floor() {
-            (whole, true) => {
-                Some(whole.to_string().parse().map_or(IntegerArgument::TooLarge, IntegerArgument::Fits))
-            }
-            (_, false) => None,
-        },
-        Err(InvalidDecimal::TooLarge) => Some(IntegerArgument::TooLarge),
-        Err(InvalidDecimal::TooSmall | InvalidDecimal::TooLong) => None,
+    match Decimal::parse(&text).map(|number| number.floor()) {
+        Ok((whole, true)) => whole.to_string().parse().map_err(|_| TOO_LARGE),
+        Err(InvalidDecimal::TooLarge) => Err(TOO_LARGE),
+        Ok((_, false)) | Err(InvalidDecimal::TooSmall | InvalidDecimal::TooLong) => Err(WHOLE),
         // Such as `+5` and `05`, which are not valid JSON numbers.
-        Err(InvalidDecimal::NotANumber) => text.parse().ok().map(IntegerArgument::Fits),
+        Err(InvalidDecimal::NotANumber) => text.parse().map_err(|_| WHOLE),
     }
 }
 
@@ -188,33 +179,28 @@ fn text(schema: &Value, sent: &Json) -> Option<String> {
         Json::Number(number) if number.is_u64() => number.to_string(),
         _ => return None,
     };
-    match schema.get("enum").and_then(Value::as_array) {
-        None => Some(text),
-        Some(choices) => {
-            let mut choices = choices.iter().filter_map(Value::as_str);
-            choices.find(|choice| text.trim().eq_ignore_ascii_case(choice)).map(str::to_owned)
-        }
-    }
+    let Some(choices) = schema.get("enum").and_then(Value::as_array) else { return Some(text) };
+    let mut choices = choices.iter().filter_map(Value::as_str);
+    choices.find(|choice| text.trim().eq_ignore_ascii_case(choice)).map(str::to_owned)
 }
 
 fn expected_form(schema: &Value) -> String {
-    let type_of = |schema: &Value| schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let choices = schema.get("enum").and_then(Value::as_array);
-    if let Some(choices) = choices {
-        let names: Vec<String> =
-            choices.iter().map(|name| format!("`{}`", name.as_str().unwrap_or_default())).collect();
-        return format!("one of {}", names.join(", "));
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        let names = choices.iter().map(|name| format!("`{}`", name.as_str().unwrap_or_default())).join(", ");
+        return format!("one of {names}");
     }
-    match type_of(schema).as_str() {
-        "integer" => "a whole number such as 10".to_owned(),
-        "string" => "a text in quotation marks".to_owned(),
-        "array" => match schema.get("items").map(type_of).as_deref() {
-            Some("object") => "a list of objects such as [{…}]".to_owned(),
-            Some("string") => "a list of texts such as [\"a\", \"b\"]".to_owned(),
-            _ => "a list such as [\"a\", 1]".to_owned(),
-        },
-        _ => "an object such as {…}".to_owned(),
-    }
+    let form = match (type_of(schema), schema.get("items").map(type_of)) {
+        ("string", _) => "a text in quotation marks",
+        ("array", Some("object")) => "a list of objects such as [{…}]",
+        ("array", Some("string")) => "a list of texts such as [\"a\", \"b\"]",
+        ("array", _) => "a list such as [\"a\", 1]",
+        _ => "an object such as {…}",
+    };
+    form.to_owned()
+}
+
+fn type_of(schema: &Value) -> &str {
+    schema.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Describes the given value.

@@ -10,7 +10,8 @@ use crate::tokens::tokens;
 /// A failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    code: &'static str,
+    /// Machine-readable code, as in the REST API.
+    pub(crate) code: &'static str,
     retry: Retry,
     /// Messages, each with the argument that it refers to, or an empty name.
     causes: Vec<(String, String)>,
@@ -18,7 +19,7 @@ pub(crate) struct Failure {
     /// Details of the ClickHouse error, for administrators only.
     for_administrators: Option<String>,
     /// Outcome for the audit log, unless it is already recorded.
-    unrecorded: Option<Outcome>,
+    pub(crate) unrecorded: Option<Outcome>,
 }
 
 /// Maximum number of causes in a message. Further ones are mostly repetitions.
@@ -29,7 +30,6 @@ const MAX_CAUSE_CHARACTERS: usize = 400;
 const MAX_TEXT_TOKENS: usize = 900;
 
 impl Failure {
-    /// Creates a failure for an invalid argument.
     pub(crate) fn argument(argument: &str, detail: impl Into<String>) -> Self {
         let causes = vec![(argument.to_owned(), detail.into())];
         Self { unrecorded: Some(Outcome::Failed), ..Self::new("invalid_request", causes) }
@@ -46,7 +46,6 @@ impl Failure {
         }
     }
 
-    /// Creates a failure for an internal error.
     pub(crate) fn internal(what: &'static str) -> Self {
         tracing::error!(what, "a tool failed");
         Self::new("internal", vec![(String::new(), "something went wrong".to_owned())])
@@ -70,11 +69,6 @@ impl Failure {
         self
     }
 
-    /// Returns the outcome for the audit log, unless it is already recorded.
-    pub(crate) fn unrecorded(&self) -> Option<Outcome> {
-        self.unrecorded
-    }
-
     /// Sets the argument of causes that refer to none.
     pub(crate) fn for_argument(mut self, name: &str) -> Self {
         for (argument, _) in &mut self.causes {
@@ -83,11 +77,6 @@ impl Failure {
             }
         }
         self
-    }
-
-    /// Returns the machine-readable code, as in the REST API.
-    pub(crate) fn code(&self) -> &'static str {
-        self.code
     }
 
     /// Returns the message, which always fits into the smallest response.
@@ -103,23 +92,19 @@ impl Failure {
         for (argument, detail) in self.causes.iter().take(MAX_CAUSES) {
             let detail = one_line(detail, characters);
             let separator = if self.causes.len() > 1 { "\n- " } else { " " };
-            text.push_str(separator);
+            text += separator;
             if !argument.is_empty() {
-                text.push_str(&format!("{}: ", one_line(argument, characters.min(100))));
+                text += &format!("{}: ", one_line(argument, characters.min(100)));
             }
-            text.push_str(&detail);
+            text += &detail;
         }
         if self.causes.len() > MAX_CAUSES {
-            text.push_str(&format!("\n- and {} more", self.causes.len() - MAX_CAUSES));
+            text += &format!("\n- and {} more", self.causes.len() - MAX_CAUSES);
         }
-        if let Some(advice) = &self.advice {
-            text.push_str(&format!("\n{advice}"));
-        }
-        text.push_str(&format!("\nretry: {}", self.retry.as_str()));
-        text
+        text.extend(self.advice.iter().map(|advice| format!("\n{advice}")));
+        text + &format!("\nretry: {}", self.retry.as_str())
     }
 
-    /// Converts to a tool result, which a model sees.
     pub(crate) fn result(&self) -> CallToolResult {
         CallToolResult::error(vec![ContentBlock::text(self.text())])
     }
@@ -131,12 +116,10 @@ pub(crate) fn argument_name(pointer: &str) -> String {
     let mut name = String::new();
     for part in pointer.split('/').filter(|part| !part.is_empty()) {
         if part.bytes().all(|byte| byte.is_ascii_digit()) {
-            name.push_str(&format!("[{part}]"));
+            name += &format!("[{part}]");
         } else {
-            if !name.is_empty() {
-                name.push('.');
-            }
-            name.push_str(part);
+            let separator = if name.is_empty() { "" } else { "." };
+            name += &format!("{separator}{part}");
         }
     }
     name

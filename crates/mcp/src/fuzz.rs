@@ -28,7 +28,7 @@ use crate::window::bounds;
 /// Asserts that a rejection has a message of limited length.
 fn check_failure(failure: &Failure) {
     let text = failure.text();
-    assert!(failure.code() == "invalid_request" && !text.is_empty(), "{text}");
+    assert!(failure.code == "invalid_request" && !text.is_empty(), "{text}");
     assert!(text.chars().count() < 4_000, "{text}");
     for word in INTERNAL_TERMS {
         assert!(!text.contains(word), "{word}: {text}");

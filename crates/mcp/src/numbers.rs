@@ -39,14 +39,11 @@ fn duration_text(nanos: i64) -> String {
 }
 
 fn digits(value: f64) -> String {
-    let text = if value >= 100.0 {
+    if value >= 100.0 {
         return format!("{value:.0}");
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    };
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+    let decimals = if value >= 10.0 { 1 } else { 2 };
+    format!("{value:.decimals$}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Returns the ratio of a part to the whole, rounded to four decimal places.
@@ -54,7 +51,6 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64 * 10_000.0).round() / 10_000.0 }
 }
 
-/// Formats a ratio as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{}%", digits(share * 100.0))
 }

@@ -20,11 +20,10 @@ const MAX_EXACT_INTEGER: u64 = 1 << 53;
 pub(crate) fn refusal(body: &[u8]) -> Option<Response> {
     let members: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
     let method = members.get("method")?;
+    let id = members.get("id")?.get();
     // Notifications have no response.
-    if members.get("id")?.get() == "null" && method.get().starts_with("\"notifications/") {
-        return None;
-    }
-    if is_valid(members.get("id")?.get()) {
+    let is_notification = id == "null" && method.get().starts_with("\"notifications/");
+    if is_notification || is_valid(id) {
         return None;
     }
     let message =

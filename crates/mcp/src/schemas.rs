@@ -10,12 +10,10 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// Returns the schema of a tool's arguments.
 pub(crate) fn arguments_schema<T: JsonSchema>() -> JsonObject {
     generate_schema::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// Returns the schema of a tool's response.
 pub(crate) fn answer_schema<T: JsonSchema>() -> JsonObject {
     generate_schema::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
@@ -27,10 +25,7 @@ fn generate_schema<T: JsonSchema>(settings: SchemaSettings) -> JsonObject {
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     simplify(&mut schema);
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    }
+    schema.as_object().cloned().unwrap_or_default()
 }
 
 /// Returns the schema of a condition's operand: a text, a number or a boolean.
@@ -38,7 +33,6 @@ pub(crate) fn scalar(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "anyOf": one_of_scalars() })
 }
 
-/// Returns the schema of a list of operands.
 pub(crate) fn scalars(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "array", "items": { "anyOf": one_of_scalars() } })
 }

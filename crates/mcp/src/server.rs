@@ -14,14 +14,13 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
-use tracewarden_model::nearest::nearest;
 use tracewarden_service::{Outcome, Principal, Service, Tool, ToolCall};
 use tracing::Instrument as _;
 
 use crate::bounded_json::{Bounds, Json};
 use crate::catalogue;
 use crate::client_name::{ClientName, SessionIdSlot, full_name};
-use crate::coercion::coerce;
+use crate::coercion::{coerce, did_you_mean};
 use crate::failure::Failure;
 use crate::instructions::instructions;
 use crate::span_text::one_line;
@@ -40,7 +39,6 @@ pub(crate) struct Server {
 const VERSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
-/// Returns the HTTP request of a message.
 fn request(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
     context.extensions.get::<Parts>().ok_or_else(|| ErrorData::internal_error("no request", None))
 }
@@ -75,17 +73,15 @@ impl Server {
             Ok(()) => self.run(principal, tool, sent).await,
             Err(error) => Err(Failure::from(error).mark_denied()),
         };
-        let result =
-            result.map_err(
-                |failure| if principal.is_admin() { failure.with_administrator_detail() } else { failure },
-            );
+        let for_caller = |failure: Failure| {
+            if principal.is_admin() { failure.with_administrator_detail() } else { failure }
+        };
+        let result = result.map_err(for_caller);
         if let Err(failure) = &result
-            && let Some(outcome) = failure.unrecorded()
+            && let Some(outcome) = failure.unrecorded
         {
-            self.service
-                .core()
-                .record_rejected_tool_call(principal, Some(tool), failure.code(), outcome)
-                .await;
+            let core = self.service.core();
+            core.record_rejected_tool_call(principal, Some(tool), failure.code, outcome).await;
         }
         result
     }
@@ -109,7 +105,8 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         let parts = request(&context)?;
         if let Some(slot) = parts.extensions.get::<SessionIdSlot>() {
-            slot.set(&sent.client_info);
+            // Set once per request.
+            let _ = slot.0.set(full_name(&sent.client_info));
         }
         let negotiated = self.negotiate_initialize(&sent)?;
         let mut caller_config = self.caller_config(caller(parts)?.as_ref());
@@ -184,7 +181,6 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// Calls a tool and returns its result.
     async fn dispatch(
         &self,
         name: &str,
@@ -216,14 +212,10 @@ impl Server {
     async fn no_such_tool(&self, principal: &Principal, name: &str) -> ErrorData {
         self.service.core().record_rejected_tool_call(principal, None, "unknown_tool", Outcome::Failed).await;
         let known = Tool::ALL.map(Tool::name);
-        let near = nearest(name, known);
-        let suggestion =
-            near.first().map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+        let suggestion = did_you_mean(name, known);
         let name = one_line(name, 100);
-        ErrorData::invalid_params(
-            format!("no tool `{name}`{suggestion} There are {}", known.join(", ")),
-            None,
-        )
+        let detail = format!("no tool `{name}`{suggestion} There are {}", known.join(", "));
+        ErrorData::invalid_params(detail, None)
     }
 }
 

@@ -7,10 +7,9 @@
 /// Returns the maximum number of tokens of a text.
 pub(crate) fn tokens(text: &str) -> usize {
     let mut count = Count::default();
-    for character in text.chars() {
-        count.add(character);
-    }
-    count.end()
+    text.chars().for_each(|character| count.add(character));
+    count.close();
+    count.total.div_ceil(1_000)
 }
 
 /// Frequent words in responses that every vocabulary contains; sorted.
@@ -104,20 +103,14 @@ impl Count {
 
     fn close(&mut self) {
         let length = self.length;
+        // A pronounceable run may be a word; others are not in any vocabulary.
+        let is_pronounceable =
+            self.vowels * 4 >= length && self.most_alike <= 3 && self.rare * 5 <= length && length <= 20;
         self.total += match self.run {
             Run::None => 0,
             Run::Lower if self.is_known() => 1_000,
-            // A pronounceable run may be a word; others are not in any vocabulary.
-            Run::Lower
-                if self.vowels * 4 >= length
-                    && self.most_alike <= 3
-                    && self.rare * 5 <= length
-                    && length <= 20 =>
-            {
-                1_000.max(length * 520)
-            }
-            Run::Lower => 1_000.max(length * 800),
-            Run::Upper => 1_000.max(length * 800),
+            Run::Lower if is_pronounceable => 1_000.max(length * 520),
+            Run::Lower | Run::Upper => 1_000.max(length * 800),
             Run::Digits => length.div_ceil(2) * 1_000,
             // One space belongs to the following word.
             Run::Spaces => (length - 1).min(1) * 1_000 + length / 64 * 1_000,
@@ -130,11 +123,6 @@ impl Count {
     fn is_known(&self) -> bool {
         let word = self.letters.get(..self.length).and_then(|letters| std::str::from_utf8(letters).ok());
         word.is_some_and(|word| WORDS.binary_search(&word).is_ok())
-    }
-
-    fn end(mut self) -> usize {
-        self.close();
-        self.total.div_ceil(1_000)
     }
 }
 
