@@ -24,9 +24,13 @@ pub(crate) struct Budget {
 
 /// Minimum and maximum of `max_tokens`.
 const MIN_TOKENS: i64 = 1_000;
-pub(crate) const MAX_TOKENS: i64 = 20_000;
-/// Default of `max_tokens`.
+const MAX_TOKENS: i64 = 20_000;
 const DEFAULT_TOKENS: i64 = 3_000;
+
+/// Returns the argument for the largest response.
+pub(crate) fn largest() -> (&'static str, Value) {
+    ("max_tokens", Value::from(MAX_TOKENS))
+}
 
 impl Budget {
     /// Creates the budget for the argument `max_tokens`.
@@ -97,20 +101,18 @@ impl Budget {
     fn fit_most(self, items: usize, render: impl Fn(usize) -> Rendered) -> Option<(usize, CallToolResult)> {
         let within = |count: usize, tokens: usize| {
             let result = render(count).result()?;
-            (self.token_count(&result) <= tokens).then_some((count, result))
+            (token_count(&result) <= tokens).then_some((count, result))
         };
-        let fits = |count: usize| within(count, self.tokens);
         // An item takes at least one token, so more items than tokens cannot fit.
         let items = items.min(self.complete_tokens);
-        let all = within(items, self.complete_tokens);
-        if all.is_some() {
-            return all;
+        if let Some(all) = within(items, self.complete_tokens) {
+            return Some(all);
         }
         let mut best = None;
         let (mut least, mut most) = (0, items);
         while least < most {
             let middle = least + (most - least) / 2;
-            match fits(middle) {
+            match within(middle, self.tokens) {
                 Some(found) => (best, least) = (Some(found), middle + 1),
                 None => most = middle,
             }
@@ -118,19 +120,18 @@ impl Budget {
         best
     }
 
-    /// Whether a response fits.
     pub(crate) fn holds(self, rendered: Rendered) -> bool {
-        rendered.result().is_some_and(|result| self.token_count(&result) <= self.tokens)
+        rendered.result().is_some_and(|result| token_count(&result) <= self.tokens)
     }
 
     /// Returns a counter for the size of a response while it is created.
     pub(crate) fn meter(self) -> Meter {
         Meter::new(self.complete_tokens)
     }
+}
 
-    fn token_count(self, result: &CallToolResult) -> usize {
-        serde_json::to_string(result).map_or(usize::MAX, |text| tokens(&text))
-    }
+fn token_count(result: &CallToolResult) -> usize {
+    serde_json::to_string(result).map_or(usize::MAX, |text| tokens(&text))
 }
 
 /// Counts a lower limit of a response's tokens while it is created, so that rendering can stop early if the response
@@ -230,7 +231,7 @@ mod tests {
             let budget = Budget::new(Some(max)).unwrap();
             let result = budget.fit(100_000, render).unwrap();
             let shown = count(&result);
-            assert!(budget.token_count(&result) <= max as usize && shown > 0);
+            assert!(token_count(&result) <= max as usize && shown > 0);
             assert!(!budget.holds(render(shown + 1)), "{max}: {shown}");
         }
         let budget = Budget::new(None).unwrap();

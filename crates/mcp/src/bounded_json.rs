@@ -4,6 +4,7 @@
 //! their bytes but no memory. A number that a double would change becomes text: a column of 128 bits or of decimals
 //! holds more digits.
 
+use std::collections::HashMap;
 use std::fmt::{self, Formatter};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -24,7 +25,6 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// No limits.
     pub(crate) const NONE: Self = Self { characters: usize::MAX, elements: usize::MAX, empty_members: true };
 }
 
@@ -77,7 +77,6 @@ impl Json {
         deserializer.end().ok().map(|()| value)
     }
 
-    /// Whether it is null or empty.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -88,7 +87,6 @@ impl Json {
         }
     }
 
-    /// Converts to a `serde_json` value.
     pub(crate) fn into_value(self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -117,19 +115,14 @@ pub(crate) struct WatchedMembers {
     /// Whether a name or a text began with `exception.` since the last reset.
     pub(crate) exception: bool,
     /// For each of these names, the first text at the smallest depth, with the depth.
-    pub(crate) named: Vec<(&'static str, Option<(usize, String)>)>,
+    pub(crate) named: HashMap<&'static str, Option<(usize, String)>>,
 }
 
 impl WatchedMembers {
-    fn is_watched(&self, name: &str) -> bool {
-        self.named.iter().any(|(known, _)| *known == name)
-    }
-
     /// Records a text under one of the names of interest.
     pub(crate) fn record(&mut self, depth: usize, name: &str, value: &Json) {
         let Json::Text { start, .. } = value else { return };
-        let noted = self.named.iter_mut().find(|(known, _)| *known == name);
-        if let Some((_, noted)) = noted
+        if let Some(noted) = self.named.get_mut(name)
             && !start.is_empty()
             && noted.as_ref().is_none_or(|(known, _)| depth < *known)
         {
@@ -247,7 +240,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         while let Some(name) = map.next_key::<String>()? {
             self.watched.exception |= name.starts_with("exception.");
             let keep = first.len() < bound;
-            let is_watched = self.watched.is_watched(&name);
+            let is_watched = self.watched.named.contains_key(name.as_str());
             let value = map.next_value_seed(self.inner(keep || is_watched))?;
             self.watched.record(self.depth + 1, &name, &value);
             if self.bounds.empty_members || !value.is_empty() {

@@ -227,7 +227,7 @@ fn words() {
         assert_eq!(within_time_limit(|| FieldRef::parse(&field.to_string())), field);
         let _ = within_time_limit(|| FieldRef::parse(&text));
         match within_time_limit(|| bounds(None, None, Some(&text), now)) {
-            Ok(bounds) => assert!(bounds.from < bounds.to && bounds.to >= Some(now), "{bounds:?}"),
+            Ok((from, to)) => assert!(from < to && to >= Some(now), "{from:?} {to:?}"),
             Err(failure) => check_failure(&failure),
         }
         if let Err(failure) = within_time_limit(|| bounds(Some(&text), None, None, now)) {
@@ -283,7 +283,7 @@ fn span_texts() {
             is_harmless(&line);
             assert!(line.chars().count() <= most + 40, "{line:?}");
         }
-        let fence = fenced(&[one_line(text, 200)]);
+        let fence = fenced([one_line(text, 200)]);
         let inside =
             fence.strip_prefix(FENCE).and_then(|rest| rest.trim_end().strip_suffix(FENCE_END)).unwrap();
         assert!(inside.lines().filter(|line| !line.is_empty()).all(|line| line.starts_with("| ")), "{fence}");
@@ -298,7 +298,7 @@ fn span_texts() {
         let _ = within_time_limit(|| span.message());
         for detail in VALUE_LIMITS {
             let shown = within_time_limit(|| span.shown(detail, &Meter::unlimited())).values;
-            lines(&shown).iter().for_each(|line| is_harmless(line));
+            lines(&span.id, &shown).iter().for_each(|line| is_harmless(line));
             // A value that is already truncated fits.
             assert!(shown.values().all(|value| !value.is_null()), "{shown:?}");
         }

@@ -6,15 +6,8 @@ use tracewarden_model::{Timestamp, Window};
 
 use crate::failure::Failure;
 
-/// Start and end, if given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    pub(crate) from: Option<Timestamp>,
-    pub(crate) to: Option<Timestamp>,
-}
-
-/// Returns the start and end of the window in these arguments. Each tool declares them itself: serde cannot reject
-/// unknown arguments if a shared struct is flattened.
+/// Returns the start and end of the window in these arguments, if given. Each tool declares them itself: serde cannot
+/// reject unknown arguments if a shared struct is flattened.
 ///
 /// # Errors
 /// If an argument is invalid, with an example of a valid one.
@@ -23,13 +16,12 @@ pub(crate) fn bounds(
     to: Option<&str>,
     last: Option<&str>,
     now: Timestamp,
-) -> Result<Bounds, Failure> {
+) -> Result<(Option<Timestamp>, Option<Timestamp>), Failure> {
     // Whole seconds are precise enough, and take half the tokens of nanoseconds. Rounded up, so that the current
     // second is included.
     let now = whole_seconds(now);
     let Some(last) = last else {
-        let (from, to) = (time("from", from, now)?, time("to", to, now)?);
-        return Ok(Bounds { from, to: Some(to.unwrap_or(now)) });
+        return Ok((time("from", from, now)?, time("to", to, now)?.or(Some(now))));
     };
     if from.is_some() || to.is_some() {
         return Err(Failure::argument("last", "give either `last`, or `from` and `to`"));
@@ -41,7 +33,7 @@ pub(crate) fn bounds(
         );
         Failure::argument("last", detail)
     })?;
-    Ok(Bounds { from: Some(now.saturating_sub(nanos)), to: Some(now) })
+    Ok((Some(now.saturating_sub(nanos)), Some(now)))
 }
 
 fn time(argument: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
@@ -55,7 +47,6 @@ fn time(argument: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Tim
     })
 }
 
-/// Rounds up to the next whole second.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     const SECOND: i64 = 1_000_000_000;
     let over = time.as_nanos().rem_euclid(SECOND);
@@ -78,7 +69,6 @@ fn parse_duration(text: &str) -> Option<i64> {
     count.checked_mul(seconds)?.checked_mul(1_000_000_000).filter(|nanos| *nanos > 0)
 }
 
-/// Formats a window for a response.
 pub(crate) fn window_text(window: Window) -> WindowText {
     WindowText { from: window.from().to_string(), to: window.to().to_string() }
 }
@@ -97,7 +87,7 @@ pub(crate) struct SearchedAround {
     to: String,
     /// Shorter form for the text, which takes fewer tokens.
     #[serde(skip)]
-    words: String,
+    pub(crate) words: String,
 }
 
 /// Returns the time range in which spans were read to match traces; `None` if it is unbounded.
@@ -116,11 +106,6 @@ pub(crate) fn searched_around(
     Some(SearchedAround { from: from.to_string(), to: to.to_string(), words })
 }
 
-/// Returns the range as text; empty if it is unbounded.
-pub(crate) fn searched_around_text(searched_around: Option<&SearchedAround>) -> &str {
-    searched_around.map_or("", |searched_around| &searched_around.words)
-}
-
 /// Formats a duration in the largest unit that gives a whole number; `None` if there is none.
 fn whole_units(nanos: i64) -> Option<String> {
     const SECOND: i64 = 1_000_000_000;
@@ -136,26 +121,30 @@ mod tests {
 
     const HOUR: i64 = 3_600_000_000_000;
 
-    fn bounds(from: Option<&str>, to: Option<&str>, last: Option<&str>) -> Result<Bounds, Failure> {
+    fn bounds(
+        from: Option<&str>,
+        to: Option<&str>,
+        last: Option<&str>,
+    ) -> Result<(Option<Timestamp>, Option<Timestamp>), Failure> {
         super::bounds(from, to, last, Timestamp::from_nanos(100 * HOUR))
     }
 
     #[test]
     fn relative_windows_end_now() {
         let check = |last: &str, hours: i64| {
-            let bounds = bounds(None, None, Some(last)).unwrap();
-            assert_eq!(bounds.from, Some(Timestamp::from_nanos((100 - hours) * HOUR)), "{last}");
-            assert_eq!(bounds.to, Some(Timestamp::from_nanos(100 * HOUR)));
+            let (from, to) = bounds(None, None, Some(last)).unwrap();
+            assert_eq!(from, Some(Timestamp::from_nanos((100 - hours) * HOUR)), "{last}");
+            assert_eq!(to, Some(Timestamp::from_nanos(100 * HOUR)));
         };
         check("60m", 1);
         check("3600s", 1);
         check(" 2 h ", 2);
         check("1d", 24);
         check("1w", 168);
-        let given = bounds(Some("2026-11-22T08:00:00Z"), None, None).unwrap();
+        let (from, to) = bounds(Some("2026-11-22T08:00:00Z"), None, None).unwrap();
         let now = Some(Timestamp::from_nanos(100 * HOUR));
-        assert_eq!((given.from.unwrap().to_string().as_str(), given.to), ("2026-11-22T08:00:00Z", now));
-        assert_eq!(bounds(None, None, None).unwrap(), Bounds { from: None, to: now });
+        assert_eq!((from.unwrap().to_string().as_str(), to), ("2026-11-22T08:00:00Z", now));
+        assert_eq!(bounds(None, None, None).unwrap(), (None, now));
         let later = Timestamp::from_nanos(100 * HOUR + 1);
         assert_eq!(whole_seconds(later), Timestamp::from_nanos(100 * HOUR + 1_000_000_000));
     }
@@ -165,17 +154,15 @@ mod tests {
         let at = |nanos: i64| Timestamp::from_nanos(nanos);
         let window = Window::new(at(10 * HOUR), at(12 * HOUR)).unwrap();
         let words = |from: i64, to: i64| {
-            let searched_around = searched_around(window, Some((at(from), at(to))));
-            searched_around_text(searched_around.as_ref())
-                .replace("no trace index: spans ", "")
-                .replace(" were read\n", "")
+            let searched_around = searched_around(window, Some((at(from), at(to)))).unwrap();
+            searched_around.words.replace("no trace index: spans ", "").replace(" were read\n", "")
         };
         assert_eq!(words(9 * HOUR, 13 * HOUR), "up to 1h around that");
         assert_eq!(words(10 * HOUR - HOUR / 40, 12 * HOUR + HOUR / 40), "up to 90s around that");
         for (from, to) in [(9 * HOUR, 14 * HOUR), (10 * HOUR - 1, 12 * HOUR + 1)] {
             assert_eq!(words(from, to), format!("from {} to {}", at(from), at(to)));
         }
-        assert_eq!(searched_around_text(searched_around(window, None).as_ref()), "");
+        assert!(searched_around(window, None).is_none());
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! The context of a tool call, and parts of responses that several tools have.
 
+use itertools::Itertools as _;
 use serde_json::Value;
 use tracewarden_service::{Principal, Service, Summary, Tool, TraceReader};
 
-use crate::answer::{Budget, MAX_TOKENS, NextCall};
+use crate::answer::{Budget, NextCall, largest};
 use crate::arguments::modified_arguments;
 use crate::failure::Failure;
 use crate::numbers::{Nanos, time_text};
 use crate::span_text::{NO_NAME, name_or_none, one_line};
 use crate::trace::tree::Tree;
 
-/// Context of a tool call.
 pub(crate) struct Context<'a> {
     pub(crate) service: &'a Service,
     pub(crate) principal: &'a Principal,
@@ -42,7 +42,6 @@ pub(crate) fn service_and_name(service: Option<&str>, name: Option<&str>, most: 
     join_service_and_name(service.as_deref(), name.as_deref())
 }
 
-/// Joins names that are already formatted.
 pub(crate) fn join_service_and_name(service: Option<&str>, name: Option<&str>) -> String {
     match (service.filter(|service| !service.is_empty()), name) {
         (None, None) => NO_NAME.to_owned(),
@@ -94,24 +93,19 @@ impl Totals {
         }
     }
 
-    /// Formats the totals as one line.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{} {}", self.trace_id, self.start);
-        if let Some(duration) = self.duration_ms {
-            text.push_str(&format!(" {duration}"));
-        }
+        text.extend(self.duration_ms.map(|duration| format!(" {duration}")));
         if self.duration_invalid.is_some() {
-            text.push_str(" (a duration that is below zero or no number of nanoseconds counts as 0)");
+            text += " (a duration that is below zero or no number of nanoseconds counts as 0)";
         }
-        text.push_str(&format!(", {}", pluralize(self.spans, "span")));
-        if let Some(errors) = self.errors.filter(|errors| *errors > 0) {
-            text.push_str(&format!(", {}", pluralize(errors, "error")));
-        }
-        text.push_str(&format!(" | {}", self.root));
+        text += &format!(", {}", pluralize(self.spans, "span"));
+        let errors = self.errors.filter(|errors| *errors > 0);
+        text.extend(errors.map(|errors| format!(", {}", pluralize(errors, "error"))));
+        text += &format!(" | {}", self.root);
         if self.service_count > 1 {
-            let services: Vec<String> =
-                self.services.iter().map(|name| name_or_none(name, usize::MAX)).collect();
-            text.push_str(&format!(" | {} services: {}", self.service_count, services.join(", ")));
+            let services = self.services.iter().map(|name| name_or_none(name, usize::MAX)).join(", ");
+            text += &format!(" | {} services: {services}", self.service_count);
         }
         text
     }
@@ -135,18 +129,25 @@ pub(crate) struct TraceOutline {
 }
 
 impl Context<'_> {
+    /// Returns this call without some of its arguments, and with others.
+    pub(crate) fn repeat(&self, to: &'static str, without: &[&str], with: &[(&str, Value)]) -> NextCall {
+        NextCall::new(to, self.tool, modified_arguments(self.sent, without, with))
+    }
+
     /// As [`Self::allowed_calls`], with this call in the largest size if the response leaves something out.
-    pub(crate) fn next_calls(&self, mut next: Vec<NextCall>, budget: Budget, is_cut: bool) -> Vec<NextCall> {
-        if is_cut && budget.can_grow() {
-            let arguments = modified_arguments(self.sent, &[], &[("max_tokens", Value::from(MAX_TOKENS))]);
-            next.push(NextCall::new("see more of it", self.tool, arguments));
-        }
-        self.allowed_calls(next)
+    pub(crate) fn next_calls(
+        &self,
+        next: impl IntoIterator<Item = NextCall>,
+        budget: Budget,
+        is_cut: bool,
+    ) -> Vec<NextCall> {
+        let larger = (is_cut && budget.can_grow()).then(|| self.repeat("see more of it", &[], &[largest()]));
+        self.allowed_calls(next.into_iter().chain(larger))
     }
 
     /// Filters suggested calls: keeps those that the caller may make and that differ from this call. Sets their
     /// `max_tokens` to the value of this call.
-    pub(crate) fn allowed_calls(&self, next: Vec<NextCall>) -> Vec<NextCall> {
+    pub(crate) fn allowed_calls(&self, next: impl IntoIterator<Item = NextCall>) -> Vec<NextCall> {
         let size = self.sent.get("max_tokens");
         let allowed = |next: &NextCall| {
             Tool::parse(next.tool).is_some_and(|tool| self.principal.require_tool(Some(tool)).is_ok())

@@ -73,11 +73,8 @@ fn build_result(
     let found = differences(&first.tree, &second.tree);
     let unseen = first.left_out() + second.left_out();
     let render = |count: usize, detail_level: DetailLevel| {
-        let mut next = Vec::new();
         // The totals of two traces fill a small response.
-        if detail_level.services > 0 {
-            next.push(critical_path(&second.summary.trace_id));
-        }
+        let next = (detail_level.services > 0).then(|| critical_path(&second.summary.trace_id));
         let answer = Answer {
             first: Totals::new(&first.summary, detail_level),
             second: Totals::new(&second.summary, detail_level),
@@ -107,9 +104,8 @@ fn shown(difference: &Difference, detail_level: DetailLevel) -> Difference {
 }
 
 fn text(answer: &Answer, unseen: u64) -> String {
-    let mut lines =
-        vec![format!("first:  {}", answer.first.text()), format!("second: {}", answer.second.text())];
-    lines.extend(answer.differences.iter().map(|Difference { service, name, first, second }| {
+    let totals = [format!("first:  {}", answer.first.text()), format!("second: {}", answer.second.text())];
+    let line = |Difference { service, name, first, second }: &Difference| {
         let side = |side: &Side| match side {
             Side { spans: 0, .. } => "none".to_owned(),
             Side { spans, errors: 0, own_ms } => format!("×{spans} {own_ms}"),
@@ -117,17 +113,16 @@ fn text(answer: &Answer, unseen: u64) -> String {
         };
         let name = join_service_and_name(Some(service.as_str()), Some(name.as_str()));
         format!("{name} | first {} | second {}", side(first), side(second))
-    }));
+    };
     let mut text = "differences by kind of work (times exclude called spans):\n".to_owned();
-    text.push_str(&fenced(&lines));
+    text += &fenced(totals.into_iter().chain(answer.differences.iter().map(line)));
     if answer.returned < answer.total {
-        text.push_str(&format!("{} of {} differences shown\n", answer.returned, answer.total));
+        text += &format!("{} of {} differences shown\n", answer.returned, answer.total);
     }
     if answer.total == 0 {
-        text.push_str("no differences in numbers, errors and times\n");
+        text += "no differences in numbers, errors and times\n";
     }
-    text.push_str(&left_out(unseen));
-    text + &next_text(&answer.next)
+    text + &left_out(unseen) + &next_text(&answer.next)
 }
 
 #[cfg(test)]

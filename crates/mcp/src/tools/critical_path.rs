@@ -1,6 +1,7 @@
 //! `svc_critical_path`: the spans that determined the duration of a trace.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
@@ -90,12 +91,11 @@ fn build_result(
         })
     };
     let render = |count: usize, detail_level: DetailLevel| {
-        let mut next = Vec::new();
         let first = tree.readable_ids(steps.iter().take(count.min(3)).map(|step| step.span));
-        if !first.is_empty() {
+        let next = (!first.is_empty()).then(|| {
             let arguments = json!({ "trace_id": summary.trace_id, "span_ids": first });
-            next.push(NextCall::new("see all values of the longest spans", Tool::GetSpans, arguments));
-        }
+            NextCall::new("see all values of the longest spans", Tool::GetSpans, arguments)
+        });
         let answer = Answer {
             trace: Totals::new(summary, detail_level),
             steps: steps.iter().take(count).filter_map(|kind| step(kind, detail_level)).collect(),
@@ -120,26 +120,19 @@ fn steps(tree: &Tree) -> (Vec<KindTime>, i64) {
 }
 
 fn text(answer: &Answer, unseen: u64) -> String {
-    let mut lines = vec![answer.trace.text()];
-    lines.extend(answer.steps.iter().map(|step| {
+    let line = |step: &Step| {
         let spans = if step.spans > 1 { format!(" in {} spans", step.spans) } else { String::new() };
-        format!(
-            "{} {} {}{spans} [{}]",
-            percent(step.share),
-            step.path_ms,
-            join_service_and_name(Some(&step.service), Some(&step.name)),
-            step.span_id
-        )
-    }));
+        let name = join_service_and_name(Some(&step.service), Some(&step.name));
+        format!("{} {} {name}{spans} [{}]", percent(step.share), step.path_ms, step.span_id)
+    };
     let mut text =
         "critical path: the spans that determined the end of the trace, longest first\n".to_owned();
-    text.push_str(&fenced(&lines));
+    text += &fenced(iter::once(answer.trace.text()).chain(answer.steps.iter().map(line)));
     if answer.total == 0 {
-        text.push_str("no critical path: the outermost spans have no duration\n");
+        text += "no critical path: the outermost spans have no duration\n";
     }
     if answer.returned < answer.total {
-        text.push_str(&format!("{} of {} kinds of spans shown\n", answer.returned, answer.total));
+        text += &format!("{} of {} kinds of spans shown\n", answer.returned, answer.total);
     }
-    text.push_str(&left_out(unseen));
-    text + &next_text(&answer.next)
+    text + &left_out(unseen) + &next_text(&answer.next)
 }

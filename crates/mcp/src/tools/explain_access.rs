@@ -4,7 +4,9 @@
 //! reveal that the trace exists.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
+use itertools::Itertools as _;
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -159,9 +161,8 @@ fn build_result(
     explanation: Option<&Explanation>,
 ) -> Result<CallToolResult, Failure> {
     let granting: Vec<&ExplainedPolicy> = explanation
-        .map(|explanation| &explanation.policies)
         .into_iter()
-        .flatten()
+        .flat_map(|explanation| &explanation.policies)
         .filter(|policy| policy.explained.outcome == PolicyVerdict::Satisfied)
         .collect();
     let policies: Vec<(&str, &OwnPolicy)> = access
@@ -189,7 +190,7 @@ fn build_result(
             returned: count,
             total,
             truncated: count < total,
-            next: context.next_calls(vec![next], budget, count < total),
+            next: context.next_calls([next], budget, count < total),
         };
         Rendered::new(text(&answer), &answer)
     };
@@ -215,9 +216,7 @@ fn attribute(value: &AttributeValue, limits: DetailLimits) -> String {
         AttributeValue::String(text) => one_line(text, limits.name),
         AttributeValue::Bool(value) => value.to_string(),
         AttributeValue::Strings(list) => {
-            let first: Vec<String> =
-                list.iter().take(limits.listed).map(|text| one_line(text, limits.name)).collect();
-            listed(&first, list.len())
+            listed(list.iter().take(limits.listed).map(|text| one_line(text, limits.name)), list.len())
         }
     }
 }
@@ -244,35 +243,33 @@ fn explained(
     granting: &[&ExplainedPolicy],
     limits: DetailLimits,
 ) -> ExplainedTrace {
-    let mut granted_by: Vec<GrantingPolicy> = granting
-        .iter()
-        .map(|policy| {
-            let (role, title) = (one_line(&policy.role, limits.name), one_line(&policy.title, limits.name));
-            granting_policy(Some((role, title)), &policy.explained, limits)
-        })
-        .collect();
-    granted_by.extend(
-        explanation.key_constraint.iter().map(|key_constraint| granting_policy(None, key_constraint, limits)),
-    );
+    let of_roles = granting.iter().map(|policy| (Some(*policy), &policy.explained));
+    let of_key = explanation.key_constraint.iter().map(|key_constraint| (None, key_constraint));
+    let granted_by =
+        of_roles.chain(of_key).map(|(policy, explained)| granting_policy(policy, explained, limits));
     ExplainedTrace {
         trace_id: one_line(&explanation.trace_id, 256),
         spans: explanation.spans,
         summary: one_line(&explanation.summary, 600),
-        granted_by,
+        granted_by: granted_by.collect(),
     }
 }
 
 fn granting_policy(
-    policy: Option<(String, String)>,
+    policy: Option<&ExplainedPolicy>,
     explained: &PolicyExplanation,
     limits: DetailLimits,
 ) -> GrantingPolicy {
-    let (role, title) = policy.unzip();
     let first = explained.spans.iter().take(limits.spans).map(|span| MatchingSpan {
         span_id: one_line(&span.span_id, 64),
         span: service_and_name(span.service.as_deref(), span.name.as_deref(), limits.name),
     });
-    GrantingPolicy { role, title, count: explained.satisfied_by.unwrap_or_default(), first: first.collect() }
+    GrantingPolicy {
+        role: policy.map(|policy| one_line(&policy.role, limits.name)),
+        title: policy.map(|policy| one_line(&policy.title, limits.name)),
+        count: explained.satisfied_by.unwrap_or_default(),
+        first: first.collect(),
+    }
 }
 
 /// Replacement for a condition that must not be shown.
@@ -281,61 +278,56 @@ const UNDESCRIBED: &str = "a condition on fields that you may not search, or one
 fn text(answer: &Answer) -> String {
     let User { username, roles, role_count, attributes, attribute_count } = &answer.user;
     let mut text = format!("you are {username}");
-    match role_count {
-        0 => text.push_str(", without a role\n"),
-        1 => text.push_str(&format!("; role: {}\n", listed(roles, 1))),
-        count => text.push_str(&format!("; {count} roles: {}\n", listed(roles, *count))),
-    }
+    text += &match role_count {
+        0 => ", without a role\n".to_owned(),
+        1 => format!("; role: {}\n", listed(roles.iter(), 1)),
+        count => format!("; {count} roles: {}\n", listed(roles.iter(), *count)),
+    };
     if *attribute_count > 0 {
-        let attributes: Vec<String> =
-            attributes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        text.push_str(&format!("attributes: {}\n", listed(&attributes, *attribute_count)));
+        let attributes = attributes.iter().map(|(name, value)| format!("{name} = {value}"));
+        text += &format!("attributes: {}\n", listed(attributes, *attribute_count));
     }
-    if let Some(key) = &answer.key {
-        if let Some(words) = &key.must_satisfy {
-            text.push_str(&format!(
-                "your key grants access only to traces in which a span also satisfies: {words}\n"
-            ));
-        }
-        if let Some(tools) = &key.tools {
-            text.push_str(&format!("your key is limited to these tools: {}\n", tools.join(", ")));
-        }
+    if let Some(KeyScope { must_satisfy, tools }) = &answer.key {
+        text.extend(must_satisfy.iter().map(|words| {
+            format!("your key grants access only to traces in which a span also satisfies: {words}\n")
+        }));
+        text.extend(
+            tools.iter().map(|tools| format!("your key is limited to these tools: {}\n", tools.join(", "))),
+        );
     }
-    if let Some(trace) = &answer.trace {
-        text.push_str(&format!(
-            "trace {}, {}: {}\n",
-            trace.trace_id,
-            pluralize(trace.spans, "span"),
-            trace.summary
-        ));
-        let lines: Vec<String> = trace.granted_by.iter().map(GrantingPolicy::line).collect();
-        if !lines.is_empty() {
-            text.push_str("access granted by:\n");
+    if let Some(ExplainedTrace { trace_id, spans, summary, granted_by }) = &answer.trace {
+        text += &format!("trace {trace_id}, {}: {summary}\n", pluralize(*spans, "span"));
+        if !granted_by.is_empty() {
+            text += "access granted by:\n";
         }
-        text.push_str(&fenced(&lines));
+        text += &fenced(granted_by.iter().map(GrantingPolicy::line));
     }
     if answer.total == 0 {
-        text.push_str(
-            "No policy applies to you, so you can read no trace; an administrator assigns roles.\n",
-        );
+        text += "No policy applies to you, so you can read no trace; an administrator assigns roles.\n";
     } else if !answer.policies.is_empty() {
-        text.push_str("you can read a trace when any of its spans satisfies any of these:\n");
+        text += "you can read a trace when any of its spans satisfies any of these:\n";
     }
-    for policy in &answer.policies {
-        let words = policy.requirement.as_deref().unwrap_or(UNDESCRIBED);
-        let description = policy.description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
-        text.push_str(&format!("- {} / {}: {words}{description}\n", policy.role, policy.title));
+    for Policy { role, title, description, requirement } in &answer.policies {
+        let words = requirement.as_deref().unwrap_or(UNDESCRIBED);
+        let description = description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
+        text += &format!("- {role} / {title}: {words}{description}\n");
     }
     if answer.truncated {
-        text.push_str(&format!("{} of {} policies shown\n", answer.returned, answer.total));
+        text += &format!("{} of {} policies shown\n", answer.returned, answer.total);
     }
     text + &next_text(&answer.next)
 }
 
-fn listed(shown: &[String], total: usize) -> String {
-    match total.saturating_sub(shown.len()) {
-        0 => shown.join(", "),
-        more => format!("{} … and {more} more", shown.join(", ")),
+/// Joins the texts, and adds how many are left out of `total`.
+fn listed(shown: impl ExactSizeIterator<Item: Display>, total: usize) -> String {
+    let more = more(total as u64, shown.len());
+    shown.format(", ").to_string() + &more
+}
+
+fn more(total: u64, shown: usize) -> String {
+    match total.saturating_sub(shown as u64) {
+        0 => String::new(),
+        more => format!(" … and {more} more"),
     }
 }
 
@@ -345,12 +337,7 @@ impl GrantingPolicy {
             (Some(role), Some(title)) => format!("{role} / {title}"),
             _ => "the policy of your key".to_owned(),
         };
-        let first: Vec<String> =
-            self.first.iter().map(|span| format!("[{}] {}", span.span_id, span.span)).collect();
-        let more = match self.count.saturating_sub(first.len() as u64) {
-            0 => String::new(),
-            more => format!(" … and {more} more"),
-        };
-        format!("{whose}, {}: {}{more}", pluralize(self.count, "span"), first.join("; "))
+        let first = self.first.iter().map(|span| format!("[{}] {}", span.span_id, span.span)).join("; ");
+        format!("{whose}, {}: {first}{}", pluralize(self.count, "span"), more(self.count, self.first.len()))
     }
 }

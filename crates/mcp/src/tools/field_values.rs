@@ -11,7 +11,7 @@ use crate::answer::{Budget, NextCall, Rendered, next_text};
 use crate::arguments::Condition;
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line, value_line};
-use crate::window::{self, Bounds, SearchedAround, WindowText};
+use crate::window::{self, SearchedAround, WindowText};
 
 pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
     "Values of a field",
@@ -79,7 +79,7 @@ struct Answer {
 async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
     let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { reference, prefix, contains, from, to, last, limit, .. } = arguments;
-    let Bounds { from, to } =
+    let (from, to) =
         window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
     let request = FieldValuesRequest { reference, prefix, contains, from, to, limit };
     let found = context.service.traces().field_values(context.principal, request).await?;
@@ -88,12 +88,11 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         let shown: Vec<&ValueCount> =
             found.values.iter().filter(|value| value.value.len() <= longest).take(count).collect();
         let window = window::window_text(found.window);
-        let mut next = Vec::new();
-        if let Some(value) = shown.first().filter(|_| with_next) {
+        let next = shown.first().filter(|_| with_next).map(|value| {
             let condition = Condition::equal_to(&found.reference, found.logical, &value.value);
             let arguments = json!({ "conditions": [condition], "from": window.from, "to": window.to });
-            next.push(NextCall::new("list traces with the first value", Tool::QueryTraces, arguments));
-        }
+            NextCall::new("list traces with the first value", Tool::QueryTraces, arguments)
+        });
         let left = shown.len() < found.values.len();
         let counted_value = |value: &ValueCount| CountedValue {
             value: value.value.clone(),
@@ -129,35 +128,24 @@ fn text(answer: &Answer, left: bool) -> String {
         answer.window.from,
         answer.window.to
     );
-    text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
+    text.extend(answer.searched_around.iter().map(|around| around.words.as_str()));
     if answer.values.is_empty() {
-        text.push_str(
-            "None: no trace that you may read has such a value in this window. Try a longer `last`, or leave \
-             out `prefix` and `contains`; traces that you may not read are never counted.\n",
-        );
+        text += "None: no trace that you may read has such a value in this window. Try a longer `last`, or leave \
+                 out `prefix` and `contains`; traces that you may not read are never counted.\n";
     }
-    let line = |value: &CountedValue| {
-        format!(
-            "{} ({}, {})",
-            value_line(&value.value, 1_024),
-            pluralize(value.traces, "trace"),
-            pluralize(value.spans, "span")
-        )
+    let line = |CountedValue { value, traces, spans }: &CountedValue| {
+        let (traces, spans) = (pluralize(*traces, "trace"), pluralize(*spans, "span"));
+        format!("{} ({traces}, {spans})", value_line(value, 1_024))
     };
-    text.push_str(&fenced(&answer.values.iter().map(line).collect::<Vec<_>>()));
+    text += &fenced(answer.values.iter().map(line));
     if left {
-        text.push_str(&format!(
-            "{} shown; the others, or long ones, do not fit into `max_tokens`\n",
-            answer.returned
-        ));
+        text +=
+            &format!("{} shown; the others, or long ones, do not fit into `max_tokens`\n", answer.returned);
     } else if answer.truncated {
-        text.push_str(&format!("{} shown of more; use `contains` or a larger `limit`\n", answer.returned));
+        text += &format!("{} shown of more; use `contains` or a larger `limit`\n", answer.returned);
     }
     if answer.unlisted > 0 {
-        text.push_str(&format!(
-            "{} not listed: too long, or not text\n",
-            pluralize(answer.unlisted, "value")
-        ));
+        text += &format!("{} not listed: too long, or not text\n", pluralize(answer.unlisted, "value"));
     }
     text + &next_text(&answer.next)
 }

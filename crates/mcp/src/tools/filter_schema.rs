@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,9 +105,8 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         let shown = fields.iter().take(count);
         let mut types = BTreeMap::new();
         // A key of a map is a better example of a field's name than a column.
-        let (keys, columns): (Vec<&FieldDescriptor>, Vec<&FieldDescriptor>) =
-            shown.clone().copied().partition(|field| !field.map.is_empty());
-        for field in keys.into_iter().chain(columns).filter(|field| field.operators.is_some()) {
+        let usable = shown.clone().filter(|field| field.operators.is_some());
+        for field in usable.sorted_by_key(|field| field.map.is_empty()) {
             types.entry(field.logical.as_str()).or_insert_with(|| Type {
                 operators: Operator::of_type(field.logical).into_iter().map(Operator::as_str).collect(),
                 example: example(field),
@@ -139,10 +139,7 @@ fn described(field: &FieldDescriptor) -> Field {
         name: field.name.clone(),
         reference: field.reference.clone(),
         logical: field.logical.as_str(),
-        operators: field
-            .operators
-            .as_ref()
-            .map(|list| list.iter().map(|operator| operator.as_str()).collect()),
+        operators: field.operators.as_ref().map(|list| list.iter().copied().map(Operator::as_str).collect()),
         filterable: field.filterable,
         policy: field.policy,
     }
@@ -159,26 +156,26 @@ fn example(field: &FieldDescriptor) -> Value {
 }
 
 /// Returns the first call for an agent that does not know the data: where the errors are.
-fn next(fields: &[&FieldDescriptor]) -> Vec<NextCall> {
+fn next(fields: &[&FieldDescriptor]) -> Option<NextCall> {
     let text = |field: &&&FieldDescriptor| field.operators.is_some() && field.logical == LogicalType::String;
     let service = fields.iter().filter(text).find(|field| field.reference.to_lowercase().contains("service"));
-    let Some(field) = service.or_else(|| fields.iter().find(text)) else { return Vec::new() };
+    let field = service.or_else(|| fields.iter().find(text))?;
     let arguments = json!({ "group_by": [field.reference], "measure": "errors", "last": "1h" });
-    vec![NextCall::new("see where errors are", Tool::TraceStats, arguments)]
+    Some(NextCall::new("see where errors are", Tool::TraceStats, arguments))
 }
 
 fn text(answer: &Answer) -> String {
     let mut text = format!("{} {}\n", answer.description, answer.units);
     let Limits { max_conditions, max_values, max_limit } = answer.limits;
-    text.push_str(&format!(
+    text += &format!(
         "at most {max_conditions} conditions, {max_values} values in one, {max_limit} traces in a page; version {} of the access model\n",
         answer.version
-    ));
+    );
     if answer.fields.is_empty() {
-        text.push_str("No searchable field: none is marked, or none contains the text in `containing`.\n");
+        text += "No searchable field: none is marked, or none contains the text in `containing`.\n";
     }
     for (name, kind) in &answer.types {
-        text.push_str(&format!("{name}: {}; e.g. {}\n", kind.operators.join(" "), kind.example));
+        text += &format!("{name}: {}; e.g. {}\n", kind.operators.join(" "), kind.example);
     }
     for field in &answer.fields {
         let only = match (field.filterable, field.policy) {
@@ -186,13 +183,11 @@ fn text(answer: &Answer) -> String {
             (_, Some(true)) => " (policies too)",
             _ => "",
         };
-        text.push_str(&format!("- {} {}{only}\n", one_line(&field.reference, 512), field.logical));
+        text += &format!("- {} {}{only}\n", one_line(&field.reference, 512), field.logical);
     }
     if answer.truncated {
-        text.push_str(&format!(
-            "{} of {} fields; use `containing` or a larger `max_tokens`\n",
-            answer.returned, answer.total
-        ));
+        let Answer { returned, total, .. } = answer;
+        text += &format!("{returned} of {total} fields; use `containing` or a larger `max_tokens`\n");
     }
     text + &next_text(&answer.next)
 }

@@ -1,17 +1,17 @@
 //! `svc_get_spans`: all values of some spans of a trace.
 
+use indexmap::IndexMap;
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tracewarden_service::{MAX_SPANS_PER_ID, Tool};
+use tracewarden_service::MAX_SPANS_PER_ID;
 
 use super::span_values::{
     Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, omitted_text, read_all,
 };
 use super::{Context, Definition, run_blocking, start_call};
-use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
-use crate::arguments;
+use crate::answer::{Budget, NextCall, Rendered, largest, next_text};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
 
@@ -21,7 +21,6 @@ pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
     |context| start_call(call, context),
 );
 
-/// Maximum number of spans per call.
 const MAX_SPANS: usize = 20;
 
 /// Arguments.
@@ -82,16 +81,13 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         return Err(Failure::argument("span_ids", detail).after_reading());
     };
     // A hostile emitter may repeat an id: show spans with the same id together.
-    let mut found: Vec<(String, Vec<SpanValues>)> = Vec::new();
+    let mut found: IndexMap<String, Vec<SpanValues>> = IndexMap::new();
     for span in read_all(read, &columns).await {
-        match found.iter_mut().find(|(known, _)| *known == span.id) {
-            Some((_, spans)) => spans.push(span),
-            None => found.push((span.id.clone(), vec![span])),
-        }
+        found.entry(span.id.clone()).or_default().push(span);
     }
-    let missing: Vec<String> =
-        span_ids.iter().filter(|id| !found.iter().any(|(known, _)| known == *id)).cloned().collect();
-    let result = run_blocking(|| build_result(context, budget, trace.trace_id(), &found, &missing, &omitted));
+    span_ids.retain(|id| !found.contains_key(id));
+    let result =
+        run_blocking(|| build_result(context, budget, trace.trace_id(), &found, &span_ids, &omitted));
     trace.close().await?;
     result
 }
@@ -100,7 +96,7 @@ fn build_result(
     context: &Context<'_>,
     budget: Budget,
     trace_id: &str,
-    found: &[(String, Vec<SpanValues>)],
+    found: &IndexMap<String, Vec<SpanValues>>,
     missing: &[String],
     omitted: &[String],
 ) -> Result<CallToolResult, Failure> {
@@ -118,30 +114,23 @@ fn build_result(
                 shown.push(span.values);
             }
         }
-        let rest: Vec<&String> = found.iter().skip(count).map(|(id, _)| id).collect();
-        let with = if found.is_empty() {
+        let rest: Vec<&String> = found.keys().skip(count).collect();
+        let next = if found.is_empty() {
             None
         } else if count == 0 {
-            budget.can_grow().then(|| {
-                ("see them in an answer that is large enough", vec![("max_tokens", json!(MAX_TOKENS))])
-            })
+            let to = "see them in an answer that is large enough";
+            budget.can_grow().then(|| context.repeat(to, &[], &[largest()]))
         } else if !rest.is_empty() {
-            Some(("get the others", vec![("span_ids", json!(rest))]))
+            Some(context.repeat("get the others", &[], &[("span_ids", json!(rest))]))
         } else {
             // A single span in the largest response, unless this is that response.
-            first_cut.filter(|_| budget.can_grow() || found.len() > 1).and_then(|at| found.get(at)).map(
-                |(id, _)| {
-                    (
-                        "see one in a larger answer",
-                        vec![("span_ids", json!([id])), ("max_tokens", json!(MAX_TOKENS))],
-                    )
-                },
-            )
+            let cut = first_cut.filter(|_| budget.can_grow() || found.len() > 1);
+            let one = |id| {
+                context.repeat("see one in a larger answer", &[], &[("span_ids", json!([id])), largest()])
+            };
+            cut.and_then(|at| found.keys().nth(at)).map(one)
         };
-        let next = with.map(|(to, with)| {
-            NextCall::new(to, Tool::GetSpans, arguments::modified_arguments(context.sent, &[], &with))
-        });
-        let total = found.iter().map(|(_, spans)| spans.len()).sum();
+        let total = found.values().map(Vec::len).sum();
         let answer = Answer {
             trace_id: one_line(trace_id, 256),
             returned: shown.len(),
@@ -150,7 +139,7 @@ fn build_result(
             cut: first_cut.is_some(),
             omitted_columns: omitted.to_vec(),
             missing: missing.iter().map(|id| one_line(id, 64)).collect(),
-            next: context.allowed_calls(next.into_iter().collect()),
+            next: context.allowed_calls(next),
             spans: shown,
         };
         Rendered::new(text(&answer, &ids), &answer)
@@ -164,21 +153,15 @@ fn build_result(
 
 fn text(answer: &Answer, ids: &[&str]) -> String {
     let mut text = format!("{} of {} spans of trace {}\n", answer.returned, answer.total, answer.trace_id);
-    let selection = |(span, id): (&Map<String, Value>, &&str)| {
-        let mut own = vec![format!("span {}", one_line(id, 64))];
-        own.extend(lines(span));
-        own
-    };
-    text.push_str(&fenced(&answer.spans.iter().zip(ids).flat_map(selection).collect::<Vec<_>>()));
-    let many = |id: &&&str| ids.iter().filter(|known| known == id).count() >= MAX_SPANS_PER_ID;
-    if ids.iter().any(|id| many(&id)) {
-        text.push_str(&format!(
+    text += &fenced(answer.spans.iter().zip(ids).flat_map(|(span, id)| lines(id, span)));
+    let is_limited = |id: &&str| ids.iter().filter(|known| *known == id).count() >= MAX_SPANS_PER_ID;
+    if ids.iter().any(is_limited) {
+        text += &format!(
             "of several spans with one id, at most {MAX_SPANS_PER_ID} are given, the first by start\n"
-        ));
+        );
     }
     if !answer.missing.is_empty() {
-        text.push_str(&format!("no such span in this trace: {}\n", answer.missing.join(", ")));
+        text += &format!("no such span in this trace: {}\n", answer.missing.join(", "));
     }
-    text.push_str(&omitted_text(&answer.omitted_columns));
-    text + &next_text(&answer.next)
+    text + &omitted_text(&answer.omitted_columns) + &next_text(&answer.next)
 }

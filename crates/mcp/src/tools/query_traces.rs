@@ -3,17 +3,17 @@
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tracewarden_service::{AnswerBody, PageCursors, QueryRequest, Summary, Tool, TraceOrder, View};
 
 use super::{
     Context, DETAIL_LEVELS, Definition, DetailLevel, NO_RESULTS, Totals, pluralize, run_blocking, start_call,
 };
-use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
+use crate::answer::{Budget, NextCall, Rendered, largest, next_text};
 use crate::arguments::{self, Condition};
 use crate::failure::Failure;
 use crate::span_text::{fenced, one_line};
-use crate::window::{self, Bounds, SearchedAround, WindowText};
+use crate::window::{self, SearchedAround, WindowText};
 
 pub(crate) const DEFINITION: Definition = Definition::new::<Arguments, Answer>(
     "Search traces",
@@ -81,11 +81,10 @@ struct Answer {
 }
 
 async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolResult, Failure> {
-    let sent = context.sent;
     let budget = Budget::new(arguments.max_tokens)?;
     let Arguments { conditions, same_span, none, from, to, last, order, limit, cursor, .. } = arguments;
     let filter = arguments::raw_filter(conditions, same_span, none)?;
-    let bounds = match &cursor {
+    let (from, to) = match &cursor {
         None => {
             window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?
         }
@@ -93,12 +92,12 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
             let detail = "it contains the window of the first page: leave `from`, `to` and `last` out";
             return Err(Failure::argument("cursor", detail));
         }
-        Some(_) => Bounds { from: None, to: None },
+        Some(_) => (None, None),
     };
     let (order, first) = (order.unwrap_or_default(), cursor.is_none());
     let page = QueryRequest {
-        from: bounds.from,
-        to: bounds.to,
+        from,
+        to,
         filter,
         order,
         limit: Some(limit.unwrap_or(DEFAULT_LIMIT)),
@@ -122,7 +121,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         let answer = Answer {
             window: window::window_text(window),
             searched_around: window::searched_around(window, around),
-            next: context.allowed_calls(next(sent, &traces, count, &page_cursors)),
+            next: context.allowed_calls(next(context, &traces, count, &page_cursors)),
             traces: shown,
             link: link.clone(),
             returned: count,
@@ -142,7 +141,12 @@ fn found_trace(summary: &Summary, detail_level: DetailLevel) -> FoundTrace {
     }
 }
 
-fn next(sent: &Value, traces: &[Summary], count: usize, page_cursors: &PageCursors) -> Vec<NextCall> {
+fn next(
+    context: &Context<'_>,
+    traces: &[Summary],
+    count: usize,
+    page_cursors: &PageCursors,
+) -> Vec<NextCall> {
     let mut next = Vec::new();
     let shown = || traces.iter().take(count);
     let failed = shown().find(|summary| summary.error_count.is_some_and(|errors| errors > 0));
@@ -154,15 +158,13 @@ fn next(sent: &Value, traces: &[Summary], count: usize, page_cursors: &PageCurso
         next.push(NextCall::new("look into a trace", Tool::GetTrace, arguments));
     }
     if count == 0 && !traces.is_empty() {
-        let arguments = arguments::modified_arguments(sent, &[], &[("max_tokens", json!(MAX_TOKENS))]);
-        next.push(NextCall::new("see them in an answer that is large enough", Tool::QueryTraces, arguments));
+        next.push(context.repeat("see them in an answer that is large enough", &[], &[largest()]));
         return next;
     }
     match page_cursors.cursor_after(count) {
         Ok(Some(cursor)) => {
             let with = [("cursor", json!(cursor))];
-            let arguments = arguments::modified_arguments(sent, &["from", "to", "last"], &with);
-            next.push(NextCall::new("list the next traces", Tool::QueryTraces, arguments));
+            next.push(context.repeat("list the next traces", &["from", "to", "last"], &with));
         }
         Ok(None) => {}
         Err(error) => tracing::warn!(code = error.code(), "no cursor"),
@@ -175,34 +177,30 @@ fn matched_text(ids: &[String]) -> String {
     let named: Vec<&str> = ids.iter().map(String::as_str).filter(|id| !id.is_empty()).collect();
     let mut text = String::new();
     if !named.is_empty() {
-        text.push_str(&format!(" | matched {}", named.join(" ")));
+        text += &format!(" | matched {}", named.join(" "));
     }
     let without = (ids.len() - named.len()) as u64;
     if without > 0 {
-        text.push_str(&format!(" | matched {} without an id", pluralize(without, "span")));
+        text += &format!(" | matched {} without an id", pluralize(without, "span"));
     }
     text
 }
 
 fn text(answer: &Answer, order: TraceOrder, first: bool) -> String {
-    let mut text = format!(
-        "{} from {} to {}",
-        pluralize(answer.returned as u64, "trace"),
-        answer.window.from,
-        answer.window.to
-    );
+    let WindowText { from, to } = &answer.window;
     // "most_errors" becomes "most errors first".
     let first_text = json!(order).as_str().unwrap_or_default().replace('_', " ");
     let more = if answer.truncated { "more follow" } else { "no more" };
-    text.push_str(&format!(", {first_text} first, {more}\n"));
-    text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
+    let traces = pluralize(answer.returned as u64, "trace");
+    let mut text = format!("{traces} from {from} to {to}, {first_text} first, {more}\n");
+    text.extend(answer.searched_around.iter().map(|around| around.words.as_str()));
     if answer.traces.is_empty() && first && !answer.truncated {
-        text.push_str(NO_RESULTS);
+        text += NO_RESULTS;
     }
     let line = |trace: &FoundTrace| trace.totals.text() + &matched_text(&trace.matched_span_ids);
-    text.push_str(&fenced(&answer.traces.iter().map(line).collect::<Vec<_>>()));
+    text += &fenced(answer.traces.iter().map(line));
     if !answer.traces.is_empty() {
-        text.push_str(&format!("link to the web application: {}\n", answer.link));
+        text += &format!("link to the web application: {}\n", answer.link);
     }
     text + &next_text(&answer.next)
 }

@@ -91,6 +91,8 @@ pub(crate) struct SpanValues {
     entries: Vec<Entry>,
     /// Number of non-empty values.
     count: usize,
+    /// Number of kept values of each rank.
+    kept_count: [usize; RANKS],
     duration_invalid: bool,
     watched: WatchedMembers,
 }
@@ -155,26 +157,16 @@ impl SpanValues {
     fn fill(&mut self, line: &str, columns: &Columns) -> Option<()> {
         let line = quote_inexact_numbers(line);
         self.watched.named = EXCEPTION.into_iter().chain(STATUS).map(|name| (name, None)).collect();
-        let mut kept_count = [0; RANKS];
         members(&line, |column, value| {
             if value.starts_with('{') {
-                return members(value, |key, value| {
-                    self.add(&mut kept_count, columns, &column, Some(key), value)
-                });
+                return members(value, |key, value| self.add(columns, &column, Some(key), value));
             }
-            self.add(&mut kept_count, columns, &column, None, value)
+            self.add(columns, &column, None, value)
         })
     }
 
     /// Parses a value, and keeps it if its rank has space.
-    fn add(
-        &mut self,
-        kept_count: &mut [usize; RANKS],
-        columns: &Columns,
-        column: &str,
-        key: Option<String>,
-        value: &str,
-    ) -> Option<()> {
+    fn add(&mut self, columns: &Columns, column: &str, key: Option<String>, value: &str) -> Option<()> {
         const BOUNDS: Bounds = Bounds {
             characters: WIDEST_LIMITS.characters,
             elements: WIDEST_LIMITS.elements,
@@ -196,7 +188,7 @@ impl SpanValues {
         }
         self.count += 1;
         let rank = rank(column, key.as_deref(), self.watched.exception);
-        if let Some(kept_count) = kept_count.get_mut(rank)
+        if let Some(kept_count) = self.kept_count.get_mut(rank)
             && *kept_count < WIDEST_LIMITS.values
         {
             *kept_count += 1;
@@ -244,10 +236,7 @@ impl SpanValues {
 
     /// Returns the reason of the failure: the status message, or type and message of the exception.
     pub(crate) fn message(&self) -> Option<String> {
-        let named = |name: &str| {
-            let (_, text) = self.watched.named.iter().find(|(known, _)| *known == name)?;
-            text.as_ref().map(|(_, text)| text.as_str())
-        };
+        let named = |name: &str| self.watched.named.get(name)?.as_ref().map(|(_, text)| text.as_str());
         let [kind, message] = EXCEPTION.map(named);
         let exception = match (kind, message) {
             (Some(kind), Some(message)) => Some(format!("{kind}: {message}")),
@@ -290,7 +279,12 @@ fn cut(value: &Json, limits: ValueLimits, meter: &Meter, whole: &mut bool) -> Va
             meter.add("0");
             Value::Number(number.clone())
         }
-        Json::Text { start, characters } => text(start, *characters, limits, meter, whole),
+        Json::Text { start, characters } => {
+            let (line, is_whole) = truncated_line(start, *characters, limits.characters);
+            *whole &= is_whole;
+            meter.add(&line);
+            Value::String(line)
+        }
         Json::List { first, count } => {
             let mut shown = Vec::new();
             for element in first.iter().take(limits.elements) {
@@ -325,16 +319,9 @@ fn cut(value: &Json, limits: ValueLimits, meter: &Meter, whole: &mut bool) -> Va
     }
 }
 
-fn text(start: &str, characters: usize, limits: ValueLimits, meter: &Meter, whole: &mut bool) -> Value {
-    let line = truncated_line(start, characters, limits.characters);
-    *whole &= line.1;
-    meter.add(&line.0);
-    Value::String(line.0)
-}
-
-/// Formats a span as lines, one per value.
-pub(crate) fn lines(span: &Map<String, Value>) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Formats a span as lines: its id, and one per value.
+pub(crate) fn lines(id: &str, span: &Map<String, Value>) -> Vec<String> {
+    let mut lines = vec![format!("span {}", one_line(id, 64))];
     for (name, value) in span {
         match value {
             Value::Object(members) => {
@@ -386,7 +373,7 @@ mod tests {
         assert_eq!(cut.keys().collect::<Vec<_>>(), ["a", "e", "f", "h", "i", "j"]);
         assert_eq!((&cut["h"], &cut["j"]), (&json!({"k": "y\\nz"}), &json!({"k": {"l": {"m": 1}}})));
         assert_eq!((cut["i"].as_array().unwrap().len(), &cut["i"][20]), (21, &json!("… (30 elements)")));
-        assert_eq!(lines(&cut)[1..4], ["  e: 0", "  f: false", "  h.k: y\\nz"]);
+        assert_eq!(lines("", &cut)[2..5], ["  e: 0", "  f: false", "  h.k: y\\nz"]);
         assert_eq!(SpanValues::read("not a span", &columns()).count, 0);
     }
 
@@ -433,12 +420,13 @@ mod tests {
             "m": {"row": ["1875924584784080993", 0.25]}, "SpanName": ""});
         assert_eq!(json!(cut), expected);
         let expected = [
+            "span a1",
             "  item: 281474976710655000000000000001",
             "  cost: 12345678901234.5678",
             "  m.row: [\"1875924584784080993\",0.25]",
             "  SpanName: (no name)",
         ];
-        assert_eq!(lines(&cut), expected);
+        assert_eq!(lines("a1", &cut), expected);
     }
 
     #[tokio::test(flavor = "multi_thread")]

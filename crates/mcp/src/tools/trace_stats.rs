@@ -1,5 +1,6 @@
 //! `svc_trace_stats`: counts, error rates and durations of all traces that match.
 
+use itertools::Itertools as _;
 use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,19 +127,12 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         arguments;
     let filter = arguments::raw_filter(conditions, same_span, none)?;
     let sent_conditions = filter.all_conditions().count();
-    let bounds =
+    let (from, to) =
         window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
     let (group_by, per) = (group_by.unwrap_or_default(), per.unwrap_or_default());
     let measure = measure.unwrap_or_default();
-    let request = TraceStatsRequest {
-        from: bounds.from,
-        to: bounds.to,
-        filter,
-        group_by: group_by.clone(),
-        per,
-        order: measure,
-        limit,
-    };
+    let request =
+        TraceStatsRequest { from, to, filter, group_by: group_by.clone(), per, order: measure, limit };
     let found = context.service.traces().trace_stats(context.principal, request).await?;
     let stats = &found.stats;
     let render = |count: usize, brief: bool| {
@@ -146,22 +140,16 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         let first = stats.groups.first().filter(|_| count > 0 && !brief);
         // The suggested next call follows the measure: if the group is first by errors, look at its errors.
         let failed = found.status.as_ref().filter(|_| {
-            matches!(measure, StatsOrder::Errors | StatsOrder::ErrorRate)
+            orders_by_errors(measure)
                 && first.map_or(&stats.total, |group| &group.numbers).errors.is_some_and(|errors| errors > 0)
         });
+        let value = |value: &String| if brief { one_line(value, 60) } else { value.clone() };
         let group = |group: &StatsGroup| Group {
-            values: group
-                .values
-                .iter()
-                .map(|value| if brief { one_line(value, 60) } else { value.clone() })
-                .collect(),
+            values: group.values.iter().map(value).collect(),
             numbers: Numbers::of(&group.numbers, per),
         };
-        let next = if stats.total.traces > 0 && !brief {
-            next(&found, (sent, sent_conditions), &group_by, first, &window, failed)
-        } else {
-            Vec::new()
-        };
+        let next = (stats.total.traces > 0 && !brief)
+            .then(|| next(&found, (sent, sent_conditions), &group_by, first, &window, failed));
         let left = count < stats.groups.len();
         let answer = Answer {
             window,
@@ -172,16 +160,15 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
             returned: count,
             total: stats.distinct,
             truncated: stats.distinct > count as u64,
-            next: context.next_calls(next, budget, left),
+            next: context.next_calls(next.flatten(), budget, left),
         };
         Rendered::new(text(&answer, stats, &group_by, measure, left), &answer)
     };
     budget.fit_with_levels(&[false, true], stats.groups.len(), render)
 }
 
-/// Returns calls for the traces of the first group, limited to those with a failed span if the status field is known
-/// and a condition may have as many values as it has for failures. Returns none if this would exceed the limit of
-/// conditions.
+/// Returns the call for the traces of the first group, limited to those with a failed span if the status field is known
+/// and a condition may have as many values as it has for failures. `None` if this would exceed the limit of conditions.
 fn next(
     found: &TraceStatsAnswer,
     (sent, sent_conditions): (&Value, usize),
@@ -189,7 +176,7 @@ fn next(
     first: Option<&StatsGroup>,
     window: &WindowText,
     failed: Option<&(String, Vec<String>)>,
-) -> Vec<NextCall> {
+) -> Option<NextCall> {
     let values = first.map(|group| group.values.as_slice()).unwrap_or_default();
     let fields = group_by.iter().zip(&found.types).zip(values);
     let mut added: Vec<Value> =
@@ -199,7 +186,7 @@ fn next(
         added.push(json!({ "ref": status, "op": "in", "values": errors }));
     }
     if sent_conditions.saturating_add(added.len()) > found.limits.max_conditions {
-        return Vec::new();
+        return None;
     }
     let conditions: Vec<&Value> =
         sent.get("conditions").and_then(Value::as_array).into_iter().flatten().chain(&added).collect();
@@ -217,32 +204,31 @@ fn next(
     ];
     let without = ["group_by", "measure", "per", "last", "max_tokens"];
     let arguments = arguments::modified_arguments(sent, &without, &with);
-    vec![NextCall::new(to, Tool::QueryTraces, arguments)]
+    Some(NextCall::new(to, Tool::QueryTraces, arguments))
 }
 
 /// Formats the answer; `left` tells whether some groups are not shown.
 fn text(answer: &Answer, stats: &Stats, group_by: &[String], measure: StatsOrder, left: bool) -> String {
     let mut text = format!("from {} to {}: {}\n", answer.window.from, answer.window.to, line(&answer.all));
-    text.push_str(window::searched_around_text(answer.searched_around.as_ref()));
-    let fields: Vec<String> = group_by.iter().map(|field| one_line(field, 512)).collect();
+    text.extend(answer.searched_around.iter().map(|around| around.words.as_str()));
+    let mut fields = group_by.iter().map(|field| one_line(field, 512));
     if answer.all.traces == 0 {
-        text.push_str(NO_RESULTS);
-    } else if stats.groups.is_empty() && !fields.is_empty() {
-        text.push_str(&format!("no span of these traces has a value in {}\n", fields.join(" and ")));
-    } else if !fields.is_empty() {
-        text.push_str(&format!("by {}:\n", fields.join(", ")));
+        text += NO_RESULTS;
+    } else if stats.groups.is_empty() && !group_by.is_empty() {
+        text += &format!("no span of these traces has a value in {}\n", fields.join(" and "));
+    } else if !group_by.is_empty() {
+        text += &format!("by {}:\n", fields.join(", "));
     }
-    if answer.all.errors.is_none() && matches!(measure, StatsOrder::Errors | StatsOrder::ErrorRate) {
-        text.push_str("no status column is bound: groups are not ordered by errors\n");
+    if answer.all.errors.is_none() && orders_by_errors(measure) {
+        text += "no status column is bound: groups are not ordered by errors\n";
     }
     if answer.all.p95_ms.is_none() && answer.all.traces > 0 && measure == StatsOrder::Duration {
-        text.push_str("no duration column is bound: groups are not ordered by duration\n");
+        text += "no duration column is bound: groups are not ordered by duration\n";
     }
-    let lines = answer.groups.iter().map(|group| {
-        let values: Vec<String> = group.values.iter().map(|value| value_line(value, 256)).collect();
-        format!("{}: {}", values.join(", "), line(&group.numbers))
-    });
-    text.push_str(&fenced(&lines.collect::<Vec<_>>()));
+    text += &fenced(answer.groups.iter().map(|group| {
+        let values = group.values.iter().map(|value| value_line(value, 256)).join(", ");
+        format!("{values}: {}", line(&group.numbers))
+    }));
     if answer.truncated {
         let of = format!("{} of {} shown", answer.returned, pluralize(answer.total, "group"));
         let why = if left {
@@ -250,21 +236,25 @@ fn text(answer: &Answer, stats: &Stats, group_by: &[String], measure: StatsOrder
         } else {
             "a larger `limit` shows more, but for values that are too long"
         };
-        text.push_str(&format!("{of}; {why}\n"));
+        text += &format!("{of}; {why}\n");
     }
     if !answer.complete {
-        text.push_str("only the newest million traces were counted; use a shorter window for all\n");
+        text += "only the newest million traces were counted; use a shorter window for all\n";
     }
     text + &next_text(&answer.next)
+}
+
+fn orders_by_errors(measure: StatsOrder) -> bool {
+    matches!(measure, StatsOrder::Errors | StatsOrder::ErrorRate)
 }
 
 fn line(numbers: &Numbers) -> String {
     let mut line = format!("{}, {}", pluralize(numbers.traces, "trace"), pluralize(numbers.spans, "span"));
     if let (Some(errors), Some(rate)) = (numbers.errors, numbers.error_rate) {
-        line.push_str(&format!(", {} ({})", pluralize(errors, "error"), percent(rate)));
+        line += &format!(", {} ({})", pluralize(errors, "error"), percent(rate));
     }
     if let (Some(p50), Some(p95), Some(p99)) = (numbers.p50_ms, numbers.p95_ms, numbers.p99_ms) {
-        line.push_str(&format!(", p50 {p50} p95 {p95} p99 {p99}"));
+        line += &format!(", p50 {p50} p95 {p95} p99 {p99}");
     }
     line
 }
@@ -307,7 +297,8 @@ mod tests {
             let group_by = ["ServiceName".to_owned()];
             let window = window::window_text(found.window);
             let next = next(&found, (&json!({}), 0), &group_by, first, &window, found.status.as_ref());
-            assert_eq!((next[0].to, &next[0].arguments["conditions"]), (to, &conditions));
+            let next = next.unwrap();
+            assert_eq!((next.to, &next.arguments["conditions"]), (to, &conditions));
         };
         let failed = json!({"ref": "StatusCode", "op": "in", "values": ["Error", "STATUS_CODE_ERROR"]});
         let group = json!({"ref": "ServiceName", "op": "eq", "value": "a"});

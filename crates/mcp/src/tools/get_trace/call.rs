@@ -1,20 +1,19 @@
 //! A call of `svc_get_trace`: its offsets, and the calls that can follow it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::iter;
 
 use serde_json::{Value, json};
 use tracewarden_service::Tool;
 
 use super::super::span_values::omitted_text;
-use super::super::{Context, OpenedTrace, left_out};
+use super::super::{Context, DetailLevel, OpenedTrace, Totals, left_out};
 use super::wire::{Answer, Arguments};
-use crate::answer::{Budget, MAX_TOKENS, NextCall, Rendered, next_text};
-use crate::arguments;
+use crate::answer::{Budget, NextCall, Rendered, largest, next_text};
 use crate::failure::Failure;
 use crate::span_text::fenced;
 use crate::trace::tree::Tree;
 
-/// Data that all views need.
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) arguments: &'a Arguments,
@@ -26,15 +25,18 @@ impl Call<'_> {
     pub(super) fn rendered(
         &self,
         opened: &OpenedTrace,
+        detail_level: DetailLevel,
         mut answer: Answer,
-        (before, lines, after): (String, impl IntoIterator<Item = String>, String),
-        next: Vec<NextCall>,
+        (before, lines, after): (String, impl IntoIterator<Item = String>, &str),
+        next: impl IntoIterator<Item = NextCall>,
     ) -> Rendered {
         let unseen = opened.outline.left_out();
+        answer.trace = Totals::new(&opened.outline.summary, detail_level);
+        answer.view = self.arguments.view.unwrap_or_default();
         answer.truncated |= unseen > 0;
         answer.next = self.context.allowed_calls(next);
-        let lines: Vec<String> = std::iter::once(answer.trace.text()).chain(lines).collect();
-        let text = before + &fenced(&lines) + &after + &left_out(unseen);
+        let lines = iter::once(answer.trace.text()).chain(lines);
+        let text = before + &fenced(lines) + after + &left_out(unseen);
         let text = text + &omitted_text(&answer.omitted_columns) + &next_text(&answer.next);
         Rendered::new(text, &answer)
     }
@@ -70,22 +72,17 @@ impl Call<'_> {
     /// Returns the call for the next page, after `held` entries from `offset`. If no entry fitted, the same page in
     /// the largest size.
     pub(super) fn page(&self, opened: &OpenedTrace, offset: usize, held: usize) -> NextCall {
-        let mut with = vec![self.cursor_argument(opened, offset + held)];
-        let to = if held > 0 { "go on" } else { "see it in an answer that is large enough" };
-        if held == 0 {
-            with.push(("max_tokens", Value::from(MAX_TOKENS)));
+        let cursor = self.cursor_argument(opened, offset + held);
+        if held > 0 {
+            return self.context.repeat("go on", &[], &[cursor]);
         }
-        NextCall::new(to, Tool::GetTrace, arguments::modified_arguments(self.context.sent, &[], &with))
+        self.context.repeat("see it in an answer that is large enough", &[], &[cursor, largest()])
     }
 
-    /// Returns the call for all lines, from the first.
     pub(super) fn in_order(&self, opened: &OpenedTrace) -> NextCall {
-        let arguments =
-            arguments::modified_arguments(self.context.sent, &[], &[self.cursor_argument(opened, 0)]);
-        NextCall::new("see all lines in order", Tool::GetTrace, arguments)
+        self.context.repeat("see all lines in order", &[], &[self.cursor_argument(opened, 0)])
     }
 
-    /// Returns the call for the same trace in another view.
     pub(super) fn other_view(&self, to: &'static str, name: &str, value: &str) -> NextCall {
         NextCall::new(to, Tool::GetTrace, json!({ "trace_id": self.arguments.trace_id, name: value }))
     }

@@ -6,12 +6,11 @@ use rmcp::model::CallToolResult;
 use tracewarden_service::{SpanLine, SpanSummary};
 
 use super::super::span_values::{Columns, SpanValues, VALUE_LIMITS, ValueLimits, lines, omitted, read_all};
-use super::super::{DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, run_blocking};
+use super::super::{DETAIL_LEVELS, DetailLevel, OpenedTrace, run_blocking};
 use super::call::Call;
-use super::wire::{Answer, View};
+use super::wire::Answer;
 use crate::answer::Rendered;
 use crate::failure::Failure;
-use crate::span_text::one_line;
 
 /// Number of spans that are read for a page, few of which fit. If they are too large to be read together, fewer are
 /// read.
@@ -21,20 +20,21 @@ const MIN_PAGE_SPANS: usize = 3;
 /// Message for a span that could not be identified among those read.
 const INDISTINCT: &str = "not read: many spans share this id, start, name and service, or the id is too long";
 
-pub(super) async fn full(call: &Call<'_>, mut opened: OpenedTrace) -> Result<CallToolResult, Failure> {
+/// # Errors
+/// If spans cannot be read; the trace is then closed.
+pub(super) async fn full(
+    call: &Call<'_>,
+    opened: &mut OpenedTrace,
+) -> Result<Result<CallToolResult, Failure>, Failure> {
     let schema = opened.trace.schema();
     let (columns, omitted) = (Columns::new(&schema.binding), omitted(&schema));
-    let result = match call.offset(&opened) {
-        Ok(offset) => {
-            // The cursor may be forged.
-            let offset = offset.min(opened.outline.tree.spans.len());
-            let spans = page(&mut opened, offset, &columns).await?;
-            run_blocking(|| build_result(call, &opened, offset, &spans, &omitted))
-        }
-        Err(failure) => Err(failure),
+    let offset = match call.offset(opened) {
+        // The cursor may be forged.
+        Ok(offset) => offset.min(opened.outline.tree.spans.len()),
+        Err(failure) => return Ok(Err(failure)),
     };
-    opened.trace.close().await?;
-    result
+    let spans = page(opened, offset, &columns).await?;
+    Ok(run_blocking(|| build_result(call, opened, offset, &spans, &omitted)))
 }
 
 /// Returns the spans from an offset, one for each position. A span that cannot be read is marked as such.
@@ -77,19 +77,14 @@ fn build_result(
             }
         }
         let more = offset + count < tree.spans.len();
-        let next = if more { vec![call.page(opened, offset, count)] } else { Vec::new() };
-        let mut body = Vec::new();
-        for (span, shown) in spans.iter().zip(&shown) {
-            body.push(format!("span {}", one_line(&span.id, 64)));
-            body.extend(lines(&shown.values));
-        }
+        let next = more.then(|| call.page(opened, offset, count));
+        let body: Vec<String> =
+            spans.iter().zip(&shown).flat_map(|(span, shown)| lines(&span.id, &shown.values)).collect();
         let text =
             format!("spans {} to {} of {}, by start\n", offset + 1, offset + count, summary.span_count);
         let was_cut = shown.iter().any(|span| !span.whole);
         let all = usize::try_from(summary.span_count).unwrap_or(usize::MAX);
         let answer = Answer {
-            trace: Totals::new(summary, detail_level),
-            view: View::Full,
             spans: Some(shown.into_iter().map(|span| span.values).collect()),
             omitted_columns: omitted.to_vec(),
             returned: count,
@@ -97,7 +92,7 @@ fn build_result(
             truncated: more || was_cut,
             ..Answer::default()
         };
-        call.rendered(opened, answer, (text, body, String::new()), next)
+        call.rendered(opened, detail_level, answer, (text, body, ""), next)
     };
     let min_spans = spans.len().min(MIN_PAGE_SPANS);
     let [full, .., least] = DETAIL_LEVELS;

@@ -4,17 +4,14 @@ use std::collections::HashMap;
 
 use rmcp::model::CallToolResult;
 use serde_json::json;
-use tracewarden_service::{SpanLine, SpanSummary, Tool};
+use tracewarden_service::{SpanLine, SpanSummary};
 
 use super::super::span_values::{Columns, read_all};
 use super::super::{
-    DETAIL_LEVELS, DetailLevel, OpenedTrace, Totals, join_service_and_name, pluralize, run_blocking,
-    service_and_name,
+    DETAIL_LEVELS, DetailLevel, OpenedTrace, join_service_and_name, pluralize, run_blocking, service_and_name,
 };
 use super::call::Call;
-use super::wire::{Answer, ErrorOrigin, Line, SlowKind, View};
-use crate::answer::NextCall;
-use crate::arguments;
+use super::wire::{Answer, ErrorOrigin, Line, SlowKind};
 use crate::failure::Failure;
 use crate::numbers::Nanos;
 use crate::span_text::{name_or_none, one_line};
@@ -33,22 +30,16 @@ const MESSAGE_NAMES: usize = 4;
 /// Maximum length of a path. The outermost and the innermost spans are named.
 const MAX_PATH: usize = 8;
 
-pub(super) async fn outline(call: &Call<'_>, opened: OpenedTrace) -> Result<CallToolResult, Failure> {
-    let result = run_blocking(|| outline_result(call, &opened));
-    opened.trace.close().await?;
-    result
-}
-
-fn outline_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResult, Failure> {
+pub(super) fn outline(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResult, Failure> {
     let (summary, tree) = (&opened.outline.summary, &opened.outline.tree);
-    let root = match &call.arguments.root {
-        None => None,
-        Some(id) => Some(tree.index_of(id).ok_or_else(|| {
-            let detail =
-                format!("the trace has no span `{}`; leave `root` out for the whole trace", one_line(id, 64));
+    let index_of = |id: &String| {
+        tree.index_of(id).ok_or_else(|| {
+            let id = one_line(id, 64);
+            let detail = format!("the trace has no span `{id}`; leave `root` out for the whole trace");
             Failure::argument("root", detail).after_reading()
-        })?),
+        })
     };
+    let root = call.arguments.root.as_ref().map(index_of).transpose()?;
     let outline = Outline::new(tree, root);
     let depth = call.arguments.depth.and_then(|depth| usize::try_from(depth).ok());
     let all = outline.down_to(depth.unwrap_or(usize::MAX));
@@ -79,38 +70,34 @@ fn outline_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResul
         if !complete {
             next.push(if in_order { call.page(opened, offset, count) } else { call.in_order(opened) });
         } else if let (Some(depth), true) = (depth, lines().any(|(_, hidden)| hidden > 0)) {
-            let deeper = arguments::modified_arguments(
-                call.context.sent,
-                &["cursor"],
-                &[("depth", json!(depth.saturating_add(2)))],
-            );
-            next.push(NextCall::new("see deeper levels", Tool::GetTrace, deeper));
+            let deeper = ("depth", json!(depth.saturating_add(2)));
+            next.push(call.context.repeat("see deeper levels", &["cursor"], &[deeper]));
         }
         if !continued && lines().any(|(line, _)| line.errors > 0) {
             next.push(call.other_view("see where errors came from", "view", "errors"));
         }
-        let mut text = format!("{} of {}", shown.len(), pluralize(all.len() as u64, "line"));
-        text.push_str(": after the start, duration, service: operation [span id]\n");
+        let text = format!(
+            "{} of {}: after the start, duration, service: operation [span id]\n",
+            shown.len(),
+            pluralize(all.len() as u64, "line")
+        );
         let wire_lines: Vec<Line> =
             shown.iter().filter_map(|shown| line(tree, &outline, *shown, detail_level)).collect();
         let body: Vec<String> = wire_lines.iter().map(line_text).collect();
         let selected = "shown are the lines that failed or took long\n";
         let after = if complete || in_order { "" } else { selected };
         let answer = Answer {
-            trace: Totals::new(summary, detail_level),
-            view: View::Outline,
             lines: Some(wire_lines),
             returned: count,
             total: all.len(),
             truncated: !complete || lines().any(|(_, hidden)| hidden > 0),
             ..Answer::default()
         };
-        call.rendered(opened, answer, (text, body, after.to_owned()), next)
+        call.rendered(opened, detail_level, answer, (text, body, after), next)
     };
     budget.fit_with_levels(&DETAIL_LEVELS, all.len() - offset, render)
 }
 
-/// Returns nanoseconds since the start of the trace.
 fn after_start(tree: &Tree, nanos: i64) -> i64 {
     nanos.saturating_sub(tree.start())
 }
@@ -139,36 +126,35 @@ fn line(tree: &Tree, outline: &Outline, shown: ShownLine, detail_level: DetailLe
 fn line_text(line: &Line) -> String {
     let mut text = format!("{}+{} {}", " ".repeat(line.depth.min(40)), line.start_ms, line.duration_ms);
     if let (Some(count), Some(p50), Some(p95)) = (line.count, line.p50_ms, line.p95_ms) {
-        text.push_str(&format!(" ×{count} p50 {p50} p95 {p95}"));
+        text += &format!(" ×{count} p50 {p50} p95 {p95}");
     }
     let name = join_service_and_name(line.service.as_deref(), line.name.as_deref());
-    text.push_str(&format!(" {name} [{}]", line.span_id));
+    text += &format!(" {name} [{}]", line.span_id);
     match (line.errors, line.count) {
         (None, _) => {}
-        (Some(_), None) => text.push_str(" FAILED"),
-        (Some(errors), Some(_)) => text.push_str(&format!(" {errors} FAILED")),
+        (Some(_), None) => text += " FAILED",
+        (Some(errors), Some(_)) => text += &format!(" {errors} FAILED"),
     }
     if line.duration_invalid.is_some() {
-        text.push_str(" (duration below zero or no number of nanoseconds)");
+        text += " (duration below zero or no number of nanoseconds)";
     }
-    if let Some(hidden) = line.hidden {
-        text.push_str(&format!(" (+{hidden} below)"));
-    }
+    text.extend(line.hidden.map(|hidden| format!(" (+{hidden} below)")));
     text
 }
 
-pub(super) async fn errors(call: &Call<'_>, mut opened: OpenedTrace) -> Result<CallToolResult, Failure> {
+/// # Errors
+/// If spans cannot be read; the trace is then closed.
+pub(super) async fn errors(
+    call: &Call<'_>,
+    opened: &mut OpenedTrace,
+) -> Result<Result<CallToolResult, Failure>, Failure> {
     let found = run_blocking(|| Errors::new(&opened.outline.tree));
-    let result = match call.offset(&opened) {
-        Ok(offset) => {
-            let offset = offset.min(found.origins.len());
-            let messages = messages(&mut opened, found.origins.get(offset..).unwrap_or_default()).await?;
-            run_blocking(|| errors_result(call, &opened, &found, offset, &messages))
-        }
-        Err(failure) => Err(failure),
+    let offset = match call.offset(opened) {
+        Ok(offset) => offset.min(found.origins.len()),
+        Err(failure) => return Ok(Err(failure)),
     };
-    opened.trace.close().await?;
-    result
+    let messages = messages(opened, found.origins.get(offset..).unwrap_or_default()).await?;
+    Ok(run_blocking(|| errors_result(call, opened, &found, offset, &messages)))
 }
 
 /// Returns the messages of the first error origins, by the indexes of their spans.
@@ -211,22 +197,15 @@ fn errors_result(
         let shown: Vec<ErrorOrigin> =
             origins.iter().take(count).filter_map(|origin| entry(origin, detail_level)).collect();
         let more = offset + count < found.origins.len();
-        let mut next = Vec::new();
-        if !shown.is_empty() {
-            let first = origins.iter().take(count.min(3)).map(|origin| origin.span);
-            next.extend(call.spans(tree, first));
-        }
-        if more {
-            next.push(call.page(opened, offset, count));
-        }
-        let lines: Vec<String> = shown
-            .iter()
-            .map(|origin| {
-                let times = if origin.count > 1 { format!("×{} ", origin.count) } else { String::new() };
-                let message = origin.message.as_ref().map(|text| format!(" — {text}")).unwrap_or_default();
-                format!("{times}{} [{}]{message}", origin.path.join(" > "), origin.span_id)
-            })
-            .collect();
+        let first = origins.iter().take(count.min(3)).map(|origin| origin.span);
+        let page = more.then(|| call.page(opened, offset, count));
+        let next = call.spans(tree, first).into_iter().chain(page);
+        let line = |origin: &ErrorOrigin| {
+            let times = if origin.count > 1 { format!("×{} ", origin.count) } else { String::new() };
+            let message = origin.message.as_ref().map(|text| format!(" — {text}")).unwrap_or_default();
+            format!("{times}{} [{}]{message}", origin.path.join(" > "), origin.span_id)
+        };
+        let lines: Vec<String> = shown.iter().map(line).collect();
         let text = match (summary.error_count, found.failed) {
             (None, _) => "no status column is bound; the view slowest shows what took time\n".to_owned(),
             (Some(0), _) => {
@@ -239,21 +218,16 @@ fn errors_result(
                 pluralize(failed as u64, "span")
             ),
         };
-        let after = if count > MAX_MESSAGES {
-            format!("messages were read of the first {MAX_MESSAGES}\n")
-        } else {
-            String::new()
-        };
+        let cut = format!("messages were read of the first {MAX_MESSAGES}\n");
+        let after = if count > MAX_MESSAGES { &cut } else { "" };
         let answer = Answer {
-            trace: Totals::new(summary, detail_level),
-            view: View::Errors,
             errors: Some(shown),
             returned: count,
             total: found.origins.len(),
             truncated: more,
             ..Answer::default()
         };
-        call.rendered(opened, answer, (text, lines, after), next)
+        call.rendered(opened, detail_level, answer, (text, lines, after), next)
     };
     call.budget.fit_with_levels(&DETAIL_LEVELS, origins.len(), render)
 }
@@ -272,14 +246,8 @@ fn path(tree: &Tree, index: usize, detail_level: DetailLevel) -> Vec<String> {
     names
 }
 
-pub(super) async fn slowest(call: &Call<'_>, opened: OpenedTrace) -> Result<CallToolResult, Failure> {
-    let result = run_blocking(|| slowest_result(call, &opened));
-    opened.trace.close().await?;
-    result
-}
-
-fn slowest_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResult, Failure> {
-    let (summary, tree) = (&opened.outline.summary, &opened.outline.tree);
+pub(super) fn slowest(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResult, Failure> {
+    let tree = &opened.outline.tree;
     let all = slowest::slowest(tree);
     let offset = call.offset(opened)?.min(all.len());
     let kinds = all.get(offset..).unwrap_or_default();
@@ -298,13 +266,10 @@ fn slowest_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResul
         let shown: Vec<SlowKind> =
             kinds.iter().take(count).filter_map(|kind_time| entry(kind_time, detail_level)).collect();
         let more = offset + count < all.len();
-        let mut next = Vec::new();
-        if !shown.is_empty() && call.arguments.cursor.is_none() {
-            next.extend(call.spans(tree, kinds.iter().take(count.min(3)).map(|kind_time| kind_time.span)));
-        }
-        if more {
-            next.push(call.page(opened, offset, count));
-        }
+        let first = kinds.iter().take(count.min(3)).map(|kind_time| kind_time.span);
+        let spans = call.spans(tree, first).filter(|_| call.arguments.cursor.is_none());
+        let page = more.then(|| call.page(opened, offset, count));
+        let next = spans.into_iter().chain(page);
         let line = |kind: &SlowKind| {
             let several = match kind.count {
                 0 | 1 => String::new(),
@@ -316,15 +281,13 @@ fn slowest_result(call: &Call<'_>, opened: &OpenedTrace) -> Result<CallToolResul
         let lines: Vec<String> = shown.iter().map(line).collect();
         let text = "kinds of spans by their own time, without the time of called spans:\n".to_owned();
         let answer = Answer {
-            trace: Totals::new(summary, detail_level),
-            view: View::Slowest,
             slowest: Some(shown),
             returned: count,
             total: all.len(),
             truncated: more,
             ..Answer::default()
         };
-        call.rendered(opened, answer, (text, lines, String::new()), next)
+        call.rendered(opened, detail_level, answer, (text, lines, ""), next)
     };
     call.budget.fit_with_levels(&DETAIL_LEVELS, kinds.len(), render)
 }
