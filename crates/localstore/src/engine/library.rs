@@ -3,6 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
+use libloading::Library;
+
 use crate::error::EngineError;
 
 pub(super) type RawConnection = *mut c_void;
@@ -31,47 +33,50 @@ pub(super) struct RawAnalysis {
     pub(super) query_class: u32,
 }
 
-/// The used functions of the library, with the signatures of its C header.
-pub(super) struct Api {
-    pub(super) connect: unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut RawConnection,
-    pub(super) close: unsafe extern "C" fn(*mut RawConnection),
-    pub(super) query: QueryWithParams,
-    pub(super) stream_query: QueryWithParams,
-    pub(super) classify: unsafe extern "C" fn(
-        RawConnection,
-        *const c_char,
-        usize,
-        *const c_char,
-        usize,
-        *mut RawAnalysis,
-    ) -> c_int,
-    pub(super) destroy_result: unsafe extern "C" fn(RawResult),
-    pub(super) stream_insert: QueryWithParams,
-    pub(super) stream_append: unsafe extern "C" fn(RawInsert, *const c_void, usize) -> c_int,
-    pub(super) stream_done: unsafe extern "C" fn(RawInsert) -> RawResult,
-    pub(super) insert_error: unsafe extern "C" fn(RawInsert) -> *const c_char,
-    pub(super) destroy_insert: unsafe extern "C" fn(RawInsert),
-    pub(super) result_buffer: unsafe extern "C" fn(RawResult) -> *mut c_char,
-    pub(super) result_length: unsafe extern "C" fn(RawResult) -> usize,
-    pub(super) result_error: unsafe extern "C" fn(RawResult) -> *const c_char,
-    pub(super) rows_read: unsafe extern "C" fn(RawResult) -> u64,
-    pub(super) bytes_read: unsafe extern "C" fn(RawResult) -> u64,
-    pub(super) storage_rows_read: unsafe extern "C" fn(RawResult) -> u64,
-    pub(super) storage_bytes_read: unsafe extern "C" fn(RawResult) -> u64,
-    pub(super) rows_written: unsafe extern "C" fn(RawResult) -> u64,
-    pub(super) bytes_written: unsafe extern "C" fn(RawResult) -> u64,
-    pub(super) set_signal_handlers: unsafe extern "C" fn(c_int),
-    pub(super) shutdown: unsafe extern "C" fn() -> c_int,
+/// Declares the used functions of the library: field, name in the library, and signature of its C header.
+macro_rules! functions {
+    ($($field:ident = $name:literal: $signature:ty;)+) => {
+        pub(super) struct Api {
+            $(pub(super) $field: $signature,)+
+        }
+
+        impl Api {
+            fn find(library: &'static Library) -> Result<Self, EngineError> {
+                Ok(Self { $($field: {
+                    // SAFETY: the field's type is the signature that the library's header declares for this name.
+                    *unsafe { library.get(concat!($name, "\0").as_bytes()) }.map_err(|error| {
+                        EngineError::local(format!("the engine library has no `{}`: {error}", $name))
+                    })?
+                }),+ })
+            }
+        }
+    };
 }
 
-macro_rules! symbols {
-    ($library:ident, $($field:ident = $name:literal),+ $(,)?) => {
-        Api { $($field: {
-            // SAFETY: the field's type is the signature that the library's header declares for this name.
-            *unsafe { $library.get(concat!($name, "\0").as_bytes()) }
-                .map_err(|error| EngineError::local(format!("the engine library has no `{}`: {error}", $name)))?
-        }),+ }
-    };
+functions! {
+    connect = "chdb_connect": unsafe extern "C" fn(c_int, *mut *mut c_char) -> *mut RawConnection;
+    close = "chdb_close_conn": unsafe extern "C" fn(*mut RawConnection);
+    query = "chdb_query_with_params_n": QueryWithParams;
+    stream_query = "chdb_stream_query_with_params_n": QueryWithParams;
+    classify = "chdb_classify_query_n":
+        unsafe extern "C" fn(RawConnection, *const c_char, usize, *const c_char, usize, *mut RawAnalysis) -> c_int;
+    destroy_result = "chdb_destroy_query_result": unsafe extern "C" fn(RawResult);
+    stream_insert = "chdb_stream_insert_with_params_n": QueryWithParams;
+    stream_append = "chdb_stream_append": unsafe extern "C" fn(RawInsert, *const c_void, usize) -> c_int;
+    stream_done = "chdb_stream_done": unsafe extern "C" fn(RawInsert) -> RawResult;
+    insert_error = "chdb_stream_insert_error": unsafe extern "C" fn(RawInsert) -> *const c_char;
+    destroy_insert = "chdb_destroy_insert_stream": unsafe extern "C" fn(RawInsert);
+    result_buffer = "chdb_result_buffer": unsafe extern "C" fn(RawResult) -> *mut c_char;
+    result_length = "chdb_result_length": unsafe extern "C" fn(RawResult) -> usize;
+    result_error = "chdb_result_error": unsafe extern "C" fn(RawResult) -> *const c_char;
+    rows_read = "chdb_result_rows_read": unsafe extern "C" fn(RawResult) -> u64;
+    bytes_read = "chdb_result_bytes_read": unsafe extern "C" fn(RawResult) -> u64;
+    storage_rows_read = "chdb_result_storage_rows_read": unsafe extern "C" fn(RawResult) -> u64;
+    storage_bytes_read = "chdb_result_storage_bytes_read": unsafe extern "C" fn(RawResult) -> u64;
+    rows_written = "chdb_result_rows_written": unsafe extern "C" fn(RawResult) -> u64;
+    bytes_written = "chdb_result_bytes_written": unsafe extern "C" fn(RawResult) -> u64;
+    set_signal_handlers = "chdb_set_signal_handlers_enabled": unsafe extern "C" fn(c_int);
+    shutdown = "chdb_shutdown": unsafe extern "C" fn() -> c_int;
 }
 
 impl Api {
@@ -79,35 +84,10 @@ impl Api {
     pub(super) fn load(path: &Path) -> Result<Self, EngineError> {
         // SAFETY: the library's initialisers are those of the ClickHouse engine; its version is pinned, and the library
         // was checked when it was downloaded.
-        let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
+        let library = unsafe { Library::new(path) }.map_err(|error| {
             EngineError::local(format!("cannot load the engine from {}: {error}", path.display()))
         })?;
         // Never unloaded: the engine's threads run in its code until the process ends.
-        let library: &'static libloading::Library = Box::leak(Box::new(library));
-        Ok(symbols!(
-            library,
-            connect = "chdb_connect",
-            close = "chdb_close_conn",
-            query = "chdb_query_with_params_n",
-            stream_query = "chdb_stream_query_with_params_n",
-            classify = "chdb_classify_query_n",
-            destroy_result = "chdb_destroy_query_result",
-            stream_insert = "chdb_stream_insert_with_params_n",
-            stream_append = "chdb_stream_append",
-            stream_done = "chdb_stream_done",
-            insert_error = "chdb_stream_insert_error",
-            destroy_insert = "chdb_destroy_insert_stream",
-            result_buffer = "chdb_result_buffer",
-            result_length = "chdb_result_length",
-            result_error = "chdb_result_error",
-            rows_read = "chdb_result_rows_read",
-            bytes_read = "chdb_result_bytes_read",
-            storage_rows_read = "chdb_result_storage_rows_read",
-            storage_bytes_read = "chdb_result_storage_bytes_read",
-            rows_written = "chdb_result_rows_written",
-            bytes_written = "chdb_result_bytes_written",
-            set_signal_handlers = "chdb_set_signal_handlers_enabled",
-            shutdown = "chdb_shutdown",
-        ))
+        Self::find(Box::leak(Box::new(library)))
     }
 }

@@ -53,20 +53,13 @@ impl Chunk {
             return Err(EngineError::local("the engine returned no result"));
         }
         let chunk = Self { raw, api };
-        // SAFETY: `raw` is a live result, and the message lives as long as the result.
-        let message = unsafe { (api.result_error)(raw) };
-        if message.is_null() {
-            return Ok(chunk);
+        // SAFETY: `raw` is a live result, and its message is null or NUL-terminated and lives as long as the result.
+        match unsafe { message_text((api.result_error)(raw)) } {
+            Some(message) if !message.is_empty() => Err(EngineError::from_message(&message)),
+            _ => Ok(chunk),
         }
-        // SAFETY: a non-null message is NUL-terminated.
-        let message = unsafe { CStr::from_ptr(message) };
-        if message.is_empty() {
-            return Ok(chunk);
-        }
-        Err(EngineError::from_message(&message.to_string_lossy()))
     }
 
-    /// Returns the counters of this part.
     pub fn progress(&self) -> Progress {
         // SAFETY: `raw` is a live result.
         unsafe {
@@ -104,6 +97,15 @@ impl Drop for Chunk {
     }
 }
 
+/// Copies a message of the engine; `None` if it is null.
+///
+/// # Safety
+/// A message that is not null must be NUL-terminated.
+unsafe fn message_text(message: *const c_char) -> Option<String> {
+    // SAFETY: the caller ensures it.
+    (!message.is_null()).then(|| unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned())
+}
+
 /// A statement's text with the values of its `{name:Type}` placeholders.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
@@ -117,10 +119,10 @@ pub struct Query<'a> {
 
 impl Query<'_> {
     fn call(&self, function: QueryWithParams, connection: RawConnection) -> RawResult {
-        let names: Vec<*const c_char> = self.params.iter().map(|(name, _)| name.as_ptr().cast()).collect();
-        let name_lengths: Vec<usize> = self.params.iter().map(|(name, _)| name.len()).collect();
-        let values: Vec<*const c_char> = self.params.iter().map(|(_, value)| value.as_ptr().cast()).collect();
-        let value_lengths: Vec<usize> = self.params.iter().map(|(_, value)| value.len()).collect();
+        let names = self.params.iter().map(|(name, _)| (name.as_ptr().cast(), name.len()));
+        let (names, name_lengths): (Vec<*const c_char>, Vec<usize>) = names.unzip();
+        let values = self.params.iter().map(|(_, value)| (value.as_ptr().cast(), value.len()));
+        let (values, value_lengths): (Vec<*const c_char>, Vec<usize>) = values.unzip();
         // SAFETY: every pointer is paired with its length and outlives the call; the connection is live.
         unsafe {
             function(
@@ -255,15 +257,9 @@ impl Connection {
         let mut analysis = RawAnalysis { struct_size: size, ..RawAnalysis::default() };
         // SAFETY: the text is paired with its length; the report is as large as its first field says.
         let state = unsafe {
-            let text_pointer = text.as_ptr().cast();
-            (self.engine.api.classify)(
-                self.handle(),
-                text_pointer,
-                text.len(),
-                std::ptr::null(),
-                0,
-                &raw mut analysis,
-            )
+            let (start, length) = (text.as_ptr().cast(), text.len());
+            let report = &raw mut analysis;
+            (self.engine.api.classify)(self.handle(), start, length, std::ptr::null(), 0, report)
         };
         if state != 0 {
             return Err(EngineError::local("the engine cannot classify the statement"));
@@ -295,13 +291,10 @@ impl Connection {
         }
         let insert = Insert { raw, api, _connection: self };
         // SAFETY: `raw` is a live insert stream; its message is null or NUL-terminated.
-        let message = unsafe { (api.insert_error)(raw) };
-        if message.is_null() {
-            return Ok(insert);
+        match unsafe { message_text((api.insert_error)(raw)) } {
+            Some(message) => Err(EngineError::from_message(&message)),
+            None => Ok(insert),
         }
-        // SAFETY: as above.
-        let message = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
-        Err(EngineError::from_message(&message))
     }
 }
 
