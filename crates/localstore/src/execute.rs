@@ -3,15 +3,14 @@
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 
-use crate::engine::{Connection, Engine, Progress, Query, QueryClass};
+use crate::engine::{Connection, Progress, Query, QueryClass};
 use crate::error::{EngineError, code};
 use crate::http::compression::Encoding;
 use crate::http::output::Output;
 use crate::http::request::Request;
 use crate::otlp::table::quote_identifier;
-use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, Registry, RunningQuery, StopReason};
+use crate::running::{self, Entry, MARK_COLUMN, PROCESSES_VIEW, RunningQuery, StopReason};
 use crate::statement::{self, Analysis, InsertHeader, MAX_INSERT_HEADER_BYTES, StatementKind};
 
 /// Maximum length of a statement other than an `INSERT` with data.
@@ -25,23 +24,17 @@ const PIPE_DIRECTORY: &str = "/dev/fd/";
 const CLIENT_EXIT_COMMANDS: [&str; 12] =
     ["exit", "quit", "logout", "учшеж", "йгше", "дщпщгеж", "exit;", "quit;", "logout;", "q", "й", "\\q"];
 
-/// A statement with everything needed to run it.
 pub struct Job {
     pub request: Request,
-    /// The undecoded body.
-    pub body: Box<dyn Read + Send>,
-    pub engine: Arc<Engine>,
-    pub registry: Arc<Registry>,
-    /// The registry entry of this statement.
     pub entry: Entry,
 }
 
 impl Job {
-    /// Runs the statement and writes its result, or its error, to the output.
-    pub fn run(mut self, mut output: Output) {
-        let result = match self.decoded_body() {
+    /// Runs the statement and writes its result, or its error, to the output. `body` is not decoded.
+    pub fn run(mut self, body: impl Read + Send, mut output: Output) {
+        let result = match self.decoded_body(body) {
             Ok(mut body) => self.execute(&mut *body, &mut output),
-            Err(error) => Err(body_error(&error)),
+            Err(error) => Err(body_error(error)),
         };
         let stop_error = self.entry.running.stop_error();
         // Releases the query id first: a client that has read the end may use the id again.
@@ -53,9 +46,8 @@ impl Job {
     }
 
     /// Returns the decoded body. This already reads from the body, so it must run on this thread.
-    fn decoded_body(&mut self) -> io::Result<Box<dyn Read + Send>> {
-        let raw = std::mem::replace(&mut self.body, Box::new(io::empty()));
-        let decoded = self.request.content_encoding.decode(raw)?;
+    fn decoded_body<'a>(&self, body: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Send + 'a>> {
+        let decoded = self.request.content_encoding.decode(body)?;
         if self.request.native_blocks { Encoding::Native.decode(decoded) } else { Ok(decoded) }
     }
 
@@ -95,7 +87,7 @@ impl Job {
     ) -> Result<(Vec<u8>, bool), EngineError> {
         let mut text = std::mem::take(&mut self.request.query);
         let mut body = Vec::new();
-        source.take(limit as u64).read_to_end(&mut body).map_err(|error| body_error(&error))?;
+        source.take(limit as u64).read_to_end(&mut body).map_err(body_error)?;
         let complete = body.len() < limit;
         if !text.is_empty() && (!body.is_empty() || !complete) {
             text.push(b'\n');
@@ -126,33 +118,25 @@ impl Job {
 
     /// Opens a connection with the settings and the database of the request.
     fn connect(&self) -> Result<Connection, EngineError> {
-        let mut connection = self.engine.connect()?;
-        let mut statement = Vec::new();
-        for (name, value) in self.settings() {
-            let begin = if statement.is_empty() { "SET" } else { "," };
+        let mut connection = self.entry.registry.engine.connect()?;
+        let comment = self.request.setting("log_comment").unwrap_or_default();
+        let comment = running::log_comment(&self.entry.running, comment);
+        // These make the engine behave like a server. Each thread of parallel formatting would hold whole blocks of the
+        // result in memory.
+        let mut statement = b"SET implicit_select = '0', allow_introspection_functions = '0', \
+              output_format_parallel_formatting = '0', log_comment = "
+            .to_vec();
+        quote_string(&mut statement, &comment);
+        for (name, value) in self.request.settings.iter().filter(|(name, _)| name != "log_comment") {
             // The names are plain words.
-            statement.extend_from_slice(format!("{begin} {name} = ").as_bytes());
-            quote_string(&mut statement, &value);
+            statement.extend_from_slice(format!(", {name} = ").as_bytes());
+            quote_string(&mut statement, value);
         }
         connection.run(statement)?;
         if let Some(database) = &self.request.database {
             connection.run(format!("USE {}", quote_identifier(database)))?;
         }
         Ok(connection)
-    }
-
-    /// Returns the settings: first those that make the engine behave like a server, then those of the request.
-    fn settings(&self) -> Vec<(String, Vec<u8>)> {
-        let comment = self.request.setting("log_comment").unwrap_or_default();
-        let mut settings = vec![
-            ("implicit_select".to_owned(), b"0".to_vec()),
-            ("allow_introspection_functions".to_owned(), b"0".to_vec()),
-            // Each formatting thread would hold whole blocks of the result in memory.
-            ("output_format_parallel_formatting".to_owned(), b"0".to_vec()),
-            ("log_comment".to_owned(), running::log_comment(&self.entry.running, comment)),
-        ];
-        settings.extend(self.request.settings.iter().filter(|(name, _)| name != "log_comment").cloned());
-        settings
     }
 
     fn select_or_other(
@@ -238,17 +222,18 @@ impl Job {
         let query = Query { text: statement, format: &header.format, params: &self.request.params };
         let mut insert = connection.insert(query)?;
         let mut accepted = insert.append(text.get(header.data_start..).unwrap_or_default());
-        let mut part = vec![0_u8; INSERT_PART_BYTES];
+        let mut part = Vec::with_capacity(INSERT_PART_BYTES);
         while accepted {
+            part.clear();
             // A truncated body must not be treated as complete: dropping the insert cancels it.
-            let read = fill(body, &mut part).map_err(|error| body_error(&error))?;
+            (&mut *body).take(INSERT_PART_BYTES as u64).read_to_end(&mut part).map_err(body_error)?;
             if let Some(error) = self.entry.running.stop_error() {
                 return Err(error);
             }
-            if read == 0 {
+            if part.is_empty() {
                 break;
             }
-            accepted = insert.append(part.get(..read).unwrap_or_default());
+            accepted = insert.append(&part);
         }
         insert.finish()
     }
@@ -280,18 +265,17 @@ impl Job {
         if marks.is_empty() {
             return Ok(Progress::default());
         }
-        let list: Vec<String> = marks.iter().map(|mark| format!("'{mark}'")).collect();
-        let list = list.join(", ");
+        let list = marks.join("', '");
         let status = if only_test { "" } else { "waiting" };
         let answer = format!(
-            "SELECT '{status}' AS kill_status, query_id, user, query FROM {PROCESSES_VIEW} WHERE {MARK_COLUMN} IN ({list})"
+            "SELECT '{status}' AS kill_status, query_id, user, query FROM {PROCESSES_VIEW} WHERE {MARK_COLUMN} IN ('{list}')"
         );
         let format = analysis.format.as_deref().unwrap_or(self.format());
         let rows = connection.query(Query { text: answer.as_bytes(), format, params: &[] })?;
         let progress = rows.progress();
         output.write(rows.as_ref().to_vec());
         if !only_test {
-            self.registry.stop(&marks, StopReason::Cancelled);
+            self.entry.registry.stop(&marks, StopReason::Cancelled);
         }
         Ok(progress)
     }
@@ -328,28 +312,14 @@ fn file_clause_refused(clause: &str) -> EngineError {
 
 fn read_rest(body: &mut dyn Read) -> Result<Vec<u8>, EngineError> {
     let mut rest = Vec::new();
-    body.take(MAX_STATEMENT_BYTES as u64).read_to_end(&mut rest).map_err(|error| body_error(&error))?;
+    body.take(MAX_STATEMENT_BYTES as u64).read_to_end(&mut rest).map_err(body_error)?;
     if rest.len() >= MAX_STATEMENT_BYTES {
         return Err(EngineError::new(code::QUERY_IS_TOO_LARGE, "The statement is too large"));
     }
     Ok(rest)
 }
 
-/// Reads until the buffer is full or the body ends.
-fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while let Some(free) = buffer.get_mut(filled..).filter(|free| !free.is_empty()) {
-        match reader.read(free) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-fn body_error(error: &io::Error) -> EngineError {
+fn body_error(error: io::Error) -> EngineError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => EngineError::new(
             code::CANNOT_READ_ALL_DATA,

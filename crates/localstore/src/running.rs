@@ -41,7 +41,6 @@ pub enum StopReason {
     TimedOut,
 }
 
-/// A running query.
 #[derive(Debug)]
 pub struct RunningQuery {
     /// The client's query id.
@@ -70,9 +69,8 @@ impl RunningQuery {
     }
 }
 
-/// All running queries of the process.
 pub struct Registry {
-    engine: Arc<Engine>,
+    pub engine: Arc<Engine>,
     limit: usize,
     next_mark: AtomicU64,
     queries: Mutex<HashMap<String, Arc<RunningQuery>>>,
@@ -114,11 +112,6 @@ impl Registry {
         Ok(Entry { registry: Arc::clone(self), running })
     }
 
-    /// Whether the query with this mark is still registered.
-    pub fn is_running(&self, mark: &str) -> bool {
-        self.lock().contains_key(mark)
-    }
-
     /// Stops the queries with these marks. Returns immediately; a thread retries until they have ended.
     pub fn stop(self: &Arc<Self>, marks: &[String], reason: StopReason) {
         let found: Vec<Arc<RunningQuery>> = {
@@ -136,7 +129,6 @@ impl Registry {
         std::thread::spawn(move || registry.kill_until_ended(&found));
     }
 
-    /// Stops all queries, for shutdown.
     pub fn stop_all(self: &Arc<Self>) {
         let marks: Vec<String> = self.lock().keys().cloned().collect();
         self.stop(&marks, StopReason::Cancelled);
@@ -149,7 +141,7 @@ impl Registry {
             let marks: Vec<&str> = queries
                 .iter()
                 .map(|running| running.mark.as_str())
-                .filter(|mark| self.is_running(mark))
+                .filter(|mark| self.lock().contains_key(*mark))
                 .collect();
             if marks.is_empty() {
                 return;
@@ -171,8 +163,7 @@ impl Registry {
 
 /// A query's entry in the registry, removed on drop.
 pub struct Entry {
-    registry: Arc<Registry>,
-    /// The query.
+    pub registry: Arc<Registry>,
     pub running: Arc<RunningQuery>,
 }
 

@@ -75,7 +75,6 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     let registry = Registry::new(Arc::clone(engine), options.max_queries);
     let server = Arc::new(Server {
         credentials: Credentials { user: options.user.clone(), password: options.password.clone() },
-        engine: Arc::clone(engine),
         registry: Arc::clone(&registry),
         version: version.to_owned(),
         timezone: timezone.to_owned(),

@@ -28,7 +28,6 @@ use self::connection::Flushes;
 use self::credentials::Credentials;
 use self::output::{Output, State as OutputState};
 use self::request::{Parameter, Request};
-use crate::engine::Engine;
 use crate::error::{EngineError, code};
 use crate::execute::Job;
 use crate::running::{Registry, StopReason};
@@ -43,32 +42,21 @@ const ANSWER_PARTS: usize = 4;
 /// The engine stops a query at `max_execution_time` itself; this process does so after this additional time.
 const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
 
-/// State shared by all requests.
 pub(crate) struct Server {
     pub credentials: Credentials,
-    pub engine: Arc<Engine>,
     pub registry: Arc<Registry>,
     pub version: String,
     /// The engine's time zone.
     pub timezone: String,
 }
 
-/// Returns the routes of the ClickHouse port.
 pub(crate) fn router(server: Arc<Server>, listen: SocketAddr) -> Router {
     Router::new()
-        .route("/ping", any(ping))
+        .route("/ping", any(async || "Ok.\n"))
         .route("/", any(statement))
-        .fallback(not_found)
+        .fallback(async || (StatusCode::NOT_FOUND, "There is no handle for this path\n"))
         .with_state(server)
         .layer(middleware::from_fn_with_state(listen, guard::refuse_browsers))
-}
-
-async fn ping() -> &'static str {
-    "Ok.\n"
-}
-
-async fn not_found() -> Response {
-    (StatusCode::NOT_FOUND, "There is no handle for this path\n").into_response()
 }
 
 async fn statement(
@@ -112,21 +100,19 @@ async fn statement(
     } else {
         body
     };
-    match start(&server, &method, &headers, parameters, body, &mut head) {
+    let request = Request::read(&method, &headers, parameters);
+    match request.and_then(|request| start(&server, request, body, &mut head)) {
         Ok((frames, guard)) => answer::answer(frames, head, guard, flushes).await,
         Err(error) => answer::failure(&error, &head),
     }
 }
 
 fn start(
-    server: &Arc<Server>,
-    method: &Method,
-    headers: &axum::http::HeaderMap,
-    parameters: Vec<Parameter>,
+    server: &Server,
+    request: Request,
     body: Body,
     head: &mut ResponseHead,
 ) -> Result<(mpsc::Receiver<output::Frame>, CancelOnDrop), EngineError> {
-    let request = Request::read(method, headers, parameters)?;
     head.query_id.clone_from(&request.query_id);
     head.wait_end_of_query = request.wait_end_of_query;
     let entry = server.registry.register(&request.query_id)?;
@@ -143,14 +129,8 @@ fn start(
     let cancels = request.cancels_on_disconnect();
     let guard =
         CancelOnDrop { cancels, registry: Arc::clone(&server.registry), marks: vec![mark], timeout_task };
-    let job = Job {
-        request,
-        body: body::blocking_reader(body, Arc::clone(&entry.running)),
-        engine: Arc::clone(&server.engine),
-        registry: Arc::clone(&server.registry),
-        entry,
-    };
-    tokio::task::spawn_blocking(move || job.run(output));
+    let body = body::blocking_reader(body, Arc::clone(&entry.running));
+    tokio::task::spawn_blocking(move || Job { request, entry }.run(body, output));
     Ok((frames, guard))
 }
 
