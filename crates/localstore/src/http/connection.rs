@@ -7,46 +7,27 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
-/// Counts the flushes of a connection.
+/// Signals the flushes of a connection.
 #[derive(Debug, Clone, Default)]
-pub struct Flushes(Arc<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    count: AtomicU64,
-    changed: Notify,
-}
+pub struct Flushes(watch::Sender<()>);
 
 impl Flushes {
     /// Waits for the next flush.
     pub async fn next(&self) {
-        let seen = self.0.count.load(Ordering::SeqCst);
-        loop {
-            let changed = self.0.changed.notified();
-            if self.0.count.load(Ordering::SeqCst) != seen {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    fn flushed(&self) {
-        self.0.count.fetch_add(1, Ordering::SeqCst);
-        self.0.changed.notify_waiters();
+        // The sender lives as long as this call.
+        let _ = self.0.subscribe().changed().await;
     }
 }
 
-/// A listener whose connections count their flushes.
+/// A listener whose connections signal their flushes.
 pub struct WatchedListener(pub TcpListener);
 
 impl Listener for WatchedListener {
@@ -73,7 +54,7 @@ impl Connected<IncomingStream<'_, WatchedListener>> for Flushes {
     }
 }
 
-/// A connection that counts its flushes.
+/// A connection that signals its flushes.
 pub struct WatchedStream {
     stream: TcpStream,
     flushes: Flushes,
@@ -113,7 +94,7 @@ impl AsyncWrite for WatchedStream {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if matches!(flushed, Poll::Ready(Ok(()))) {
-            self.flushes.flushed();
+            self.flushes.0.send_replace(());
         }
         flushed
     }
