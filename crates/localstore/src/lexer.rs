@@ -1,7 +1,6 @@
 //! Lexer for ClickHouse's tokens, as far as needed to distinguish statements. The engine's parser is authoritative:
 //! this lexer decides only how a statement is passed on, not whether it may run.
 
-/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A keyword, identifier or number.
@@ -89,15 +88,13 @@ impl<'a> Lexer<'a> {
     fn skip_quoted(&mut self, quote: u8) {
         self.at += 1;
         while let Some(byte) = self.peek(0) {
+            self.at += 1;
             if byte == b'\\' {
-                self.at += 2;
-            } else if byte == quote {
                 self.at += 1;
+            } else if byte == quote {
                 if self.peek(0) != Some(quote) {
                     return;
                 }
-                self.at += 1;
-            } else {
                 self.at += 1;
             }
         }

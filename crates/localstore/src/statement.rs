@@ -128,6 +128,11 @@ fn insert_header(text: &[u8]) -> Option<InsertHeader> {
     while let Some(token) = tokens.next() {
         let was_opened = std::mem::replace(&mut opened, false);
         let is_name = std::mem::replace(&mut name_follows, false);
+        let header = |format: &str, data_start| InsertHeader {
+            header_length: token.start,
+            format: format.to_owned(),
+            data_start,
+        };
         match token.kind {
             Kind::Punctuation(b'(') => {
                 depth += 1;
@@ -142,18 +147,10 @@ fn insert_header(text: &[u8]) -> Option<InsertHeader> {
                 } else if token.is_any(text, &["SELECT", "WITH", "FROM", "WATCH"]) {
                     return None;
                 } else if token.is(text, "VALUES") {
-                    return Some(InsertHeader {
-                        header_length: token.start,
-                        format: "Values".to_owned(),
-                        data_start: token.end,
-                    });
+                    return Some(header("Values", token.end));
                 } else if token.is(text, "FORMAT") {
                     let name = tokens.next().filter(|next| next.kind == Kind::Word)?;
-                    return Some(InsertHeader {
-                        header_length: token.start,
-                        format: name.name(text)?.to_owned(),
-                        data_start: data_start(text, name.end),
-                    });
+                    return Some(header(name.name(text)?, data_start(text, name.end)));
                 }
             }
             _ => {}

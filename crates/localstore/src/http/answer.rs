@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::Flushes;
 use super::output::{Frame, State, exception_text};
+use crate::engine::Progress;
 use crate::error::EngineError;
 
 /// The response starts when this number of bytes is available; until then an error still gets its own status ...
@@ -69,10 +70,8 @@ pub async fn answer<G: Send + 'static>(
             }
             Ok(Some(Frame::Failed { error, .. })) => return failure(&error, &head),
             Ok(None) => {
-                return failure(
-                    &EngineError::local("the statement's thread has ended without an answer"),
-                    &head,
-                );
+                let error = EngineError::local("the statement's thread has ended without an answer");
+                return failure(&error, &head);
             }
             Err(_waited_long_enough) => break,
         }
@@ -102,11 +101,10 @@ struct ResponseAborted;
 
 fn with_headers(body: Body, head: &ResponseHead, state: &State) -> Response {
     let mut response = Response::new(body);
-    let format = state.format.as_deref().unwrap_or("TabSeparated");
     common_headers(&mut response, head, state);
-    let headers = response.headers_mut();
+    let format = state.format.as_deref().unwrap_or("TabSeparated");
     if let Ok(format) = HeaderValue::from_str(format) {
-        headers.insert("x-clickhouse-format", format);
+        response.headers_mut().insert("x-clickhouse-format", format);
     }
     response
 }
@@ -117,23 +115,18 @@ pub fn failure(error: &EngineError, head: &ResponseHead) -> Response {
     *response.status_mut() =
         StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     common_headers(&mut response, head, &State::default());
-    let headers = response.headers_mut();
-    headers.insert("x-clickhouse-exception-code", HeaderValue::from(error.code));
+    response.headers_mut().insert("x-clickhouse-exception-code", HeaderValue::from(error.code));
     response
 }
 
 fn common_headers(response: &mut Response, head: &ResponseHead, state: &State) {
-    let progress = state.progress;
+    let Progress { read_rows, read_bytes, written_rows, written_bytes, result_rows, result_bytes } =
+        state.progress;
     let elapsed = head.started.elapsed().as_nanos();
     let summary = format!(
-        "{{\"read_rows\":\"{}\",\"read_bytes\":\"{}\",\"written_rows\":\"{}\",\"written_bytes\":\"{}\",\"total_rows_to_read\":\"0\",\
-         \"result_rows\":\"{}\",\"result_bytes\":\"{}\",\"elapsed_ns\":\"{elapsed}\",\"memory_usage\":\"0\"}}",
-        progress.read_rows,
-        progress.read_bytes,
-        progress.written_rows,
-        progress.written_bytes,
-        progress.result_rows,
-        progress.result_bytes
+        "{{\"read_rows\":\"{read_rows}\",\"read_bytes\":\"{read_bytes}\",\"written_rows\":\"{written_rows}\",\
+         \"written_bytes\":\"{written_bytes}\",\"total_rows_to_read\":\"0\",\"result_rows\":\"{result_rows}\",\
+         \"result_bytes\":\"{result_bytes}\",\"elapsed_ns\":\"{elapsed}\",\"memory_usage\":\"0\"}}"
     );
     let headers = response.headers_mut();
     for (name, value) in [

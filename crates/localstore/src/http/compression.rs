@@ -20,8 +20,8 @@ const WRITE_BLOCK_BYTES: usize = 1 << 20;
 /// The encoding of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
-    #[default]
     /// No encoding.
+    #[default]
     Identity,
     /// RFC 1952.
     Gzip,
@@ -56,31 +56,23 @@ impl Encoding {
             Self::Deflate => Box::new(flate2::read::ZlibDecoder::new(reader)),
             Self::Zstd => Box::new(zstd::Decoder::new(reader)?),
             Self::Lz4 => Box::new(lz4_flex::frame::FrameDecoder::new(reader)),
-            Self::Native => Box::new(NativeReader { inner: reader, block: Vec::new(), at: 0 }),
+            Self::Native => Box::new(NativeReader { inner: reader, block: io::Cursor::default() }),
         })
     }
 }
 
 /// Encodes data as ClickHouse's own blocks, with LZ4.
 pub fn native_blocks(data: &[u8]) -> Vec<u8> {
+    let size = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     let mut out = Vec::new();
-    for block in data.chunks(WRITE_BLOCK_BYTES) {
-        write_native_block(&mut out, block);
+    for data in data.chunks(WRITE_BLOCK_BYTES) {
+        let compressed = lz4_flex::block::compress(data);
+        let compressed_size = size(HEADER_BYTES + compressed.len());
+        let block = [&[METHOD_LZ4], &compressed_size[..], &size(data.len()), &compressed].concat();
+        out.extend_from_slice(&checksum_bytes(cityhash_102_128(&block)));
+        out.extend_from_slice(&block);
     }
     out
-}
-
-fn write_native_block(out: &mut Vec<u8>, data: &[u8]) {
-    let compressed = lz4_flex::block::compress(data);
-    let size = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
-    let mut block = Vec::with_capacity(HEADER_BYTES + compressed.len());
-    block.push(METHOD_LZ4);
-    block.extend_from_slice(&size(HEADER_BYTES + compressed.len()));
-    block.extend_from_slice(&size(data.len()));
-    block.extend_from_slice(&compressed);
-    let checksum = cityhash_102_128(&block);
-    out.extend_from_slice(&checksum_bytes(checksum));
-    out.extend_from_slice(&block);
 }
 
 /// ClickHouse writes the high half first.
@@ -95,21 +87,17 @@ fn invalid(text: impl Into<String>) -> io::Error {
 /// Reads ClickHouse's own blocks.
 struct NativeReader<R> {
     inner: R,
-    block: Vec<u8>,
-    at: usize,
+    block: io::Cursor<Vec<u8>>,
 }
 
 impl<R: Read> NativeReader<R> {
     /// Reads the next block. Returns false at the end of the stream.
     fn next_block(&mut self) -> io::Result<bool> {
-        let mut checksum = [0_u8; CHECKSUM_BYTES];
-        let mut filled = 0;
-        while filled < CHECKSUM_BYTES {
-            let read = self.inner.read(checksum.get_mut(filled..).unwrap_or_default())?;
-            if read == 0 {
-                return if filled == 0 { Ok(false) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
-            }
-            filled += read;
+        let mut checksum = Vec::with_capacity(CHECKSUM_BYTES);
+        match self.inner.by_ref().take(CHECKSUM_BYTES as u64).read_to_end(&mut checksum)? {
+            0 => return Ok(false),
+            CHECKSUM_BYTES => {}
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         let mut block = vec![0_u8; HEADER_BYTES];
         self.inner.read_exact(&mut block)?;
@@ -130,33 +118,29 @@ impl<R: Read> NativeReader<R> {
         if block.len() != compressed {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if checksum_bytes(cityhash_102_128(&block)) != checksum {
+        if checksum != checksum_bytes(cityhash_102_128(&block)) {
             return Err(invalid("a compressed block's checksum does not match"));
         }
         let data = block.get(HEADER_BYTES..).unwrap_or_default();
-        self.block = match method {
+        self.block = io::Cursor::new(match method {
             METHOD_NONE => data.to_vec(),
             METHOD_LZ4 => lz4_flex::block::decompress(data, uncompressed).map_err(io::Error::other)?,
             METHOD_ZSTD => zstd::bulk::decompress(data, uncompressed)?,
-            other => {
-                return Err(invalid(format!("unknown compression method {other:#x}")));
-            }
-        };
-        self.at = 0;
+            other => return Err(invalid(format!("unknown compression method {other:#x}"))),
+        });
         Ok(true)
     }
 }
 
 impl<R: Read> Read for NativeReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        while self.at >= self.block.len() {
-            if !self.next_block()? {
-                return Ok(0);
+        loop {
+            let read = self.block.read(out)?;
+            // A block may be empty.
+            if read > 0 || out.is_empty() || !self.next_block()? {
+                return Ok(read);
             }
         }
-        let read = self.block.get(self.at..).unwrap_or_default().read(out)?;
-        self.at += read;
-        Ok(read)
     }
 }
 

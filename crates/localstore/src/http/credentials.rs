@@ -7,11 +7,8 @@ use subtle::ConstantTimeEq;
 use super::request::Parameter;
 use crate::error::{EngineError, code};
 
-/// The configured user.
 pub struct Credentials {
-    /// User name; ClickHouse's default is `default`.
     pub user: String,
-    /// Password; ClickHouse's default is empty.
     pub password: String,
 }
 
@@ -23,13 +20,11 @@ impl Credentials {
         let parameter = |name: &str| {
             parameters.iter().rev().find(|(found, _)| found == name).map(|(_, value)| value.as_slice())
         };
-        let basic = match headers.get(header::AUTHORIZATION) {
-            None => None,
-            Some(value) => Some(
-                basic_credentials(value.as_bytes())
-                    .ok_or_else(|| failed("the `Authorization` header is not basic authentication"))?,
-            ),
-        };
+        let authorization = headers.get(header::AUTHORIZATION).map(|value| {
+            basic_credentials(value.as_bytes())
+                .ok_or_else(|| failed("the `Authorization` header is not basic authentication"))
+        });
+        let basic = authorization.transpose()?;
         let ways = [
             (header("x-clickhouse-user"), header("x-clickhouse-key")),
             (parameter("user"), parameter("password")),

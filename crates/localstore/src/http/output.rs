@@ -7,7 +7,6 @@ use super::compression::native_blocks;
 use crate::engine::Progress;
 use crate::error::EngineError;
 
-/// A part of a response.
 #[derive(Debug)]
 pub enum Frame {
     /// Encoded bytes, with the format of the response and the counters so far.
@@ -51,12 +50,10 @@ impl Output {
         Bytes::from(if self.compress { native_blocks(&data) } else { data })
     }
 
-    /// Ends the response.
     pub fn finish(self, progress: Progress) {
         let _ = self.frames.blocking_send(Frame::End(State { progress, ..self.state }));
     }
 
-    /// Ends the response with an error.
     pub fn fail(self, error: EngineError) {
         let block = exception_block(&self.tag, &exception_text(&error, &self.engine_version));
         let tail = self.encoded(block.into_bytes());

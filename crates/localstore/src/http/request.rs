@@ -27,7 +27,6 @@ pub struct Request {
     pub compress: bool,
 }
 
-/// A decoded URL parameter.
 pub type Parameter = (String, Vec<u8>);
 
 /// Returns the parameters of a URL, in order. Names that are not UTF-8 become unknown settings.
