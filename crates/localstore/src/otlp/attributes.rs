@@ -1,15 +1,16 @@
 //! Converts attribute values to text as the Collector's ClickHouse exporter does.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use indexmap::IndexMap;
 
 use super::messages::{AnyValue, KeyValue, Value, text};
 
 /// Returns the text that the exporter stores for a double that JSON cannot represent.
-pub fn unsupported_double(value: f64) -> String {
+fn unsupported_double(value: f64) -> String {
     let name = if value.is_nan() {
         "NaN"
     } else if value > 0.0 {
@@ -26,13 +27,10 @@ pub fn as_text(value: Option<&AnyValue>) -> String {
     match value.and_then(|value| value.value.as_ref()) {
         None => String::new(),
         Some(Value::String(bytes)) => text(bytes).into_owned(),
-        Some(Value::Bool(value)) => value.to_string(),
-        Some(Value::Int(value)) => value.to_string(),
-        Some(Value::Double(value)) if value.is_finite() => number(*value),
-        Some(Value::Double(value)) => unsupported_double(*value),
+        Some(Value::Double(value)) if !value.is_finite() => unsupported_double(*value),
         Some(Value::Bytes(bytes)) => STANDARD.encode(bytes),
-        // JSON cannot represent NaN; the exporter then writes an empty text.
-        Some(value @ (Value::Array(_) | Value::Map(_))) => {
+        // JSON cannot represent NaN; for a list or map with it, the exporter writes an empty text.
+        Some(value) => {
             let mut out = String::new();
             if write_json(&mut out, Some(value)).is_some() { out } else { String::new() }
         }
@@ -105,22 +103,10 @@ fn write_json_string(out: &mut String, text: &str) {
     }
 }
 
-/// Returns the attributes in order. The last value for a key replaces the first one, in its position.
-pub fn deduplicated(attributes: &[KeyValue]) -> Vec<&KeyValue> {
+/// Returns the attributes in order, by key. The last value for a key replaces the first one, in its position.
+pub fn deduplicated(attributes: &[KeyValue]) -> IndexMap<Cow<'_, str>, Option<&AnyValue>> {
     // Compares the stored texts: two keys that are not UTF-8 may become equal.
-    let mut positions: HashMap<Cow<'_, str>, usize> = HashMap::with_capacity(attributes.len());
-    let mut kept: Vec<&KeyValue> = Vec::with_capacity(attributes.len());
-    for attribute in attributes {
-        let key = text(&attribute.key);
-        match positions.get(&key).and_then(|position| kept.get_mut(*position)) {
-            Some(slot) => *slot = attribute,
-            None => {
-                positions.insert(key, kept.len());
-                kept.push(attribute);
-            }
-        }
-    }
-    kept
+    attributes.iter().map(|attribute| (text(&attribute.key), attribute.value.as_ref())).collect()
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ struct CommitRequest {
     done: oneshot::Sender<Result<(), EngineError>>,
 }
 
-/// Writes rows durably.
 #[derive(Clone)]
 pub struct Committer {
     queue: mpsc::Sender<CommitRequest>,

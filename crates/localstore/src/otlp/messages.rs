@@ -50,14 +50,12 @@ pub enum Value {
     Bytes(Bytes),
 }
 
-/// A list of values.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ArrayValue {
     #[prost(message, repeated, tag = "1")]
     pub values: Vec<AnyValue>,
 }
 
-/// A map of values.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct KeyValueList {
     #[prost(message, repeated, tag = "1")]
@@ -80,7 +78,6 @@ pub struct Scope {
     pub version: Bytes,
 }
 
-/// A span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Span {
     /// 16 bytes.
@@ -114,7 +111,6 @@ pub struct Span {
     pub status: Option<Status>,
 }
 
-/// An event of a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Event {
     #[prost(fixed64, tag = "1")]
@@ -138,7 +134,6 @@ pub struct Link {
     pub attributes: Vec<KeyValue>,
 }
 
-/// The status of a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Status {
     #[prost(bytes = "bytes", tag = "2")]
@@ -184,7 +179,6 @@ pub struct ScopeSpans {
     pub spans: Vec<Span>,
 }
 
-/// The rejected spans of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RejectedSpans {
     /// Number of spans. An unreadable list of spans counts as one.
@@ -205,12 +199,9 @@ impl RejectedSpans {
         span: Result<Span, impl fmt::Display>,
         position: &RequestPosition,
     ) -> Option<Span> {
-        let checked = match &span {
-            Ok(span) => span.check().map_err(str::to_owned),
-            Err(error) => Err(error.to_string()),
-        };
-        checked.inspect_err(|reason| self.add(1, position, reason)).ok()?;
-        span.ok()
+        let checked = span.map_err(|error| error.to_string());
+        let checked = checked.and_then(|span| span.check().map(|()| span).map_err(str::to_owned));
+        checked.inspect_err(|reason| self.add(1, position, reason)).ok()
     }
 }
 
@@ -236,9 +227,6 @@ impl fmt::Display for RequestPosition {
 
 impl Span {
     /// Checks that the span can be stored.
-    ///
-    /// # Errors
-    /// The reason why it cannot.
     pub fn check(&self) -> Result<(), &'static str> {
         let valid = |id: &[u8], length: usize| id.len() == length && id.iter().any(|byte| *byte != 0);
         if !valid(&self.trace_id, 16) {

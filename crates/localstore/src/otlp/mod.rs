@@ -34,7 +34,6 @@ use crate::http::guard;
 /// Maximum number of requests that are decoded concurrently; others wait.
 const MAX_CONCURRENT_DECODES: usize = 8;
 
-/// State shared by all requests.
 pub struct Receiver {
     committer: Committer,
     decode_permits: Semaphore,

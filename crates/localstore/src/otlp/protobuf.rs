@@ -28,10 +28,7 @@ struct ScopeFrame {
     spans: Vec<Bytes>,
 }
 
-/// Decodes an `ExportTraceServiceRequest`.
-///
-/// # Errors
-/// When the list of resources cannot be split.
+/// Decodes an `ExportTraceServiceRequest`. Error: the list of resources cannot be split.
 pub fn read(body: Bytes) -> Result<Batch, DecodeError> {
     let mut batch = Batch::default();
     for (resource, bytes) in RequestFrame::decode(body)?.resource_spans.into_iter().enumerate() {

@@ -20,7 +20,6 @@ pub enum Encoding {
     Json,
 }
 
-/// Reason why a request is rejected.
 #[derive(Debug)]
 pub struct Refusal {
     pub status: StatusCode,
@@ -72,7 +71,6 @@ impl Encoding {
     }
 }
 
-/// Whether the body is compressed.
 pub fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
     match headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase()).as_deref()
     {
@@ -85,9 +83,6 @@ pub fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
 }
 
 /// Decodes a body. The result counts the spans that cannot be read.
-///
-/// # Errors
-/// When the body is too large, or not an `ExportTraceServiceRequest`.
 pub fn decode(encoding: Encoding, gzip: bool, body: Bytes) -> Result<Batch, Refusal> {
     let invalid = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
     let body = if gzip {

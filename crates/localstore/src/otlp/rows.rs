@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::attributes::{as_text, deduplicated};
-use super::messages::{Batch, Event, KeyValue, Link, SPAN_KINDS, STATUS_CODES, Span, text};
+use super::messages::{Batch, KeyValue, SPAN_KINDS, STATUS_CODES, Scope, ScopeSpans, Span, Status, text};
 
 /// The spans of a request as rows in `RowBinary`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,26 +12,20 @@ pub struct Rows {
     pub count: u64,
 }
 
-/// Converts the spans of a request.
 pub fn write(batch: &Batch) -> Rows {
     let mut rows = Rows::default();
-    let mut resource_map = Vec::new();
+    let mut resource = Vec::new();
     for resource_spans in &batch.resources {
         let attributes = resource_spans.resource.attributes.as_slice();
         let service_name = attributes.iter().rev().find(|attribute| attribute.key == "service.name");
         let service_name =
             service_name.map(|attribute| as_text(attribute.value.as_ref())).unwrap_or_default();
-        resource_map.clear();
-        write_map(&mut resource_map, attributes);
-        for scope_spans in &resource_spans.scopes {
-            let context = Context {
-                service_name: &service_name,
-                resource_map: &resource_map,
-                scope_name: &scope_spans.scope.name,
-                scope_version: &scope_spans.scope.version,
-            };
-            for span in &scope_spans.spans {
-                write_span(&mut rows.data, span, &context);
+        resource.clear();
+        write_string(&mut resource, service_name.as_bytes());
+        write_map(&mut resource, attributes);
+        for ScopeSpans { scope, spans } in &resource_spans.scopes {
+            for span in spans {
+                write_span(&mut rows.data, span, &resource, scope);
                 rows.count += 1;
             }
         }
@@ -39,18 +33,9 @@ pub fn write(batch: &Batch) -> Rows {
     rows
 }
 
-struct Context<'a> {
-    service_name: &'a str,
-    resource_map: &'a [u8],
-    scope_name: &'a Bytes,
-    scope_version: &'a Bytes,
-}
-
-static NO_TEXT: Bytes = Bytes::new();
-
-fn write_span(out: &mut Vec<u8>, span: &Span, context: &Context<'_>) {
-    let (status, message) =
-        span.status.as_ref().map_or((0, &NO_TEXT), |status| (status.code, &status.message));
+/// Writes a row. `resource` holds its columns `ServiceName` and `ResourceAttributes`.
+fn write_span(out: &mut Vec<u8>, span: &Span, resource: &[u8], scope: &Scope) {
+    let Status { message, code } = span.status.clone().unwrap_or_default();
     write_time(out, span.start_time_unix_nano);
     write_id(out, &span.trace_id);
     write_id(out, &span.span_id);
@@ -58,29 +43,20 @@ fn write_span(out: &mut Vec<u8>, span: &Span, context: &Context<'_>) {
     write_text(out, &span.trace_state);
     write_text(out, &span.name);
     write_string(out, name(&SPAN_KINDS, span.kind).as_bytes());
-    write_string(out, context.service_name.as_bytes());
-    out.extend_from_slice(context.resource_map);
-    write_text(out, context.scope_name);
-    write_text(out, context.scope_version);
+    out.extend_from_slice(resource);
+    write_text(out, &scope.name);
+    write_text(out, &scope.version);
     write_map(out, &span.attributes);
     out.extend_from_slice(&span.end_time_unix_nano.saturating_sub(span.start_time_unix_nano).to_le_bytes());
-    write_string(out, name(&STATUS_CODES, status).as_bytes());
-    write_text(out, message);
-    write_events(out, &span.events);
-    write_links(out, &span.links);
-}
-
-fn write_events(out: &mut Vec<u8>, events: &[Event]) {
-    write_list(out, events, |out, event| write_time(out, event.time_unix_nano));
-    write_list(out, events, |out, event| write_text(out, &event.name));
-    write_list(out, events, |out, event| write_map(out, &event.attributes));
-}
-
-fn write_links(out: &mut Vec<u8>, links: &[Link]) {
-    write_list(out, links, |out, link| write_id(out, &link.trace_id));
-    write_list(out, links, |out, link| write_id(out, &link.span_id));
-    write_list(out, links, |out, link| write_text(out, &link.trace_state));
-    write_list(out, links, |out, link| write_map(out, &link.attributes));
+    write_string(out, name(&STATUS_CODES, code).as_bytes());
+    write_text(out, &message);
+    write_list(out, &span.events, |out, event| write_time(out, event.time_unix_nano));
+    write_list(out, &span.events, |out, event| write_text(out, &event.name));
+    write_list(out, &span.events, |out, event| write_map(out, &event.attributes));
+    write_list(out, &span.links, |out, link| write_id(out, &link.trace_id));
+    write_list(out, &span.links, |out, link| write_id(out, &link.span_id));
+    write_list(out, &span.links, |out, link| write_text(out, &link.trace_state));
+    write_list(out, &span.links, |out, link| write_map(out, &link.attributes));
 }
 
 /// Writes one field of a nested column, which consists of one list per field.
@@ -109,11 +85,8 @@ fn write_text(out: &mut Vec<u8>, bytes: &Bytes) {
 
 /// Writes an id in lower-case hexadecimal; an absent one (empty or all zero) as an empty string.
 fn write_id(out: &mut Vec<u8>, id: &[u8]) {
-    if id.iter().all(|byte| *byte == 0) {
-        write_string(out, b"");
-    } else {
-        write_string(out, hex::encode(id).as_bytes());
-    }
+    let text = if id.iter().all(|byte| *byte == 0) { String::new() } else { hex::encode(id) };
+    write_string(out, text.as_bytes());
 }
 
 /// Writes nanoseconds since 1970; [`Span::check`] has checked the range.
@@ -124,8 +97,8 @@ fn write_time(out: &mut Vec<u8>, nanoseconds: u64) {
 fn write_map(out: &mut Vec<u8>, attributes: &[KeyValue]) {
     let attributes = deduplicated(attributes);
     write_length(out, attributes.len());
-    for attribute in attributes {
-        write_text(out, &attribute.key);
-        write_string(out, as_text(attribute.value.as_ref()).as_bytes());
+    for (key, value) in attributes {
+        write_string(out, key.as_bytes());
+        write_string(out, as_text(value).as_bytes());
     }
 }

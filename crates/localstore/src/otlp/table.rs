@@ -5,14 +5,12 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// Name of the spans table.
 pub const TABLE: &str = "otel_traces";
 
 /// Table settings. Acknowledged spans must survive a crash: parts are synced when they are written and when a merge
 /// replaces them.
 const DURABILITY_SETTINGS: &str = "fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1";
 
-/// Returns a quoted identifier.
 pub fn quote_identifier(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`").replace('\0', "\\0"))
 }

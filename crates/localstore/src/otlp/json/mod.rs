@@ -32,10 +32,8 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Parses an `ExportTraceServiceRequest`. Bytes that are not UTF-8 become U+FFFD.
-///
-/// # Errors
-/// When the text is not JSON, not an object, or `resourceSpans` is not a list.
+/// Parses an `ExportTraceServiceRequest`. Bytes that are not UTF-8 become U+FFFD. Errors: the text is not JSON or not an
+/// object, or `resourceSpans` is not a list.
 pub fn read(text: &[u8]) -> Result<Batch, String> {
     let text = String::from_utf8_lossy(text);
     let request: &RawValue = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -115,82 +113,62 @@ fn read_scope_spans(json: &str, batch: &mut Batch, position: RequestPosition) ->
     }
 }
 
-fn read_resource(json: &str) -> Result<Resource, Fault> {
-    message(json, |resource: &mut Resource, name, json| {
-        if name == "attributes" {
-            resource.attributes = read_attributes(json)?;
+/// Defines a function that reads a message: names of a member, field that it sets, and function that reads its value.
+macro_rules! message_reader {
+    ($reader:ident: $message:ty { $($($member:literal)|+ => $field:ident = $read:expr,)+ }) => {
+        fn $reader(json: &str) -> Result<$message, Fault> {
+            message(json, |message: &mut $message, name, json| {
+                match name {
+                    $($($member)|+ => message.$field = $read(json)?,)+
+                    _ => {}
+                }
+                Ok(())
+            })
         }
-        Ok(())
-    })
+    };
 }
 
-fn read_scope(json: &str) -> Result<Scope, Fault> {
-    message(json, |scope: &mut Scope, name, json| {
-        match name {
-            "name" => scope.name = read_text(json)?,
-            "version" => scope.version = read_text(json)?,
-            _ => {}
-        }
-        Ok(())
-    })
-}
+message_reader!(read_resource: Resource {
+    "attributes" => attributes = read_attributes,
+});
 
-fn read_span(json: &str) -> Result<Span, Fault> {
-    message(json, |span: &mut Span, name, json| {
-        match name {
-            "traceId" | "trace_id" => span.trace_id = read_id(json)?,
-            "spanId" | "span_id" => span.span_id = read_id(json)?,
-            "traceState" | "trace_state" => span.trace_state = read_text(json)?,
-            "parentSpanId" | "parent_span_id" => span.parent_span_id = read_id(json)?,
-            "name" => span.name = read_text(json)?,
-            "kind" => span.kind = read_enumeration(json, &SPAN_KINDS)?,
-            "startTimeUnixNano" | "start_time_unix_nano" => span.start_time_unix_nano = read_integer(json)?,
-            "endTimeUnixNano" | "end_time_unix_nano" => span.end_time_unix_nano = read_integer(json)?,
-            "attributes" => span.attributes = read_attributes(json)?,
-            "events" => span.events = messages(json, read_event)?,
-            "links" => span.links = messages(json, read_link)?,
-            "status" => span.status = Some(read_status(json)?),
-            _ => {}
-        }
-        Ok(())
-    })
-}
+message_reader!(read_scope: Scope {
+    "name" => name = read_text,
+    "version" => version = read_text,
+});
 
-fn read_event(json: &str) -> Result<Event, Fault> {
-    message(json, |event: &mut Event, name, json| {
-        match name {
-            "timeUnixNano" | "time_unix_nano" => event.time_unix_nano = read_integer(json)?,
-            "name" => event.name = read_text(json)?,
-            "attributes" => event.attributes = read_attributes(json)?,
-            _ => {}
-        }
-        Ok(())
-    })
-}
+message_reader!(read_span: Span {
+    "traceId" | "trace_id" => trace_id = read_id,
+    "spanId" | "span_id" => span_id = read_id,
+    "traceState" | "trace_state" => trace_state = read_text,
+    "parentSpanId" | "parent_span_id" => parent_span_id = read_id,
+    "name" => name = read_text,
+    "kind" => kind = |json| read_enumeration(json, &SPAN_KINDS),
+    "startTimeUnixNano" | "start_time_unix_nano" => start_time_unix_nano = read_integer,
+    "endTimeUnixNano" | "end_time_unix_nano" => end_time_unix_nano = read_integer,
+    "attributes" => attributes = read_attributes,
+    "events" => events = |json| messages(json, read_event),
+    "links" => links = |json| messages(json, read_link),
+    "status" => status = |json| read_status(json).map(Some),
+});
 
-fn read_link(json: &str) -> Result<Link, Fault> {
-    message(json, |link: &mut Link, name, json| {
-        match name {
-            "traceId" | "trace_id" => link.trace_id = read_id(json)?,
-            "spanId" | "span_id" => link.span_id = read_id(json)?,
-            "traceState" | "trace_state" => link.trace_state = read_text(json)?,
-            "attributes" => link.attributes = read_attributes(json)?,
-            _ => {}
-        }
-        Ok(())
-    })
-}
+message_reader!(read_event: Event {
+    "timeUnixNano" | "time_unix_nano" => time_unix_nano = read_integer,
+    "name" => name = read_text,
+    "attributes" => attributes = read_attributes,
+});
 
-fn read_status(json: &str) -> Result<Status, Fault> {
-    message(json, |status: &mut Status, name, json| {
-        match name {
-            "message" => status.message = read_text(json)?,
-            "code" => status.code = read_enumeration(json, &STATUS_CODES)?,
-            _ => {}
-        }
-        Ok(())
-    })
-}
+message_reader!(read_link: Link {
+    "traceId" | "trace_id" => trace_id = read_id,
+    "spanId" | "span_id" => span_id = read_id,
+    "traceState" | "trace_state" => trace_state = read_text,
+    "attributes" => attributes = read_attributes,
+});
+
+message_reader!(read_status: Status {
+    "message" => message = read_text,
+    "code" => code = |json| read_enumeration(json, &STATUS_CODES),
+});
 
 fn read_attributes(json: &str) -> Result<Vec<KeyValue>, Fault> {
     read_key_values(json, 0)

@@ -2,6 +2,8 @@
 //!
 //! A derived deserialiser is not suitable: it rejects strings with half a surrogate pair and rounds integers written as
 //! `1.7e18`.
+//!
+//! Each function fails if the value has another type, and with the errors of the function that is passed to it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -42,9 +44,6 @@ impl fmt::Display for Fault {
 
 /// Reads an object. `each` receives name and value of every member that is not null. Of several members with one name,
 /// the last one counts.
-///
-/// # Errors
-/// When the value is not an object; errors of `each`.
 pub fn members<'a>(
     json: &'a str,
     mut each: impl FnMut(&str, &'a str) -> Result<(), Fault>,
@@ -57,9 +56,6 @@ pub fn members<'a>(
 }
 
 /// Reads an object into a message. `set` receives the message with name and value of every member that is not null.
-///
-/// # Errors
-/// When the value is not an object; errors of `set`.
 pub fn message<T: Default>(
     json: &str,
     mut set: impl FnMut(&mut T, &str, &str) -> Result<(), Fault>,
@@ -70,9 +66,6 @@ pub fn message<T: Default>(
 }
 
 /// Reads a list. `each` receives index and value of every element.
-///
-/// # Errors
-/// When the value is not a list; errors of `each`.
 pub fn elements(json: &str, mut each: impl FnMut(usize, &str) -> Result<(), Fault>) -> Result<(), Fault> {
     let elements: Vec<&RawValue> = parse(json, '[', "a list")?;
     for (index, element) in elements.into_iter().enumerate() {
@@ -82,9 +75,6 @@ pub fn elements(json: &str, mut each: impl FnMut(usize, &str) -> Result<(), Faul
 }
 
 /// Reads a list of messages; nulls are ignored.
-///
-/// # Errors
-/// When the value is not a list; errors of `read`.
 pub fn messages<T>(json: &str, mut read: impl FnMut(&str) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
     let mut messages = Vec::new();
     elements(json, |_, json| {
@@ -97,26 +87,17 @@ pub fn messages<T>(json: &str, mut read: impl FnMut(&str) -> Result<T, Fault>) -
 }
 
 /// Reads a string; half a surrogate pair becomes U+FFFD.
-///
-/// # Errors
-/// When the value is not a string.
 pub fn string(json: &str) -> Result<String, Fault> {
     let Text(text) = parse(json, '"', "a string")?;
     Ok(text)
 }
 
 /// Reads `true` or `false`.
-///
-/// # Errors
-/// When the value is something else.
 pub fn boolean(json: &str) -> Result<bool, Fault> {
     json.parse().map_err(|_| fault("true or false", json))
 }
 
 /// Returns the text of a number, or of a string in its place. `expected` names the expected value.
-///
-/// # Errors
-/// When the value is something else.
 pub fn number<'a>(json: &'a str, expected: &str) -> Result<Cow<'a, str>, Fault> {
     match json.as_bytes().first() {
         Some(b'"') => string(json).map(Cow::Owned),
