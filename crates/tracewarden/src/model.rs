@@ -3,7 +3,6 @@
 mod answers;
 mod api_client;
 mod apply;
-mod error;
 mod export;
 mod file;
 mod history;
@@ -14,29 +13,18 @@ mod show;
 use std::process::ExitCode;
 
 use crate::command_line::Model;
-use crate::policy::{self, EXIT_ERROR, EXIT_FAILED};
-
-use error::CommandError;
+use crate::policy;
 
 /// Runs a command. Results go to the standard output, errors to the standard error.
 pub fn run(command: &Model) -> ExitCode {
-    let status = match command {
+    policy::exit_code(match command {
         Model::Export(options) => export::run(options),
         Model::Plan(options) => plan::run(options),
         Model::Apply(options) => apply::run(options),
         Model::Test(options) => return policy::test(options),
         Model::History(options) => history::run(options),
         Model::Restore(options) => apply::restore(options),
-    };
-    let status = status.unwrap_or_else(|stop| {
-        let (error_report, status) = match stop {
-            CommandError::Rejected(error_report) => (error_report, EXIT_FAILED),
-            CommandError::Failed(error_report) => (error_report, EXIT_ERROR),
-        };
-        policy::print_errors(error_report);
-        status
-    });
-    status.into()
+    })
 }
 
 /// Returns every text that the commands print for an answer of the service, which is parsed as each of the answers that

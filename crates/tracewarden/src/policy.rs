@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use crate::command_line::{Policy, PolicyTest};
 
-pub(crate) use error::{EXIT_ERROR, EXIT_FAILED, ErrorReport, Line};
+pub(crate) use error::{EXIT_FAILED, ErrorReport, Line};
 
 /// Runs a command. Results go to the standard output, errors to the standard error.
 pub fn run(command: &Policy) -> ExitCode {
@@ -25,7 +25,6 @@ pub fn run(command: &Policy) -> ExitCode {
     }
 }
 
-/// Runs the tests in files.
 pub(crate) fn test(options: &PolicyTest) -> ExitCode {
     finish(|output| test::run(options, output))
 }
@@ -35,39 +34,35 @@ fn finish(command: impl FnOnce(&mut String) -> Result<u8, ErrorReport>) -> ExitC
     let status = command(&mut output);
     // Print the results so far, also after an error.
     let written = write(&output);
-    let status = status.and_then(|status| written.map(|()| status));
-    let status = status.unwrap_or_else(|error_report| {
-        print_errors(error_report);
-        EXIT_ERROR
-    });
-    status.into()
+    exit_code(status.and_then(|status| written.map(|()| status)))
 }
 
 /// Writes results to the standard output.
-///
-/// # Errors
-/// When they cannot be written, unless the reader has closed the pipe.
 pub(crate) fn write(text: &str) -> Result<(), ErrorReport> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         // A reader may close the pipe early, as `head` does.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(ErrorReport::from_message(format!("the results cannot be written: {error}")))
+            Err(ErrorReport::failed(format!("the results cannot be written: {error}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Prints to the standard error why a command could not do its work.
-pub(crate) fn print_errors(ErrorReport(lines): ErrorReport) {
-    let mut standard_error = io::stderr().lock();
-    for line in lines {
-        // If the standard error cannot be written, the exit status still shows the failure.
-        let _ = match line {
-            Line::Message(message) => writeln!(standard_error, "tracewarden: {message}"),
-            Line::Rendered(text) => writeln!(standard_error, "{text}\n"),
-        };
-    }
+/// Returns the exit status of a command, and prints to the standard error why it ended without success.
+pub(crate) fn exit_code(status: Result<u8, ErrorReport>) -> ExitCode {
+    let status = status.unwrap_or_else(|ErrorReport { status, lines }| {
+        let mut standard_error = io::stderr().lock();
+        for line in lines {
+            // If the standard error cannot be written, the exit status still shows the failure.
+            let _ = match line {
+                Line::Message(message) => writeln!(standard_error, "tracewarden: {message}"),
+                Line::Rendered(text) => writeln!(standard_error, "{text}\n"),
+            };
+        }
+        status
+    });
+    status.into()
 }
 
 /// Returns every message that the commands print for a file, which is read as each of the files that they accept.
@@ -82,7 +77,7 @@ pub(crate) fn printed_messages(path: &std::path::Path) -> Vec<String> {
         files::spans(path).err(),
         files::model(path).err(),
     ];
-    let lines = error_reports.into_iter().flatten().flat_map(|error_report| error_report.0);
+    let lines = error_reports.into_iter().flatten().flat_map(|error_report| error_report.lines);
     let printed_messages = lines.map(|line| match line {
         Line::Message(text) | Line::Rendered(text) => text,
     });

@@ -18,7 +18,6 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
 }
 
-/// One difference.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Difference {
@@ -31,7 +30,6 @@ pub(super) struct Difference {
     pub(super) after: Value,
 }
 
-/// A warning on a policy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Warning {
@@ -45,7 +43,6 @@ pub(super) struct Warning {
     pub(super) length: u32,
 }
 
-/// Results of the tests in the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Tests {
@@ -99,7 +96,6 @@ pub(super) struct UserImpact {
     pub(super) lost_ids: Vec<String>,
 }
 
-/// Result of applying a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ApplyResult {
@@ -107,7 +103,6 @@ pub(super) struct ApplyResult {
     pub(super) notes: Vec<String>,
 }
 
-/// A page of the history.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct History {
@@ -127,7 +122,6 @@ pub(super) struct Change {
     pub(super) summary: Vec<String>,
 }
 
-/// The user who made the change.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Actor {

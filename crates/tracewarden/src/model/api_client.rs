@@ -15,10 +15,10 @@ use tokio::runtime::Runtime;
 use tracewarden_documents::Document;
 use url::Url;
 
-use super::error::CommandError;
 use super::paint::sanitize;
 use crate::command_line::Connection;
 use crate::configuration::values;
+use crate::policy::ErrorReport;
 use crate::serve;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,7 +33,6 @@ const MAX_KEY_BYTES: u64 = 4096;
 const KEY: &str = "TRACEWARDEN_API_KEY";
 const KEY_FILE: &str = "TRACEWARDEN_API_KEY_FILE";
 
-/// A connection to a service.
 pub(super) struct ApiClient {
     runtime: Runtime,
     http: Client,
@@ -42,13 +41,11 @@ pub(super) struct ApiClient {
     authorization: HeaderValue,
 }
 
-/// A request body.
 pub(super) struct Body {
     pub(super) content_type: &'static str,
     pub(super) bytes: Vec<u8>,
 }
 
-/// A successful response.
 pub(super) struct Answer {
     etag: Option<HeaderValue>,
     pub(super) bytes: Vec<u8>,
@@ -68,7 +65,6 @@ pub(super) struct Problem {
     retry_after: Option<String>,
 }
 
-/// An invalid member of the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct InvalidMember {
@@ -92,16 +88,16 @@ pub(super) enum Failure {
 
 impl ApiClient {
     /// Prepares the client; sends no request yet.
-    pub(super) fn new(connection: &Connection) -> Result<Self, CommandError> {
+    pub(super) fn new(connection: &Connection) -> Result<Self, ErrorReport> {
         // An empty variable counts as not set, as in the configuration.
         let url = connection.url.as_deref().filter(|url| !url.is_empty());
         let url = url.ok_or_else(|| {
-            CommandError::failed("no address of a service: give it with `--url` or `TRACEWARDEN_URL`")
+            ErrorReport::failed("no address of a service: give it with `--url` or `TRACEWARDEN_URL`")
         })?;
         let base = values::origin(url)
-            .map_err(|error| CommandError::failed(format!("the service's address: {error}")))?;
+            .map_err(|error| ErrorReport::failed(format!("the service's address: {error}")))?;
         let authorization = authorization(&key(connection)?)?;
-        let runtime = serve::runtime().map_err(|error| CommandError::failed(format!("{error:#}")))?;
+        let runtime = serve::runtime().map_err(|error| ErrorReport::failed(format!("{error:#}")))?;
         let http = client(&base, connection.ca_file.as_deref())?;
         Ok(Self { runtime, http, base, authorization })
     }
@@ -122,15 +118,14 @@ impl ApiClient {
     }
 
     /// Converts a JSON answer to the expected type.
-    pub(super) fn decode<T: DeserializeOwned>(&self, answer: serde_json::Value) -> Result<T, CommandError> {
-        serde_json::from_value(answer).map_err(|error| CommandError::failed(self.unexpected_answer(&error)))
+    pub(super) fn decode<T: DeserializeOwned>(&self, answer: serde_json::Value) -> Result<T, ErrorReport> {
+        serde_json::from_value(answer).map_err(|error| ErrorReport::failed(self.unexpected_answer(&error)))
     }
 
     fn unexpected_answer(&self, error: &dyn std::fmt::Display) -> String {
         format!("{} returned an answer that this program does not understand: {error}", self.base)
     }
 
-    /// Sends a request.
     pub(super) fn send(
         &self,
         method: Method,
@@ -196,10 +191,10 @@ impl ApiClient {
     }
 
     /// Describes a failed request, and what the operator can do.
-    pub(super) fn explain(&self, failure: Failure) -> CommandError {
+    pub(super) fn explain(&self, failure: Failure) -> ErrorReport {
         match failure {
-            Failure::NoAnswer(message) => CommandError::failed(message),
-            Failure::Problem(problem) => CommandError::failed(self.explain_problem(&problem)),
+            Failure::NoAnswer(message) => ErrorReport::failed(message),
+            Failure::Problem(problem) => ErrorReport::failed(self.explain_problem(&problem)),
         }
     }
 
@@ -258,50 +253,50 @@ impl Problem {
 }
 
 /// Returns the API key from the option, otherwise from the variables.
-fn key(connection: &Connection) -> Result<String, CommandError> {
+fn key(connection: &Connection) -> Result<String, ErrorReport> {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = &connection.api_key_file {
         return read_key_file(path);
     }
     match (variable(KEY), variable(KEY_FILE)) {
         (Some(_), Some(_)) => {
-            Err(CommandError::failed(format!("`{KEY}` and `{KEY_FILE}` are both set; keep one")))
+            Err(ErrorReport::failed(format!("`{KEY}` and `{KEY_FILE}` are both set; keep one")))
         }
         (None, Some(path)) => read_key_file(Path::new(&path)),
         (Some(key), None) => {
-            key.into_string().map_err(|_| CommandError::failed(format!("`{KEY}` does not hold an API key")))
+            key.into_string().map_err(|_| ErrorReport::failed(format!("`{KEY}` does not hold an API key")))
         }
-        (None, None) => Err(CommandError::failed(format!(
+        (None, None) => Err(ErrorReport::failed(format!(
             "an administrator's API key is needed: set `{KEY}` or `{KEY_FILE}`, or name its file with `--api-key-file`"
         ))),
     }
 }
 
-fn read_key_file(path: &Path) -> Result<String, CommandError> {
+fn read_key_file(path: &Path) -> Result<String, ErrorReport> {
     let display_name = sanitize(&path.display().to_string());
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
     read.map_err(|error| {
-        CommandError::failed(format!("the key's file {display_name} cannot be read: {error}"))
+        ErrorReport::failed(format!("the key's file {display_name} cannot be read: {error}"))
     })?;
     match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(CommandError::failed(format!("the key's file {display_name} is empty"))),
+        "" => Err(ErrorReport::failed(format!("the key's file {display_name} is empty"))),
         key => Ok(key.to_owned()),
     }
 }
 
 /// Returns the `Authorization` header. Neither the header nor an error shows the key.
-fn authorization(key: &str) -> Result<HeaderValue, CommandError> {
+fn authorization(key: &str) -> Result<HeaderValue, ErrorReport> {
     let visible = |byte: u8| byte.is_ascii_graphic();
     let value = HeaderValue::from_str(&format!("Bearer {key}")).ok().filter(|_| key.bytes().all(visible));
     let mut value = value.ok_or_else(|| {
-        CommandError::failed("this is not an API key: a key begins with `twk_` and has no spaces")
+        ErrorReport::failed("this is not an API key: a key begins with `twk_` and has no spaces")
     })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, CommandError> {
+fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, ErrorReport> {
     // Follow no redirect: the API key is sent to the given address only.
     let mut builder =
         Client::builder().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT).redirect(Policy::none());
@@ -312,7 +307,7 @@ fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, CommandError> {
     if let Some(path) = ca_file.filter(|path| !path.as_os_str().is_empty()) {
         let failed = |error: String| {
             let display_name = sanitize(&path.display().to_string());
-            CommandError::failed(format!("the certificates of {display_name} cannot be used: {error}"))
+            ErrorReport::failed(format!("the certificates of {display_name} cannot be used: {error}"))
         };
         let pem = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
         let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| failed(causes(&error)))?;
@@ -323,17 +318,12 @@ fn client(base: &str, ca_file: Option<&Path>) -> Result<Client, CommandError> {
     }
     builder
         .build()
-        .map_err(|error| CommandError::failed(format!("cannot set up the HTTP client: {}", causes(&error))))
+        .map_err(|error| ErrorReport::failed(format!("cannot set up the HTTP client: {}", causes(&error))))
 }
 
 /// Returns the causes of an error without the URL, which the message names already.
 fn causes(error: &reqwest::Error) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(error) = cause {
-        texts.push(error.to_string());
-        cause = error.source();
-    }
+    let texts: Vec<String> = anyhow::Chain::new(error).skip(1).map(ToString::to_string).collect();
     if texts.is_empty() { "the connection failed".to_owned() } else { texts.join(": ") }
 }
 

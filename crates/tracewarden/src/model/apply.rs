@@ -6,18 +6,17 @@ use http::Method;
 
 use super::answers::{ApplyResult, ChangeDetails, Plan};
 use super::api_client::{ApiClient, Body, Failure};
-use super::error::CommandError;
 use super::file::ModelFile;
 use super::paint::{Paint, sanitize};
 use super::{plan, show};
 use crate::command_line::{ModelApply, ModelRestore};
-use crate::policy;
+use crate::policy::{self, ErrorReport};
 
 /// More than any answer to the prompt needs; bounds the memory if the wrong file is piped in.
 const MAX_ANSWER_BYTES: u64 = 1024;
 
 /// Replaces the access model by a file.
-pub(super) fn run(options: &ModelApply) -> Result<u8, CommandError> {
+pub(super) fn run(options: &ModelApply) -> Result<u8, ErrorReport> {
     require_terminal(options.yes)?;
     let file = ModelFile::read(&options.file)?;
     let api_client = ApiClient::new(&options.request.connection)?;
@@ -32,7 +31,7 @@ pub(super) fn run(options: &ModelApply) -> Result<u8, CommandError> {
 }
 
 /// Restores the access model of an earlier version.
-pub(super) fn restore(options: &ModelRestore) -> Result<u8, CommandError> {
+pub(super) fn restore(options: &ModelRestore) -> Result<u8, ErrorReport> {
     require_terminal(options.yes)?;
     let api_client = ApiClient::new(&options.request.connection)?;
     let found: ChangeDetails = change(&api_client, options.version)?;
@@ -47,11 +46,11 @@ pub(super) fn restore(options: &ModelRestore) -> Result<u8, CommandError> {
 pub(super) fn change<T: serde::de::DeserializeOwned>(
     api_client: &ApiClient,
     number: u64,
-) -> Result<T, CommandError> {
+) -> Result<T, ErrorReport> {
     let answer = api_client.json(Method::GET, &format!("/schema/history/{number}"), None, None);
     answer.map_err(|failure| match failure {
         Failure::Problem(problem) if problem.status == 404 && problem.code == "not_found" => {
-            CommandError::failed(format!(
+            ErrorReport::failed(format!(
                 "{} has no version {number} of the access model: `tracewarden model history` lists the \
                  versions",
                 api_client.base
@@ -72,17 +71,17 @@ struct Proposal<'a> {
 }
 
 impl Proposal<'_> {
-    fn execute(self, api_client: &ApiClient, seconds: u8, confirmed: bool) -> Result<u8, CommandError> {
+    fn execute(self, api_client: &ApiClient, seconds: u8, confirmed: bool) -> Result<u8, ErrorReport> {
         let plan: Plan = api_client.decode(plan::request_plan(api_client, self.file, seconds)?)?;
         policy::write(&show::plan(&plan, self.file, &api_client.base, Paint::for_stdout()))?;
         if self.require_tests && plan.tests_failed() {
-            return Err(CommandError::rejected("tests in the file fail, so nothing was changed"));
+            return Err(ErrorReport::failed("tests in the file fail, so nothing was changed").rejected());
         }
         if plan.changes.is_empty() {
             return Ok(0);
         }
         if !confirmed && !confirm()? {
-            return Err(CommandError::rejected("nothing was changed"));
+            return Err(ErrorReport::failed("nothing was changed").rejected());
         }
         // `If-Match` with the version of the plan: the service rejects the change if the model has changed since.
         let applied: ApplyResult = api_client
@@ -98,9 +97,9 @@ impl Proposal<'_> {
     }
 
     /// Explains a failure. If no answer was received, the change may have been made.
-    fn apply_error(&self, api_client: &ApiClient, failure: Failure) -> CommandError {
+    fn apply_error(&self, api_client: &ApiClient, failure: Failure) -> ErrorReport {
         let unknown = |message: String| {
-            CommandError::failed(format!(
+            ErrorReport::failed(format!(
                 "{message}; it is not known whether the change was made: `tracewarden model history` shows it"
             ))
         };
@@ -116,19 +115,18 @@ impl Proposal<'_> {
 }
 
 /// Checks before the first request that the operator can be asked: without a terminal, no answer can be read.
-fn require_terminal(confirmed: bool) -> Result<(), CommandError> {
+fn require_terminal(confirmed: bool) -> Result<(), ErrorReport> {
     if confirmed || io::stdin().is_terminal() {
         return Ok(());
     }
-    Err(CommandError::failed(
+    Err(ErrorReport::failed(
         "there is no terminal to ask for confirmation: check the output of `tracewarden model plan`, then \
          use `--yes`",
     ))
 }
 
-/// Asks for confirmation on the terminal.
-fn confirm() -> Result<bool, CommandError> {
-    let failed = |error: io::Error| CommandError::failed(format!("cannot ask for confirmation: {error}"));
+fn confirm() -> Result<bool, ErrorReport> {
+    let failed = |error: io::Error| ErrorReport::failed(format!("cannot ask for confirmation: {error}"));
     let mut terminal = io::stderr();
     terminal.write_all(b"\nApply? [y/N] ").and_then(|()| terminal.flush()).map_err(failed)?;
     let mut line = String::new();

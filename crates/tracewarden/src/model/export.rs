@@ -5,14 +5,13 @@ use std::io::{self, IsTerminal as _};
 use http::Method;
 
 use super::api_client::ApiClient;
-use super::error::CommandError;
 use super::file::is_json;
 use super::paint::sanitize;
 use crate::command_line::{FileFormat, ModelExport};
-use crate::policy;
+use crate::policy::{self, ErrorReport};
 
 /// Writes the access model exactly as the service returns it: the same model gives the same bytes.
-pub(super) fn run(options: &ModelExport) -> Result<u8, CommandError> {
+pub(super) fn run(options: &ModelExport) -> Result<u8, ErrorReport> {
     let api_client = ApiClient::new(&options.connection)?;
     let is_json = match options.format {
         Some(format) => format == FileFormat::Json,
@@ -35,7 +34,7 @@ pub(super) fn run(options: &ModelExport) -> Result<u8, CommandError> {
     };
     let display_name = sanitize(&path.display().to_string());
     std::fs::write(path, &answer.bytes)
-        .map_err(|error| CommandError::failed(format!("{display_name} cannot be written: {error}")))?;
+        .map_err(|error| ErrorReport::failed(format!("{display_name} cannot be written: {error}")))?;
     let version_text = answer.version().map_or_else(String::new, |version| format!(", version {version},"));
     policy::write(&format!("the access model of {}{version_text} is in {display_name}\n", api_client.base))?;
     Ok(0)

@@ -8,10 +8,9 @@ use tracewarden_policy::{CODES, Diagnostic};
 
 use super::answers::Warning;
 use super::api_client::{ApiClient, Body, Failure, InvalidMember, Problem};
-use super::error::CommandError;
 use super::paint::sanitize;
 use crate::policy::files::{NamedDocument, Origin, display_name, text};
-use crate::policy::{ErrorReport, Line};
+use crate::policy::{EXIT_FAILED, ErrorReport, Line};
 
 /// Code of every error that rejects a policy.
 const POLICY_INVALID: &str = "policy_invalid";
@@ -27,9 +26,9 @@ pub(super) struct ModelFile {
 
 impl ModelFile {
     /// Reads a file; `-` is the standard input.
-    pub(super) fn read(path: &Path) -> Result<Self, CommandError> {
+    pub(super) fn read(path: &Path) -> Result<Self, ErrorReport> {
         let text = text(path)?;
-        let named = NamedDocument::from_text(display_name(path), &text).map_err(CommandError::Rejected)?;
+        let named = NamedDocument::from_text(display_name(path), &text).map_err(ErrorReport::rejected)?;
         let content_type = if is_json(path) { "application/json" } else { "application/yaml" };
         let body = Body { content_type, bytes: text.into_bytes() };
         Ok(Self { name: named.name.clone(), content: named.document.value(), document: Some(named), body })
@@ -45,12 +44,12 @@ impl ModelFile {
     }
 
     /// Explains why the service rejected the file, with the positions that are not valid.
-    pub(super) fn explain(&self, api_client: &ApiClient, failure: Failure) -> CommandError {
+    pub(super) fn explain(&self, api_client: &ApiClient, failure: Failure) -> ErrorReport {
         match failure {
             Failure::Problem(problem)
                 if matches!(problem.status, 400 | 409 | 413 | 422) && !problem.code.is_empty() =>
             {
-                CommandError::Rejected(self.rejection(&problem))
+                self.rejection(&problem)
             }
             failure => api_client.explain(failure),
         }
@@ -62,7 +61,7 @@ impl ModelFile {
         if !matches!(problem.errors.as_slice(), [one] if one.detail == problem.detail || one.line.is_some()) {
             lines.push(Line::Message(format!("{}: {}", self.name, problem.message())));
         }
-        ErrorReport(lines)
+        ErrorReport { status: EXIT_FAILED, lines }
     }
 
     fn invalid(&self, error: &InvalidMember) -> Line {
@@ -124,7 +123,6 @@ impl ModelFile {
     }
 }
 
-/// Whether a file's name ends with `.json`.
 pub(super) fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }

@@ -8,17 +8,16 @@ use tracewarden_documents::Json;
 
 use super::answers::{Change, ChangeDetails, History};
 use super::api_client::ApiClient;
-use super::error::CommandError;
 use super::paint::{Paint, sanitize, seconds};
 use super::{apply, show};
 use crate::command_line::{Format, ModelHistory};
-use crate::policy::{self, report};
+use crate::policy::{self, ErrorReport, report};
 
 /// Maximum page size of the service.
 const PAGE_SIZE: u32 = 100;
 
 /// Lists changes, or shows one.
-pub(super) fn run(options: &ModelHistory) -> Result<u8, CommandError> {
+pub(super) fn run(options: &ModelHistory) -> Result<u8, ErrorReport> {
     let api_client = ApiClient::new(&options.connection)?;
     let text = match options.version {
         Some(number) => show_change(&api_client, number, options.format)?,
@@ -28,7 +27,7 @@ pub(super) fn run(options: &ModelHistory) -> Result<u8, CommandError> {
     Ok(0)
 }
 
-fn show_change(api_client: &ApiClient, number: u64, format: Format) -> Result<String, CommandError> {
+fn show_change(api_client: &ApiClient, number: u64, format: Format) -> Result<String, ErrorReport> {
     if format == Format::Json {
         return Ok(report::json(&apply::change::<Json>(api_client, number)?));
     }
@@ -40,7 +39,7 @@ fn show_change(api_client: &ApiClient, number: u64, format: Format) -> Result<St
     Ok(text)
 }
 
-fn list_changes(api_client: &ApiClient, limit: u32, format: Format) -> Result<String, CommandError> {
+fn list_changes(api_client: &ApiClient, limit: u32, format: Format) -> Result<String, ErrorReport> {
     let mut changes: Vec<Value> = Vec::new();
     let mut cursor = String::new();
     loop {

@@ -5,18 +5,17 @@ use serde_json::Value;
 
 use super::answers::Plan;
 use super::api_client::ApiClient;
-use super::error::CommandError;
 use super::file::ModelFile;
 use super::paint::Paint;
 use super::show;
 use crate::command_line::{Format, ModelPlan};
-use crate::policy::{self, EXIT_FAILED, report};
+use crate::policy::{self, EXIT_FAILED, ErrorReport, report};
 
 /// Exit status of a plan that can be applied and has changes, with `--detailed-exitcode`.
 const EXIT_CHANGES: u8 = 3;
 
 /// Prints the changes that applying a file would make.
-pub(super) fn run(options: &ModelPlan) -> Result<u8, CommandError> {
+pub(super) fn run(options: &ModelPlan) -> Result<u8, ErrorReport> {
     // Read the file first: an unreadable file is reported without a service.
     let file = ModelFile::read(&options.file)?;
     let api_client = ApiClient::new(&options.request.connection)?;
@@ -34,12 +33,11 @@ pub(super) fn run(options: &ModelPlan) -> Result<u8, CommandError> {
     })
 }
 
-/// Requests a plan from the service.
 pub(super) fn request_plan(
     api_client: &ApiClient,
     file: &ModelFile,
     seconds: u8,
-) -> Result<Value, CommandError> {
+) -> Result<Value, ErrorReport> {
     let path = format!("/schema/plan?seconds={seconds}");
     api_client
         .json(Method::POST, &path, None, Some(&file.body))

@@ -44,11 +44,8 @@ pub(super) fn plan(plan: &Plan, file: &ModelFile, base: &str, paint: Paint) -> S
     let (added, removed) = (count(&["added"]), count(&["removed"]));
     // Includes kinds of changes that only a newer service knows.
     let changed = changes.len() - added - removed;
-    let _ = writeln!(
-        text,
-        "\n{}",
-        paint.heading(format!("{added} to add, {changed} to change, {removed} to remove"))
-    );
+    let summary = format!("{added} to add, {changed} to change, {removed} to remove");
+    let _ = writeln!(text, "\n{}", paint.heading(summary));
     text
 }
 

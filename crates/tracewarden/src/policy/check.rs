@@ -29,17 +29,13 @@ struct JsonResult {
     result: CheckResult,
 }
 
-/// Checks policies.
-///
-/// # Errors
-/// When a file cannot be read.
 pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, ErrorReport> {
     let files = options.files.iter().chain(&options.model).chain(&options.user);
     files::require_single_standard_input(files)?;
     let given = options.model.as_deref().map(files::model).transpose()?;
     let user = options.user.as_deref().map(files::user).transpose()?.unwrap_or_default();
     let mut found = Vec::new();
-    let mut error_report = Vec::new();
+    let mut errors = Vec::new();
     if let Some(expression) = &options.expression {
         let origin = Origin::standalone("expression".to_owned());
         found.push(standalone(origin, expression.clone(), require_model(given.as_ref())?));
@@ -50,17 +46,17 @@ pub(super) fn run(options: &PolicyCheck, output: &mut String) -> Result<u8, Erro
     for path in &options.files {
         match check_file(path, given.as_ref()) {
             Ok(policies) => found.extend(policies),
-            Err(ErrorReport(lines)) => error_report.extend(lines),
+            Err(report) => errors.extend(report.lines),
         }
     }
-    if found.is_empty() && error_report.is_empty() {
-        return Err(ErrorReport::from_message(
+    if found.is_empty() && errors.is_empty() {
+        return Err(ErrorReport::failed(
             "there is no policy to check: the files contain neither roles nor policies",
         ));
     }
     let status = report(found, options, &user, output);
     // The results of the other files have been written despite the error.
-    if error_report.is_empty() { Ok(status) } else { Err(ErrorReport(error_report)) }
+    if errors.is_empty() { Ok(status) } else { Err(errors.into_iter().collect()) }
 }
 
 /// Writes the results and returns the exit status.
@@ -107,7 +103,7 @@ fn check_file(path: &Path, given: Option<&AccessModel>) -> Result<Vec<PolicyRepo
 }
 
 fn require_model(given: Option<&AccessModel>) -> Result<&AccessModel, ErrorReport> {
-    given.ok_or_else(|| ErrorReport::from_message("give the access model with `--model`"))
+    given.ok_or_else(|| ErrorReport::failed("give the access model with `--model`"))
 }
 
 fn holds_roles(path: &Path) -> bool {

@@ -12,10 +12,6 @@ use super::files;
 use super::report;
 use crate::command_line::{Format, PolicyEvaluate};
 
-/// Evaluates a policy on spans.
-///
-/// # Errors
-/// When a file cannot be read, or contains spans that cannot be rows of the table.
 pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, ErrorReport> {
     let files = [&options.model, &options.user, &options.spans];
     files::require_single_standard_input(files.into_iter().chain(&options.file))?;
@@ -25,7 +21,7 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, E
         (Some(expression), _) => ("expression".to_owned(), expression.clone()),
         (None, Some(path)) => (files::display_name(path), files::text(path)?),
         (None, None) => {
-            return Err(ErrorReport::from_message("give a file with a policy, or `--expression`"));
+            return Err(ErrorReport::failed("give a file with a policy, or `--expression`"));
         }
     };
     let (named, raw_spans, pointer) = files::spans(&options.spans)?;
@@ -41,9 +37,8 @@ pub(super) fn run(options: &PolicyEvaluate, output: &mut String) -> Result<u8, E
     }
     print_misspelt_columns(&named, &raw_spans, &model, pointer);
     let spans = tracewarden_documents::spans(&raw_spans, &model, pointer).map_err(|errors| {
-        ErrorReport(
-            errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail))).collect(),
-        )
+        let lines = errors.iter().map(|error| Line::Message(named.at(&error.pointer, &error.detail)));
+        lines.collect::<ErrorReport>()
     })?;
     let verdicts = match explain(&text, &model, &user, &spans, &AtomicBool::new(false)) {
         Ok(verdicts) => verdicts,

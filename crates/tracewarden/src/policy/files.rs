@@ -35,7 +35,7 @@ fn is_standard_input(path: &Path) -> bool {
 /// Reads a file's text; `-` is the standard input.
 pub(crate) fn text(path: &Path) -> Result<String, ErrorReport> {
     let failed = |error: std::io::Error| {
-        ErrorReport::from_message(format!("{}: cannot be read: {error}", display_name(path)))
+        ErrorReport::failed(format!("{}: cannot be read: {error}", display_name(path)))
     };
     let mut bytes = Vec::new();
     let read = if is_standard_input(path) {
@@ -45,7 +45,7 @@ pub(crate) fn text(path: &Path) -> Result<String, ErrorReport> {
     };
     read.map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(ErrorReport::from_message(format!(
+        return Err(ErrorReport::failed(format!(
             "{}: files are limited to {MAX_BYTES} bytes",
             display_name(path)
         )));
@@ -54,8 +54,7 @@ pub(crate) fn text(path: &Path) -> Result<String, ErrorReport> {
     if bytes.starts_with("\u{feff}".as_bytes()) {
         bytes.drain(.."\u{feff}".len());
     }
-    String::from_utf8(bytes)
-        .map_err(|_| ErrorReport::from_message(format!("{}: not UTF-8", display_name(path))))
+    String::from_utf8(bytes).map_err(|_| ErrorReport::failed(format!("{}: not UTF-8", display_name(path))))
 }
 
 /// Rejects several uses of the standard input: a second read would find it empty.
@@ -63,7 +62,7 @@ pub(super) fn require_single_standard_input<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
 ) -> Result<(), ErrorReport> {
     if paths.into_iter().filter(|path| is_standard_input(path)).count() > 1 {
-        return Err(ErrorReport::from_message("only one file can be read from the standard input"));
+        return Err(ErrorReport::failed("only one file can be read from the standard input"));
     }
     Ok(())
 }
@@ -138,27 +137,22 @@ impl NamedDocument {
     }
 
     fn error_report(&self, faults: Vec<MemberFault>) -> ErrorReport {
-        ErrorReport(
-            faults.iter().map(|fault| Line::Message(self.at(&fault.pointer, &fault.message))).collect(),
-        )
+        faults.iter().map(|fault| Line::Message(self.at(&fault.pointer, &fault.message))).collect()
     }
 }
 
 fn fault_report(name: &str, fault: &Fault) -> ErrorReport {
-    ErrorReport::from_message(format!("{name}:{}: {}", fault.position, sanitize(&fault.message)))
+    ErrorReport::failed(format!("{name}:{}: {}", fault.position, sanitize(&fault.message)))
 }
 
 /// Reads the access model from a file.
 pub(super) fn model(path: &Path) -> Result<AccessModel, ErrorReport> {
     let named = NamedDocument::read(path)?;
     let mut file: PolicyFile = named.parse()?;
-    match file.access_model().map_err(|faults| named.error_report(faults))? {
-        Some(model) => Ok(model),
-        None => Err(ErrorReport::from_message(format!(
-            "{}: contains no access model: `fields` is missing",
-            named.name
-        ))),
-    }
+    let model = file.access_model().map_err(|faults| named.error_report(faults))?;
+    model.ok_or_else(|| {
+        ErrorReport::failed(format!("{}: contains no access model: `fields` is missing", named.name))
+    })
 }
 
 /// Reads a file with roles and the access model for them: the given one, or the file's own.
@@ -179,7 +173,7 @@ pub(super) fn roles(
     let model = match (given, own, file.model.take()) {
         (_, Some(_), Some(_)) => {
             let message = "`fields` and `model` are both given: keep one";
-            return Err(ErrorReport::from_message(named.at("/model", message)));
+            return Err(ErrorReport::failed(named.at("/model", message)));
         }
         (Some(given), ..) => given.clone(),
         (None, Some(own), None) => own,
@@ -194,7 +188,7 @@ pub(super) fn roles(
             model(&model_path)?
         }
         (None, None, None) => {
-            return Err(ErrorReport::from_message(format!(
+            return Err(ErrorReport::failed(format!(
                 "{}: no access model: give `fields`, `model` or the option `--model`",
                 named.name
             )));

@@ -1,6 +1,5 @@
 //! A test file with all its names resolved.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use tracewarden_documents::{PolicyFile, SuiteFault, resolve};
@@ -9,34 +8,27 @@ use tracewarden_policy::suite::{self, SuitePolicy};
 
 use super::columns::print_misspelt_columns;
 use super::error::{ErrorReport, Line};
-use super::files::{self, NamedDocument, Origin, sanitize};
+use super::files::{self, NamedDocument, sanitize};
 
-/// Tests with everything needed to run them.
 pub(super) struct Suite {
-    pub(super) name: String,
+    pub(super) named: NamedDocument,
     pub(super) tests: suite::Suite,
-    /// Origin of each policy, by JSON Pointer.
-    origins: HashMap<String, Origin>,
 }
 
 impl Suite {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// Every reason why its tests cannot be run.
+    /// Reads a file. The report has every reason why its tests cannot be run.
     pub(super) fn read(path: &Path, given: Option<&AccessModel>) -> Result<Self, ErrorReport> {
         let (named, file, model) = files::roles(path, given)?;
         print_column_notes(&named, &file, &model);
-        let tests = resolve(&file, &model)
-            .map_err(|faults| ErrorReport(faults.iter().flat_map(|fault| lines(&named, fault)).collect()))?;
-        let origin = |policy: &SuitePolicy| named.origin(&policy.pointer, &policy_name(&policy.label));
-        let origins = tests.policies.iter().map(|policy| (policy.pointer.clone(), origin(policy))).collect();
-        Ok(Self { name: named.name.clone(), tests, origins })
+        let tests = resolve(&file, &model).map_err(|faults| {
+            faults.iter().flat_map(|fault| lines(&named, fault)).collect::<ErrorReport>()
+        })?;
+        Ok(Self { named, tests })
     }
 
     /// Position of a line of the policy's text: "roles.yaml:12, policy `dev/One`".
-    pub(super) fn at(&self, policy: &SuitePolicy, line: u32) -> Option<String> {
-        self.origins.get(&policy.pointer).map(|origin| origin.at(line))
+    pub(super) fn at(&self, policy: &SuitePolicy, line: u32) -> String {
+        self.named.origin(&policy.pointer, &policy_name(&policy.label)).at(line)
     }
 }
 

@@ -13,7 +13,6 @@ use super::report;
 use super::suite::Suite;
 use crate::command_line::{Format, PolicyTest};
 
-/// Results of all files.
 #[derive(Serialize, Default)]
 struct Results {
     passed: usize,
@@ -46,30 +45,27 @@ struct Failure {
     evidence: Vec<String>,
 }
 
-/// Runs the tests in files.
-///
-/// # Errors
-/// When the tests of a file cannot be run; then no tests are run.
+/// Runs the tests in files. If the tests of one file cannot be run, no tests are run.
 pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, ErrorReport> {
     files::require_single_standard_input(options.files.iter().chain(&options.model))?;
     let given = options.model.as_deref().map(files::model).transpose()?;
     let mut suites = Vec::with_capacity(options.files.len());
-    let mut error_report = Vec::new();
+    let mut errors = Vec::new();
     for path in &options.files {
         match Suite::read(path, given.as_ref()) {
             Ok(suite) => suites.push(suite),
-            Err(ErrorReport(lines)) => error_report.extend(lines),
+            Err(report) => errors.extend(report.lines),
         }
     }
-    if !error_report.is_empty() {
-        return Err(ErrorReport(error_report));
+    if !errors.is_empty() {
+        return Err(errors.into_iter().collect());
     }
     let mut results = Results::default();
     for suite in &suites {
         let tests = suite.tests.tests.iter().map(|test| suite.run(test)).collect::<Result<Vec<_>, _>>()?;
         results.passed += tests.iter().filter(|test| test.passed).count();
         results.failed += tests.iter().filter(|test| !test.passed).count();
-        results.files.push(FileResult { file: suite.name.clone(), tests });
+        results.files.push(FileResult { file: suite.named.name.clone(), tests });
     }
     match options.format {
         Format::Json => output.push_str(&report::json(&results)),
@@ -104,7 +100,7 @@ impl Suite {
             Evidence::Verdict { policy, span, verdict } => {
                 let line = verdict.decided_by.first().map_or(1, |decision| decision.line);
                 let position = self.at(policy, line);
-                verdict.render(&format!("on span {span}"), &policy.expression, position.as_deref())
+                verdict.render(&format!("on span {span}"), &policy.expression, Some(&position))
             }
         }
     }
@@ -112,8 +108,8 @@ impl Suite {
     fn error_report(&self, TestError { policy, diagnostics }: &TestError) -> ErrorReport {
         let rendered = diagnostics
             .iter()
-            .map(|found| found.render(&policy.expression, self.at(policy, found.line).as_deref()));
-        ErrorReport(rendered.map(Line::Rendered).collect())
+            .map(|found| found.render(&policy.expression, Some(&self.at(policy, found.line))));
+        rendered.map(Line::Rendered).collect()
     }
 }
 

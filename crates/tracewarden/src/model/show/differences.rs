@@ -28,7 +28,6 @@ const KINDS: [(&str, &str); 5] = [
     ("tests", "Tests in the file"),
 ];
 
-/// Formats all differences.
 pub(in crate::model) fn differences(changes: &[Difference], paint: Paint) -> String {
     let mut text = String::new();
     let deadline = Instant::now() + TIMEOUT;

@@ -23,10 +23,9 @@ pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
     };
     let (affected, same): (Vec<&UserImpact>, Vec<&UserImpact>) =
         users.iter().partition(|user| user.gained > 0 || user.lost > 0);
-    let width =
-        affected.iter().take(MAX_SHOWN_USERS).map(|user| sanitize(&user.username).chars().count()).max();
-    let width = width.unwrap_or_default();
-    for user in affected.iter().take(MAX_SHOWN_USERS) {
+    let shown = affected.iter().take(MAX_SHOWN_USERS);
+    let width = shown.clone().map(|user| sanitize(&user.username).chars().count()).max().unwrap_or_default();
+    for user in shown {
         let UserImpact { username, gained, lost, unchanged, gained_ids, lost_ids } = user;
         let about = if *sampled { "about " } else { "" };
         let _ = writeln!(
@@ -44,23 +43,16 @@ pub(super) fn show(text: &mut String, impact: &Impact, paint: Paint) {
         let _ = writeln!(text, "  {more}: --format json shows them all");
     }
     let same = same.len() as u64 + members_compared.saturating_sub(users.len() as u64);
-    match (affected.is_empty(), same) {
-        (true, 0) => {
-            let _ = writeln!(text, "  none");
-        }
-        (true, _) => {
-            let _ = writeln!(text, "  none: {} compared, no change", pluralize(same, "user"));
-        }
-        (false, 0) => {}
-        (false, _) => {
-            let _ = writeln!(text, "  {} compared, no change", pluralize(same, "more user"));
-        }
-    }
+    let _ = match (affected.is_empty(), same) {
+        (true, 0) => writeln!(text, "  none"),
+        (true, _) => writeln!(text, "  none: {} compared, no change", pluralize(same, "user")),
+        (false, 0) => Ok(()),
+        (false, _) => writeln!(text, "  {} compared, no change", pluralize(same, "more user")),
+    };
     if members > members_compared {
         let _ = writeln!(
             text,
-            "  only {} of {members} users could be compared in the time allowed",
-            members_compared
+            "  only {members_compared} of {members} users could be compared in the time allowed"
         );
     }
     for note in notes {
