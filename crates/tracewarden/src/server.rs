@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use tracewarden_rest::UnreadableHeads;
 
 use crate::connections::Connections;
-use crate::unreadable_heads::{AnswerBody, ErrorReplacingStream, Exchange};
+use crate::unreadable_heads::{ErrorReplacingStream, Exchange};
 
 /// Maximum size of a request's line and headers together, with line ends; a larger head is rejected. hyper rejects a head
 /// that is still incomplete when its buffer holds this many bytes. For other heads that depends on how many bytes arrive at
@@ -35,7 +35,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time to write the audit records of answers aborted at shutdown.
 const AUDIT_FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// Time limits of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
     /// How long requests in flight may take after the stop signal.
@@ -130,7 +129,7 @@ fn connection_service(
     heads: Option<UnreadableHeads>,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
-    Response = Response<AnswerBody>,
+    Response = Response,
     Error = std::convert::Infallible,
     Future: Send,
 > {
@@ -144,7 +143,7 @@ fn connection_service(
                 Some(refused) => Ok(refused),
                 None => answer.await,
             };
-            response.map(|response| response.map(|body| AnswerBody::new(body, open)))
+            response.map(|response| response.map(|body| open.until_end_of(body)))
         }
     })
 }
@@ -188,9 +187,6 @@ pub fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// Returns a future that completes on SIGTERM or SIGINT.
-///
-/// # Errors
-/// When the signals cannot be watched.
 pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;

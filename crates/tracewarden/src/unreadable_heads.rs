@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use http::{HeaderValue, StatusCode, header};
-use hyper::body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::Sleep;
 use tracewarden_rest::UnreadableHeads;
@@ -29,9 +29,19 @@ pub struct Exchange {
     called: AtomicBool,
 }
 
-/// A request that the service answers; it ends with the body of its answer.
+/// A request that the service answers.
 #[derive(Debug)]
 pub struct OpenRequest(Arc<Exchange>);
+
+impl OpenRequest {
+    /// Returns a body that ends this request when it is dropped.
+    pub fn until_end_of(self, body: Body) -> Body {
+        Body::new(body.map_err(move |error| {
+            let _open = &self;
+            error
+        }))
+    }
+}
 
 impl Exchange {
     /// Records a call of the service.
@@ -56,39 +66,6 @@ impl Exchange {
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// An answer's body, which keeps its request open.
-#[derive(Debug)]
-pub struct AnswerBody {
-    body: Body,
-    _open: OpenRequest,
-}
-
-impl AnswerBody {
-    pub fn new(body: Body, open: OpenRequest) -> Self {
-        Self { body, _open: open }
-    }
-}
-
-impl hyper::body::Body for AnswerBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
@@ -167,10 +144,7 @@ fn replacement_for(bare: &[u8], heads: &UnreadableHeads) -> Option<Vec<u8>> {
     headers.insert(header::CONTENT_LENGTH, body.len().into());
     let mut answer = format!("HTTP/1.1 {status}\r\n").into_bytes();
     for (name, value) in &headers {
-        answer.extend_from_slice(name.as_str().as_bytes());
-        answer.extend_from_slice(b": ");
-        answer.extend_from_slice(value.as_bytes());
-        answer.extend_from_slice(b"\r\n");
+        answer.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
     answer.extend_from_slice(b"\r\n");
     answer.extend_from_slice(&body);
