@@ -5,7 +5,6 @@ use std::time::UNIX_EPOCH;
 use tracewarden_model::ambient::EntropyError;
 use tracewarden_model::{Clock, Entropy, Timestamp};
 
-/// The system's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock;
 
@@ -17,7 +16,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// The system's source of randomness.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemEntropy;
 

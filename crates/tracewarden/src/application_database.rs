@@ -10,16 +10,12 @@ use tracewarden_service::{AppDb, DbError};
 /// How long to wait for a database server that does not answer: containers and machines that start together start in any
 /// order.
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Minimum time between two log lines about it.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Opens the database, and waits for a database server that is not up yet. An error that waiting cannot resolve, such as a
-/// wrong password, is returned at once.
-///
-/// # Errors
-/// The message names the setting.
+/// wrong password, is returned at once. The message names the setting.
 pub async fn open(url: &str, clock: &dyn Clock) -> anyhow::Result<AppDb> {
     let begun = Instant::now();
     let mut last_logged: Option<Instant> = None;

@@ -14,9 +14,6 @@ use crate::serve;
 pub const EXIT_NOT_CHECKED: u8 = 2;
 
 /// Checks the whole audit log and prints the result.
-///
-/// # Errors
-/// When the database cannot be opened or read.
 pub fn run(configuration: &Configuration, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     serve::runtime()?.block_on(async {
         // The database URL may contain a password, so the error shows only the database's own message.
@@ -30,9 +27,19 @@ pub fn run(configuration: &Configuration, heads: &[NotedHead]) -> anyhow::Result
 async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     // All reads use one snapshot: the check does not see concurrent writes of the service and does not block them.
     let mut tx = db.begin_read().await?;
-    let mut progress = Progress::default();
-    let checked = tx.verify_audit(|done, total| progress.show(done, total)).await;
-    progress.clear();
+    let mut shown = false;
+    let show_progress = |done, total| {
+        let mut terminal = io::stderr();
+        if terminal.is_terminal() {
+            // Progress output is optional, so a failed write is ignored.
+            let _ = write!(terminal, "\rchecked {done} of {total} records").and_then(|()| terminal.flush());
+            shown = true;
+        }
+    };
+    let checked = tx.verify_audit(show_progress).await;
+    if shown {
+        let _ = write!(io::stderr(), "\r{:60}\r", "");
+    }
     let verified = match checked {
         Ok(Ok(verified)) => verified,
         Ok(Err(fault)) => {
@@ -49,24 +56,19 @@ async fn verify(db: &AppDb, heads: &[NotedHead]) -> anyhow::Result<ExitCode> {
     let mut status = ExitCode::SUCCESS;
     for head in heads {
         let kept_hash = tx.audit_hash(head.sequence).await?;
-        match compare(head, kept_hash.as_deref(), &verified) {
-            HeadComparison::Matches => {
-                println!("noted head {}: fits", head.sequence);
-                print_removal_since(head, &verified);
-            }
+        let result = match compare(head, kept_hash.as_deref(), &verified) {
+            HeadComparison::Matches => "fits",
             HeadComparison::Removed => {
-                println!(
-                    "noted head {}: cannot be checked, the record was removed because of its age",
-                    head.sequence
-                );
-                print_removal_since(head, &verified);
                 status = EXIT_NOT_CHECKED.into();
+                "cannot be checked, the record was removed because of its age"
             }
             HeadComparison::Differs(reason) => {
                 println!("broken at record {}: {reason}", head.sequence);
                 return Ok(ExitCode::FAILURE);
             }
-        }
+        };
+        println!("noted head {}: {result}", head.sequence);
+        print_removal_since(head, &verified);
     }
     Ok(status)
 }
@@ -127,29 +129,6 @@ fn compare(noted: &NotedHead, kept_hash: Option<&str>, verified: &VerifiedAudit)
         HeadComparison::Matches
     } else {
         HeadComparison::Differs("it is not the record whose hash was noted: the log was rewritten")
-    }
-}
-
-/// Progress of the check; printed only on a terminal.
-#[derive(Default)]
-struct Progress {
-    shown: bool,
-}
-
-impl Progress {
-    fn show(&mut self, done: u64, total: u64) {
-        let mut terminal = io::stderr();
-        if terminal.is_terminal() {
-            // Progress output is optional, so a failed write is ignored.
-            let _ = write!(terminal, "\rchecked {done} of {total} records").and_then(|()| terminal.flush());
-            self.shown = true;
-        }
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            let _ = write!(io::stderr(), "\r{:60}\r", "");
-        }
     }
 }
 

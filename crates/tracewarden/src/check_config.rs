@@ -18,9 +18,6 @@ use finding::{Finding, Level};
 
 /// Prints every setting as it was parsed, and one line per check. The check fails on errors, and with `strict` also on
 /// warnings.
-///
-/// # Errors
-/// When the checks cannot be run.
 pub fn run(configuration: &Configuration, strict: bool) -> anyhow::Result<ExitCode> {
     for line in &configuration.lines {
         println!("{line}");

@@ -1,6 +1,5 @@
 //! The command line.
 
-mod format;
 mod model;
 mod policy;
 
@@ -9,11 +8,10 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use format::Format;
 pub use model::{
     Connection, FileFormat, Model, ModelApply, ModelExport, ModelHistory, ModelPlan, ModelRestore,
 };
-pub use policy::{Policy, PolicyCheck, PolicyEvaluate, PolicyTest};
+pub use policy::{Format, Policy, PolicyCheck, PolicyEvaluate, PolicyTest};
 
 /// Policy-controlled read access to OpenTelemetry traces in ClickHouse.
 #[derive(Debug, Parser)]

@@ -13,10 +13,8 @@ use settings::SETTINGS;
 use sources::Sources;
 
 impl Configuration {
-    /// Reads the file and the environment.
-    ///
-    /// # Errors
-    /// One message per error, each naming the setting. No message repeats a secret.
+    /// Reads the file and the environment. Returns one message per error, each naming the setting. No message repeats a
+    /// secret.
     pub fn load(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,

@@ -49,7 +49,6 @@ impl Connections {
         Self { limit, permits, open, limit_reached, failures, limit_log, failure_log }
     }
 
-    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("tracewarden_http_connections", "Open connections", self.open.clone());
         registry.register(

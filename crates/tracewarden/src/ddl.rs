@@ -16,10 +16,6 @@ use crate::configuration::Configuration;
 use crate::policy::report;
 use crate::{ambient, serve};
 
-/// Prints the suggestions.
-///
-/// # Errors
-/// When no table is bound, or the application database or ClickHouse cannot be queried.
 pub fn run(configuration: &Configuration, format: Format) -> anyhow::Result<()> {
     let (binding, advice) = serve::runtime()?.block_on(fetch_advice(configuration))?;
     let text = match format {
@@ -88,15 +84,8 @@ fn describe(text: &mut String, suggestion: &DdlSuggestion) {
     comment(text, &format!("   speeds up {}", suggestion.speeds_up));
     if let (Some(before), Some(after)) = (suggestion.reads_before, suggestion.reads_after) {
         let gain = suggestion.gain.map_or(String::new(), |gain| format!(", {gain:.1} times less"));
-        comment(
-            text,
-            &format!(
-                "   {} reads {} before, {} after{gain}",
-                suggestion.measured_on,
-                reads(before),
-                reads(after)
-            ),
-        );
+        let (on, before, after) = (&suggestion.measured_on, reads(before), reads(after));
+        comment(text, &format!("   {on} reads {before} before, {after} after{gain}"));
     }
     if let Some(bytes) = suggestion.disk_bytes {
         comment(text, &format!("   takes about {} on disk", size(bytes)));
@@ -134,13 +123,11 @@ fn reads(Reads { rows, bytes }: Reads) -> String {
 /// Formats a number of bytes in the largest unit of which there are at least two.
 fn size(bytes: u64) -> String {
     let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    units.into_iter().find(|(unit, _)| bytes >= unit.saturating_mul(2)).map_or_else(
-        || format!("{bytes} B"),
-        |(unit, name)| {
-            let tenths = u128::from(bytes) * 10 / u128::from(unit);
-            format!("{}.{} {name}", tenths / 10, tenths % 10)
-        },
-    )
+    let Some((unit, name)) = units.into_iter().find(|(unit, _)| bytes >= unit.saturating_mul(2)) else {
+        return format!("{bytes} B");
+    };
+    let tenths = u128::from(bytes) * 10 / u128::from(unit);
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

@@ -32,9 +32,6 @@ impl InitialPassword {
     /// Chooses the destination. The terminal, if both standard input and output are one: a container may have a terminal
     /// for output only, which ends up in its log. Otherwise a file: the configured one; else one next to the database file,
     /// in a directory that only the service's user controls; else, with a database server, one in the working directory.
-    ///
-    /// # Errors
-    /// When there is no working directory.
     pub fn destination(configuration: &Configuration) -> anyhow::Result<Self> {
         if io::stdout().is_terminal() && io::stdin().is_terminal() {
             return Ok(Self::Terminal);
@@ -42,10 +39,7 @@ impl InitialPassword {
         Ok(Self::File { path: file(configuration)?, written: None })
     }
 
-    /// Returns the file that a start without a terminal would write.
-    ///
-    /// # Errors
-    /// Why the file could not be written.
+    /// Returns the file that a start without a terminal would write, or why it could not be written.
     pub fn check(configuration: &Configuration) -> Result<PathBuf, String> {
         let path = file(configuration).map_err(|error| format!("{error:#}"))?;
         let directory = path.parent().unwrap_or(Path::new("/"));
@@ -57,10 +51,7 @@ impl InitialPassword {
         writable.map_err(|reason| write_error(&path, &reason)).map(|()| path)
     }
 
-    /// Writes the password, if the destination is a file.
-    ///
-    /// # Errors
-    /// Why the file could not be written, and what to do about it. The file is then unchanged.
+    /// Writes the password, if the destination is a file. An error says what to do about it; the file is then unchanged.
     pub fn store_password(&mut self, password: &str) -> Result<(), String> {
         let Self::File { path, written } = self else { return Ok(()) };
         write_private(path, password).map_err(|reason| write_error(path, &reason))?;
@@ -83,9 +74,6 @@ impl InitialPassword {
     }
 
     /// Tells the operator how to sign in, once the administrator exists.
-    ///
-    /// # Errors
-    /// When the terminal cannot be written.
     pub fn announce(&self, username: &str, password: &str) -> io::Result<()> {
         match self {
             Self::Terminal => {

@@ -23,9 +23,6 @@ use crate::process_metrics::ProcessMetrics;
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Binds the configured address; `None` when metrics are not served.
-///
-/// # Errors
-/// When the address cannot be bound.
 pub async fn bind(configuration: &Configuration) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = configuration.metrics_listen else { return Ok(None) };
     let listener = TcpListener::bind(address)

@@ -8,10 +8,6 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 /// More than any password may have; bounds the memory if the wrong file is piped in.
 const MAX_LINE_BYTES: u64 = 4096;
 
-/// Reads a password.
-///
-/// # Errors
-/// When nothing can be read, or the two entries differ.
 pub fn password() -> anyhow::Result<String> {
     if !io::stdin().is_terminal() {
         return line();

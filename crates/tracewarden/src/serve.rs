@@ -34,10 +34,7 @@ const METRICS_CONNECTIONS: usize = 16;
 /// A client that reads none of its answer for this long is disconnected.
 const CLIENT_STALL: Duration = Duration::from_secs(60);
 
-/// Runs the service until it receives the stop signal.
-///
-/// # Errors
-/// When it cannot start and the error has not been logged.
+/// Runs the service until it receives the stop signal. A returned error has not been logged.
 pub fn run(configuration: &Configuration) -> anyhow::Result<ExitCode> {
     logging::start(&configuration.log, configuration.log_format);
     let runtime = runtime()?;
@@ -59,9 +56,6 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the Tokio runtime, and installs the cryptography provider for TLS.
-///
-/// # Errors
-/// When the operating system cannot create threads.
 pub fn runtime() -> anyhow::Result<Runtime> {
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -204,7 +198,6 @@ async fn bootstrap(service: &Service, configuration: &Configuration) -> anyhow::
     Ok(())
 }
 
-/// Returns the configuration of the ClickHouse client.
 pub fn store_config(configuration: &Configuration) -> ClickHouseConfig {
     ClickHouseConfig {
         endpoints: configuration.clickhouse_url.clone(),

@@ -5,7 +5,6 @@ use std::fmt;
 /// Document that explains the advice in the findings.
 pub(super) const GUIDE: &str = "docs/operations.md";
 
-/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Ok,

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::format::Format;
-use super::policy::{PolicyTest, TEST_EXAMPLES};
+use super::policy::{Format, PolicyTest, TEST_EXAMPLES};
 
 /// Commands for the access model.
 #[derive(Debug, Subcommand)]

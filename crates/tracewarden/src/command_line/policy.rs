@@ -2,9 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
-use super::format::Format;
+/// Output formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for people.
+    Text,
+    /// JSON for programs, as the API returns it.
+    Json,
+}
 
 /// Commands for policies. The files are YAML or JSON; the model can be the unmodified answer of `GET /schema`.
 #[derive(Debug, Subcommand)]

@@ -46,7 +46,6 @@ pub fn variable(name: &str) -> String {
 /// A setting that was given, before it is parsed.
 #[derive(Debug)]
 pub struct SettingValue {
-    /// Its text.
     pub text: String,
     /// Variable or file key that it came from, for messages.
     origin: String,
@@ -60,7 +59,6 @@ pub struct Sources {
     /// The files that secrets came from: those named for a secret, and the configuration file if it contains a secret
     /// itself.
     pub(super) secret_files: Vec<PathBuf>,
-    /// All errors so far.
     pub(crate) errors: Vec<String>,
 }
 

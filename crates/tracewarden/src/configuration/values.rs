@@ -108,14 +108,9 @@ pub fn networks(text: &str) -> Result<Vec<IpNet>, String> {
 
 /// Parses host names separated by commas, each with or without a port.
 pub fn hosts(text: &str) -> Result<Vec<String>, String> {
-    let host = |item: &str| {
-        let named =
-            item.parse::<http::uri::Authority>().is_ok_and(|authority| !authority.as_str().contains('@'));
-        if named {
-            Ok(item.to_owned())
-        } else {
-            Err(format!("`{item}` is not a name such as `traces.internal:8080`"))
-        }
+    let host = |item: &str| match item.parse::<http::uri::Authority>() {
+        Ok(authority) if !authority.as_str().contains('@') => Ok(item.to_owned()),
+        _ => Err(format!("`{item}` is not a name such as `traces.internal:8080`")),
     };
     items(text).map(host).collect()
 }
@@ -126,21 +121,16 @@ pub fn endpoints(text: &str) -> Result<Vec<String>, String> {
     let endpoints: Vec<String> = items(text)
         .map(|item| {
             let url = Url::parse(item).map_err(|error| format!("not a URL: {error}"))?;
-            if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-                return Err("must be URLs such as `http://clickhouse:8123`".to_owned());
-            }
-            if !url.username().is_empty() || url.password().is_some() {
-                return Err(
-                    "must not contain user and password; set `clickhouse_user` and `clickhouse_password`"
-                        .to_owned(),
-                );
-            }
-            if url.query().is_some() || url.fragment().is_some() {
-                return Err(
-                    "must be URLs without `?` and `#`; the service sends all settings itself".to_owned()
-                );
-            }
-            Ok(item.to_owned())
+            let fault = if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+                "must be URLs such as `http://clickhouse:8123`"
+            } else if !url.username().is_empty() || url.password().is_some() {
+                "must not contain user and password; set `clickhouse_user` and `clickhouse_password`"
+            } else if url.query().is_some() || url.fragment().is_some() {
+                "must be URLs without `?` and `#`; the service sends all settings itself"
+            } else {
+                return Ok(item.to_owned());
+            };
+            Err(fault.to_owned())
         })
         .collect::<Result<_, String>>()?;
     if endpoints.is_empty() { Err("must contain at least one URL".to_owned()) } else { Ok(endpoints) }
@@ -151,24 +141,18 @@ pub fn endpoints(text: &str) -> Result<Vec<String>, String> {
 pub fn origin(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    if !bare || !url.username().is_empty() || url.password().is_some() {
-        return Err("must be only scheme, host and port, such as `https://traces.example.com`".to_owned());
-    }
-    if url.host().is_none() {
-        return Err("must be a URL with a host, such as `https://traces.example.com`".to_owned());
-    }
-    match url.scheme() {
-        "https" => {}
-        "http" if is_loopback(&url) => {}
-        "http" => {
-            return Err(
-                "must be `https`, or the session would travel unencrypted; `http` is for loopback names only"
-                    .to_owned(),
-            );
+    let fault = match url.scheme() {
+        _ if !bare || !url.username().is_empty() || url.password().is_some() => {
+            "must be only scheme, host and port, such as `https://traces.example.com`"
         }
-        _ => return Err("must be `https`, or `http` on a loopback name".to_owned()),
-    }
-    Ok(url.origin().ascii_serialization())
+        _ if url.host().is_none() => "must be a URL with a host, such as `https://traces.example.com`",
+        "http" if !is_loopback(&url) => {
+            "must be `https`, or the session would travel unencrypted; `http` is for loopback names only"
+        }
+        "http" | "https" => return Ok(url.origin().ascii_serialization()),
+        _ => "must be `https`, or `http` on a loopback name",
+    };
+    Err(fault.to_owned())
 }
 
 /// Whether the host of a URL is a loopback name or address.

@@ -7,7 +7,6 @@ use super::Configuration;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Returns the warnings.
 pub fn warnings(configuration: &Configuration) -> Vec<String> {
     let mut warnings = Vec::new();
     let over_https = configuration.public_url.as_deref().is_some_and(|origin| origin.starts_with("https:"));
