@@ -1,9 +1,9 @@
-//! The JSON documents that rows contain. Their types are private to this crate and reject unknown members: a document
-//! of a newer version must not be read as if it said less.
+//! The JSON documents that rows contain. Their types reject unknown members: a document of a newer version must not be read as
+//! if it said less.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tracewarden_model::{
     AccessModel, AttributeValue, Binding, ColumnType, ColumnValue, Display, FieldRef, FieldSource,
@@ -14,17 +14,6 @@ use crate::audit_prune::PrunedAudit;
 use crate::error::DbError;
 use crate::records::Preview;
 use crate::rows::columns;
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "AttributeValue", untagged)]
-enum AttributeForm {
-    String(String),
-    Bool(bool),
-    Strings(Vec<String>),
-}
-
-#[derive(Serialize, Deserialize)]
-struct AttributeDocument(#[serde(with = "AttributeForm")] AttributeValue);
 
 /// Writes and reads a member of a document in another form.
 macro_rules! form {
@@ -37,63 +26,22 @@ macro_rules! form {
             }
 
             fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$member, D::Error> {
-                let $read = <$stored>::deserialize(deserializer)?;
-                let converted: Result<_, String> = $convert;
-                converted.map_err(D::Error::custom)
+                <$stored>::deserialize(deserializer).map(|$read| $convert)
             }
         }
     };
 }
 
 form!(
-    AttributesForm: BTreeMap<String, AttributeValue> = BTreeMap<String, AttributeDocument>,
-    |attributes: &BTreeMap<String, AttributeValue>| {
-        let documents = attributes.iter().map(|(name, value)| (name, AttributeDocument(value.clone())));
-        documents.collect::<BTreeMap<_, _>>()
-    },
-    |documents| Ok(documents.into_iter().map(|(name, AttributeDocument(value))| (name, value)).collect())
-);
-form!(
-    UnitForm: Option<TimeUnit> = Option<String>,
-    |unit: &Option<TimeUnit>| unit.map(TimeUnit::as_str),
-    |text| parse_spelling(text, TimeUnit::parse)
-);
-form!(
-    ReadAsForm: Option<ReadAs> = Option<String>,
-    |read_as: &Option<ReadAs>| read_as.map(ReadAs::as_str),
-    |text| parse_spelling(text, ReadAs::parse)
-);
-form!(
     OnlyForm: Vec<ColumnValue> = Vec<(String, String)>,
     |only: &[ColumnValue]| only.iter().map(|only| (&only.column, &only.value)).collect::<Vec<_>>(),
-    |pairs| Ok(pairs.into_iter().map(|(column, value)| ColumnValue { column, value }).collect())
+    |pairs| pairs.into_iter().map(|(column, value)| ColumnValue { column, value }).collect()
 );
 form!(
     TimeBucketForm: Option<TimeBucket> = Option<(String, u32)>,
     |bucket: &Option<TimeBucket>| bucket.as_ref().map(|bucket| (&bucket.column, bucket.seconds)),
-    |pair| Ok(pair.map(|(column, seconds)| TimeBucket { column, seconds }))
+    |pair| pair.map(|(column, seconds)| TimeBucket { column, seconds })
 );
-
-fn parse_spelling<T>(text: Option<String>, parse: fn(&str) -> Option<T>) -> Result<Option<T>, String> {
-    text.map(|text| parse(&text).ok_or_else(|| format!("unknown value `{text}`"))).transpose()
-}
-
-#[derive(Serialize, Deserialize)]
-struct AttributesDocument(#[serde(with = "AttributesForm")] BTreeMap<String, AttributeValue>);
-
-#[derive(Serialize, Deserialize)]
-struct PreviewDocument(#[serde(with = "PreviewForm")] Preview);
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Preview")]
-struct PreviewForm {
-    roles: BTreeSet<String>,
-    #[serde(with = "AttributesForm")]
-    attributes: BTreeMap<String, AttributeValue>,
-    username: Option<String>,
-    #[serde(default)]
-    user_id: Option<String>,
-}
 
 #[derive(Serialize, Deserialize)]
 struct BindingDocument(#[serde(with = "BindingForm")] Binding);
@@ -111,16 +59,15 @@ struct BindingForm {
     /// Absent in documents of earlier versions, and for tables that need none.
     #[serde(with = "RowOptionsForm", default, skip_serializing_if = "is_default")]
     rows: RowOptions,
-    #[serde(with = "DisplayForm")]
     display: Display,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, remote = "RowOptions")]
 struct RowOptionsForm {
-    #[serde(with = "UnitForm", default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     timestamp_unit: Option<TimeUnit>,
-    #[serde(with = "ReadAsForm", default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     read_as: Option<ReadAs>,
     #[serde(with = "OnlyForm", default, skip_serializing_if = "Vec::is_empty")]
     only: Vec<ColumnValue>,
@@ -133,31 +80,15 @@ fn is_default(rows: &RowOptions) -> bool {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Display")]
-struct DisplayForm {
-    name: Option<String>,
-    service: Option<String>,
-    duration: Option<String>,
-    #[serde(with = "UnitForm", default, skip_serializing_if = "Option::is_none")]
-    duration_unit: Option<TimeUnit>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    end: Option<String>,
-    status: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    error_values: Vec<String>,
-    kind: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FieldDocument {
     map: Option<String>,
     name: String,
-    logical: String,
+    logical: LogicalType,
     column_type: String,
     /// Absent in documents of earlier versions, in which every map is a `Map` column.
     #[serde(default)]
-    source: Option<String>,
+    source: Option<FieldSource>,
     filterable: bool,
     policy: bool,
     /// Absent if no column is adopted, and in documents of earlier versions.
@@ -194,23 +125,24 @@ fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DbError> {
 }
 
 pub(crate) fn write_attributes(attributes: &BTreeMap<String, AttributeValue>) -> Result<String, DbError> {
-    write("attributes", &AttributesDocument(attributes.clone()))
+    write("attributes", attributes)
 }
 
 pub(crate) fn read_attributes(text: &str) -> Result<BTreeMap<String, AttributeValue>, DbError> {
-    read("attributes", text).map(|AttributesDocument(attributes)| attributes)
+    read("attributes", text)
 }
 
 pub(crate) fn write_preview(preview: &Preview) -> Result<String, DbError> {
-    write("preview", &PreviewDocument(preview.clone()))
+    write("preview", preview)
 }
 
 pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
-    let PreviewDocument(preview) = read("preview", text)?;
+    let preview: Preview = read("preview", text)?;
     if preview.username.is_some() {
         // Earlier versions copied the user's roles and attributes, which may be outdated. Without the user's id the
         // preview grants no access.
-        return Ok(Preview { roles: BTreeSet::new(), attributes: BTreeMap::new(), ..preview });
+        let Preview { username, user_id, .. } = preview;
+        return Ok(Preview { username, user_id, ..Preview::default() });
     }
     Ok(preview)
 }
@@ -239,9 +171,9 @@ pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
         .map(|marked| FieldDocument {
             map: marked.field.map.clone(),
             name: marked.field.name.clone(),
-            logical: marked.logical.as_str().to_owned(),
+            logical: marked.logical,
             column_type: marked.column_type.to_string(),
-            source: Some(marked.source.as_str().to_owned()),
+            source: Some(marked.source),
             filterable: marked.filterable,
             policy: marked.policy,
             column: marked.column.clone(),
@@ -258,15 +190,8 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
         .fields
         .into_iter()
         .map(|field| {
-            let logical = LogicalType::parse(&field.logical)
-                .ok_or_else(|| refuse(format!("no logical type `{}`", field.logical)))?;
-            let source = match &field.source {
-                Some(text) => {
-                    FieldSource::parse(text).ok_or_else(|| refuse(format!("no source of fields `{text}`")))?
-                }
-                None if field.map.is_some() => FieldSource::MapKey,
-                None => FieldSource::Column,
-            };
+            let named = if field.map.is_some() { FieldSource::MapKey } else { FieldSource::Column };
+            let source = field.source.unwrap_or(named);
             // The source must match the name: a key that is read as a column would be another field.
             if (source == FieldSource::Column) != field.map.is_none() {
                 return Err(refuse(format!("`{}` is not a {}", field.name, source.as_str())));
@@ -277,7 +202,7 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
             Ok(MarkedField {
                 field: FieldRef { map: field.map, name: field.name },
                 source,
-                logical,
+                logical: field.logical,
                 column_type: ColumnType::parse(&field.column_type),
                 filterable: field.filterable,
                 policy: field.policy,

@@ -91,23 +91,27 @@ pub struct Policy {
     pub description: Option<String>,
 }
 
-/// A role with its policies in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Role {
     /// Name.
     pub name: String,
-    /// Policies, in the administrator's order.
+    // In the administrator's order.
+    /// Policies of the role. Each grants access independently of the others.
     pub policies: Vec<Policy>,
-    /// Increases with each change.
+    /// Increases with each change and is never reused; the `ETag` of the role.
     pub revision: u64,
     /// Time of creation.
+    #[serde(skip)]
     pub created_at: Timestamp,
-    /// Time of the last change.
+    /// When it was last changed.
+    #[schema(read_only)]
     pub updated_at: Timestamp,
 }
 
 /// Roles and attributes with which an administrator temporarily reads traces ("view as").
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Preview {
     /// Roles. Stored as empty for a preview of a user, whose current roles apply at each request.
     pub roles: BTreeSet<String>,

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use tracewarden_model::{AccessModel, MarkedField};
-use tracewarden_service::{ModelFile, ModelState, Policy, WireBinding, present};
+use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_service::{ModelFile, ModelState, Policy, present};
 use utoipa::ToSchema;
 
 use crate::document::{Document, Fault, Lines};
@@ -32,7 +32,7 @@ pub struct PolicyFile {
     pub(crate) version: Option<u64>,
     /// The bound table; null for none.
     #[schema(required = true)]
-    pub(crate) binding: Option<WireBinding>,
+    pub(crate) binding: Option<Binding>,
     /// The marked fields.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, required = true)]
@@ -155,7 +155,7 @@ impl PolicyFile {
         if !faults.is_empty() {
             return Err(faults);
         }
-        let binding = self.binding.take().map(Into::into);
+        let binding = self.binding.take();
         Ok(Some(AccessModel { version: self.version.unwrap_or_default(), binding, fields }))
     }
 
@@ -168,7 +168,7 @@ impl PolicyFile {
         let TestsDocument { users, traces, tests } = TestsDocument::read(&tests)?;
         let roles = roles.into_iter().map(|(name, policies)| FileRole { name, policies });
         Ok(Self {
-            binding: model.binding.map(WireBinding::from),
+            binding: model.binding,
             fields: Some(model.fields.into_iter().map(FileField::from).collect()),
             roles: roles.collect(),
             users,
@@ -205,12 +205,7 @@ impl PolicyFile {
         }
         let tests = TestsDocument { users: self.users, traces: self.traces, tests: self.tests };
         let roles = self.roles.into_iter().map(|role| (role.name, role.policies));
-        Ok(ModelFile {
-            binding: self.binding.map(Into::into),
-            fields,
-            roles: roles.collect(),
-            tests: tests.text(),
-        })
+        Ok(ModelFile { binding: self.binding, fields, roles: roles.collect(), tests: tests.text() })
     }
 
     /// Returns the policies, each with its JSON Pointer and its role.

@@ -50,7 +50,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map identifier
+        tuple_struct map
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -69,6 +69,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
         visitor: V,
     ) -> Result<V::Value, D::Error> {
         self.0.deserialize_str(EnumVisitor(visitor))
+    }
+
+    /// A word of the wire format, such as the value of an enumeration.
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_str(visitor)
     }
 
     fn is_human_readable(&self) -> bool {

@@ -25,6 +25,6 @@ pub struct EvaluatedUser {
 impl From<EvaluatedUser> for Caller {
     fn from(user: EvaluatedUser) -> Self {
         let EvaluatedUser { username, roles, attributes } = user;
-        Self { username, roles: roles.into_iter().collect(), attributes: attributes.into() }
+        Self { username, roles: roles.into_iter().collect(), attributes: attributes.0 }
     }
 }

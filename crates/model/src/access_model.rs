@@ -1,9 +1,15 @@
 //! The access model: the bound table and the fields that filters and policies may use.
 
+mod forms;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use crate::column_type::ColumnType;
 use crate::field::{FieldRef, FieldSource};
 use crate::logical::LogicalType;
 use crate::nearest::nearest;
+use crate::spelling::spelled;
 
 /// The table that spans are read from, and the roles of its columns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -51,21 +57,27 @@ pub enum ReadAs {
 }
 
 /// A column and the value that it must have.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ColumnValue {
     /// The column.
+    #[schema(examples("project_id"))]
     pub column: String,
     /// The value, as text.
+    #[schema(examples("7"))]
     pub value: String,
 }
 
-/// A column with the start of each span's time bucket. It leads the sorting key of some tables, which then need it to find
-/// the spans of a time range.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+// It leads the sorting key of some tables, which then need it to find the spans of a time range.
+/// A column with the start of each span's time bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TimeBucket {
-    /// The column: seconds since the epoch, or a time.
+    /// The column: a time, or seconds since the epoch.
+    #[schema(examples("ts_bucket_start"))]
     pub column: String,
     /// Length of a bucket in seconds.
+    #[schema(examples(1800))]
     pub seconds: u32,
 }
 
@@ -83,25 +95,21 @@ pub enum TimeUnit {
     Nanoseconds,
 }
 
+// The longest first.
+spelled!(TimeUnit, "Unit of an integer that is a time or a duration.", {
+    Seconds = "s",
+    Milliseconds = "ms",
+    Microseconds = "us",
+    Nanoseconds = "ns",
+});
+
+// The safe one first.
+spelled!(ReadAs, "How rows with the same sorting key are read.", {
+    Final = "final",
+    AsIs = "as_is",
+});
+
 impl TimeUnit {
-    /// All units, the longest first.
-    pub const ALL: [Self; 4] = [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
-
-    /// Returns the symbol of the unit.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Seconds => "s",
-            Self::Milliseconds => "ms",
-            Self::Microseconds => "us",
-            Self::Nanoseconds => "ns",
-        }
-    }
-
-    /// Parses the symbol of a unit.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| unit.as_str() == text)
-    }
-
     /// Number of decimals of a second.
     pub fn decimals(self) -> u8 {
         match self {
@@ -115,24 +123,6 @@ impl TimeUnit {
     /// The unit in nanoseconds.
     pub fn nanos(self) -> i64 {
         10_i64.pow(9 - u32::from(self.decimals()))
-    }
-}
-
-impl ReadAs {
-    /// Both ways, the safe one first.
-    pub const ALL: [Self; 2] = [Self::Final, Self::AsIs];
-
-    /// Returns the spelling in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Final => "final",
-            Self::AsIs => "as_is",
-        }
-    }
-
-    /// Parses the spelling in the API.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|read_as| read_as.as_str() == text)
     }
 }
 
@@ -156,24 +146,29 @@ impl Binding {
     }
 }
 
-/// Columns shown in summaries; each may be absent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+/// Columns that summaries and pages show.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Display {
-    /// Operation name of a span.
+    /// Column with the operation name of a span.
     pub name: Option<String>,
-    /// Service name of a span.
+    /// Column with the service name of a span.
     pub service: Option<String>,
-    /// Duration of a span.
+    /// Column with the duration of a span.
     pub duration: Option<String>,
-    /// Unit of `duration`; `None` for nanoseconds.
+    /// Unit of the duration; nanoseconds by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_unit: Option<TimeUnit>,
-    /// End of a span, in a table without durations: a time, or an integer in the unit of the timestamp.
+    /// Column with the end of a span, instead of its duration: of the same kind as the timestamp.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// Status of a span.
+    /// Column with the status of a span.
     pub status: Option<String>,
-    /// The status values, as text, of failed spans; empty for those of the OpenTelemetry exporter.
+    /// Values of the status, as text, that mean an error; `Error`, `STATUS_CODE_ERROR` and `ERROR` by default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub error_values: Vec<String>,
-    /// Kind of a span.
+    /// Column with the kind of a span.
     pub kind: Option<String>,
 }
 
@@ -198,14 +193,17 @@ pub struct MarkedField {
     pub column: Option<String>,
 }
 
-/// One version of the binding and the marked fields.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The binding and the marked fields.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
 pub struct AccessModel {
-    /// Version number, which increases with every change; 0 before the first.
+    // Of the binding and the fields alone, except in answers of the API; 0 before the first change.
+    /// Version of the access model; increases by one with every change of binding, fields, roles or tests.
     pub version: u64,
-    /// The bound table, if any.
+    /// The bound table; null before a table is bound for the first time.
+    #[schema(required = true)]
     pub binding: Option<Binding>,
-    /// The marked fields, in the administrator's order.
+    // In the administrator's order.
+    /// The marked fields.
     pub fields: Vec<MarkedField>,
 }
 

@@ -2,8 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 /// The value of a user's attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "expected a string, a boolean or a list of strings")]
+#[schema(as = Attribute)]
 pub enum AttributeValue {
     /// A string.
     String(String),

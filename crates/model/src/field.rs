@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::spelling::spelled;
+
 /// A column, one key of a map column, or one path of a JSON column.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldRef {
@@ -209,42 +211,22 @@ impl ArrayPair {
 }
 
 impl FieldSource {
-    /// All sources.
-    pub const ALL: [Self; 8] = [
-        Self::Column,
-        Self::MapKey,
-        Self::ArrayPair(ArrayPair::NestedKeyValue),
-        Self::ArrayPair(ArrayPair::NestedKeysValues),
-        Self::ArrayPair(ArrayPair::NestedNamesValues),
-        Self::ArrayPair(ArrayPair::KeysValues),
-        Self::ArrayPair(ArrayPair::NamesValues),
-        Self::JsonPath,
-    ];
-
     /// Whether the value is under a key of a map, however the map is stored.
     pub fn is_map_key(self) -> bool {
         matches!(self, Self::MapKey | Self::ArrayPair(_))
     }
-
-    /// Returns the stored spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Column => "column",
-            Self::MapKey => "map_key",
-            Self::ArrayPair(ArrayPair::NestedKeyValue) => "nested_key_value",
-            Self::ArrayPair(ArrayPair::NestedKeysValues) => "nested_keys_values",
-            Self::ArrayPair(ArrayPair::NestedNamesValues) => "nested_names_values",
-            Self::ArrayPair(ArrayPair::KeysValues) => "keys_values",
-            Self::ArrayPair(ArrayPair::NamesValues) => "names_values",
-            Self::JsonPath => "json_path",
-        }
-    }
-
-    /// Parses the stored spelling.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|source| source.as_str() == text)
-    }
 }
+
+spelled!(FieldSource, "Where a row stores the value of a field.", {
+    Column = "column",
+    MapKey = "map_key",
+    ArrayPair(ArrayPair::NestedKeyValue) = "nested_key_value",
+    ArrayPair(ArrayPair::NestedKeysValues) = "nested_keys_values",
+    ArrayPair(ArrayPair::NestedNamesValues) = "nested_names_values",
+    ArrayPair(ArrayPair::KeysValues) = "keys_values",
+    ArrayPair(ArrayPair::NamesValues) = "names_values",
+    JsonPath = "json_path",
+});
 
 #[cfg(test)]
 mod tests {

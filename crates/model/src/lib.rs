@@ -1,5 +1,5 @@
 //! The domain model of Tracewarden: logical types and operators, field references, the access model, filters, windows,
-//! callers. This crate does no I/O, does not read the clock and has no JSON formats; those are in the transports.
+//! callers. This crate does no I/O and does not read the clock. REST and files share the serialised forms of its types.
 
 pub mod access_model;
 pub mod ambient;
@@ -14,6 +14,7 @@ pub mod logical;
 pub mod nearest;
 pub mod operator;
 pub mod relation;
+mod spelling;
 pub mod time;
 pub mod trace_id;
 

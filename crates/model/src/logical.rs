@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::decimal::Decimal;
+use crate::spelling::spelled;
 
 /// The type of a field in filters and policies, independent of its column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,25 +18,12 @@ pub enum LogicalType {
     Number,
 }
 
-impl LogicalType {
-    /// All logical types.
-    pub const ALL: [Self; 4] = [Self::String, Self::StringArray, Self::Boolean, Self::Number];
-
-    /// Returns the wire spelling.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::StringArray => "string_array",
-            Self::Boolean => "boolean",
-            Self::Number => "number",
-        }
-    }
-
-    /// Parses the wire spelling.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|logical| logical.as_str() == text)
-    }
-}
+spelled!(LogicalType, "The logical type of a field.", {
+    String = "string",
+    StringArray = "string_array",
+    Boolean = "boolean",
+    Number = "number",
+});
 
 impl fmt::Display for LogicalType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

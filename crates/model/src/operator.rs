@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::decimal::Decimal;
 use crate::logical::LogicalType;
 use crate::relation::Relation;
@@ -23,9 +25,9 @@ pub enum Operands {
 macro_rules! operators {
     ($($variant:ident = $name:literal, $operands:ident, [$($logical:ident),+], $meaning:literal;)+) => {
         /// A filter operator. The spellings are part of the wire format and of cursors and never change.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
         pub enum Operator {
-            $(#[doc = $meaning] $variant,)+
+            $(#[doc = $meaning] #[serde(rename = $name)] $variant,)+
         }
 
         impl Operator {

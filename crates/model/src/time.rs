@@ -1,6 +1,13 @@
 //! Points in time and half-open windows, in nanoseconds since the Unix epoch.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Nanoseconds since the Unix epoch, covering the years 1677 to 2262.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,6 +129,47 @@ impl fmt::Display for Timestamp {
             Ok(timestamp) => timestamp.fmt(f),
             Err(_) => write!(f, "{}ns", self.0),
         }
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TimestampVisitor;
+        impl Visitor<'_> for TimestampVisitor {
+            type Value = Timestamp;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 time")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Timestamp, E> {
+                Timestamp::parse(text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(TimestampVisitor)
+    }
+}
+
+impl PartialSchema for Timestamp {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+            .description(Some("RFC 3339, with at most nine fractional digits"))
+            .examples(["2026-11-21T07:33:26.123456789Z"])
+            .into()
+    }
+}
+
+impl ToSchema for Timestamp {
+    fn name() -> Cow<'static, str> {
+        "Time".into()
     }
 }
 

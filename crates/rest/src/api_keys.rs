@@ -5,7 +5,8 @@ use axum::extract::State;
 use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{ApiKeyInfo, NewApiKey, Time};
+use tracewarden_model::Timestamp;
+use tracewarden_service::{ApiKeyInfo, NewApiKey};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -24,7 +25,7 @@ pub(crate) struct CreateRequest {
     #[schema(examples("nightly report"))]
     name: String,
     /// Time from which the key is invalid; absent for a key that does not expire.
-    expires_at: Option<Time>,
+    expires_at: Option<Timestamp>,
     /// A policy that a trace must satisfy in addition to the policies of the owner's roles. The same span or another span of the
     /// trace may satisfy it.
     #[schema(examples("SpanAttributes[\"deployment.environment\"] == \"staging\""))]
@@ -65,10 +66,10 @@ pub(crate) struct CreatedApiKey {
     /// First characters of the token, to recognise the key.
     token_hint: String,
     /// When the key was created.
-    created_at: Time,
+    created_at: Timestamp,
     /// Time from which the key is invalid; null if it does not expire.
     #[schema(required = true)]
-    expires_at: Option<Time>,
+    expires_at: Option<Timestamp>,
     /// The policy that the key is limited to; null if there is none.
     #[schema(required = true)]
     policy: Option<String>,
@@ -90,12 +91,8 @@ pub(crate) async fn create(
     caller: Caller,
     Json(new): Json<CreateRequest>,
 ) -> Result<(StatusCode, JsonResponse<CreatedApiKey>), Problem> {
-    let new = NewApiKey {
-        name: new.name,
-        expires_at: new.expires_at.map(|time| time.0),
-        policy: new.policy,
-        tools: new.tools,
-    };
+    let CreateRequest { name, expires_at, policy, tools, .. } = new;
+    let new = NewApiKey { name, expires_at, policy, tools };
     let created = app.service.account().create_api_key(&caller, new).await?;
     let ApiKeyInfo { id, name, token_hint, created_at, expires_at, policy, tools, .. } = created.key;
     let token = created.token.expose_secret().to_owned();

@@ -3,7 +3,8 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::Deserialize;
-use tracewarden_service::{AuditPage, AuditQuery, Outcome, Time};
+use tracewarden_model::Timestamp;
+use tracewarden_service::{AuditPage, AuditQuery, Outcome};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -20,10 +21,10 @@ use crate::query::Query;
 pub(crate) struct ListRequest {
     /// Only records from this time on.
     #[param(inline)]
-    from: Option<Time>,
+    from: Option<Timestamp>,
     /// Only records before this time; must be later than `from`.
     #[param(inline)]
-    to: Option<Time>,
+    to: Option<Timestamp>,
     /// Name of the user, case-insensitive, or the user's id. For a deleted user, the name exactly as it was recorded.
     actor: Option<String>,
     /// Name of the action.
@@ -51,14 +52,7 @@ pub(crate) async fn list(
     caller: Caller,
     Query(request): Query<ListRequest>,
 ) -> Result<JsonResponse<AuditPage>, Problem> {
-    let query = AuditQuery {
-        from: request.from.map(|time| time.0),
-        to: request.to.map(|time| time.0),
-        actor: request.actor,
-        action: request.action,
-        outcome: request.outcome,
-        cursor: request.cursor,
-        limit: request.limit,
-    };
+    let ListRequest { from, to, actor, action, outcome, cursor, limit } = request;
+    let query = AuditQuery { from, to, actor, action, outcome, cursor, limit };
     Ok(JsonResponse(app.service.audit_log().page(&caller.require_admin()?, query).await?))
 }

@@ -3,7 +3,8 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::Deserialize;
-use tracewarden_service::{FieldValuesAnswer, FieldValuesRequest, Time};
+use tracewarden_model::Timestamp;
+use tracewarden_service::{FieldValuesAnswer, FieldValuesRequest};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -28,10 +29,10 @@ pub(crate) struct ValuesQuery {
     contains: Option<String>,
     /// Start of the window; 24 hours before `to` when absent.
     #[param(inline, example = "2026-11-20T12:00:00Z")]
-    from: Option<Time>,
+    from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     #[param(inline, example = "2026-11-21T12:00:00Z")]
-    to: Option<Time>,
+    to: Option<Timestamp>,
     /// Maximum number of values: 20 when absent, at most 100.
     #[param(value_type = Option<Limit>, inline)]
     #[serde(default, deserialize_with = "limit::in_query")]
@@ -51,13 +52,7 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<ValuesQuery>,
 ) -> Result<JsonResponse<FieldValuesAnswer>, Problem> {
-    let request = FieldValuesRequest {
-        reference: query.reference,
-        prefix: query.prefix,
-        contains: query.contains,
-        from: query.from.map(|time| time.0),
-        to: query.to.map(|time| time.0),
-        limit: query.limit,
-    };
+    let ValuesQuery { reference, prefix, contains, from, to, limit } = query;
+    let request = FieldValuesRequest { reference, prefix, contains, from, to, limit };
     Ok(JsonResponse(app.service.traces().field_values(&caller, request).await?))
 }

@@ -12,7 +12,8 @@ use fuzzing::{parts, target, texts, within_time_limit};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tracewarden_service::{Attributes, Time};
+use tracewarden_model::Timestamp;
+use tracewarden_service::Attributes;
 
 use crate::accept::{Representation, negotiate};
 use crate::body::parse;
@@ -84,7 +85,7 @@ const BODIES: [Reader; 15] = [
         r#"{"roles": ["dev"], "attributes": {"team": "a"}, "username": "ada"}"#),
     (is_body::<crate::roles::PutRequest>,
         r#"{"policies": [{"title": "p", "expression": "ServiceName == \"a\"", "description": null}]}"#),
-    (is_body::<tracewarden_service::WireBinding>,
+    (is_body::<tracewarden_model::Binding>,
         r#"{"database": "otel", "table": "otel_traces", "trace_id": "TraceId", "span_id": "SpanId", "timestamp": "Timestamp", "parent_span_id": "ParentSpanId", "trace_index": "otel_traces_trace_id_ts", "display": {"name": "SpanName", "service": "ServiceName", "duration": "Duration", "status": "StatusCode", "kind": null}}"#),
     (is_body::<crate::schema::FieldsRequest>,
         r#"{"fields": [{"map": "SpanAttributes", "name": "env", "type": "string", "filterable": true, "policy": true}]}"#),
@@ -113,11 +114,8 @@ fn bodies() {
 #[test]
 fn values() {
     let check = |bytes: &[u8]| {
-        if let Some(Time(time)) = body(bytes) {
-            assert_eq!(
-                body::<Time>(serde_json::to_string(&Time(time)).unwrap().as_bytes()),
-                Some(Time(time))
-            );
+        if let Some(time) = body::<Timestamp>(bytes) {
+            assert_eq!(body::<Timestamp>(serde_json::to_string(&time).unwrap().as_bytes()), Some(time));
         }
         if let Some(Limit(limit)) = body(bytes) {
             assert_eq!(body::<Limit>(limit.to_string().as_bytes()), Some(Limit(limit)));

@@ -3,7 +3,8 @@
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use serde::Deserialize;
-use tracewarden_service::{Policy, PolicyPreview, PolicyPreviewRequest, Time, present};
+use tracewarden_model::Timestamp;
+use tracewarden_service::{Policy, PolicyPreview, PolicyPreviewRequest, present};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -25,11 +26,11 @@ pub(crate) struct PreviewPoliciesRequest {
     /// Start of the window; 24 hours before `to` when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
-    from: Option<Time>,
+    from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
-    to: Option<Time>,
+    to: Option<Timestamp>,
     /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, minimum = 1, maximum = 60, default = 10)]

@@ -96,7 +96,7 @@ impl WirePreviewRequest {
     fn into_request(self) -> Result<PreviewRequest, Problem> {
         match self {
             Self { roles: Some(roles), attributes, username: None } => {
-                Ok(PreviewRequest::RolesAndAttributes { roles, attributes: attributes.map(Into::into) })
+                Ok(PreviewRequest::RolesAndAttributes { roles, attributes: attributes.map(|sent| sent.0) })
             }
             Self { username: Some(username), .. } => Ok(PreviewRequest::User(username)),
             _ => Err(Problem::invalid("", "expected `roles` or `username`")),

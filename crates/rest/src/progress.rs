@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tracewarden_model::Window;
-use tracewarden_service::{PendingQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError, Time};
+use tracewarden_model::{Timestamp, Window};
+use tracewarden_service::{PendingQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError};
 
 use crate::accept::Representation;
 use crate::framing::text;
@@ -31,10 +31,10 @@ const MAX_SILENCE: Duration = Duration::from_secs(5);
 #[derive(Serialize)]
 struct Progress {
     /// The search has covered everything from this time to `to`.
-    searched_to: Time,
+    searched_to: Timestamp,
     /// The window of the request or the cursor.
-    from: Time,
-    to: Time,
+    from: Timestamp,
+    to: Timestamp,
     /// Number of traces found so far for the page.
     traces: u32,
     /// Fraction of the work that is done, from 0 to 1, if it is known.
@@ -45,9 +45,9 @@ struct Progress {
 fn line(progress: SearchProgress, window: Window) -> Bytes {
     let known = progress.fraction.filter(|fraction| fraction.is_finite());
     let progress = Progress {
-        searched_to: progress.searched_to.into(),
-        from: window.from().into(),
-        to: window.to().into(),
+        searched_to: progress.searched_to,
+        from: window.from(),
+        to: window.to(),
         traces: progress.traces,
         fraction: known.map(|fraction| (fraction.clamp(0.0, 1.0) * 1_000.0).round() / 1_000.0),
     };
@@ -139,7 +139,7 @@ async fn next_line(updates: &mut watch::Receiver<SearchProgress>, window: Window
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use tracewarden_model::{Binding, Display, Timestamp};
+    use tracewarden_model::{Binding, Display};
     use tracewarden_service::{AnswerBody, QueryAnswer, SchemaEcho};
 
     use super::*;

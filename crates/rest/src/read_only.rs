@@ -5,8 +5,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-use utoipa::openapi::extensions::Extensions;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -14,15 +13,6 @@ use utoipa::{PartialSchema, ToSchema};
 /// OpenAPI document, so the two cannot differ. Declare it with `#[serde(default)]` and `#[schema(inline, required = false)]`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReadOnly;
-
-/// Returns the schema of a list of names that responses contain and requests cannot change. `utoipa` has no attribute that marks
-/// a list as read-only.
-pub(crate) fn names_schema(description: &str) -> RefOr<Schema> {
-    let name = ObjectBuilder::new().schema_type(Type::String);
-    let mut mark = Extensions::default();
-    mark.insert("readOnly".to_owned(), true.into());
-    ArrayBuilder::new().items(name).description(Some(description)).extensions(Some(mark)).into()
-}
 
 impl<'de> Deserialize<'de> for ReadOnly {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -5,9 +5,8 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{Policy, Role, RoleDetail, StoredRole, Time};
+use tracewarden_service::{Policy, Role, RoleDetail, StoredRole};
 use utoipa::ToSchema;
-use utoipa::openapi::{RefOr, Schema};
 
 use crate::app::App;
 use crate::body::Json;
@@ -15,62 +14,25 @@ use crate::extractors::Caller;
 use crate::preconditions::{IfMatch, Version, check_matches_path, etag};
 use crate::problem::Problem;
 use crate::query::Path;
-use crate::read_only::{self, ReadOnly};
-
-/// A role.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Role)]
-pub(crate) struct WireRole {
-    /// Name.
-    name: String,
-    /// Policies of the role. Each grants access independently of the others.
-    policies: Vec<Policy>,
-    /// Increases with each change and is never reused; the `ETag` of the role.
-    revision: u64,
-    /// When it was last changed.
-    #[schema(read_only)]
-    updated_at: Time,
-}
-
-impl From<Role> for WireRole {
-    fn from(role: Role) -> Self {
-        let Role { name, policies, revision, updated_at, .. } = role;
-        Self { name, policies, revision, updated_at: updated_at.into() }
-    }
-}
+use crate::read_only::ReadOnly;
 
 /// Roles.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RoleList {
     /// By name.
-    roles: Vec<WireRole>,
+    roles: Vec<Role>,
 }
 
 /// Lists the roles.
 #[utoipa::path(get, path = "/roles", tag = "roles", responses((status = 200, description = "Roles", body = RoleList)))]
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<JsonResponse<RoleList>, Problem> {
     let roles = app.service.roles().list(&caller.require_admin()?).await?;
-    Ok(JsonResponse(RoleList { roles: roles.into_iter().map(WireRole::from).collect() }))
-}
-
-/// A role with its members.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RoleDetail)]
-pub(crate) struct WireRoleDetail {
-    /// The role.
-    #[serde(flatten)]
-    role: WireRole,
-    #[schema(schema_with = members_schema)]
-    members: Vec<String>,
-}
-
-fn members_schema() -> RefOr<Schema> {
-    read_only::names_schema("Names of the users who have it.")
+    Ok(JsonResponse(RoleList { roles }))
 }
 
 /// Returns one role.
 #[utoipa::path(get, path = "/roles/{name}", tag = "roles", params(("name" = String, Path, description = "The role's name")), responses(
-    (status = 200, description = "The role", body = WireRoleDetail, headers(("ETag" = String, description = "The revision"))),
+    (status = 200, description = "The role", body = RoleDetail, headers(("ETag" = String, description = "The revision"))),
     (status = 404, description = "`not_found`: no such role"),
 ))]
 pub(crate) async fn get(
@@ -78,8 +40,8 @@ pub(crate) async fn get(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, Problem> {
-    let RoleDetail { role, members } = app.service.roles().role(&caller.require_admin()?, &name).await?;
-    Ok((etag(role.revision), JsonResponse(WireRoleDetail { role: role.into(), members })))
+    let detail = app.service.roles().role(&caller.require_admin()?, &name).await?;
+    Ok((etag(detail.role.revision), JsonResponse(detail)))
 }
 
 /// A role to store: as in a response, or its policies only.

@@ -4,7 +4,8 @@ use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{FieldMark, LogicalType, Table, TableDetail, WireBinding};
+use tracewarden_model::{AccessModel, Binding, LogicalType};
+use tracewarden_service::{FieldMark, TableDetail, TableSummary};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -15,22 +16,22 @@ use crate::preconditions::{IfMatch, Version, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
-use crate::schema_wire::{BindingRequest, WireAccessModel};
+use crate::schema_wire::{BindingRequest, access_model};
 
 /// Returns the binding and the marked fields.
 #[utoipa::path(get, path = "/schema", tag = "trace source", responses(
-    (status = 200, description = "The access model", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
+    (status = 200, description = "The access model", body = AccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
 ))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller) -> Result<impl IntoResponse, Problem> {
     let current = app.service.source().access_model(&caller.require_admin()?).await?;
-    Ok((etag(current.model.version), JsonResponse(WireAccessModel::from(current))))
+    Ok((etag(current.model.version), JsonResponse(access_model(current))))
 }
 
 /// Tables in ClickHouse.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TableList {
     /// Tables, without ClickHouse's system tables.
-    tables: Vec<Table>,
+    tables: Vec<TableSummary>,
 }
 
 /// Lists the ClickHouse tables that could be bound.
@@ -67,7 +68,7 @@ pub(crate) async fn table(
 pub(crate) struct BoundSchema {
     /// The access model.
     #[serde(flatten)]
-    model: WireAccessModel,
+    model: AccessModel,
     /// Warnings about the binding, which is valid.
     warnings: Vec<String>,
 }
@@ -92,7 +93,7 @@ pub(crate) async fn put_binding(
     let if_match = if_match.and_model(version);
     let bound = app.service.source().put_binding(&caller.require_admin()?, binding, if_match).await?;
     let tag = etag(bound.current.model.version);
-    Ok((tag, JsonResponse(BoundSchema { model: bound.current.into(), warnings: bound.warnings })))
+    Ok((tag, JsonResponse(BoundSchema { model: access_model(bound.current), warnings: bound.warnings })))
 }
 
 /// The complete list of marked fields.
@@ -105,7 +106,7 @@ pub(crate) struct FieldsRequest {
     #[schema(value_type = Option<u64>)]
     version: Option<Version>,
     /// The bound table, unchanged: `PUT /schema/binding` changes it.
-    binding: Option<WireBinding>,
+    binding: Option<Binding>,
 }
 
 /// A field to mark.
@@ -145,7 +146,7 @@ impl From<WireFieldMark> for FieldMark {
         Self {
             map: mark.map.filter(|map| !map.is_empty()),
             name: mark.name,
-            logical: mark.logical.map(tracewarden_model::LogicalType::from),
+            logical: mark.logical,
             filterable: mark.filterable,
             policy: Some(mark.policy),
             column: mark.column,
@@ -156,7 +157,7 @@ impl From<WireFieldMark> for FieldMark {
 /// Replaces the marked fields in one step. A change that would break a stored policy is rejected.
 #[utoipa::path(put, path = "/schema/fields", tag = "trace source", request_body = FieldsRequest, params(
     ("If-Match" = Option<String>, Header, description = "The `ETag` of `GET /schema`; required, unless the body has `version`", example = "*")), responses(
-    (status = 200, description = "Marked", body = WireAccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
+    (status = 200, description = "Marked", body = AccessModel, headers(("ETag" = String, description = "Of binding and fields"))),
     (status = 409, description = "`conflict`: a stored policy would break; `not_bound`: no table is bound"),
     (status = 412, description = "`precondition_failed`: changed in the meantime"),
     (status = 422, description = "`unknown_field`, or `invalid_value`: a field that cannot be used; `column_differs`: the values of a column to adopt differ from the map"),
@@ -172,12 +173,12 @@ pub(crate) async fn put_fields(
     let admin = caller.require_admin()?;
     let FieldsRequest { fields, version, binding } = request;
     if let Some(binding) = binding
-        && app.service.source().access_model(&admin).await?.model.binding != Some(binding.into())
+        && app.service.source().access_model(&admin).await?.model.binding != Some(binding)
     {
         let detail = "the binding differs from the current one; change it with `PUT /schema/binding`";
         return Err(Problem::member(Code::InvalidValue, "/binding", detail));
     }
     let marks = fields.into_iter().map(FieldMark::from).collect();
     let current = app.service.source().put_fields(&admin, marks, if_match.and_model(version)).await?;
-    Ok((etag(current.model.version), JsonResponse(WireAccessModel::from(current))))
+    Ok((etag(current.model.version), JsonResponse(access_model(current))))
 }

@@ -1,11 +1,10 @@
 //! Wire format of the access model.
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::Binding;
-use tracewarden_service::{
-    CurrentModel, SchemaEcho, SearchedAround, WireBinding, WireColumnValue, WireDisplay, WireMarkedField,
-    WireReadAs, WireTimeBucket, WireTimeUnit,
+use tracewarden_model::{
+    AccessModel, Binding, ColumnValue, Display, ReadAs, RowOptions, TimeBucket, TimeUnit,
 };
+use tracewarden_service::{CurrentModel, SchemaEcho, SearchedAround};
 use utoipa::ToSchema;
 
 use crate::preconditions::Version;
@@ -31,12 +30,12 @@ pub(crate) struct SchemaBinding {
     /// Unit of the timestamp, if the column holds integers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    timestamp_unit: Option<WireTimeUnit>,
+    timestamp_unit: Option<TimeUnit>,
     /// Column with the parent's span id.
     #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
     /// Columns of a span that pages show, as far as they are configured.
-    display: WireDisplay,
+    display: Display,
     /// Version of the access model.
     version: u64,
     /// Columns that the spans lack because `columns` did not name them: alias columns. Absent if `columns` was sent and in
@@ -60,9 +59,9 @@ impl SchemaBinding {
             trace_id: binding.trace_id.clone(),
             span_id: binding.span_id.clone(),
             timestamp: binding.timestamp.clone(),
-            timestamp_unit: binding.rows.timestamp_unit.map(Into::into),
+            timestamp_unit: binding.rows.timestamp_unit,
             parent_span_id: binding.parent_span_id.clone(),
-            display: binding.display.clone().into(),
+            display: binding.display.clone(),
             version: *version,
             omitted_columns: omitted_columns.clone(),
             searched_around: searched_around.map(SearchedAround::from),
@@ -94,7 +93,7 @@ pub(crate) struct BindingRequest {
     #[schema(examples("Timestamp"))]
     timestamp: String,
     /// Unit of the timestamp, if the column holds integers.
-    timestamp_unit: Option<WireTimeUnit>,
+    timestamp_unit: Option<TimeUnit>,
     /// Column with the parent's span id, empty on a root span.
     #[schema(examples("ParentSpanId"))]
     parent_span_id: String,
@@ -102,67 +101,46 @@ pub(crate) struct BindingRequest {
     #[schema(examples("otel_traces_trace_id_ts"))]
     trace_index: Option<String>,
     /// How a table is read whose engine replaces or collapses rows; required for such an engine, refused for others.
-    read_as: Option<WireReadAs>,
+    read_as: Option<ReadAs>,
     /// Only rows in which each of these columns has this value are spans: the table holds those of other tenants, too.
     #[serde(default)]
     #[schema(required = false)]
-    only: Vec<WireColumnValue>,
+    only: Vec<ColumnValue>,
     /// Column with the start of each span's time bucket, if it leads the sorting key.
-    time_bucket: Option<WireTimeBucket>,
+    time_bucket: Option<TimeBucket>,
     /// Columns that summaries show.
     #[serde(default)]
     #[schema(required = false)]
-    display: WireDisplay,
+    display: Display,
 }
 
 impl BindingRequest {
     /// Returns the version to replace, if the body has one, and the binding.
     pub(crate) fn into_parts(self) -> (Option<Version>, Binding) {
-        let binding = WireBinding {
+        let Self { timestamp_unit, read_as, only, time_bucket, .. } = self;
+        let binding = Binding {
             database: self.database,
             table: self.table,
             trace_id: self.trace_id,
             span_id: self.span_id,
             timestamp: self.timestamp,
-            timestamp_unit: self.timestamp_unit,
             parent_span_id: self.parent_span_id,
             trace_index: self.trace_index,
-            read_as: self.read_as,
-            only: self.only,
-            time_bucket: self.time_bucket,
+            rows: RowOptions { timestamp_unit, read_as, only, time_bucket },
             display: self.display,
         };
-        (self.version, binding.into())
+        (self.version, binding)
     }
 }
 
-/// The binding and the marked fields.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = AccessModel)]
-pub(crate) struct WireAccessModel {
-    /// Version of the access model; increases by one with every change of binding, fields, roles or tests.
-    version: u64,
-    /// The bound table; null before a table is bound for the first time.
-    #[schema(required = true)]
-    binding: Option<WireBinding>,
-    /// The marked fields.
-    fields: Vec<WireMarkedField>,
-}
-
-impl From<CurrentModel> for WireAccessModel {
-    fn from(CurrentModel { version, model }: CurrentModel) -> Self {
-        Self {
-            version,
-            fields: model.fields.iter().map(WireMarkedField::from).collect(),
-            binding: model.binding.map(WireBinding::from),
-        }
-    }
+/// Returns the binding and the marked fields, with the version of the whole access model.
+pub(crate) fn access_model(CurrentModel { version, model }: CurrentModel) -> AccessModel {
+    AccessModel { version, ..model }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tracewarden_model::{ColumnValue, Display, RowOptions, TimeUnit};
 
     use super::*;
 

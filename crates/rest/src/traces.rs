@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
-use tracewarden_service::{QueryRequest, Time, TraceOrder, View};
+use tracewarden_model::Timestamp;
+use tracewarden_service::{QueryRequest, TraceOrder, View};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::accept::Representation;
@@ -22,9 +23,9 @@ use crate::query::{Path, Query};
 #[serde(deny_unknown_fields)]
 pub(crate) struct TraceQuery {
     /// Start of the window; 24 hours before `to` when absent.
-    from: Option<Time>,
+    from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
-    to: Option<Time>,
+    to: Option<Timestamp>,
     /// The filter; absent or empty matches everything that the caller may see.
     filter: Option<WireFilter>,
     /// Order of all matching traces. Orders other than `newest` read the spans of every one: those within its bounds in the trace index,
@@ -47,16 +48,9 @@ pub(crate) struct TraceQuery {
 
 impl TraceQuery {
     fn into_request(self) -> Result<QueryRequest, Problem> {
-        Ok(QueryRequest {
-            from: self.from.map(|time| time.0),
-            to: self.to.map(|time| time.0),
-            filter: raw_filter(self.filter)?,
-            order: self.order,
-            limit: self.limit.map(|limit| limit.0),
-            cursor: self.cursor,
-            columns: self.columns,
-            view: self.view,
-        })
+        let Self { from, to, filter, order, limit, cursor, columns, view } = self;
+        let (filter, limit) = (raw_filter(filter)?, limit.map(|limit| limit.0));
+        Ok(QueryRequest { from, to, filter, order, limit, cursor, columns, view })
     }
 }
 
@@ -100,11 +94,11 @@ pub(crate) struct Hints {
     /// Earliest possible start of the trace.
     #[param(inline)]
     #[serde(rename = "from")]
-    _from: Option<Time>,
+    _from: Option<Timestamp>,
     /// Time before which the trace began.
     #[param(inline)]
     #[serde(rename = "to")]
-    _to: Option<Time>,
+    _to: Option<Timestamp>,
 }
 
 /// Returns one trace, if the caller may read it. Absent and unauthorised traces give the same response.

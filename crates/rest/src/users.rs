@@ -84,7 +84,7 @@ pub(crate) async fn create(
     Json(new): Json<CreateRequest>,
 ) -> Result<(StatusCode, JsonResponse<CreatedUser>), Problem> {
     let CreateRequest { username, roles, attributes, disabled, .. } = new;
-    let new = NewUser { username, roles, attributes: attributes.into(), disabled };
+    let new = NewUser { username, roles, attributes: attributes.0, disabled };
     let created = app.service.users().create_user(&caller.require_admin()?, new).await?;
     let initial_password = created.initial_password.expose_secret().to_owned();
     Ok((StatusCode::CREATED, JsonResponse(CreatedUser { user: created.user, initial_password })))
@@ -174,7 +174,8 @@ pub(crate) async fn change(
     Json(change): Json<ChangeRequest>,
 ) -> Result<impl IntoResponse, Problem> {
     let ChangeRequest { roles, attributes, disabled, username: sent, id, .. } = change;
-    let change = UserChange { username: sent, id, roles, attributes: attributes.map(Into::into), disabled };
+    let change =
+        UserChange { username: sent, id, roles, attributes: attributes.map(|sent| sent.0), disabled };
     Ok(tagged(app.service.users().update_user(&caller.require_admin()?, &username, change, if_match).await?))
 }
 

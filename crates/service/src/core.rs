@@ -35,7 +35,6 @@ pub(crate) mod username_characters;
 mod username_key;
 pub(crate) mod validate;
 pub(crate) mod wire;
-mod wire_binding;
 
 pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
 pub(crate) use audit::AuditContext;
@@ -78,8 +77,7 @@ pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, T
 pub(crate) use user_batches::{UserBatches, take_batch};
 pub(crate) use username_key::UsernameKey;
 pub(crate) use validate::{attribute_bytes, find_user};
-pub use wire::{Attributes, LogicalType, SearchedAround, Time, WireFieldSource, WireMarkedField, present};
-pub use wire_binding::{WireBinding, WireColumnValue, WireDisplay, WireReadAs, WireTimeBucket, WireTimeUnit};
+pub use wire::{Attributes, SearchedAround, present};
 
 use std::sync::Arc;
 

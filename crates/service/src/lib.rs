@@ -46,7 +46,7 @@ pub use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlState, DdlSuggestion, Difference,
     ExistingAddition, MAX_SPANS_PER_ID, NearestSpan, ProgressCallback, Reads, SearchProgress, SpanChunk,
     SpanIdentity, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Summary,
-    TraceOrder, ValueCount,
+    TableSummary, TraceOrder, ValueCount,
 };
 pub use tracewarden_policy::{
     Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,
@@ -67,17 +67,16 @@ pub use analysis::{
 };
 pub use core::{
     Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
-    Cause, Credential, FieldError, Identity, IfMatch, Limits, LogicalType, Me, Outcome, PasswordCost,
-    Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround, ServiceError,
-    SessionOnly, Settings, Time, Tool, ToolCall, Transport, WireBinding, WireColumnValue, WireDisplay,
-    WireFieldSource, WireMarkedField, WireReadAs, WireTimeBucket, WireTimeUnit, bounded, hash_password_phc,
-    is_generated_password, is_invisible_or_bidi_control, present,
+    Cause, Credential, FieldError, Identity, IfMatch, Limits, Me, Outcome, PasswordCost, Principal,
+    QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround, ServiceError, SessionOnly,
+    Settings, Tool, ToolCall, Transport, bounded, hash_password_phc, is_generated_password,
+    is_invisible_or_bidi_control, present,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,
     Explanation, OwnAccess, OwnPolicy, OwnRole, Policies, PolicyExplanation, PolicyVerdict, SpanReader,
 };
-pub use source::{BoundModel, FieldMark, Source, Table, TableDetail};
+pub use source::{BoundModel, FieldMark, Source, TableDetail};
 pub use traces::{
     BRIEF_SPANS_MAX, FieldDescriptor, FieldValuesAnswer, FieldValuesRequest, FilterSchema, SpanStream,
     TraceReader, TraceStatsAnswer, TraceStatsRequest,

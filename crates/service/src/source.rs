@@ -11,4 +11,4 @@ pub use binding::BoundModel;
 pub use discovery::Source;
 pub use fields::FieldMark;
 pub(crate) use fields::{check_field_count, is_usable_in_policies, resolve_marks};
-pub use tables::{Table, TableDetail};
+pub use tables::TableDetail;

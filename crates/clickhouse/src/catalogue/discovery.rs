@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use tracewarden_model::Binding;
+use utoipa::ToSchema;
 
 use super::Catalogue;
 use crate::ClickHouseError;
@@ -15,25 +17,31 @@ use crate::sql::Statement;
 
 /// Maximum number of tables that discovery lists.
 const MAX_TABLES: u32 = 5_000;
+
 /// A table in ClickHouse.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Table)]
 pub struct TableSummary {
-    /// Its database.
+    /// Database.
     pub database: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its engine.
+    /// Engine.
     pub engine: String,
-    /// Rows, where ClickHouse knows the number.
+    /// Number of rows, if the engine knows it.
+    #[schema(required = true)]
     pub rows: Option<u64>,
-    /// Bytes on disk, where ClickHouse knows the number.
+    /// Bytes on disk, if the engine knows them.
+    #[schema(required = true)]
     pub bytes: Option<u64>,
-    /// A binding that would work, derived from the names and types of its columns.
+    /// Proposed binding; null when the table does not look like a table of spans.
+    #[schema(required = true)]
     pub proposal: Option<Binding>,
-    /// The product that writes such tables, where it is known by their columns.
+    /// The product that writes such tables, if their columns tell.
+    #[schema(required = true, examples("SigNoz"))]
     pub product: Option<&'static str>,
-    /// Why there is no proposal, where its columns are not the reason: the kind of table that it is, and the table to bind
-    /// instead.
+    /// The reason why there is no proposal, and the table to bind instead, if the cause is the kind of table and not its columns.
+    #[schema(required = true)]
     pub unsuitable: Option<String>,
 }
 

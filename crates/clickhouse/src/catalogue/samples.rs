@@ -3,7 +3,9 @@
 //! A user waits for the result, and the table may hold anything: every statement has a limit on rows, keys per row, and
 //! seconds. A column that exceeds them is reported as such, and the others are still sampled.
 
+use serde::Serialize;
 use tracewarden_model::{Binding, ColumnType, FieldRef, LogicalType, Timestamp};
+use utoipa::ToSchema;
 
 use super::Catalogue;
 use crate::ClickHouseError;
@@ -36,31 +38,34 @@ const MAX_EXAMPLE_LENGTH: u32 = 80;
 /// Maximum number of types that are reported for each path.
 const MAX_TYPES: u32 = 8;
 
-/// The sample of a map or JSON column.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Sampled content of a map or JSON column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SampledMap)]
 pub struct SampledColumn {
     /// The column.
+    #[serde(rename = "map")]
     pub column: String,
-    /// Number of sampled rows.
+    /// Number of rows in the sample.
     pub sampled_rows: u64,
-    /// Keys or paths, most frequent first.
+    /// Keys or paths, the most frequent first; at most 500.
     pub keys: Vec<SampledKey>,
-    /// Whether the column was too large to sample, so that its keys are unknown.
+    /// Whether sampling took longer than a few seconds and was stopped, so that the keys are not known.
     pub stopped_early: bool,
 }
 
-/// A key of a map column, or a path of a JSON column.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A key of a map, or a path of a JSON column, in the sample.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SampledKey {
     /// The key or path.
     pub name: String,
-    /// Number of sampled rows that hold it.
+    /// Number of sampled rows that have it.
     pub rows: u64,
-    /// Types of its values, as ClickHouse writes them: of the map's values, or those that were found at the path.
+    /// Types of its values in ClickHouse: of the map's values, or those found at the path.
     pub types: Vec<String>,
-    /// Types that it can be marked as, those that fit the sampled values first. Empty when it cannot be marked.
+    /// The types that it can be marked as, those that fit the sampled values first; empty when it cannot be marked.
     pub logical_types: Vec<LogicalType>,
-    /// Some of its values, cut to 80 characters. Span data: not every user may see them.
+    // Cut to 80 characters. Span data: not every user may see them.
+    /// Some of its values.
     pub examples: Vec<String>,
 }
 

@@ -1,8 +1,6 @@
 //! Span identities. A span id alone does not identify a span: exporters leave it empty, and some clients reuse it.
 
-use std::fmt::Display;
-
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tracewarden_model::{Binding, Timestamp};
 use utoipa::ToSchema;
@@ -27,7 +25,6 @@ pub struct SpanIdentity {
     /// Spans that are equal in all of them are listed once.
     pub span_id: String,
     /// When the span began.
-    #[serde(serialize_with = "as_text")]
     #[schema(value_type = String, format = DateTime)]
     pub start: Timestamp,
     /// Operation name, truncated to 100 characters.
@@ -39,10 +36,6 @@ pub struct SpanIdentity {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub service: Option<String>,
-}
-
-pub(super) fn as_text<S: Serializer>(time: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(time)
 }
 
 /// Start in ticks, id, name, service: the sort order of spans.

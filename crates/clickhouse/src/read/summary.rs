@@ -6,7 +6,6 @@ use serde::Serialize;
 use tracewarden_model::{Binding, Filter, Timestamp};
 use utoipa::ToSchema;
 
-use crate::read::span_identity::as_text;
 use crate::schema::DisplayExpressions;
 use crate::search::{SelectedTrace, Selection};
 use crate::{ClickHouse, ClickHouseError};
@@ -29,7 +28,6 @@ pub struct Summary {
     #[schema(required = true)]
     pub root_service: Option<String>,
     /// Start of the earliest span.
-    #[serde(serialize_with = "as_text")]
     #[schema(value_type = String, format = DateTime)]
     pub start: Timestamp,
     /// Time from the earliest start to the latest end, in nanoseconds.

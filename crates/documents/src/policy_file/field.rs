@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
-use tracewarden_service::{FieldMark, FileField as ServiceField, WireFieldSource, present};
+use tracewarden_service::{FieldMark, FileField as ServiceField, present};
 use utoipa::ToSchema;
 
 /// A marked field, as in `GET /schema`; in a file written by hand, the name is sufficient.
@@ -23,7 +23,7 @@ pub(crate) struct FileField {
     /// Logical type; absent for the natural one of the column's type.
     #[serde(default, deserialize_with = "present", rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    logical: Option<tracewarden_service::LogicalType>,
+    logical: Option<LogicalType>,
     /// Type of the column, of the map's values, or of the value at the path.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -31,7 +31,7 @@ pub(crate) struct FileField {
     /// Where the value is stored; derived from the other members, except for a path with a declared type.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    source: Option<WireFieldSource>,
+    source: Option<FieldSource>,
     /// Whether filters may use the field.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -53,10 +53,10 @@ impl FileField {
     /// The first member that no table can have, as a JSON Pointer within the field, and the reason.
     pub(super) fn into_marked_field(self) -> Result<MarkedField, (&'static str, String)> {
         let map = self.map.filter(|map| !map.is_empty());
-        let wanted: Option<LogicalType> = self.logical.map(Into::into);
+        let wanted = self.logical;
         let column_type = self.column_type.as_deref().map(ColumnType::parse);
         let source = match (self.source, &map) {
-            (Some(source), _) => source.into(),
+            (Some(source), _) => source,
             (None, None) => FieldSource::Column,
             (None, Some(_)) if column_type == Some(ColumnType::Dynamic) => FieldSource::JsonPath,
             (None, Some(_)) => FieldSource::MapKey,
@@ -121,13 +121,13 @@ impl FileField {
         let mark = FieldMark {
             map: field.map,
             name: field.name,
-            logical: logical.map(Into::into),
+            logical,
             filterable: filterable.unwrap_or(true),
             policy,
             column,
         };
         let column_type = column_type.as_deref().map(ColumnType::parse);
-        (ServiceField { mark, source: source.map(Into::into), column_type }, wrong_reference)
+        (ServiceField { mark, source, column_type }, wrong_reference)
     }
 }
 
@@ -138,9 +138,9 @@ impl From<MarkedField> for FileField {
             name: field.field.name,
             // Left out, because it is derived from the other members and could contradict them.
             reference: None,
-            logical: Some(field.logical.into()),
+            logical: Some(field.logical),
             column_type: Some(field.column_type.to_string()),
-            source: Some(field.source.into()),
+            source: Some(field.source),
             filterable: Some(field.filterable),
             policy: Some(field.policy),
             column: field.column,

@@ -83,7 +83,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
     let request = FieldValuesRequest { reference, prefix, contains, from, to, limit };
     let found = context.service.traces().field_values(context.principal, request).await?;
-    let around = found.searched_around.map(|around| (around.from.0, around.to.0));
+    let around = found.searched_around.map(|around| (around.from, around.to));
     let render = |count: usize, (with_next, longest): (bool, usize)| {
         let shown: Vec<&ValueCount> =
             found.values.iter().filter(|value| value.value.len() <= longest).take(count).collect();

@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 use crate::Secret;
 use crate::access::Account;
 use crate::core::{
-    FieldError, Principal, Result, ServiceError, SessionOnly, Time, Tool, key_constraint, stored_caller,
-    tokens, unknown, validate,
+    FieldError, Principal, Result, ServiceError, SessionOnly, Tool, key_constraint, stored_caller, tokens,
+    unknown, validate,
 };
 
 /// A key to create.
@@ -44,13 +44,13 @@ pub struct ApiKeyInfo {
     pub token_hint: String,
     /// When the key was created.
     #[schema(read_only)]
-    pub created_at: Time,
+    pub created_at: Timestamp,
     /// Time from which the key is invalid; null if it does not expire.
     #[schema(required = true)]
-    pub expires_at: Option<Time>,
+    pub expires_at: Option<Timestamp>,
     /// When the key was last used, accurate to about a minute.
     #[schema(required = true, read_only)]
-    pub last_used_at: Option<Time>,
+    pub last_used_at: Option<Timestamp>,
     /// The policy that the key is limited to; null if there is none.
     #[schema(required = true)]
     pub policy: Option<String>,
@@ -61,9 +61,9 @@ pub struct ApiKeyInfo {
 
 impl From<ApiKey> for ApiKeyInfo {
     fn from(key: ApiKey) -> Self {
-        let ApiKey { id, name, hint: token_hint, policy, tools, .. } = key;
-        let (created_at, expires_at) = (key.created_at.into(), key.expires_at.map(Time));
-        let last_used_at = key.last_used_at.map(Time);
+        let ApiKey {
+            id, name, hint: token_hint, created_at, expires_at, last_used_at, policy, tools, ..
+        } = key;
         Self { id, name, token_hint, created_at, expires_at, last_used_at, policy, tools }
     }
 }

@@ -6,12 +6,15 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_clickhouse::display_sql;
-use tracewarden_model::AccessModel;
+use tracewarden_model::{AccessModel, Timestamp};
 use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
 use utoipa::ToSchema;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::core::{
-    Administrator, Core, FieldError, IfMatch, Result, ServiceError, Time, blocking, no_change_detail,
+    Administrator, Core, FieldError, IfMatch, Result, ServiceError, blocking, no_change_detail,
     stored_caller, validate, with_members,
 };
 use crate::policies::{AdviceRequest, CHECK_TIMEOUT, ROLE_TIMEOUT};
@@ -45,7 +48,7 @@ pub struct StoredRole {
     /// Increases with each change and is never reused; the `ETag` of the role.
     pub revision: u64,
     /// When it was last changed.
-    pub updated_at: Time,
+    pub updated_at: Timestamp,
     /// Whether the role is new.
     #[serde(skip)]
     pub created: bool,
@@ -61,19 +64,32 @@ impl StoredRole {
             name: role.name,
             policies: policies.collect(),
             revision: role.revision,
-            updated_at: role.updated_at.into(),
+            updated_at: role.updated_at,
             created,
         }
     }
 }
 
-/// Role with the users who have it.
-#[derive(Debug, Clone)]
+/// A role with its members.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct RoleDetail {
     /// The role.
+    #[serde(flatten)]
     pub role: Role,
-    /// Names of the users, sorted.
+    /// Names of the users who have it, sorted.
+    #[schema(schema_with = members_schema)]
     pub members: Vec<String>,
+}
+
+/// Returns the schema of a list that requests cannot change. `utoipa` has no attribute that marks a list as read-only.
+fn members_schema() -> RefOr<Schema> {
+    let mut mark = Extensions::default();
+    mark.insert("readOnly".to_owned(), true.into());
+    ArrayBuilder::new()
+        .items(ObjectBuilder::new().schema_type(Type::String))
+        .description(Some("Names of the users who have it."))
+        .extensions(Some(mark))
+        .into()
 }
 
 /// Result of checking an expression.

@@ -3,10 +3,11 @@
 use serde::Serialize;
 use serde_json::json;
 use tracewarden_appdb::{Session, WriteTx};
+use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
 use crate::access::Account;
-use crate::core::{Identity, Principal, Result, ServiceError, Time, validate};
+use crate::core::{Identity, Principal, Result, ServiceError, validate};
 
 /// A session, without its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -15,9 +16,9 @@ pub struct SessionInfo {
     /// Opaque id.
     pub id: String,
     /// When the user signed in.
-    pub created_at: Time,
+    pub created_at: Timestamp,
     /// When the session was last used, accurate to about a minute.
-    pub last_used_at: Time,
+    pub last_used_at: Timestamp,
     /// Address of the client at sign-in.
     #[schema(required = true)]
     pub client_ip: Option<String>,
@@ -33,8 +34,8 @@ impl SessionInfo {
         let current = caller.session().is_some_and(|own| own.id == session.id);
         Self {
             id: session.id,
-            created_at: session.created_at.into(),
-            last_used_at: session.last_seen_at.into(),
+            created_at: session.created_at,
+            last_used_at: session.last_seen_at,
             client_ip: session.client_ip,
             user_agent: session.user_agent,
             current,

@@ -10,13 +10,13 @@ use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, DbError, Policy, User, WriteTx, fold_username};
-use tracewarden_model::AttributeValue;
+use tracewarden_model::{AttributeValue, Timestamp};
 use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::core::{
-    Administrator, Attributes, Core, CursorFault, FieldError, IfMatch, Result, ServiceError, Time,
-    audit_detail, find_user, query_input, tokens, validate, with_members,
+    Administrator, Attributes, Core, CursorFault, FieldError, IfMatch, Result, ServiceError, audit_detail,
+    find_user, query_input, tokens, validate, with_members,
 };
 use crate::policies::{PolicyInputs, UserPolicies, access_summary, policy_requirement};
 
@@ -67,10 +67,10 @@ pub struct UserInfo {
     pub must_change_password: bool,
     /// When the user was created.
     #[schema(read_only)]
-    pub created_at: Time,
+    pub created_at: Timestamp,
     /// When the user last signed in.
     #[schema(required = true, read_only)]
-    pub last_login_at: Option<Time>,
+    pub last_login_at: Option<Timestamp>,
     /// Digest of the data that administrators set: equal if and only if name, roles, attributes and `disabled` are equal. For
     /// [`IfMatch::Versions`].
     #[serde(skip)]
@@ -84,11 +84,11 @@ impl From<User> for UserInfo {
             id: user.id,
             username: user.username,
             roles: user.roles,
-            attributes: user.attributes.into(),
+            attributes: Attributes(user.attributes),
             disabled: user.disabled,
             must_change_password: user.must_change_password,
-            created_at: user.created_at.into(),
-            last_login_at: user.last_login_at.map(Time),
+            created_at: user.created_at,
+            last_login_at: user.last_login_at,
         }
     }
 }
@@ -145,7 +145,7 @@ pub struct AccessRole {
     /// Increases with each change and is never reused; the `ETag` of the role.
     pub revision: u64,
     /// When it was last changed.
-    pub updated_at: Time,
+    pub updated_at: Timestamp,
 }
 
 /// A user's current access.
@@ -408,7 +408,7 @@ impl Users {
             name: role.name,
             policies: role.policies.into_iter().map(&mut access_policy).collect(),
             revision: role.revision,
-            updated_at: role.updated_at.into(),
+            updated_at: role.updated_at,
         });
         Ok(UserAccess { user: user.into(), summary, roles: roles.collect() })
     }

@@ -2,11 +2,10 @@
 
 use serde::Serialize;
 use tracewarden_clickhouse::Cost;
-use tracewarden_model::Window;
+use tracewarden_model::{Timestamp, Window};
 use utoipa::ToSchema;
 
 use crate::analysis::Analysis;
-use crate::core::Time;
 
 /// The set of traces that was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -22,9 +21,9 @@ pub enum CountedTraces {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Counted {
     /// Start of the window.
-    pub from: Time,
+    pub from: Timestamp,
     /// End of the window.
-    pub to: Time,
+    pub to: Timestamp,
     /// The set of traces that was counted.
     pub counted_traces: CountedTraces,
     /// Whether only a sample was evaluated, for lack of time. The counts of traces are then estimates for the whole window, and
@@ -42,7 +41,7 @@ pub struct Counted {
 impl Counted {
     /// Returns the description of exact counts.
     pub(crate) fn new(window: Window, counted_traces: CountedTraces) -> Self {
-        let (from, to) = (window.from().into(), window.to().into());
+        let (from, to) = (window.from(), window.to());
         Self {
             from,
             to,

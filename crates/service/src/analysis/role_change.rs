@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::json;
 use tracewarden_appdb::{ModelState, Policy};
-use tracewarden_model::Window;
+use tracewarden_model::{Timestamp, Window};
 use utoipa::ToSchema;
 
 use crate::access::{CheckedPolicies, check_case_conflict, policies_detail};
 use crate::analysis::Analysis;
 use crate::analysis::change::Change;
 use crate::analysis::collateral_access::group_by::{CollateralGroupBy, parse_group_by};
-use crate::core::{Administrator, PreparedRead, Result, ServiceError, Time, present, query_input};
+use crate::core::{Administrator, PreparedRead, Result, ServiceError, present, query_input};
 
 /// A role, and the traces to evaluate.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -35,11 +35,11 @@ pub struct PolicyPreviewRequest {
     /// Start of the window; 24 hours before `to` when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
-    pub from: Option<Time>,
+    pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
-    pub to: Option<Time>,
+    pub to: Option<Timestamp>,
     /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
     #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, minimum = 1, maximum = 60, default = 10)]
@@ -70,8 +70,7 @@ impl Analysis {
         request: &PolicyPreviewRequest,
         deletes: bool,
     ) -> Result<PreparedRead<RoleChange>> {
-        let [from, to] = [request.from, request.to].map(|time| time.map(|time| time.0));
-        let window = query_input::first_window(from, to, self.core.now())?;
+        let window = query_input::first_window(request.from, request.to, self.core.now())?;
         let mut tx = self.core.db.begin_read().await?;
         let authority = self.core.admin_authority(&mut tx, admin).await?;
         let roles = tx.roles().await?;

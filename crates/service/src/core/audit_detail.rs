@@ -6,8 +6,6 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tracewarden_model::AttributeValue;
 
-use crate::core::wire::Attribute;
-
 /// Maximum size of a member of a record's detail; a larger one is left out. A request body has at most one MiB and a detail
 /// has few members, but a caller must not be able to fill the disk one MiB at a time.
 const MEMBER_MAX_BYTES: usize = 64 * 1024;
@@ -61,7 +59,7 @@ pub(crate) fn difference(before: &BTreeMap<String, Value>, after: &BTreeMap<Stri
 
 /// Converts a user's attributes. Attributes decide about access as roles do, so the log must contain them.
 pub(crate) fn attributes(attributes: &BTreeMap<String, AttributeValue>) -> BTreeMap<String, Value> {
-    attributes.iter().map(|(name, value)| (name.clone(), json!(Attribute::from(value.clone())))).collect()
+    attributes.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 use crate::core::audit_event::Outcome;
 use crate::core::error::{Result, ServiceError};
 use crate::core::principal::Administrator;
-use crate::core::wire::Time;
 use crate::core::{Core, query_input, validate};
 
 /// Filter for audit entries; an absent member matches all.
@@ -75,10 +74,10 @@ pub struct AuditEntry {
     /// Opaque id.
     pub id: String,
     /// When the action began.
-    pub at: Time,
+    pub at: Timestamp,
     /// When the action was complete; null if it was never completed.
     #[schema(required = true)]
-    pub completed_at: Option<Time>,
+    pub completed_at: Option<Timestamp>,
     /// The user and the credential.
     pub actor: Actor,
     /// Name of the action.
@@ -158,8 +157,8 @@ fn entry(record: AuditRecord) -> Result<AuditEntry> {
     }
     Ok(AuditEntry {
         id: record.sequence.to_string(),
-        at: record.at.into(),
-        completed_at: record.completed_at.map(Time),
+        at: record.at,
+        completed_at: record.completed_at,
         actor: Actor {
             id: record.actor_id,
             username: record.actor_name,

@@ -182,14 +182,12 @@ fn binding_detail(binding: &Binding) -> Value {
         "display": [display.name, display.service, display.duration, display.status, display.kind],
     });
     // Members that most tables do not need.
-    let only: Vec<Value> =
-        rows.only.iter().map(|only| json!({ "column": only.column, "value": only.value })).collect();
     let members = [
-        ("timestamp_unit", rows.timestamp_unit.map(|unit| unit.as_str().into())),
-        ("read_as", rows.read_as.map(|read_as| read_as.as_str().into())),
-        ("only", (!only.is_empty()).then_some(Value::Array(only))),
-        ("time_bucket", bucket.map(|bucket| json!({ "column": bucket.column, "seconds": bucket.seconds }))),
-        ("duration_unit", display.duration_unit.map(|unit| unit.as_str().into())),
+        ("timestamp_unit", rows.timestamp_unit.map(|unit| json!(unit))),
+        ("read_as", rows.read_as.map(|read_as| json!(read_as))),
+        ("only", (!rows.only.is_empty()).then(|| json!(rows.only))),
+        ("time_bucket", bucket.map(|bucket| json!(bucket))),
+        ("duration_unit", display.duration_unit.map(|unit| json!(unit))),
         ("end", display.end.as_deref().map(Value::from)),
         ("error_values", (!display.error_values.is_empty()).then(|| json!(display.error_values))),
     ];
@@ -197,8 +195,7 @@ fn binding_detail(binding: &Binding) -> Value {
 }
 
 fn field_detail(field: &MarkedField) -> Value {
-    let detail =
-        json!({ "type": field.logical.as_str(), "filterable": field.filterable, "policy": field.policy });
+    let detail = json!({ "type": field.logical, "filterable": field.filterable, "policy": field.policy });
     with_members(detail, [("column", field.column.as_deref().map(Value::from))])
 }
 

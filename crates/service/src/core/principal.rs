@@ -131,7 +131,7 @@ pub struct PreviewInfo {
 
 impl From<Preview> for PreviewInfo {
     fn from(Preview { roles, attributes, username, .. }: Preview) -> Self {
-        Self { roles, attributes: attributes.into(), username }
+        Self { roles, attributes: Attributes(attributes), username }
     }
 }
 
@@ -281,7 +281,7 @@ impl Identity {
             id: self.user.id.clone(),
             username: self.user.username.clone(),
             roles: self.user.roles.clone(),
-            attributes: self.user.attributes.clone().into(),
+            attributes: Attributes(self.user.attributes.clone()),
             is_admin: self.is_admin(),
             must_change_password: self.user.must_change_password,
             preview: self.preview().cloned().map(PreviewInfo::from),

@@ -10,8 +10,6 @@ use tracewarden_appdb::{ModelState, Policy};
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use utoipa::ToSchema;
 
-use crate::core::{WireBinding, WireMarkedField};
-
 /// A part of the access model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -98,8 +96,8 @@ impl ModelChange {
 impl Serialize for ModelPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Binding(binding) => WireBinding::from(binding.as_ref().clone()).serialize(serializer),
-            Self::Field(field) => WireMarkedField::from(field).serialize(serializer),
+            Self::Binding(binding) => binding.serialize(serializer),
+            Self::Field(field) => field.serialize(serializer),
             Self::Role(policies) => json!({ "policies": policies }).serialize(serializer),
             Self::Policy(policy) => policy.serialize(serializer),
             Self::Tests(document) => {

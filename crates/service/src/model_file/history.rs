@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures::TryStreamExt as _;
 use serde::Serialize;
 use tracewarden_appdb::{Change, ModelState, ReadTx, WrittenRoles};
-use tracewarden_model::AccessModel;
+use tracewarden_model::{AccessModel, Timestamp};
 use utoipa::ToSchema;
 
 use super::{ModelChange, changes};
-use crate::core::{Administrator, Result, ServiceError, Time, blocking, query_input};
+use crate::core::{Administrator, Result, ServiceError, blocking, query_input};
 use crate::model_file::ModelFiles;
 
 const PAGE_DEFAULT: u32 = 20;
@@ -35,7 +35,7 @@ pub struct HistoryEntry {
     /// The version of the access model after the change. Versions start at 1 and increase by one.
     pub version: u64,
     /// When the change was made.
-    pub at: Time,
+    pub at: Timestamp,
     /// The author.
     pub by: ChangedBy,
     /// Name of the action, as in the audit log; `upgrade` for the model that existed when the history began.
@@ -55,7 +55,7 @@ impl HistoryEntry {
     fn new(change: Change, summary: ChangeSummary) -> Self {
         Self {
             version: change.number,
-            at: change.at.into(),
+            at: change.at,
             by: ChangedBy { id: change.by_id, username: change.by_name },
             action: change.action,
             target: change.target,

@@ -8,7 +8,7 @@ use tracewarden_model::{AccessModel, AttributeValue};
 use tracewarden_policy::{Decision, Diagnostic, Outcome, Span, Verdict};
 use utoipa::ToSchema;
 
-use crate::core::{Attributes, wire};
+use crate::core::Attributes;
 use crate::policies::verdict::EvaluatedDecision;
 
 /// Parses a span in the JSON form that a query returns, for policies under an access model; `None` if the text is not a span.
@@ -23,7 +23,6 @@ pub struct ExplainedUser {
     /// Roles.
     pub roles: BTreeSet<String>,
     /// Attributes that policies may read.
-    #[serde(serialize_with = "wire::attributes")]
     #[schema(value_type = Attributes)]
     pub attributes: BTreeMap<String, AttributeValue>,
     /// Whether the user can neither sign in nor use keys.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tracewarden_appdb::CurrentModel;
-use tracewarden_clickhouse::{Column, DdlAdvice, SYSTEM_DATABASE_REASON, paired_maps};
+use tracewarden_clickhouse::{
+    Column, DdlAdvice, SYSTEM_DATABASE_REASON, SampledColumn, TableSummary, paired_maps,
+};
 use tracewarden_model::Binding;
 
-use crate::core::{Administrator, Core, Outcome, Result, ServiceError, WireBinding};
-use crate::source::tables::{PairedColumns, SampledMap, Table, TableColumn, TableDetail};
+use crate::core::{Administrator, Core, Outcome, Result, ServiceError};
+use crate::source::tables::{PairedColumns, TableColumn, TableDetail};
 
 const DISCOVER: &str = "schema.discover";
 
@@ -34,8 +36,8 @@ impl Source {
     }
 
     /// Returns the tables in ClickHouse.
-    pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<Table>> {
-        Ok(self.core.clickhouse.catalogue().tables().await?.into_iter().map(Table::from).collect())
+    pub async fn tables(&self, _admin: &Administrator<'_>) -> Result<Vec<TableSummary>> {
+        Ok(self.core.clickhouse.catalogue().tables().await?)
     }
 
     /// Returns suggestions of DDL for the bound table that make searches cheaper; the service never executes them. They depend on the table's current
@@ -63,8 +65,7 @@ impl Source {
             // Of the bound table, only rows that are spans may be read.
             let is_bound = self.bound(database, table).await?.is_some();
             if let Some(proposal) = detail.proposal.take_if(|_| !is_bound) {
-                let refined = self.core.clickhouse.catalogue().refine(proposal.into(), &columns).await;
-                detail.proposal = Some(refined.into());
+                detail.proposal = Some(self.core.clickhouse.catalogue().refine(proposal, &columns).await);
             }
             record.complete(Outcome::Success, None).await?;
         }
@@ -100,14 +101,8 @@ impl Source {
         let unsuitable = unsuitable.map(|unsuitable| unsuitable.reason);
         let paired_maps = paired_maps(&columns).into_iter().map(PairedColumns::from).collect();
         let proposal = self.core.clickhouse.catalogue().proposal(database, table).await?;
-        let detail = TableDetail {
-            columns: details,
-            maps: Vec::new(),
-            paired_maps,
-            proposal: proposal.map(WireBinding::from),
-            sampled,
-            unsuitable,
-        };
+        let detail =
+            TableDetail { columns: details, maps: Vec::new(), paired_maps, proposal, sampled, unsuitable };
         Ok((columns, detail))
     }
 
@@ -117,10 +112,9 @@ impl Source {
         Ok(model.binding.filter(|binding| binding.database == database && binding.table == table))
     }
 
-    async fn samples(&self, database: &str, table: &str, columns: &[Column]) -> Result<Vec<SampledMap>> {
+    async fn samples(&self, database: &str, table: &str, columns: &[Column]) -> Result<Vec<SampledColumn>> {
         let bound = self.bound(database, table).await?;
         let catalogue = self.core.clickhouse.catalogue();
-        let sampled = catalogue.sample_keys(database, table, columns, bound.as_ref()).await?;
-        Ok(sampled.into_iter().map(SampledMap::from).collect())
+        Ok(catalogue.sample_keys(database, table, columns, bound.as_ref()).await?)
     }
 }

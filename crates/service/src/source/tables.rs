@@ -1,47 +1,9 @@
 //! Descriptions of tables in ClickHouse, as the API returns them.
 
 use serde::Serialize;
-use tracewarden_clickhouse::{
-    Column, PairedMap, SampledColumn, TableSummary, key_logical_types, members, physical_field,
-};
-use tracewarden_model::FieldRef;
+use tracewarden_clickhouse::{Column, PairedMap, SampledColumn, key_logical_types, members, physical_field};
+use tracewarden_model::{Binding, FieldRef, LogicalType};
 use utoipa::ToSchema;
-
-use crate::core::{LogicalType, WireBinding};
-
-/// A table in ClickHouse.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Table {
-    /// Database.
-    pub database: String,
-    /// Name.
-    pub name: String,
-    /// Engine.
-    pub engine: String,
-    /// Number of rows, if the engine knows it.
-    #[schema(required = true)]
-    pub rows: Option<u64>,
-    /// Bytes on disk, if the engine knows them.
-    #[schema(required = true)]
-    pub bytes: Option<u64>,
-    /// Proposed binding; null when the table does not look like a table of spans.
-    #[schema(required = true)]
-    pub proposal: Option<WireBinding>,
-    /// The product that writes such tables, if their columns tell.
-    #[schema(required = true, examples("SigNoz"))]
-    pub product: Option<&'static str>,
-    /// The reason why there is no proposal, and the table to bind instead, if the cause is the kind of table and not its columns.
-    #[schema(required = true)]
-    pub unsuitable: Option<String>,
-}
-
-impl From<TableSummary> for Table {
-    fn from(table: TableSummary) -> Self {
-        let TableSummary { database, name, engine, rows, bytes, proposal, product, unsuitable } = table;
-        let proposal = proposal.map(WireBinding::from);
-        Self { database, name, engine, rows, bytes, proposal, product, unsuitable }
-    }
-}
 
 /// A column.
 #[derive(Debug, Serialize, ToSchema)]
@@ -74,10 +36,6 @@ pub struct ColumnMember {
     pub logical_types: Vec<LogicalType>,
 }
 
-fn wire(list: &[tracewarden_model::LogicalType]) -> Vec<LogicalType> {
-    list.iter().copied().map(LogicalType::from).collect()
-}
-
 impl ColumnMember {
     fn new(field: FieldRef, columns: &[Column]) -> Self {
         let physical = physical_field(&field, columns).ok();
@@ -87,7 +45,7 @@ impl ColumnMember {
             column_type: (physical.as_ref())
                 .map(|physical| physical.column_type.to_string())
                 .unwrap_or_default(),
-            logical_types: physical.map(|physical| wire(physical.logical_types)).unwrap_or_default(),
+            logical_types: physical.map(|physical| physical.logical_types.to_vec()).unwrap_or_default(),
         }
     }
 }
@@ -99,53 +57,10 @@ impl TableColumn {
         Self {
             name: column.name.clone(),
             column_type: column.type_text.clone(),
-            logical_types: wire(column.column_type.logical_types()),
-            key_logical_types: wire(key_logical_types(column, columns)),
+            logical_types: column.column_type.logical_types().to_vec(),
+            key_logical_types: key_logical_types(column, columns).to_vec(),
             members: members.collect(),
         }
-    }
-}
-
-/// Sampled content of a map or JSON column.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SampledMap {
-    /// The column.
-    pub map: String,
-    /// Number of rows in the sample.
-    pub sampled_rows: u64,
-    /// Keys or paths, the most frequent first; at most 500.
-    pub keys: Vec<SampledKey>,
-    /// Whether sampling took longer than a few seconds and was stopped, so that the keys are not known.
-    pub stopped_early: bool,
-}
-
-/// A key of a map, or a path of a JSON column, in the sample.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SampledKey {
-    /// The key or path.
-    pub name: String,
-    /// Number of sampled rows that have it.
-    pub rows: u64,
-    /// Types of its values in ClickHouse: of the map's values, or those found at the path.
-    pub types: Vec<String>,
-    /// The types that it can be marked as, those that fit the sampled values first; empty when it cannot be marked.
-    pub logical_types: Vec<LogicalType>,
-    /// Some of its values.
-    pub examples: Vec<String>,
-}
-
-impl From<SampledColumn> for SampledMap {
-    fn from(sampled: SampledColumn) -> Self {
-        let SampledColumn { column: map, sampled_rows, keys, stopped_early } = sampled;
-        let keys = keys.into_iter().map(SampledKey::from).collect();
-        Self { map, sampled_rows, keys, stopped_early }
-    }
-}
-
-impl From<tracewarden_clickhouse::SampledKey> for SampledKey {
-    fn from(key: tracewarden_clickhouse::SampledKey) -> Self {
-        let tracewarden_clickhouse::SampledKey { name, rows, types, logical_types, examples } = key;
-        Self { name, rows, types, logical_types: wire(&logical_types), examples }
     }
 }
 
@@ -172,7 +87,7 @@ impl From<PairedMap> for PairedColumns {
         Self {
             keys,
             values,
-            key_logical_types: wire(map.column_type.map_key_logical_types()),
+            key_logical_types: map.column_type.map_key_logical_types().to_vec(),
             name: map.name,
         }
     }
@@ -188,9 +103,9 @@ pub struct TableDetail {
     /// Proposed binding; units and values are those of a sample, where rows were sampled. Null when the table does not look
     /// like a table of spans.
     #[schema(required = true)]
-    pub proposal: Option<WireBinding>,
+    pub proposal: Option<Binding>,
     /// Keys of maps and paths of JSON columns, from a bounded sample of the first 30 such columns.
-    pub maps: Vec<SampledMap>,
+    pub maps: Vec<SampledColumn>,
     /// Whether rows were sampled; the setting `discovery_samples` can forbid it.
     pub sampled: bool,
     /// The reason why the table is not suitable as a trace source, and the table to bind instead; null where there is none.

@@ -14,7 +14,7 @@ use tracewarden_policy::{Predicate, lower_condition};
 use utoipa::ToSchema;
 
 use crate::core::{
-    Outcome, PreparedRead, Principal, Result, SearchedAround, ServiceError, TRACES_VALUES, Time, query_input,
+    Outcome, PreparedRead, Principal, Result, SearchedAround, ServiceError, TRACES_VALUES, query_input,
     unknown,
 };
 use crate::traces::Traces;
@@ -67,9 +67,9 @@ pub struct FieldValuesAnswer {
     /// Whether all traces in the window with such a value were sampled; otherwise only the newest.
     pub complete: bool,
     /// Start of the window.
-    pub from: Time,
+    pub from: Timestamp,
     /// End of the window.
-    pub to: Time,
+    pub to: Timestamp,
     /// Without a trace index: spans outside of this time were not read when traces were matched. Absent if no such bound applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -111,8 +111,8 @@ impl Traces {
             unlisted: 0,
             sampled_traces: 0,
             complete: true,
-            from: plan.window.from().into(),
-            to: plan.window.to().into(),
+            from: plan.window.from(),
+            to: plan.window.to(),
             searched_around: access.searched_around(plan.window).map(SearchedAround::from),
             window: plan.window,
             logical: plan.field.logical,

@@ -1,11 +1,11 @@
 //! Fields that the caller may use in a filter.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tracewarden_appdb::CurrentModel;
 use tracewarden_model::{LogicalType, Operator};
 use utoipa::ToSchema;
 
-use crate::core::{Limits, Principal, Result, wire};
+use crate::core::{Limits, Principal, Result};
 use crate::traces::Traces;
 
 /// A field that the caller may use.
@@ -20,11 +20,10 @@ pub struct FieldDescriptor {
     #[schema(examples("SpanAttributes[\"http.route\"]"))]
     pub reference: String,
     /// Type of the field.
-    #[serde(rename = "type", serialize_with = "wire::text")]
-    #[schema(value_type = wire::LogicalType)]
+    #[serde(rename = "type")]
     pub logical: LogicalType,
     /// Operators for conditions on the field; only when it is filterable.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "operator_names")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Vec<String>>)]
     pub operators: Option<Vec<Operator>>,
     /// Whether filters may use the field; administrators only.
@@ -35,13 +34,6 @@ pub struct FieldDescriptor {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub policy: Option<bool>,
-}
-
-fn operator_names<S: Serializer>(
-    operators: &Option<Vec<Operator>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(operators.iter().flatten().map(|operator| operator.as_str()))
 }
 
 /// The fields and limits of filters.

@@ -112,7 +112,7 @@ async fn a_revoked_administrator_changes_nothing(database: DatabaseKind) {
         [policy("ServiceName == \"pay\"")]
     );
     let victim = service.users().user(&over, "victim").await.unwrap();
-    assert_eq!((victim.attributes, victim.must_change_password), (team("payments").into(), false));
+    assert_eq!((victim.attributes.0, victim.must_change_password), (team("payments"), false));
     assert_eq!(service.users().user_sessions(&over, "victim").await.unwrap().len(), 1);
     assert_eq!(code(service.users().user(&over, "eve").await), "not_found");
 }

@@ -282,7 +282,7 @@ async fn unnumbered_changes_are_numbered_while_the_service_runs(database: Databa
     let entry =
         service.model_files().model_history(&administrator, None, Some(1)).await.unwrap().changes.remove(0);
     assert_eq!((entry.version, entry.action.as_str()), (before + 1, "upgrade"));
-    assert_eq!((entry.by.username.as_str(), entry.at.0), ("", fixture.clock.now()));
+    assert_eq!((entry.by.username.as_str(), entry.at), ("", fixture.clock.now()));
     assert_eq!(entry.summary, ["role `pay`: policy `a policy` changed"]);
     assert!(!service.maintenance().number_changes_once().await.unwrap(), "there is nothing more");
     assert_eq!(history(&fixture).await.len(), 5);

@@ -1,7 +1,5 @@
 //! A preview of a user grants that user's access at each request, not a copy of earlier access.
 
-use std::collections::BTreeMap;
-
 use crate::support::*;
 use secrecy::ExposeSecret as _;
 use tracewarden_service::*;
@@ -51,7 +49,7 @@ impl PreviewFixture {
         let me = self.fixture.service.account().me(&*self.fixture.principal(&self.session).await);
         let preview = me.preview.unwrap();
         assert_eq!(preview.username.as_deref(), Some("ada"));
-        let attributes = BTreeMap::from(preview.attributes);
+        let attributes = preview.attributes.0;
         let team = attributes.get("team").map(|team| format!("{team:?}"));
         (preview.roles.into_iter().collect(), team)
     }

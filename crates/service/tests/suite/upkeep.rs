@@ -210,9 +210,7 @@ async fn one_of_many_requests_records_the_use(database: DatabaseKind) {
     let admin = fixture.admin().await;
     let token = fixture.api_key(&admin).await;
     let other = fixture.replica(Settings::default()).await;
-    let last_used = async || {
-        fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at.map(|time| time.0)
-    };
+    let last_used = async || fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at;
     fixture.principal(&token).await;
     let recorded = last_used().await.unwrap();
     fixture.clock.advance(59);
@@ -267,9 +265,8 @@ async fn a_use_is_not_recorded_twice(database: DatabaseKind) {
         request.unwrap().unwrap();
     }
     let sessions = fixture.service.account().my_sessions(&admin).await.unwrap();
-    let seen = sessions.iter().find(|session| session.id == id).unwrap().last_used_at.0;
-    let used =
-        fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at.map(|time| time.0);
+    let seen = sessions.iter().find(|session| session.id == id).unwrap().last_used_at;
+    let used = fixture.service.account().my_api_keys(&admin).await.unwrap()[0].last_used_at;
     assert_eq!((seen, used), (recorded, Some(recorded)));
 }
 
@@ -410,11 +407,11 @@ async fn an_etag_covers_what_administrators_set(database: DatabaseKind) {
         "precondition_failed"
     );
     assert_eq!(fixture.last_audit(&admin).await.detail["code"], "precondition_failed");
-    assert_eq!(service.users().user(&administrator, "ada").await.unwrap().attributes, team("one").into());
+    assert_eq!(service.users().user(&administrator, "ada").await.unwrap().attributes.0, team("one"));
     // Without a tag, changes of different members both take effect.
     service.users().update_user(&administrator, "ada", roles(&["admin"]), None).await.unwrap();
     let user = service.users().user(&administrator, "ada").await.unwrap();
-    assert_eq!((user.roles, user.attributes), (set(&["admin"]), team("one").into()));
+    assert_eq!((user.roles, user.attributes.0), (set(&["admin"]), team("one")));
     let page = service.users().list(&administrator, None, None).await.unwrap();
     assert!(page.users.iter().any(|listed| listed.tag == user.tag));
     let existing = Some(IfMatch::Existing);

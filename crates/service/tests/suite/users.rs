@@ -41,7 +41,7 @@ async fn creating_and_deleting_users_is_recorded() {
     );
     let change = UserChange { attributes: Some(team("payments")), ..UserChange::default() };
     let user = fixture.service.users().update_user(&administrator, name, change, None).await.unwrap();
-    assert_eq!(user.attributes, team("payments").into());
+    assert_eq!(user.attributes.0, team("payments"));
     let record = fixture.last_audit(&admin).await;
     assert_eq!((record.action.as_str(), record.outcome.as_str()), ("user.update", "success"));
     assert_eq!(record.target.as_deref(), Some(name));
