@@ -51,6 +51,14 @@ impl<'de> DeserializeSeed<'de> for &mut Count {
     }
 }
 
+macro_rules! scalars {
+    ($($method:ident($($type:ty)?);)*) => {
+        $(fn $method<E: Error>(self, $(_: $type)?) -> Result<(), E> {
+            self.value()
+        })*
+    };
+}
+
 impl<'de> Visitor<'de> for &mut Count {
     type Value = ();
 
@@ -58,28 +66,13 @@ impl<'de> Visitor<'de> for &mut Count {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.value()
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        self.value()
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        self.value()
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        self.value()
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        self.value()
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
-        self.value()
+    scalars! {
+        visit_unit();
+        visit_bool(bool);
+        visit_i64(i64);
+        visit_u64(u64);
+        visit_f64(f64);
+        visit_str(&str);
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {

@@ -41,9 +41,7 @@ impl IfMatch {
             }
         }
     }
-}
 
-impl IfMatch {
     /// Combines the header with the version of the whole access model in the body, if it has one: both must match.
     pub(crate) fn and_model(self, version: Option<Version>) -> Option<tracewarden_service::IfMatch> {
         use tracewarden_service::IfMatch::{AtVersion, Versions};
