@@ -8,7 +8,6 @@ use tracewarden_model::{Timestamp, Window};
 
 use super::page::MatchingTrace;
 use super::required_predicates::RequiredPredicates;
-use super::trace_bounds::IndexRow;
 use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
 use crate::search::selection::Position;
@@ -20,6 +19,9 @@ const MAX_STATEMENTS: usize = 7;
 
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type TimeRange = Option<(Timestamp, Timestamp)>;
+
+/// A trace in the index: id, start and exclusive end in nanoseconds, 1 if unusable.
+pub(crate) type IndexRow = (String, i64, i64, u8);
 
 /// Returns the time range around a window in which the whole of a page's traces is read.
 pub(crate) fn window_with_margin(window: Window, max_trace_duration_nanos: Option<i64>) -> TimeRange {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tracewarden_model::Timestamp;
 
-use super::search::{Search, TimeRange};
+use super::search::{IndexRow, Search, TimeRange};
 use crate::ClickHouseError;
 use crate::schema::{BoundTable, IndexBounds};
 use crate::sql::Statement;
@@ -14,9 +14,6 @@ const MAX_RANGES: i64 = 16;
 
 /// Bounds of a trace in nanoseconds, the end exclusive; `None` where it is unbounded.
 pub(crate) type NanosRange = Option<(i64, i64)>;
-
-/// A trace in the index: id, start and exclusive end in nanoseconds, 1 if unusable.
-pub(crate) type IndexRow = (String, i64, i64, u8);
 
 /// Considered time ranges by trace.
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use super::considered_spans::{considered_spans, scan_ranges, trace_id_condition}
 use super::estimates::estimate_granules;
 use super::long_traces::{WindowShare, long_traces_statement};
 use super::required_predicates::RequiredPredicate;
-use super::search::{Search, TimeRange};
-use super::trace_bounds::{IndexRow, TimeRanges};
+use super::search::{IndexRow, Search, TimeRange};
+use super::trace_bounds::TimeRanges;
 use super::trace_id::with_valid_trace_id;
 use super::trace_set::TraceSet;
 use crate::ClickHouseError;
