@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, User};
 
 use crate::Secret;
-use crate::core::{AuditContext, FieldError, Result, ServiceError, check_phc, tokens, validate};
+use crate::core::{FieldError, Result, ServiceError, check_phc, tokens, validate};
 use crate::service::Service;
 
 /// Configuration of the administrator.
@@ -137,9 +137,7 @@ impl Service {
         self.core().passwords.register_cost(&user.password_hash)?;
         let kind = if password.is_some() { "generated" } else { "configured" };
         let detail = json!({ "id": user.id, "password": kind });
-        self.core()
-            .commit(tx, &AuditContext::service(), "admin.create", Some(&admin.username), detail)
-            .await?;
+        self.core().commit_own_change(tx, "admin.create", Some(&admin.username), detail).await?;
         Ok(Some(Bootstrap::Created { username: admin.username.clone(), password }))
     }
 
@@ -165,8 +163,7 @@ impl Service {
         tx.set_user_password(&user.id, &hash, false).await?;
         let ended = tx.delete_sessions_of_user(&user.id, None).await?;
         let detail = json!({ "sessions_ended": ended });
-        let context = AuditContext::service();
-        self.core().commit(tx, &context, "admin.replace_hash", Some(&user.username), detail).await?;
+        self.core().commit_own_change(tx, "admin.replace_hash", Some(&user.username), detail).await?;
         Ok(Bootstrap::HashReplaced { username: user.username })
     }
 }

@@ -10,7 +10,7 @@ use tracewarden_appdb::AUDIT_PRUNE;
 use tracewarden_model::Timestamp;
 
 use crate::access::sign_in_throttle;
-use crate::core::{AuditContext, Core, Result, ServiceError};
+use crate::core::{Core, Result, ServiceError};
 
 /// Number of records removed in one transaction; other writers wait for it.
 const PRUNE_BATCH_RECORDS: u32 = 5_000;
@@ -108,7 +108,7 @@ impl Maintenance {
             "removed": pruned.removed,
             "before": before.to_string(),
         });
-        self.core.commit(tx, &AuditContext::service(), AUDIT_PRUNE, None, detail).await?;
+        self.core.commit_own_change(tx, AUDIT_PRUNE, None, detail).await?;
         Ok(Some(pruned.removed))
     }
 

@@ -237,7 +237,13 @@ impl Analysis {
 
     async fn compile_subjects(&self, change: &Change<'_>, callers: Vec<Caller>) -> Result<Vec<Subject>> {
         let compiled = Arc::clone(&self.core.compiled);
-        let (before, after) = (change.before.clone(), change.after.clone());
+        // The tests of the model may have megabytes, and decide nothing here.
+        let without_tests = |side: &ModelState| ModelState {
+            roles: side.roles.clone(),
+            model: side.model.clone(),
+            tests: Default::default(),
+        };
+        let (before, after) = (without_tests(change.before), without_tests(change.after));
         let role = change.role.map(str::to_owned);
         let work = move || {
             let subject = |caller: Caller| Subject {

@@ -67,7 +67,7 @@ impl AuditContext {
     }
 
     /// Creates the context of the service's own actions.
-    pub(crate) fn service() -> Self {
+    fn service() -> Self {
         Self { via: "service", ..Self::default() }
     }
 
@@ -117,8 +117,18 @@ impl Core {
         self.commit(tx, &AuditContext::new(identity), action, target, detail).await
     }
 
-    /// Does the same for a caller or the service itself, as `context` says.
-    pub(crate) async fn commit(
+    /// Commits a change that the service makes on its own, with its audit record.
+    pub(crate) async fn commit_own_change(
+        &self,
+        tx: WriteTx,
+        action: &'static str,
+        target: Option<&str>,
+        detail: Value,
+    ) -> Result<()> {
+        self.commit(tx, &AuditContext::service(), action, target, detail).await
+    }
+
+    async fn commit(
         &self,
         mut tx: WriteTx,
         context: &AuditContext,

@@ -277,7 +277,7 @@ async fn keys_act_for_their_owner_within_bounds() {
     assert_eq!(code(fixture.service.account().set_preview(&by_key_admin, preview).await), "session_required");
 
     let keys = fixture.service.account().my_api_keys(&admin).await.unwrap();
-    assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&fixture).into())));
+    assert_eq!((keys.len(), keys[0].last_used_at), (1, Some(admin_now(&fixture))));
     fixture.clock.advance(30);
     fixture.principal(&credential).await;
     let again = fixture.service.account().my_api_keys(&admin).await.unwrap();
