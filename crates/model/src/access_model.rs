@@ -147,6 +147,7 @@ impl Binding {
 }
 
 /// Columns that summaries and pages show.
+// Stored in this form, too: another form needs a migration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Display {

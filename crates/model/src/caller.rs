@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The value of a user's attribute.
+// Stored in this form, too: another form needs a migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "expected a string, a boolean or a list of strings")]
 #[schema(as = Attribute)]

@@ -1,5 +1,6 @@
-//! The reference evaluator: evaluates checked policies one span at a time. The lowering is tested against it, and a test
-//! compares it with the interpreter of the CEL library.
+//! The reference evaluator: evaluates checked policies one span at a time. The lowering is tested against it. Both read the same
+//! checked tree, so that a fault of the check shows in neither: a test compares the evaluator with the interpreter of the CEL
+//! library, which has a tree of its own.
 
 mod cost;
 mod decision;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tracewarden_documents::pluralize;
-use tracewarden_policy::{Outcome, Verdict};
+use tracewarden_policy::Verdict;
 
 /// Returns pretty JSON with a final newline.
 pub(crate) fn json(value: &impl Serialize) -> String {
@@ -13,7 +13,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 /// Returns the number of spans with each outcome: true, false and error.
 pub(super) fn outcome_counts(verdicts: &[Verdict]) -> String {
     let count = |wanted: &&str| {
-        let same = |verdict: &&Verdict| Outcome::as_str(&verdict.outcome) == *wanted;
+        let same = |verdict: &&Verdict| verdict.outcome.as_str() == *wanted;
         format!("{} {wanted}", verdicts.iter().filter(same).count())
     };
     let counts = ["true", "false", "error"].each_ref().map(count);
