@@ -14,5 +14,8 @@ pub use impact::{
 };
 pub use matching_spans::{MAX_FIRST_SPANS, MatchingSpans, NearestSpan, TraceCounts};
 pub use policy_coverage::{CoveredTraces, MAX_PREDICATES, PolicyCoverage, PolicyCoverageRequest};
-pub use stats::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
+pub use stats::{
+    Buckets, FacetValue, MAX_FACET_VALUES, Stats, StatsBucket, StatsFacet, StatsGroup, StatsNumbers,
+    StatsOrder, StatsRequest, StatsUnit,
+};
 pub use values::{FieldValues, MAX_VALUE_BYTES, ValueCount, ValuesRequest};

@@ -26,11 +26,11 @@ pub use read::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanChunk, SpanLine, SpanStrea
 
 pub use advice::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads};
 pub use aggregate::{
-    CollateralGrouping, CollateralQuery, CollateralValues, Comparison, CoveredTraces, Difference,
-    FieldValues, Impact, ImpactRequest, MAX_FIRST_SPANS, MAX_IMPACT_PREDICATES, MAX_PREDICATE_SETS,
-    MAX_PREDICATES, MAX_VALUE_BYTES, MatchingSpans, NearestSpan, PolicyCoverage, PolicyCoverageRequest,
-    SharedValue, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit, TraceCounts,
-    ValueCount, ValuesRequest,
+    Buckets, CollateralGrouping, CollateralQuery, CollateralValues, Comparison, CoveredTraces, Difference,
+    FacetValue, FieldValues, Impact, ImpactRequest, MAX_FACET_VALUES, MAX_FIRST_SPANS, MAX_IMPACT_PREDICATES,
+    MAX_PREDICATE_SETS, MAX_PREDICATES, MAX_VALUE_BYTES, MatchingSpans, NearestSpan, PolicyCoverage,
+    PolicyCoverageRequest, SharedValue, Stats, StatsBucket, StatsFacet, StatsGroup, StatsNumbers, StatsOrder,
+    StatsRequest, StatsUnit, TraceCounts, ValueCount, ValuesRequest,
 };
 pub use catalogue::{
     BindingError, Catalogue, KeyColumnComparison, SYSTEM_DATABASE_REASON, SampledColumn, SampledKey,

@@ -44,9 +44,9 @@ pub use tracewarden_appdb::{
 };
 pub use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlState, DdlSuggestion, Difference,
-    ExistingAddition, MAX_SPANS_PER_ID, NearestSpan, ProgressCallback, Reads, SearchProgress, SpanChunk,
-    SpanIdentity, SpanLine, SpanSummary, Stats, StatsGroup, StatsNumbers, StatsOrder, StatsUnit, Summary,
-    TableSummary, TraceOrder, ValueCount,
+    ExistingAddition, FacetValue, MAX_SPANS_PER_ID, NearestSpan, ProgressCallback, Reads, SearchProgress,
+    SpanChunk, SpanIdentity, SpanLine, SpanSummary, Stats, StatsBucket, StatsFacet, StatsGroup, StatsNumbers,
+    StatsOrder, StatsUnit, Summary, TableSummary, TraceOrder, ValueCount,
 };
 pub use tracewarden_policy::{
     Decision, Diagnostic, FieldValue, Outcome as PolicyOutcome, Span, Verdict, check as check_expression,

@@ -4,12 +4,19 @@
 //! definition of them as a sub-query. It counts all their spans, whether or not they match a policy, and no others, so that
 //! no number reveals a span that the caller could not read.
 
+mod buckets;
+mod classes;
+mod groups;
 mod statement;
 #[cfg(test)]
 mod tests;
 mod types;
 
-pub use types::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
+pub use buckets::Buckets;
+pub use types::{
+    FacetValue, MAX_FACET_VALUES, Stats, StatsBucket, StatsFacet, StatsGroup, StatsNumbers, StatsOrder,
+    StatsRequest, StatsUnit,
+};
 
 use tracewarden_model::{LogicalType, MarkedField};
 
@@ -18,6 +25,9 @@ use statement::{ChosenTraces, RetryReason};
 use crate::schema::{BoundTable, DisplayExpressions, Tables};
 use crate::search::{RequiredPredicates, TraceScan};
 use crate::{ClickHouse, ClickHouseError};
+
+/// Maximum number of facets: their classes must not reach that of spans in no group.
+const MAX_FACETS: usize = 100;
 
 impl ClickHouse {
     /// Counts the traces that a scope allows and that match a filter in a window, and groups them by fields. It reads the
@@ -31,8 +41,11 @@ impl ClickHouse {
         request.max_traces = request.max_traces.max(1);
         let text =
             |field: &MarkedField| matches!(field.logical, LogicalType::String | LogicalType::StringArray);
-        if request.group.len() > 2 || !request.group.iter().all(text) {
+        if request.group.len() > 2 || !request.group.iter().chain(request.facets).all(text) {
             return Err(ClickHouseError::Internal("groups are of one or two fields of strings".to_owned()));
+        }
+        if request.facets.len() > MAX_FACETS {
+            return Err(ClickHouseError::Internal("too many facets".to_owned()));
         }
         self.on_one_endpoint(
             || self.bound_tables(request.binding),
@@ -52,7 +65,7 @@ async fn stats_for_tables(
     let table = BoundTable::new(binding, tables.columns.to_vec())?;
     let display = DisplayExpressions::new(&table, &binding.display);
     if scope.is_empty() {
-        return Ok(statement::empty_stats(&display));
+        return Ok(statement::empty_stats(&display, request));
     }
     let required_predicates = RequiredPredicates::new(scope, filter, &table)?;
     let search = store.search_for(required_predicates, window, request.max_traces, &table, tables.index);
@@ -61,7 +74,7 @@ async fn stats_for_tables(
         let counted = search.rows(statement).await;
         match counted.as_ref().err().and_then(RetryReason::from_error) {
             Some(reason) => Ok(Err(reason)),
-            None => statement::stats(counted?, &display, chosen == ChosenTraces::All).map(Ok),
+            None => statement::stats(counted?, &display, request, chosen == ChosenTraces::All).map(Ok),
         }
     };
     let mut chosen = ChosenTraces::All;

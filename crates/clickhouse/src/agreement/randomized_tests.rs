@@ -153,13 +153,7 @@ fn expected(data_set: &DataSet, verdicts: &Verdicts, filter: &Filter, window: Wi
         let newest = |chosen: &dyn Fn(usize) -> bool| {
             seen.iter().filter(inside).filter(|at| chosen(**at)).map(|at| data_set.spans[*at].at).max()
         };
-        let any_match = |at: usize| {
-            if filter.required_groups().count() == 0 {
-                verdicts.granted[at]
-            } else {
-                matches_any_group(&data_set.spans[at], filter)
-            }
-        };
+        let any_match = |at: usize| is_match(data_set, verdicts, filter, at);
         let authorised = verdicts.is_accessible(&seen);
         let spans: Vec<&StoredSpan> = seen.iter().map(|at| &data_set.spans[*at]).collect();
         let Some(latest) = newest(&|_| true) else { continue };
@@ -173,6 +167,15 @@ fn expected(data_set: &DataSet, verdicts: &Verdicts, filter: &Filter, window: Wi
     }
     selected.sort();
     selected.into_iter().map(|(_, id)| id).collect()
+}
+
+/// Whether the span's time determines the position of its trace in the order `newest`.
+fn is_match(data_set: &DataSet, verdicts: &Verdicts, filter: &Filter, span: usize) -> bool {
+    if filter.required_groups().count() == 0 {
+        verdicts.granted[span]
+    } else {
+        matches_any_group(&data_set.spans[span], filter)
+    }
 }
 
 struct Query<'a> {
@@ -345,7 +348,15 @@ async fn check_selection(local: &LocalStore, storage: Storage, data_sets: Repeti
             partial_pages::check_partial_pages(&store, &query, &expected).await;
             orders::check_orders(&store, &data_set, &query, &expected).await;
             plans::check_plans(&store, &query, &expected, &mut random, &mut plan_coverage).await;
-            stats::check_query(&store, &data_set, &query, &expected, &model, &mut stats_coverage).await;
+            stats::check_query(
+                &store,
+                &data_set,
+                &query,
+                (&expected, &verdicts),
+                &model,
+                &mut stats_coverage,
+            )
+            .await;
             values::check_fields(&store, &data_set, &query, &expected, &model, &mut values_coverage).await;
             selected += expected.len();
             if !filter.none.is_empty() {

@@ -131,8 +131,17 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
         window::bounds(from.as_deref(), to.as_deref(), last.as_deref(), context.service.core().now())?;
     let (group_by, per) = (group_by.unwrap_or_default(), per.unwrap_or_default());
     let measure = measure.unwrap_or_default();
-    let request =
-        TraceStatsRequest { from, to, filter, group_by: group_by.clone(), per, order: measure, limit };
+    let request = TraceStatsRequest {
+        from,
+        to,
+        filter,
+        group_by: group_by.clone(),
+        per,
+        order: measure,
+        limit,
+        buckets: None,
+        facets: Vec::new(),
+    };
     let found = context.service.traces().trace_stats(context.principal, request).await?;
     let stats = &found.stats;
     let render = |count: usize, brief: bool| {

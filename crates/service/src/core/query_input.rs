@@ -19,14 +19,20 @@ pub(crate) fn sequence_cursor(cursor: Option<&str>, list: &'static str) -> Resul
 
 /// Returns the length of a page: the requested one, capped at the maximum.
 pub(crate) fn limit(requested: Option<i64>, default: u32, max: u32) -> Result<u32> {
-    match requested {
-        None => Ok(default.min(max)),
-        Some(requested) if requested < 1 => {
-            let detail = "`limit` must be at least 1";
-            Err(ServiceError::InvalidRequest(vec![FieldError::new("/limit", "invalid_request", detail)]))
-        }
-        Some(requested) => Ok(u32::try_from(requested).unwrap_or(u32::MAX).min(max)),
+    Ok(capped_count("limit", requested, max)?.unwrap_or(default.min(max)))
+}
+
+/// Returns the number in this member of the request, reduced to the maximum.
+///
+/// # Errors
+/// When it is less than 1.
+pub(crate) fn capped_count(member: &str, requested: Option<i64>, max: u32) -> Result<Option<u32>> {
+    let Some(requested) = requested else { return Ok(None) };
+    if requested < 1 {
+        let (pointer, detail) = (format!("/{member}"), format!("`{member}` must be at least 1"));
+        return Err(ServiceError::InvalidRequest(vec![FieldError::new(pointer, "invalid_request", detail)]));
     }
+    Ok(Some(u32::try_from(requested).unwrap_or(u32::MAX).min(max)))
 }
 
 /// Returns the window of a first page.

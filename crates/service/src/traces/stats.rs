@@ -1,12 +1,13 @@
 //! Counts, error rates and durations over all traces in a window that the caller may see, not over one page.
 
 use futures::FutureExt as _;
-use serde_json::json;
-use tracewarden_clickhouse::{Stats, StatsOrder, StatsRequest, StatsUnit};
+use serde_json::{Value, json};
+use tracewarden_clickhouse::{Buckets, Stats, StatsOrder, StatsRequest, StatsUnit};
 use tracewarden_model::{FieldRef, Filter, LogicalType, MarkedField, RawCondition, Timestamp, Window};
 
 use crate::core::{
     Limits, Outcome, PreparedRead, Principal, ServiceError, TRACES_STATS, filter_detail, query_input,
+    with_members,
 };
 use crate::traces::field_values::listable_field;
 use crate::traces::{SchemaEcho, Traces};
@@ -19,6 +20,10 @@ const MAX_FIELDS: usize = 2;
 /// Default and maximum number of groups in an answer.
 const DEFAULT_GROUPS: u32 = 10;
 const MAX_GROUPS: u32 = 100;
+/// Maximum number of buckets in an answer.
+const MAX_BUCKETS: u32 = 200;
+/// Maximum number of facets in an answer.
+const MAX_FACETS: usize = 10;
 
 /// Request for statistics.
 #[derive(Debug, Clone)]
@@ -37,6 +42,10 @@ pub struct TraceStatsRequest {
     pub order: StatsOrder,
     /// Maximum number of groups in the answer, at least 1; capped.
     pub limit: Option<i64>,
+    /// Maximum number of buckets of time, at least 1; capped. None when absent.
+    pub buckets: Option<i64>,
+    /// Fields whose most frequent values are counted.
+    pub facets: Vec<String>,
 }
 
 /// Statistics of traces.
@@ -61,6 +70,8 @@ struct Plan {
     window: Window,
     group: Vec<MarkedField>,
     limit: u32,
+    buckets: Option<Buckets>,
+    facets: Vec<MarkedField>,
     status: Option<(String, Vec<String>)>,
 }
 
@@ -68,7 +79,7 @@ impl Traces {
     /// Counts and measures the matching traces that the caller may see.
     ///
     /// # Errors
-    /// Those of [`Self::query`], and for a field to group by those of [`Self::field_values`].
+    /// Those of [`Self::begin_query`], and for a field to group by those of [`Self::field_values`].
     pub async fn trace_stats(
         &self,
         principal: &Principal,
@@ -87,6 +98,8 @@ impl Traces {
             order: request.order,
             limit: plan.limit,
             max_traces: MAX_TRACES,
+            buckets: plan.buckets,
+            facets: &plan.facets,
         };
         let stats = record.check(access.store.stats(stats_request).await).await?;
         (record.returned.traces, record.returned.spans) = (stats.total.traces, stats.total.spans);
@@ -107,19 +120,24 @@ impl Traces {
         let limits = self.core.settings.limits;
         let limit = query_input::limit(request.limit, DEFAULT_GROUPS, MAX_GROUPS)?;
         let window = query_input::first_window(request.from, request.to, self.core.now())?;
+        let buckets = query_input::capped_count("buckets", request.buckets, MAX_BUCKETS)?;
+        let buckets = buckets.map(|most| Buckets::covering(window, most));
         let access = self.core.access(principal).await?;
         let authority = access.authority.as_ref();
         let (model, admin) = (&authority.model, authority.principal.is_admin());
         let filter = query_input::filter(&request.filter, model, admin, &limits)?;
-        if request.group_by.len() > MAX_FIELDS {
-            let detail = format!("at most {MAX_FIELDS} fields to group by");
-            return Err(ServiceError::refused("/group_by", "too_many_values", detail));
-        }
-        let group = request.group_by.iter().enumerate().map(|(at, reference)| {
-            let pointer = format!("/group_by/{at}");
-            listable_field(&pointer, reference, model, admin).cloned()
-        });
-        let group = group.collect::<Result<Vec<_>, _>>()?;
+        let fields = |member: &str, references: &[String], most: usize| {
+            if references.len() > most {
+                let detail = format!("at most {most} fields in `{member}`");
+                return Err(ServiceError::refused(format!("/{member}"), "too_many_values", detail));
+            }
+            let fields = references.iter().enumerate().map(|(at, reference)| {
+                listable_field(&format!("/{member}/{at}"), reference, model, admin).cloned()
+            });
+            fields.collect::<Result<Vec<_>, _>>()
+        };
+        let group = fields("group_by", &request.group_by, MAX_FIELDS)?;
+        let facets = fields("facets", &request.facets, MAX_FACETS)?;
         let display = &access.binding.display;
         let status = display.status.as_deref().and_then(|name| {
             let marked = model.field(&FieldRef::column(name))?;
@@ -132,6 +150,13 @@ impl Traces {
             ("from", json!(window.from().to_string())),
             ("to", json!(window.to().to_string())),
         ]);
-        Ok(PreparedRead { access, plan: Plan { filter, window, group, limit, status }, detail })
+        let facet_names = (!request.facets.is_empty()).then(|| json!(request.facets));
+        let detail =
+            with_members(detail, [("buckets", request.buckets.map(Value::from)), ("facets", facet_names)]);
+        Ok(PreparedRead {
+            access,
+            plan: Plan { filter, window, group, limit, buckets, facets, status },
+            detail,
+        })
     }
 }

@@ -1,32 +1,24 @@
 //! The counting statement, and how its rows are read.
 //!
 //! Its innermost part groups the spans by trace and keeps the newest traces that satisfy everything. In a second pass over
-//! the table, each of their spans becomes one row for the total and one for each group that it is in.
+//! the table, each of their spans, or each trace, becomes one row for the total, and one for each group, bucket and value of
+//! a facet that it is in.
 
-use tracewarden_model::{LogicalType, MarkedField};
-
-use super::types::{Stats, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
+use super::buckets::Buckets;
+use super::classes::{BUCKET, FIRST_FACET, GROUP, NO_GROUP, TOTAL};
+use super::groups::Groups;
+use super::types::{
+    FacetValue, MAX_FACET_VALUES, Stats, StatsBucket, StatsFacet, StatsGroup, StatsNumbers, StatsOrder,
+    StatsRequest, StatsUnit,
+};
 use crate::ClickHouseError;
-use crate::aggregate::values::{is_unlistable, resolve_field_values};
 use crate::schema::DisplayExpressions;
 use crate::search::{Aggregates, SPANS_BEYOND_BOUNDS, Search, TraceScan};
-use crate::sql::{Statement, render, string, strings};
+use crate::sql::Statement;
 
-/// Maximum number of elements of one array that make a group each. No list shows as many, but clients that send spans decide
-/// how many elements there are, and each is another row to count.
-const MAX_ELEMENTS: u32 = 1_000;
-/// Maximum number of elements of each of two arrays, which make a group for each pair.
-const MAX_ELEMENTS_OF_TWO: u32 = 50;
-
-/// Kind of a row: the total, a group that can be listed, or, above that, a group that no list can show.
-const TOTAL: u8 = 0;
-const LISTED: u8 = 1;
-/// Kind of a span that is in no group.
-const NO_GROUP: u8 = u8::MAX;
-
-/// Kind and values of the group; traces, spans, errors; percentiles and maximum of the duration, and whether one of the
-/// durations is invalid; number of groups.
-pub(super) type Row = (u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u8, u64);
+/// Class of the row, whether no list can show its values, and its values; traces, spans, errors; percentiles and maximum of
+/// the duration, and whether one of the durations is invalid; numbers of distinct groups and of distinct values of each facet.
+pub(super) type Row = (u8, u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u8, Vec<u64>);
 
 /// Message with which the statement fails if there are more traces than are counted; see [`SPANS_BEYOND_BOUNDS`].
 const MORE_TRACES: &str = "tracewarden: more traces";
@@ -106,10 +98,9 @@ pub(super) fn statement(
     let mut statement = search.table.statement().evaluated_per_row();
     let traces = traces(search, scan, request.max_traces, chosen, &mut statement)?;
     let names = Names::new(&statement);
-    let groups = groups(request.group, &search.table.columns, &mut statement)?;
     let counted = match request.per {
-        StatsUnit::Span => per_span(search, display, &groups, &names, &mut statement),
-        StatsUnit::Trace => per_trace(search, display, &groups, &names, &mut statement),
+        StatsUnit::Span => per_span(search, display, request, &names, &mut statement)?,
+        StatsUnit::Trace => per_trace(search, display, request, &names, &mut statement)?,
     };
     let listed = listed(&counted, request, &names);
     statement.push(&format!("WITH {} AS ({traces}) {listed}", names.chosen));
@@ -165,44 +156,58 @@ fn spans(search: &Search<'_>, names: &Names, statement: &mut Statement) -> Strin
 fn per_span(
     search: &Search<'_>,
     display: &DisplayExpressions,
-    groups: &Groups,
+    request: StatsRequest<'_>,
     names: &Names,
     statement: &mut Statement,
-) -> String {
+) -> Result<String, ClickHouseError> {
     let Names { group, traces, spans: count, errors, .. } = names;
+    let table = search.table;
+    let bucket = request.buckets.map(|buckets| {
+        let inside = search.window_condition(statement);
+        buckets.bucket(&table.ticks, table.nanos_per_tick, &inside)
+    });
     // If a span is in at most one group, it makes one row, and ClickHouse computes the total from the groups: half the time.
-    let (of_span, by) = match groups {
+    let (of_span, by) = match Groups::of_span(request, bucket, &table.columns, statement)? {
         // A bare tuple would be several keys, with a total for each.
         Groups::One(of_span) => (format!("identity({of_span})"), format!("ROLLUP({group})")),
-        Groups::Many(groups) => (format!("arrayJoin({})", rows(groups)), group.clone()),
+        Groups::Many(groups) => (format!("arrayJoin({})", rows(&groups)), group.clone()),
     };
-    format!(
+    Ok(format!(
         "SELECT {of_span} AS {group}, uniqExact({id}) AS {traces}, count() AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM {spans} GROUP BY {by}",
-        id = search.table.trace_id.text,
+        id = table.trace_id.text,
         failed = display.is_error(statement),
         durations = names.durations(durations(display), display.is_duration_invalid()),
         spans = spans(search, names, statement),
-    )
+    ))
 }
 
 /// Writes counts of traces, by group.
 fn per_trace(
     search: &Search<'_>,
     display: &DisplayExpressions,
-    groups: &Groups,
+    request: StatsRequest<'_>,
     names: &Names,
     statement: &mut Statement,
-) -> String {
+) -> Result<String, ClickHouseError> {
     let Names { trace, group, traces, spans: count, errors, .. } = names;
-    let [of_trace, failed, nanos, unlistable, in_groups, group_of_span] =
-        statement.aliases(["of_trace", "failed", "nanos", "odd", "groups", "of_span"]);
-    format!(
+    let [of_trace, failed, nanos, unlistable, in_groups, group_of_span, tier, position] =
+        statement.aliases(["of_trace", "failed", "nanos", "odd", "groups", "of_span", "tier", "position"]);
+    let groups = Groups::of_span(request, None, &search.table.columns, statement)?;
+    let (order, groups_of_trace) = match request.buckets {
+        None => (String::new(), in_groups.clone()),
+        Some(buckets) => {
+            let bucket = buckets.bucket(&position, search.table.nanos_per_tick, "1");
+            let order = format!(", {}", search.order(&tier, &position, statement)?);
+            (order, format!("arrayPushBack({in_groups}, {bucket})"))
+        }
+    };
+    Ok(format!(
         "SELECT arrayJoin({rows}) AS {group}, count() AS {traces}, sum({of_trace}) AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM (\
          SELECT {id} AS {trace}, count() AS {of_trace}, countIf({is_failed}) > 0 AS {failed}, {duration} AS {nanos}, max({is_odd}) AS {unlistable}, \
-         {collected} AS {in_groups} FROM {spans} GROUP BY {trace}) GROUP BY {group}",
-        rows = rows(&in_groups),
+         {collected} AS {in_groups}{order} FROM {spans} GROUP BY {trace}) GROUP BY {group}",
+        rows = rows(&groups_of_trace),
         durations = names.durations(&nanos, &unlistable),
         id = search.table.trace_id.text,
         is_failed = display.is_error(statement),
@@ -214,7 +219,7 @@ fn per_trace(
             Groups::Many(groups) => format!("groupUniqArrayArray({groups})"),
         },
         spans = spans(search, names, statement),
-    )
+    ))
 }
 
 /// Writes the duration of a span, or zero without a duration column.
@@ -224,128 +229,10 @@ fn durations(display: &DisplayExpressions) -> &str {
 
 /// Writes the rows of a span or a trace: one for the total, and one for each of its groups.
 fn rows(groups: &str) -> String {
-    format!("arrayPushFront({groups}, (toUInt8({TOTAL}), emptyArrayString()))")
+    format!("arrayPushFront({groups}, (toUInt8({TOTAL}), toUInt8(0), emptyArrayString()))")
 }
 
-/// The groups of a span as SQL, each as kind and values.
-enum Groups {
-    /// At most one group; its kind is [`NO_GROUP`] where a field is not defined.
-    One(String),
-    /// An array of groups.
-    Many(String),
-}
-
-fn groups(
-    fields: &[MarkedField],
-    columns: &[crate::Column],
-    statement: &mut Statement,
-) -> Result<Groups, ClickHouseError> {
-    let arrays = fields.iter().filter(|field| field.logical == LogicalType::StringArray).count();
-    let most = if arrays > 1 { MAX_ELEMENTS_OF_TWO } else { MAX_ELEMENTS };
-    let values = fields
-        .iter()
-        .map(|field| Values::of(field, most, columns, statement))
-        .collect::<Result<Vec<Values>, ClickHouseError>>()?;
-    let [one, other] = statement.aliases(["one", "other"]);
-    let of_element = |element: &str| ValueExpression {
-        unlistable: format!("{element}.1"),
-        display: format!("{element}.2"),
-    };
-    let none = format!("(toUInt8({NO_GROUP}), emptyArrayString())");
-    Ok(match values.as_slice() {
-        [] => Groups::Many("CAST([], 'Array(Tuple(UInt8, Array(String)))')".to_owned()),
-        [Values::One { value, defined }] => Groups::One(if_defined(&[defined], &group(value, None), &none)),
-        [Values::One { value, defined }, Values::One { value: second, defined: second_defined }] => {
-            Groups::One(if_defined(&[defined, second_defined], &group(value, Some(second)), &none))
-        }
-        [values] => {
-            Groups::Many(format!("arrayMap({one} -> {}, {})", group(&of_element(&one), None), values.array()))
-        }
-        [values, others, ..] => Groups::Many(format!(
-            "arrayFlatten(arrayMap({one} -> arrayMap({other} -> {}, {}), {}))",
-            group(&of_element(&one), Some(&of_element(&other))),
-            others.array(),
-            values.array()
-        )),
-    })
-}
-
-/// The values of a field of a span as SQL, each as whether no list can show it, and the value. Odd values are replaced by a
-/// hash and not kept: one of them can be as large as a span, and pairs hold many copies.
-enum Values {
-    /// The value of a string field.
-    One { value: ValueExpression, defined: String },
-    /// The elements of an array field.
-    Many(String),
-}
-
-impl Values {
-    fn of(
-        field: &MarkedField,
-        most: u32,
-        columns: &[crate::Column],
-        statement: &mut Statement,
-    ) -> Result<Self, ClickHouseError> {
-        let (field, defined) = resolve_field_values(field, None, columns)?;
-        let defined = render(&defined, statement);
-        if field.logical != LogicalType::StringArray {
-            let value = ValueExpression::new(&format!("toString({})", string(&field, statement)));
-            return Ok(Self::One { value, defined });
-        }
-        let text = statement.alias("text");
-        let values = format!("arraySlice({}, 1, {most})", strings(&field, None, statement));
-        let values = if_defined(&[&defined], &values, "[]");
-        let values = format!("arrayMap({text} -> toString({text}), {values})");
-        Ok(Self::Many(format!("arrayMap({text} -> {}, {values})", ValueExpression::new(&text).tuple())))
-    }
-
-    fn array(&self) -> String {
-        match self {
-            Self::One { value, defined } => if_defined(&[defined], &format!("[{}]", value.tuple()), "[]"),
-            Self::Many(values) => values.clone(),
-        }
-    }
-}
-
-/// Writes `then` where all fields are defined, and `otherwise` elsewhere.
-fn if_defined(defined: &[&String], then: &str, otherwise: &str) -> String {
-    let defined: Vec<&str> =
-        defined.iter().map(|defined| defined.as_str()).filter(|defined| *defined != "1").collect();
-    if defined.is_empty() {
-        return then.to_owned();
-    }
-    format!("if({}, {then}, {otherwise})", defined.join(" AND "))
-}
-
-/// A value as SQL: whether no list can show it, and the value or its hash.
-struct ValueExpression {
-    unlistable: String,
-    display: String,
-}
-
-impl ValueExpression {
-    fn new(value: &str) -> Self {
-        let unlistable = is_unlistable(value);
-        Self { display: format!("if({unlistable}, hex(sipHash128({value})), {value})"), unlistable }
-    }
-
-    fn tuple(&self) -> String {
-        format!("({}, {})", self.unlistable, self.display)
-    }
-}
-
-/// Writes the group of one value, or of two.
-fn group(value: &ValueExpression, second: Option<&ValueExpression>) -> String {
-    match second {
-        None => format!("(toUInt8({LISTED} + {}), [{}])", value.unlistable, value.display),
-        Some(second) => format!(
-            "(toUInt8({LISTED} + {} + 2 * {}), [{}, {}])",
-            value.unlistable, second.unlistable, value.display, second.display
-        ),
-    }
-}
-
-/// Writes the total and the first groups, followed by groups that no list can show if the limit is not reached.
+/// Writes the total, and the first rows of each class. Groups that no list can show come last.
 fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
     let Names { group, traces, spans, errors, percentiles, longest, invalid, .. } = names;
     let count = match request.per {
@@ -358,11 +245,31 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
         StatsOrder::ErrorRate => format!("{errors} / {count}"),
         StatsOrder::Duration => format!("{percentiles}[2]"),
     };
+    let order = if request.facets.is_empty() {
+        format!("{first} DESC, {count} DESC")
+    } else {
+        let is_facet = format!("({group}.1 >= {FIRST_FACET})");
+        format!("(1 - {is_facet}) * {first} DESC, if({is_facet}, {traces}, {count}) DESC")
+    };
+    // Without a limit for each class, ClickHouse keeps only as many rows as the limit, and sorts no others.
+    let limit = if request.facets.is_empty() && request.buckets.is_none() {
+        format!("LIMIT {}", u64::from(request.limit) + 1)
+    } else {
+        let buckets = request.buckets.map_or(0, |buckets| buckets.count());
+        let facets = if request.facets.is_empty() { 0 } else { MAX_FACET_VALUES };
+        let most = (request.limit as usize).max(buckets).max(facets);
+        format!("LIMIT {most} BY {group}.1")
+    };
+    let classes = (0..request.facets.len()).map(|at| FIRST_FACET as usize + at);
+    let distinct: Vec<String> = std::iter::once(usize::from(GROUP))
+        .chain(classes)
+        .map(|class| format!("countIf({group}.1 = {class}) OVER ()"))
+        .collect();
     format!(
-        "SELECT {group}.1, if({group}.1 = {LISTED}, {group}.2, []), {traces}, {spans}, {errors}, {percentiles}, {longest}, {invalid}, \
-         countIf({group}.1 NOT IN ({TOTAL}, {NO_GROUP})) OVER () FROM ({counted}) \
-         ORDER BY {group}.1 != {TOTAL}, {group}.1 != {LISTED}, {first} DESC, {count} DESC, {group}.2 LIMIT {limit}",
-        limit = u64::from(request.limit) + 1,
+        "SELECT {group}.1, {group}.2, if({group}.2 = 0, {group}.3, []), {traces}, {spans}, {errors}, {percentiles}, {longest}, {invalid}, \
+         [{distinct}] FROM ({counted}) \
+         ORDER BY {group}.1 != {TOTAL}, {group}.1 = {NO_GROUP}, {group}.2 != 0, {order}, {group}.3 {limit}",
+        distinct = distinct.join(", "),
     )
 }
 
@@ -370,43 +277,70 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
 pub(super) fn stats(
     rows: Vec<Row>,
     display: &DisplayExpressions,
+    request: StatsRequest<'_>,
     complete: bool,
 ) -> Result<Stats, ClickHouseError> {
+    let mut stats = empty_stats(display, request);
+    stats.complete = complete;
     let mut rows = rows.into_iter();
-    let Some(total) = rows.next() else { return Ok(empty_stats(display)) };
-    let (kind, .., distinct) = &total;
-    if *kind != TOTAL {
+    let Some(total) = rows.next() else { return Ok(stats) };
+    let (TOTAL, [distinct, distinct_values @ ..]) = (total.0, total.9.as_slice()) else {
         return Err(ClickHouseError::incomplete("the total is missing"));
+    };
+    stats.distinct = *distinct;
+    for (facet, distinct) in stats.facets.iter_mut().zip(distinct_values) {
+        facet.distinct = *distinct;
     }
-    let distinct = *distinct;
-    let listed = rows.filter(|row| row.0 == LISTED);
-    let groups = listed
-        .map(|mut row| Ok(StatsGroup { values: std::mem::take(&mut row.1), numbers: numbers(row, display)? }))
-        .collect::<Result<Vec<StatsGroup>, ClickHouseError>>()?;
-    Ok(Stats { total: numbers(total, display)?, groups, distinct, complete })
+    stats.total = numbers(&total, display)?;
+    for mut row in rows.filter(|row| row.1 == 0 && row.0 != NO_GROUP) {
+        let mut values = std::mem::take(&mut row.2);
+        match (row.0, values.as_mut_slice()) {
+            (GROUP, _) if stats.groups.len() < request.limit as usize => {
+                stats.groups.push(StatsGroup { values, numbers: numbers(&row, display)? });
+            }
+            (BUCKET, [index]) => {
+                // A span that was written between the two passes may lie in none.
+                let index = index.parse().ok();
+                if let Some(bucket) = index.and_then(|index: usize| stats.buckets.get_mut(index)) {
+                    bucket.numbers = numbers(&row, display)?;
+                }
+            }
+            (FIRST_FACET.., [value]) => {
+                let facet = stats.facets.get_mut(usize::from(row.0 - FIRST_FACET));
+                if let Some(facet) = facet.filter(|facet| facet.values.len() < MAX_FACET_VALUES) {
+                    facet.values.push(FacetValue { value: std::mem::take(value), traces: row.3 });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(stats)
 }
 
 /// Returns the statistics of no traces.
-pub(super) fn empty_stats(display: &DisplayExpressions) -> Stats {
+pub(super) fn empty_stats(display: &DisplayExpressions, request: StatsRequest<'_>) -> Stats {
     let total = StatsNumbers { errors: display.has_status().then_some(0), ..StatsNumbers::default() };
-    Stats { total, groups: Vec::new(), distinct: 0, complete: true }
+    let bucket = |(from, to)| StatsBucket { from, to, numbers: total.clone() };
+    let buckets = request.buckets.iter().flat_map(Buckets::ranges).map(bucket).collect();
+    let facets = vec![StatsFacet::default(); request.facets.len()];
+    Stats { buckets, facets, total, groups: Vec::new(), distinct: 0, complete: true }
 }
 
-fn numbers(row: Row, display: &DisplayExpressions) -> Result<StatsNumbers, ClickHouseError> {
-    let (_, _, traces, spans, errors, percentiles, longest, invalid, _) = row;
+fn numbers(row: &Row, display: &DisplayExpressions) -> Result<StatsNumbers, ClickHouseError> {
+    let (_, _, _, traces, spans, errors, percentiles, longest, invalid, _) = row;
     let [p50, p95, p99] = percentiles.as_slice() else {
         return Err(ClickHouseError::incomplete("percentiles are missing"));
     };
     // A value that is rounded to a float before it is truncated can become slightly larger than it was.
-    let nanos = |nanos: f64| display.has_duration().then_some((nanos as i64).min(longest));
+    let nanos = |nanos: f64| display.has_duration().then_some((nanos as i64).min(*longest));
     Ok(StatsNumbers {
-        traces,
-        spans,
-        errors: display.has_status().then_some(errors),
+        traces: *traces,
+        spans: *spans,
+        errors: display.has_status().then_some(*errors),
         p50_nanos: nanos(*p50),
         p95_nanos: nanos(*p95),
         p99_nanos: nanos(*p99),
-        max_nanos: display.has_duration().then_some(longest),
-        duration_invalid: invalid == 1,
+        max_nanos: display.has_duration().then_some(*longest),
+        duration_invalid: *invalid == 1,
     })
 }

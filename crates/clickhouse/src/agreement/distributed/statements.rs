@@ -19,9 +19,9 @@ use super::{Storage, shards};
 use crate::aggregate::SamplingPlan;
 use crate::agreement::differential::{connect, connect_at, execute};
 use crate::{
-    ClickHouse, CollateralGrouping, CollateralQuery, Comparison, Impact, ImpactRequest, MAX_SPANS_BYTES,
-    PolicyCoverageRequest, SelectRequest, Selection, StatsOrder, StatsRequest, StatsUnit, TraceOrder,
-    ValuesRequest,
+    Buckets, ClickHouse, CollateralGrouping, CollateralQuery, Comparison, Impact, ImpactRequest,
+    MAX_SPANS_BYTES, PolicyCoverageRequest, SelectRequest, Selection, StatsOrder, StatsRequest, StatsUnit,
+    TraceOrder, ValuesRequest,
 };
 
 pub(super) const DEFINITIONS: &str = "Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, \
@@ -214,7 +214,22 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
         let (binding, group) = (&binding(table, index), group.as_slice());
         let (filter, limit, max_traces) = (&with, 5, 20);
         let scope = &scope;
-        let request = StatsRequest { binding, scope, filter, window, group, per, order, limit, max_traces };
+        // One of the two with everything that a statement can count.
+        let buckets = (per == StatsUnit::Trace).then(|| Buckets::covering(window, 4));
+        let facets = if buckets.is_some() { group } else { &[] };
+        let request = StatsRequest {
+            binding,
+            scope,
+            filter,
+            window,
+            group,
+            per,
+            order,
+            limit,
+            max_traces,
+            buckets,
+            facets,
+        };
         let stats = store.stats(request).await.unwrap();
         assert_eq!((stats.total.traces, stats.complete), (20, false));
         answered(title, format!("{stats:?}"));

@@ -8,10 +8,15 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tracewarden_model::{AccessModel, Binding, Filter, LogicalType, MarkedField, Timestamp, Window};
 
-use super::{DataSet, HOUR, MAX_TRACE_DURATION, NOON, Query, StoredSpan, Verdicts, expected, field_value};
+use super::{
+    DataSet, HOUR, MAX_TRACE_DURATION, NOON, Query, StoredSpan, Verdicts, expected, field_value, is_match,
+};
 use crate::agreement::cancellation::unrestricted_scope;
 use crate::agreement::filter_reference::strings;
-use crate::{ClickHouse, MAX_VALUE_BYTES, StatsGroup, StatsNumbers, StatsOrder, StatsRequest, StatsUnit};
+use crate::{
+    Buckets, ClickHouse, FacetValue, MAX_FACET_VALUES, MAX_VALUE_BYTES, Stats, StatsGroup, StatsNumbers,
+    StatsOrder, StatsRequest, StatsUnit,
+};
 
 /// What was counted, with a random generator of its own: the data sets then do not depend on these counts.
 #[derive(Debug)]
@@ -22,16 +27,30 @@ pub(super) struct StatsCoverage {
     /// Number of answers about the newest traces only.
     cut: usize,
     unlisted: u64,
+    /// Number of buckets with spans, per span and per trace, and of values of facets.
+    buckets: [usize; 2],
+    facet_values: usize,
 }
 
 impl StatsCoverage {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: ChaCha8Rng::seed_from_u64(seed), groups: [0; 3], cut: 0, unlisted: 0 }
+        Self {
+            random: ChaCha8Rng::seed_from_u64(seed),
+            groups: [0; 3],
+            cut: 0,
+            unlisted: 0,
+            buckets: [0; 2],
+            facet_values: 0,
+        }
     }
 
     pub(super) fn is_sufficient(&self, data_sets: usize) -> bool {
         let [none, one, two] = self.groups;
-        none == 0 && one.min(two) > data_sets * 3 && self.cut > data_sets / 2 && self.unlisted > 0
+        none == 0
+            && one.min(two) > data_sets * 3
+            && self.cut > data_sets / 2
+            && self.unlisted > 0
+            && self.buckets.iter().chain([&self.facet_values]).all(|seen| *seen > data_sets * 3)
     }
 }
 
@@ -55,7 +74,7 @@ pub(super) async fn check_all_traces(
         };
         let expected = expected(data_set, &verdicts, &filter, query.window);
         for fields in 0..=2 {
-            check_groups(fields, store, data_set, &query, &expected, model, coverage).await;
+            check_groups(fields, store, data_set, &query, (&expected, &verdicts), model, coverage).await;
         }
     }
 }
@@ -65,12 +84,12 @@ pub(super) async fn check_query(
     store: &ClickHouse,
     data_set: &DataSet,
     query: &Query<'_>,
-    expected: &[String],
+    (expected, verdicts): (&[String], &Verdicts),
     model: &AccessModel,
     coverage: &mut StatsCoverage,
 ) {
     let fields = coverage.random.random_range(0..=2);
-    check_groups(fields, store, data_set, query, expected, model, coverage).await;
+    check_groups(fields, store, data_set, query, (expected, verdicts), model, coverage).await;
 }
 
 /// Counts in groups by this number of fields.
@@ -79,7 +98,7 @@ async fn check_groups(
     store: &ClickHouse,
     data_set: &DataSet,
     query: &Query<'_>,
-    expected: &[String],
+    (expected, verdicts): (&[String], &Verdicts),
     model: &AccessModel,
     coverage: &mut StatsCoverage,
 ) {
@@ -96,8 +115,22 @@ async fn check_groups(
     let limit = *[1, 3, 1_000, 1_000].choose(random).unwrap();
     let max_traces = if random.random_bool(0.3) { random.random_range(1..5) } else { 1_000 };
     let Query { binding, scope, filter, window } = *query;
-    let request =
-        StatsRequest { binding, scope, filter, window, group: &group, per, order, limit, max_traces };
+    let buckets = random.random_bool(0.5).then(|| Buckets::covering(window, random.random_range(1..30)));
+    let facets: Vec<MarkedField> =
+        (0..random.random_range(0..3)).map(|_| (*groupable.choose(random).unwrap()).clone()).collect();
+    let request = StatsRequest {
+        binding,
+        scope,
+        filter,
+        window,
+        group: &group,
+        per,
+        order,
+        limit,
+        max_traces,
+        buckets,
+        facets: &facets,
+    };
     let found = store.stats(request).await.unwrap();
 
     let evaluated_traces = &expected[..expected.len().min(max_traces as usize)];
@@ -131,7 +164,7 @@ async fn check_groups(
     listed.truncate(limit as usize);
 
     let no_traces = StatsNumbers { errors: Some(0), ..StatsNumbers::default() };
-    let total = if spans.is_empty() { no_traces } else { compute(&spans) };
+    let total = if spans.is_empty() { no_traces.clone() } else { compute(&spans) };
     assert_eq!(total.traces, evaluated_traces.len() as u64);
     let context = format!("by {group:?} {per:?} {order:?}, {limit} groups of {max_traces}, {window:?}");
     assert_eq!(found.total, total, "{context}");
@@ -141,9 +174,64 @@ async fn check_groups(
         "{context}"
     );
     assert_eq!(found.groups, listed, "{context}");
+    let in_bucket = |span: &StoredSpan| match per {
+        StatsUnit::Span => Some(span.at),
+        StatsUnit::Trace => order_time(data_set, verdicts, query, span, &spans),
+    };
+    for bucket in &found.buckets {
+        let range = bucket.from.as_nanos()..bucket.to.as_nanos();
+        let chosen: Vec<&StoredSpan> = (spans.iter().copied())
+            .filter(|span| in_bucket(span).is_some_and(|at| range.contains(&at)))
+            .collect();
+        let expected = if chosen.is_empty() { no_traces.clone() } else { compute(&chosen) };
+        assert_eq!(bucket.numbers, expected, "{range:?}, {context}");
+        coverage.buckets[usize::from(per == StatsUnit::Trace)] += usize::from(!chosen.is_empty());
+    }
+    check_facets(&found, &facets, &spans, &context);
+    coverage.facet_values += found.facets.iter().map(|facet| facet.values.len()).sum::<usize>();
     coverage.groups[fields] += listed.len();
     coverage.cut += usize::from(!found.complete);
     coverage.unlisted += unlisted;
+}
+
+/// Time of a span's trace in the order `newest`, of the spans that are counted.
+fn order_time(
+    data_set: &DataSet,
+    verdicts: &Verdicts,
+    query: &Query<'_>,
+    span: &StoredSpan,
+    spans: &[&StoredSpan],
+) -> Option<i64> {
+    let window = query.window.from().as_nanos()..query.window.to().as_nanos();
+    let inside = || spans.iter().filter(|other| other.trace == span.trace && window.contains(&other.at));
+    let matching = inside().filter(|other| {
+        let at = data_set.spans.iter().position(|span| std::ptr::eq(span, **other)).unwrap();
+        is_match(data_set, verdicts, query.filter, at)
+    });
+    matching.map(|span| span.at).max().or_else(|| inside().map(|span| span.at).max())
+}
+
+fn check_facets(found: &Stats, facets: &[MarkedField], spans: &[&StoredSpan], context: &str) {
+    assert_eq!(found.facets.len(), facets.len(), "{context}");
+    for (found, field) in found.facets.iter().zip(facets) {
+        let mut traces: BTreeMap<Vec<u8>, BTreeSet<&[u8]>> = BTreeMap::new();
+        for span in spans {
+            for values in values(span, std::slice::from_ref(field)) {
+                traces.entry(values.concat()).or_default().insert(&span.trace);
+            }
+        }
+        assert_eq!(found.distinct, traces.len() as u64, "{field:?}, {context}");
+        let mut expected: Vec<FacetValue> = traces
+            .into_iter()
+            .filter_map(|(value, traces)| {
+                let value = as_text(vec![value])?.remove(0);
+                Some(FacetValue { value, traces: traces.len() as u64 })
+            })
+            .collect();
+        expected.sort_by_key(|value| (Reverse(value.traces), value.value.clone()));
+        expected.truncate(MAX_FACET_VALUES);
+        assert_eq!(found.values, expected, "{field:?}, {context}");
+    }
 }
 
 /// Returns the groups of a span.

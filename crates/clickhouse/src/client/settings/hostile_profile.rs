@@ -9,7 +9,7 @@ use super::*;
 use crate::agreement::{binding, connect, connect_at, execute, unrestricted_scope};
 use crate::sql::Statement;
 use crate::{
-    ClickHouse, MAX_SPANS_BYTES, SelectRequest, StatsOrder, StatsRequest, StatsUnit, TraceOrder,
+    Buckets, ClickHouse, MAX_SPANS_BYTES, SelectRequest, StatsOrder, StatsRequest, StatsUnit, TraceOrder,
     ValuesRequest,
 };
 use futures::StreamExt;
@@ -142,6 +142,8 @@ async fn answers(store: &ClickHouse) -> BTreeMap<&'static str, String> {
         order: StatsOrder::Count,
         limit: 10,
         max_traces: 1_000,
+        buckets: Some(Buckets::covering(window, 10)),
+        facets: &[service()],
     };
     answers.insert("statistics", format!("{:?}", store.stats(request).await.unwrap()));
     let trace = "00000000000000000000000000000002";
