@@ -74,6 +74,8 @@ codes! {
     SchemaChanged "schema_changed" CONFLICT "The bound table has changed";
     /// The `If-Match` precondition failed.
     PreconditionFailed "precondition_failed" PRECONDITION_FAILED "The resource has changed";
+    /// The client expects another user than the one whose credential it sent.
+    UserMismatch "user_mismatch" PRECONDITION_FAILED "Another user is signed in";
     /// The body is larger than the limit.
     PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "The body is too large";
     /// The path with its query parameters is longer than the limit.

@@ -48,6 +48,7 @@ mod routes;
 mod schema;
 mod schema_wire;
 mod session;
+mod stats;
 mod traces;
 mod unreadable_head;
 mod user_credentials;

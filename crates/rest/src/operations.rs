@@ -105,6 +105,8 @@ fn common_problems(
     }
     if access != Access::Public {
         problems.push(("401", "`unauthenticated`: no valid session or key"));
+        problems
+            .push(("412", "`user_mismatch`: the user is not the one whose id `Tracewarden-User` contains"));
         problems.push(("503", "`unavailable`: the application database cannot be reached"));
     }
     if matches!(access, Access::Principal(_) | Access::Administrator(_)) {

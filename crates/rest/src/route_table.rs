@@ -20,7 +20,7 @@ use crate::nested_interface::NestedInterface;
 use crate::routes::Routes;
 use crate::{
     api_keys, audit, collateral_access, ddl, explain, field_values, filter, health, impact, me, middleware,
-    model, openapi, policies, preview, roles, schema, session, traces, user_credentials, users, web,
+    model, openapi, policies, preview, roles, schema, session, stats, traces, user_credentials, users, web,
 };
 
 /// Returns the router of the API with another interface nested in it. The server must add [`axum::extract::ConnectInfo`] with the
@@ -67,6 +67,7 @@ fn declare(app: App) -> Routes {
             &[Json, Ndjson],
             routes!(traces::query),
         )
+        .add(Principal(ByTool(Tool::TraceStats)), routes!(stats::count))
         .add(Principal(ByTool(Tool::GetTrace)), routes!(traces::get))
         .add(Principal(ByTool(Tool::ExplainAccess)), routes!(explain::explain))
         .add(Administrator(Any), routes!(explain::viewers))

@@ -10,7 +10,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use http::request::Parts;
-use http::{HeaderMap, Method, Uri, header};
+use http::{HeaderMap, HeaderName, Method, Uri, header};
 use tracewarden_service::{
     Credential, Identity, Principal, RejectedCall, RequestInfo, Secret, ServiceError, Transport,
 };
@@ -27,6 +27,9 @@ use crate::nested_interface::NestedInterface;
 use crate::operations;
 use crate::problem::Problem;
 use crate::query::Parameters;
+
+/// Id of the user for whom the client sends the request.
+const EXPECTED_USER: HeaderName = HeaderName::from_static("tracewarden-user");
 
 /// Routes with their access rules.
 pub(crate) struct Routes {
@@ -202,6 +205,16 @@ async fn guard_nested_interface(
     response
 }
 
+/// Rejects a request of a client that expects another user. A cookie belongs to the browser: after a sign-in in another window,
+/// a page would otherwise show data of one user as that of another, or save what one user wrote as another.
+fn check_expected_user(headers: &HeaderMap, identity: &Identity) -> Result<(), Problem> {
+    let id = identity.user_id().as_bytes();
+    if headers.get_all(EXPECTED_USER).iter().all(|expected| expected.as_bytes() == id) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::UserMismatch, "the credential is of another user than `Tracewarden-User` names"))
+}
+
 /// Description of a call for audit records.
 struct RequestLine {
     method: Method,
@@ -237,6 +250,7 @@ impl RouteGuard {
         let credential = self.credential(&head.headers)?;
         let identity = self.app.service.core().identify(&credential, info).await?;
         tracing::Span::current().record("user_id", identity.user_id());
+        check_expected_user(&head.headers, &identity)?;
         if let Err(error) = self.authorize(&identity) {
             return Err(self.refuse(head, &identity, error).await);
         }

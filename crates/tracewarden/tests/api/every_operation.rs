@@ -71,6 +71,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "PUT /me/preview" => "preview.begin",
         "DELETE /me/preview" => "preview.end",
         "POST /traces/query" => "traces.query",
+        "POST /traces/stats" => "traces.stats",
         "GET /traces/{id}" => "traces.get",
         "GET /filter/values" => "traces.values",
         "GET /traces/{id}/explain" | "GET /traces/{id}/viewers" => "traces.explain",
@@ -249,6 +250,7 @@ impl Fixture {
             }
             "PUT /roles/{name}" => blue_policies(),
             "POST /traces/query" => json!({"view": "ids"}),
+            "POST /traces/stats" => json!({"buckets": 10}),
             "POST /users" => json!({"username": "new"}),
             "PATCH /users/{username}" => json!({"attributes": {"team": "blue"}}),
             "PUT /schema/binding" => binding(),

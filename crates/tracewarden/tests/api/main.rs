@@ -44,6 +44,7 @@ mod search_schema;
 mod session;
 mod slow_searches;
 mod statement_counts;
+mod stats;
 mod streaming;
 mod trace_ids;
 mod traces;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::{ADMIN_PASSWORD, Service, USER_PASSWORD};
+use crate::every_operation::operations;
+use crate::support::{ADMIN_PASSWORD, Answer, Service, USER_PASSWORD};
 
 #[tokio::test]
 async fn a_login_answers_with_the_caller_and_a_cookie() {
@@ -117,5 +118,31 @@ async fn nothing_secret_is_logged() {
     ];
     for secret in secrets {
         assert!(!log.contains(secret), "the log contains {secret}");
+    }
+}
+
+/// A cookie belongs to the browser: after a sign-in in another window, requests of a page are for another user than it shows.
+#[tokio::test]
+async fn every_operation_is_refused_if_the_client_expects_another_user() {
+    let service = Service::start();
+    let admin = service.admin().await;
+    let ada = service.user(&admin, "ada", &[]).await;
+    let id = |answer: Answer| answer.body["id"].as_str().unwrap().to_owned();
+    let (of_admin, of_ada) = (id(admin.get("/me").await.expect(200)), id(ada.get("/me").await.expect(200)));
+    for (expected, client) in [(&of_ada, &admin), (&of_admin, &ada)] {
+        let client = client.with("tracewarden-user", expected);
+        for operation in operations(&service).await {
+            if operation.access == "public" {
+                continue;
+            }
+            let path = operation.path_of_missing_object();
+            client.send(operation.method, &path, None).await.problem(412, "user_mismatch");
+        }
+    }
+    // None was performed.
+    admin.with("tracewarden-user", &of_admin).get("/me").await.expect(200);
+    ada.with("tracewarden-user", &of_ada).get("/me").await.expect(200);
+    for odd in ["", "*", "ada"] {
+        ada.with("tracewarden-user", odd).get("/me").await.problem(412, "user_mismatch");
     }
 }
