@@ -13,11 +13,12 @@ import {
   resultIds,
   signIn,
   submitSignIn,
+  waitUntilDetached,
   waitUntilIdle,
   waitUntilVisible,
 } from "./pages";
 import { administrator, EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
-import type { Session } from "./session";
+import { OWN_PASSWORD, type Session } from "./session";
 import { MISSING_TRACE_ID } from "./views";
 
 const execFileAsync = promisify(execFile);
@@ -87,7 +88,14 @@ describe("a link to a trace", () => {
 });
 
 describe("a session", () => {
-  test("that is ended elsewhere leads to the sign-in page, and back", async () => {
+  const dialogOf = (page: Page) => page.getByRole("dialog", { name: "Your session has ended" });
+
+  const enterPassword = async (page: Page) => {
+    await page.getByRole("dialog").getByLabel("Password", { exact: true }).fill(OWN_PASSWORD);
+    await page.getByRole("dialog").getByRole("button", { name: "Sign in" }).click();
+  };
+
+  test("that is ended elsewhere asks for the password over the page, and goes on", async () => {
     const firstVisitor = await newVisitor("here");
     const secondVisitor = await newVisitor("there");
     await signIn(firstVisitor.page, LIMITED_USER);
@@ -100,14 +108,86 @@ describe("a session", () => {
     await firstVisitor.page.getByRole("button", { name: "Sign out all others" }).click();
     await firstVisitor.page.getByRole("dialog").getByRole("button", { name: "Sign out all others" }).click();
     await expect.poll(() => firstVisitor.page.getByRole("dialog").count()).toBe(0);
-    await secondVisitor.page.getByRole("button", { name: "Reload" }).click();
-    await secondVisitor.page.waitForURL("**/ui/login**");
-    await waitUntilVisible(secondVisitor.page.getByRole("button", { name: "Sign in" }));
-    // The page shows nothing of the trace any more.
-    expect(await secondVisitor.page.getByRole("treegrid").count()).toBe(0);
-    await submitSignIn(secondVisitor.page, LIMITED_USER);
-    await secondVisitor.page.waitForURL(`**/ui/trace/${visibleTrace}**`);
+    const { page } = secondVisitor;
+    await page.getByRole("button", { name: "Reload" }).click();
+    await waitUntilVisible(dialogOf(page));
+    // The dialog covers the page: a point of it belongs to the curtain.
+    const covered = await page.evaluate(
+      () => document.elementFromPoint(5, 5)?.closest("main, header") === null,
+    );
+    expect(covered).toBe(true);
+    await page.getByRole("dialog").getByLabel("Password", { exact: true }).fill("not the password");
+    await page.getByRole("dialog").getByRole("button", { name: "Sign in" }).click();
+    await waitUntilVisible(page.getByRole("dialog").getByRole("alert"));
+    await enterPassword(page);
+    await waitUntilDetached(dialogOf(page));
+    await waitUntilIdle(page);
+    await waitUntilVisible(page.getByRole("treegrid", { name: "Spans" }));
+    expect(page.url()).toContain(`/ui/trace/${visibleTrace}`);
     await Promise.all([firstVisitor.context.close(), secondVisitor.context.close()]);
+  });
+
+  test("that ends while a role is edited loses nothing, and the change is saved after the sign-in", async () => {
+    const role = "edited-in-two-sessions";
+    const [title, editor] = ["Typed before the session ended", "role-editor"];
+    await admin.call("PUT", `/roles/${role}`, { policies: [{ title: "Before", expression: "true" }] });
+    await ensureUser(admin, editor, ["admin"]);
+    const { context, page } = await newVisitor("editing");
+    await signIn(page, editor);
+    await page.goto(pagePath(`/roles/${role}`));
+    await waitUntilIdle(page);
+    await page.getByRole("textbox", { name: "Title" }).fill(title);
+    await admin.call("DELETE", `/users/${editor}/sessions`);
+    await page.getByRole("button", { name: "Review and save" }).click();
+    await waitUntilVisible(dialogOf(page));
+    await enterPassword(page);
+    await waitUntilDetached(dialogOf(page));
+    const review = page.getByRole("dialog", { name: `Review the changes of ${role}` });
+    await waitUntilVisible(review);
+    await admin.call("DELETE", `/users/${editor}/sessions`);
+    await review.getByRole("button", { name: "Save", exact: true }).click();
+    await waitUntilVisible(dialogOf(page));
+    await page
+      .getByRole("dialog", { name: "Your session has ended" })
+      .getByLabel("Password", { exact: true })
+      .fill(OWN_PASSWORD);
+    await dialogOf(page).getByRole("button", { name: "Sign in" }).click();
+    await waitUntilDetached(dialogOf(page));
+    await waitUntilDetached(review);
+    const saved = await admin.call<{ policies: { title: string }[] }>("GET", `/roles/${role}`);
+    expect(saved.policies.map((policy) => policy.title)).toEqual([title]);
+    await admin.call("DELETE", `/roles/${role}`);
+    await context.close();
+  });
+
+  test("of another user in a second window shows nothing of one user to the other", async () => {
+    const { context, page } = await newVisitor("two windows");
+    await signIn(page, LIMITED_USER);
+    await page.goto(pagePath("/search?last=24h"));
+    await waitUntilIdle(page);
+    const other = await context.newPage();
+    await other.goto(pagePath("/account"));
+    await other.getByRole("button", { name: `Account of ${LIMITED_USER}` }).click();
+    await other.getByRole("menuitem", { name: "Sign out" }).click();
+    await other.waitForURL("**/ui/login**");
+    await submitSignIn(other, READER);
+    await other.waitForURL("**/ui/search**");
+    const bodies: string[] = [];
+    page.on("response", async (response) => {
+      if (!new URL(response.url()).pathname.startsWith("/ui/")) {
+        bodies.push(`${response.status()} ${await response.text().catch(() => "")}`);
+      }
+    });
+    await page.getByRole("button", { name: "Search", exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: "Another user signed in in this browser" });
+    await waitUntilVisible(dialog);
+    // Nothing of the other user's arrived.
+    await expect.poll(() => bodies.length).toBeGreaterThan(0);
+    expect(bodies.filter((body) => !body.startsWith("412"))).toEqual([]);
+    await dialog.getByRole("button", { name: "Continue as the other user" }).click();
+    await waitUntilVisible(page.getByRole("button", { name: `Account of ${READER}` }));
+    await waitUntilIdle(page);
+    await context.close();
   });
 });
 

@@ -7,20 +7,13 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { onSignedOut } from "./api/client";
-import { meQuery, queryClient } from "./api/queries";
+import { queryClient } from "./api/queries";
+import { watchSession } from "./app/session";
 import { theme } from "./app/theme";
 import { watchViewer } from "./app/viewer";
 import { router } from "./routes";
 
-// The session has ended elsewhere: its data is removed, and the user returns to the current page after signing in.
-onSignedOut(() => {
-  queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== meQuery.queryKey[0] });
-  // Results of mutations contain one-time passwords and tokens.
-  queryClient.getMutationCache().clear();
-  queryClient.setQueryData(meQuery.queryKey, null);
-  void router.invalidate();
-});
+watchSession();
 
 // Another user may not have access to the current page.
 watchViewer(queryClient, () => void router.invalidate());

@@ -25,13 +25,14 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { Link, Outlet, useRouter, useRouterState } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { api, hasStatus, unwrap } from "../api/client";
-import { meQuery, queryClient } from "../api/queries";
+import { ApiError, api, unwrap } from "../api/client";
 import { notifyError } from "../components/notifyError";
 import { DisplaySwitches } from "./DisplaySwitches";
 import { HelpButton } from "./HelpButton";
 import classes from "./Layout.module.css";
 import { PreviewBar } from "./PreviewBar";
+import { SessionEndedDialog } from "./SessionEndedDialog";
+import { leave } from "./signOut";
 import { useMe } from "./useMe";
 
 const PAGES = [
@@ -103,6 +104,7 @@ export function Layout() {
       <AppShell.Main id="content" tabIndex={-1} className={classes.main}>
         <Outlet />
       </AppShell.Main>
+      <SessionEndedDialog />
     </AppShell>
   );
 }
@@ -110,19 +112,13 @@ export function Layout() {
 function AccountMenu() {
   const me = useMe();
   const router = useRouter();
-  const goToLogin = async () => {
-    queryClient.clear();
-    queryClient.setQueryData(meQuery.queryKey, null);
-    // Unsaved changes can no longer be saved.
-    await router.navigate({ to: "/login", ignoreBlocker: true });
-  };
   const logout = useMutation({
     mutationFn: () => unwrap(api.POST("/logout")),
-    onSuccess: goToLogin,
+    onSuccess: () => leave(router),
     onError: (error) => {
-      // The session has already ended.
-      if (hasStatus(error, 401)) {
-        return goToLogin();
+      // The session has already ended, or is of another user.
+      if (error instanceof ApiError && ["unauthenticated", "user_mismatch"].includes(error.code)) {
+        return leave(router);
       }
       notifyError("You are still signed in: try to sign out again", error);
     },

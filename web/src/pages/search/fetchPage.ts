@@ -1,4 +1,4 @@
-import { ApiError, apiError, handleUnauthorized } from "../../api/client";
+import { ApiError, apiError, sendRequest } from "../../api/client";
 import { writeJson } from "../../lib/json";
 import { type Line, readLineBatches } from "./ndjson";
 import { ORDERS, type Order } from "./order";
@@ -38,16 +38,15 @@ export async function* fetchPage(
   cursor: string | null,
   signal: AbortSignal,
 ): AsyncGenerator<Line[]> {
-  const response = await globalThis.fetch("/traces/query", {
-    method: "POST",
-    headers: { "content-type": "application/json", accept: "application/x-ndjson" },
-    body: writeJson(requestBody(request, cursor), 0),
-    signal,
-  });
+  const response = await sendRequest(
+    new Request(new URL("/traces/query", window.location.origin), {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/x-ndjson" },
+      body: writeJson(requestBody(request, cursor), 0),
+      signal,
+    }),
+  );
   if (!response.ok || response.body === null) {
-    if (response.status === 401) {
-      handleUnauthorized(response);
-    }
     throw apiError(response, await response.json().catch(() => null));
   }
   let isComplete = false;
