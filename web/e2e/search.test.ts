@@ -333,6 +333,71 @@ describe("a search", () => {
     await expectSameAsApi([{ name: "ServiceName", op: "eq", value: services[1] }]);
   });
 
+  test("has a histogram of the whole range, which selects a part of it", async () => {
+    const { page } = visitor;
+    await openSearch();
+    const chart = page.getByRole("img", { name: "Traces over time" });
+    await waitUntilVisible(chart);
+    const stats = await reader.call<{ total: { traces: number; errors: number } }>("POST", "/traces/stats", {
+      from: iso(RANGE_START),
+      to: iso(RANGE_END),
+      per: "trace",
+    });
+    const [traces, errors] = [stats.total.traces, stats.total.errors].map((count) =>
+      count.toLocaleString("en"),
+    );
+    await waitUntilVisible(page.getByText(`${traces} traces, ${errors} with errors`));
+    const box = await chart.boundingBox();
+    if (box === null) {
+      throw new Error("the histogram has no size");
+    }
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.8, box.y + 20, { steps: 5 });
+    await page.mouse.up();
+    await waitUntilVisible(page.getByRole("button", { name: /^Back to/ }));
+    const { searchParams } = new URL(page.url());
+    const [from, to] = [searchParams.get("from"), searchParams.get("to")].map((time) =>
+      Date.parse(time ?? ""),
+    );
+    expect(from).toBeGreaterThan(RANGE_START.getTime());
+    expect(to).toBeLessThan(RANGE_END.getTime());
+    await waitUntilIdle(page);
+  });
+
+  test("counts the values of fields over all traces, and searches for one with a click", async () => {
+    const { page } = visitor;
+    const before = page.viewportSize();
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await openSearch();
+    const [facet] = await reader
+      .call<{ facets: { values: { value: string; traces: number }[] }[] }>("POST", "/traces/stats", {
+        from: iso(RANGE_START),
+        to: iso(RANGE_END),
+        per: "trace",
+        facets: ["ServiceName"],
+      })
+      .then(({ facets }) => facets);
+    const first = facet?.values[0];
+    if (first === undefined) {
+      throw new Error("there is no service");
+    }
+    const section = page.getByRole("region", { name: "ServiceName" });
+    const value = section.getByRole("button", {
+      name: `${first.value} ${first.traces.toLocaleString("en")}`,
+    });
+    await value.click();
+    await waitUntilIdle(page);
+    await expectSameAsApi([{ name: "ServiceName", op: "eq", value: first.value }]);
+    // A second click takes it back; the other button excludes it.
+    await section.getByRole("button", { name: new RegExp(`^${first.value} `), pressed: true }).click();
+    await waitUntilIdle(page);
+    await section.getByRole("button", { name: `Exclude ${first.value}` }).click();
+    await waitUntilIdle(page);
+    expect(new URL(page.url()).searchParams.get("where")).toContain("not ");
+    await page.setViewportSize(before ?? { width: 1280, height: 720 });
+  });
+
   test("is shared as a link to the same time range", async () => {
     const { page } = visitor;
     await page.goto(pagePath("/search?last=24h"));

@@ -8,7 +8,7 @@ import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
 import { formatDuration } from "../../lib/duration";
 import { nameOrPlaceholder } from "../../lib/names";
-import { parseInstant } from "../../lib/time";
+import { millis, PLOT_MARGIN } from "./chartPlot";
 import classes from "./ScatterChart.module.css";
 import {
   durationMarks,
@@ -20,20 +20,15 @@ import {
   timeScale,
 } from "./scatterScales";
 import { traceLinkSearch } from "./traceLink";
+import { useBrush } from "./useBrush";
 
 type Trace = Api["TraceSummary"];
 
-const HEIGHT = 92;
-const LEFT = 58;
-const RIGHT = 12;
+const HEIGHT = 80;
+const { left: LEFT, right: RIGHT } = PLOT_MARGIN;
 const TOP = 10;
 const BOTTOM = 22;
 const HIT_RADIUS = 14;
-
-const millis = (time: string) => {
-  const instant = parseInstant(time);
-  return instant === null ? Number.NaN : instant.seconds * 1000 + instant.nanos / 1e6;
-};
 
 function pointsOf(traces: readonly Trace[]): Point[] {
   return traces
@@ -68,7 +63,6 @@ export function ScatterChart({
   const navigate = useNavigate();
   const title = useId();
   const [hoveredId, setHoveredId] = useState<string | null>(null);
-  const [drag, setDrag] = useState<{ start: number; end: number } | null>(null);
 
   const points = useMemo(() => pointsOf(traces), [traces]);
   const xScale = useMemo(
@@ -86,50 +80,27 @@ export function ScatterChart({
   const highlightedPoint = plottedPoints.find((point) => point.id === (hoveredId ?? highlightedId));
   const hoveredTrace = hoveredId === null ? undefined : traces.find((trace) => trace.trace_id === hoveredId);
 
-  const pointerPosition = (event: PointerEvent<SVGSVGElement>) => {
-    const bounds = event.currentTarget.getBoundingClientRect();
-    return { x: event.clientX - bounds.left, y: event.clientY - bounds.top };
-  };
+  const brush = useBrush({
+    width,
+    scale: xScale,
+    onSelect: onZoom,
+    onClick: (x, y) => {
+      const hit = nearestPoint(plottedPoints, x, y, HIT_RADIUS);
+      const trace = traces.find((candidate) => candidate.trace_id === hit?.id);
+      if (trace !== undefined) {
+        void navigate({
+          to: "/trace/$traceId",
+          params: { traceId: trace.trace_id },
+          search: traceLinkSearch(trace),
+        });
+      }
+    },
+  });
   const handlePointerMove = (event: PointerEvent<SVGSVGElement>) => {
-    const { x, y } = pointerPosition(event);
-    if (drag === null) {
+    brush.handlers.onPointerMove(event);
+    if (!brush.isDragging) {
+      const { x, y } = brush.position(event);
       setHoveredId(nearestPoint(plottedPoints, x, y, HIT_RADIUS)?.id ?? null);
-    } else {
-      setDrag({ ...drag, end: x });
-    }
-  };
-  const handlePointerDown = (event: PointerEvent<SVGSVGElement>) => {
-    if (event.button === 0) {
-      event.currentTarget.setPointerCapture(event.pointerId);
-      const { x } = pointerPosition(event);
-      setDrag({ start: x, end: x });
-    }
-  };
-  const handlePointerUp = (event: PointerEvent<SVGSVGElement>) => {
-    const { x, y } = pointerPosition(event);
-    setDrag(null);
-    if (drag !== null && Math.abs(drag.start - x) > 6) {
-      const [dragStart, dragEnd] = [drag.start, x].map((edge) => {
-        const fraction = Math.min(1, Math.max(0, (edge - LEFT) / plotWidth));
-        return xScale.min + fraction * (xScale.max - xScale.min);
-      }) as [number, number];
-      // Whole seconds are easier to read where they make no difference.
-      const unit = Math.abs(dragStart - dragEnd) > 60_000 ? 1_000 : 1;
-      const start = Math.floor(Math.min(dragStart, dragEnd) / unit) * unit;
-      onZoom(
-        new Date(start),
-        new Date(Math.max(Math.ceil(Math.max(dragStart, dragEnd) / unit) * unit, start + 1)),
-      );
-      return;
-    }
-    const hit = nearestPoint(plottedPoints, x, y, HIT_RADIUS);
-    const trace = traces.find((candidate) => candidate.trace_id === hit?.id);
-    if (trace !== undefined && drag !== null) {
-      void navigate({
-        to: "/trace/$traceId",
-        params: { traceId: trace.trace_id },
-        search: traceLinkSearch(trace),
-      });
     }
   };
 
@@ -149,10 +120,8 @@ export function ScatterChart({
           height={HEIGHT}
           className={classes.svg}
           aria-labelledby={`${title}-name ${title}-summary`}
+          {...brush.handlers}
           onPointerMove={handlePointerMove}
-          onPointerDown={handlePointerDown}
-          onPointerUp={handlePointerUp}
-          onPointerCancel={() => setDrag(null)}
           onPointerLeave={() => setHoveredId(null)}
           data-hovering={hoveredId !== null || undefined}
         >
@@ -196,22 +165,12 @@ export function ScatterChart({
           {highlightedPoint !== undefined && (
             <circle className={classes.highlight} cx={highlightedPoint.x} cy={highlightedPoint.y} r={8} />
           )}
-          {drag !== null && Math.abs(drag.end - drag.start) > 2 && (
-            <rect
-              className={classes.selection}
-              x={Math.max(LEFT, Math.min(drag.start, drag.end))}
-              width={Math.max(
-                0,
-                Math.min(width - RIGHT, Math.max(drag.start, drag.end)) -
-                  Math.max(LEFT, Math.min(drag.start, drag.end)),
-              )}
-              y={TOP}
-              height={plotHeight}
-            />
+          {brush.selection !== null && (
+            <rect className={classes.selection} {...brush.selection} y={TOP} height={plotHeight} />
           )}
         </svg>
       )}
-      {hoveredTrace !== undefined && highlightedPoint !== undefined && drag === null && (
+      {hoveredTrace !== undefined && highlightedPoint !== undefined && !brush.isDragging && (
         <div
           className={classes.detail}
           aria-hidden

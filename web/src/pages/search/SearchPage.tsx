@@ -1,4 +1,4 @@
-import { Alert, Button, Group, List, Stack, Switch } from "@mantine/core";
+import { Alert, Button, Group, List, Skeleton, Stack, Switch } from "@mantine/core";
 import { IconArrowBackUp, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch as useUrl } from "@tanstack/react-router";
@@ -8,16 +8,22 @@ import { filterSchemaQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { useTimeZone } from "../../app/useTimeZone";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { errorText } from "../../components/errorText";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
+import { formatDuration } from "../../lib/duration";
+import { countOf } from "../../lib/numbers";
 import { instantOf } from "../../lib/time";
 import { omitUndefined } from "../../lib/urlParams";
 import { ConditionEntry, type EntryHandle } from "./ConditionEntry";
 import { CopyMenu } from "./CopyMenu";
 import { DEFAULT_COLUMNS } from "./columns";
-import { errorCondition } from "./conditions";
+import { editText, errorCondition, type FilterTerm } from "./conditions";
+import { Facets } from "./Facets";
+import facetClasses from "./Facets.module.css";
 import { searchableFields } from "./fields";
+import { Histogram } from "./Histogram";
 import { NoResults, NoTraceTable } from "./NoResults";
 import type { Order } from "./order";
 import type { ParsedTerm } from "./parse";
@@ -32,6 +38,7 @@ import { TimeRange } from "./TimeRange";
 import { Toolbar } from "./Toolbar";
 import { columnsOf, rangeError, rangeOf, type SearchUrl, withConditions, withRange } from "./url";
 import { useSearch } from "./useSearch";
+import { useStats } from "./useStats";
 import { type Zoom, zoomsLeadingTo } from "./zoomHistory";
 
 const NO_TRACES: SearchState["traces"] = [];
@@ -61,6 +68,8 @@ export function SearchPage() {
   const { state } = run;
   const displayed = useLastResults(state, viewer);
   const isOutdated = displayed !== undefined && displayed !== state;
+  const hasFirstPage = displayed !== undefined && displayed.pages > 0 && displayed.traces.length > 0;
+  const stats = useStats(hasFirstPage ? displayed : undefined, fields, viewer);
 
   const goTo = (next: SearchUrl, replace = false) =>
     void navigate({ to: "/search", search: next, replace, resetScroll: false });
@@ -90,6 +99,31 @@ export function SearchPage() {
     updateSearch(withRange(url, next));
   };
   const setConditions = (conditions: readonly ParsedTerm[]) => goTo(withConditions(url, conditions, fields));
+  /** Adds a term, or removes it if the search has it. */
+  const toggleTerm = (term: FilterTerm) => {
+    const text = editText(term);
+    const others = resolved.parsedConditions.filter(
+      (other) => !("term" in other) || editText(other.term) !== text,
+    );
+    const isAdded = others.length === resolved.parsedConditions.length;
+    setConditions(isAdded ? [...others, { term, text }] : others);
+  };
+  const zoomTo = (from: Date, to: Date) => {
+    const zoomedRange: Range = {
+      kind: "absolute",
+      from: formatUtc(instantOf(from)),
+      to: formatUtc(instantOf(to)),
+    };
+    setZooms([...activeZooms, { from: range, to: zoomedRange }]);
+    updateSearch(withRange(url, zoomedRange));
+  };
+  const termTexts = useMemo(
+    () =>
+      new Set(
+        resolved.parsedConditions.flatMap((parsed) => ("term" in parsed ? [editText(parsed.term)] : [])),
+      ),
+    [resolved.parsedConditions],
+  );
   const setErrorsOnly = (errors: boolean) =>
     updateSearch(omitUndefined({ ...url, errors: errors ? (true as const) : undefined }));
   const setOrder = (next: Order) =>
@@ -226,6 +260,9 @@ export function SearchPage() {
               aria-busy={state === undefined || state.status === "running"}
               data-outdated={isOutdated || undefined}
             >
+              {url.chart !== "off" && traces.length > 0 && displayed !== undefined && (
+                <StatsChart stats={stats} displayed={displayed} onZoom={zoomTo} />
+              )}
               {url.chart !== "off" &&
                 traces.length > 0 &&
                 displayed !== undefined &&
@@ -240,29 +277,32 @@ export function SearchPage() {
                         (displayed.status === "done" && displayed.cursor === null)
                       }
                       highlightedId={highlightedId}
-                      onZoom={(from, to) => {
-                        const zoomedRange: Range = {
-                          kind: "absolute",
-                          from: formatUtc(instantOf(from)),
-                          to: formatUtc(instantOf(to)),
-                        };
-                        setZooms([...activeZooms, { from: range, to: zoomedRange }]);
-                        updateSearch(withRange(url, zoomedRange));
-                      }}
+                      onZoom={zoomTo}
                     />
                     <ScatterLegend loadedCount={displayed.cursor === null ? null : displayed.traces.length} />
                   </Stack>
                 )}
 
               {traces.length > 0 ? (
-                <ResultsTable
-                  traces={traces}
-                  columns={columns}
-                  order={displayed?.request.order ?? order}
-                  onOrder={setOrder}
-                  onNearEnd={handleNearEnd}
-                  onHighlight={setHighlightedId}
-                />
+                <div className={facetClasses.layout}>
+                  {stats.data !== undefined && (
+                    <Facets
+                      facets={stats.data.facets}
+                      fields={fields}
+                      terms={termTexts}
+                      isOutdated={stats.isPlaceholderData}
+                      onToggle={toggleTerm}
+                    />
+                  )}
+                  <ResultsTable
+                    traces={traces}
+                    columns={columns}
+                    order={displayed?.request.order ?? order}
+                    onOrder={setOrder}
+                    onNearEnd={handleNearEnd}
+                    onHighlight={setHighlightedId}
+                  />
+                </div>
               ) : displayed === undefined || displayed.status === "running" ? (
                 <ResultsSkeleton />
               ) : (
@@ -293,6 +333,57 @@ export function SearchPage() {
         )}
       </Stack>
     </>
+  );
+}
+
+/** The histogram of the whole range, or why there is none. Its height is constant. */
+function StatsChart({
+  stats,
+  displayed,
+  onZoom,
+}: {
+  stats: ReturnType<typeof useStats>;
+  displayed: SearchState;
+  onZoom: (from: Date, to: Date) => void;
+}) {
+  if (stats.isError) {
+    return (
+      <Group gap="xs" mb={6} mih={64}>
+        <Secondary size="sm">
+          The numbers over the whole range are missing: <SanitizedText text={errorText(stats.error)} />
+        </Secondary>
+        <Button size="compact-sm" variant="default" onClick={() => void stats.refetch()}>
+          Try again
+        </Button>
+      </Group>
+    );
+  }
+  if (stats.data === undefined) {
+    return <Skeleton height={64} mb={6} />;
+  }
+  const { data } = stats;
+  const hasUnloaded = displayed.request.order === "newest" && displayed.cursor !== null;
+  return (
+    <Stack
+      gap={2}
+      mb={6}
+      aria-busy={stats.isPlaceholderData}
+      style={{ opacity: stats.isPlaceholderData ? 0.5 : 1 }}
+    >
+      <Histogram
+        stats={data}
+        loadedFrom={hasUnloaded ? (displayed.traces.at(-1)?.start ?? null) : null}
+        onZoom={onZoom}
+      />
+      <Secondary size="xs">
+        {data.complete ? "In the whole range: " : "The newest "}
+        {countOf(data.total.traces, "trace")}
+        {data.total.errors !== undefined && `, ${data.total.errors.toLocaleString("en")} with errors`}
+        {data.total.p95_nanos !== undefined &&
+          ` · p50 ${formatDuration(data.total.p50_nanos ?? 0)}, p95 ${formatDuration(data.total.p95_nanos)}`}
+        {hasUnloaded && " · hatched: not loaded yet"}
+      </Secondary>
+    </Stack>
   );
 }
 
