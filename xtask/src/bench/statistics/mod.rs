@@ -3,6 +3,7 @@
 
 mod agent;
 mod collateral;
+mod histogram;
 mod page;
 mod previews;
 mod report;
@@ -37,6 +38,8 @@ const STEP: u64 = 7;
 pub enum Part {
     /// The MCP tool `svc_trace_stats`.
     Stats,
+    /// Histogram and facets of `POST /traces/stats`.
+    Histogram,
     /// `GET /filter/values`.
     Values,
     /// A page of 50 whole traces.
@@ -138,6 +141,9 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
         let bench = Bench { environment, log: &log, effort, failures: &failures };
         if options.wants(Part::Stats) {
             stats::measure(&bench, &mut measured)?;
+        }
+        if options.wants(Part::Histogram) {
+            histogram::measure(&bench, &mut measured)?;
         }
         if options.wants(Part::Values) {
             values::measure(&bench, &mut measured)?;

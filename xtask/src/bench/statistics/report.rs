@@ -12,8 +12,9 @@ use crate::bench::targets::{self, Target};
 pub const TITLE: &str = "Statistics";
 
 /// Maximum time of each part, relative to the hand-written statement.
-const REQUIRED: [(Part, &str, f64); 5] = [
+const REQUIRED: [(Part, &str, f64); 6] = [
     (Part::Stats, "statistics", 2.0),
+    (Part::Histogram, "histogram and facets", 1.2),
     (Part::Values, "values of a field", 1.5),
     (Part::Page, "page of 50 whole traces", 1.2),
     (Part::Summaries, "`svc_query_traces`", 2.0),
