@@ -65,21 +65,21 @@ impl FileField {
             return Err(("/source", "a column has no `map`, a key or path has one".to_owned()));
         }
         let column_type = column_type.unwrap_or_else(|| default_type(source, wanted));
-        let within = match source {
-            FieldSource::Column => Ok(column_type.logical_types()),
+        let container = match source {
+            FieldSource::Column => None,
             FieldSource::MapKey | FieldSource::ArrayPair(_) => {
-                let map = ColumnType::Map(Box::new(ColumnType::STRING), Box::new(column_type.clone()));
-                map.within(&self.name).map(|(.., possible)| possible)
+                Some(ColumnType::Map(Box::new(ColumnType::STRING), Box::new(column_type.clone())))
             }
             FieldSource::JsonPath => {
                 let declared = column_type != ColumnType::Dynamic;
                 let typed = declared.then(|| (self.name.clone(), column_type.clone()));
-                ColumnType::Json { typed: typed.into_iter().collect() }
-                    .within(&self.name)
-                    .map(|(.., possible)| possible)
+                Some(ColumnType::Json { typed: typed.into_iter().collect() })
             }
         };
-        let possible = within.map_err(|message| ("", message))?;
+        let possible = match container {
+            None => column_type.logical_types(),
+            Some(container) => container.within(&self.name).map_err(|message| ("", message))?.2,
+        };
         let logical = match (wanted, possible.first()) {
             (_, None) => {
                 return Err(("/column_type", format!("no field can be made of the type {column_type}")));
