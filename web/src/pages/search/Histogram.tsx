@@ -10,9 +10,9 @@ import classes from "./ScatterChart.module.css";
 import { timeMarks } from "./scatterScales";
 import { useBrush } from "./useBrush";
 
-const HEIGHT = 64;
-const TOP = 6;
-const BOTTOM = 18;
+const HEIGHT = 46;
+const TOP = 4;
+const BOTTOM = 16;
 
 /** Number of traces over the whole searched range, those with errors below the others. A drag selects a shorter range. */
 export function Histogram({
@@ -76,7 +76,7 @@ export function Histogram({
               patternUnits="userSpaceOnUse"
               patternTransform="rotate(45)"
             >
-              <line className={classes.line} x1={0} x2={0} y1={0} y2={6} />
+              <line className={classes.hatch} x1={0} x2={0} y1={0} y2={6} />
             </pattern>
           </defs>
           {unloadedEnd - left > 1 && (

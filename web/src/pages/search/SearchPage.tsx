@@ -1,9 +1,9 @@
-import { Alert, Button, Group, List, Skeleton, Stack, Switch } from "@mantine/core";
+import { Alert, Box, Button, Group, List, Skeleton, Stack, Switch } from "@mantine/core";
 import { IconArrowBackUp, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch as useUrl } from "@tanstack/react-router";
 import { useCallback, useMemo, useRef, useState } from "react";
-import { ApiError } from "../../api/client";
+import { type Api, ApiError } from "../../api/client";
 import { filterSchemaQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { useTimeZone } from "../../app/useTimeZone";
@@ -263,11 +263,9 @@ export function SearchPage() {
               {url.chart !== "off" && traces.length > 0 && displayed !== undefined && (
                 <StatsChart stats={stats} displayed={displayed} onZoom={zoomTo} />
               )}
-              {url.chart !== "off" &&
-                traces.length > 0 &&
-                displayed !== undefined &&
-                hasDurations(displayed) && (
-                  <Stack gap={2} mb={6}>
+              {url.chart !== "off" && traces.length > 0 && displayed !== undefined && (
+                <>
+                  {hasDurations(displayed) && (
                     <ScatterChart
                       traces={displayed.traces}
                       from={displayed.request.window.from}
@@ -279,9 +277,19 @@ export function SearchPage() {
                       highlightedId={highlightedId}
                       onZoom={zoomTo}
                     />
-                    <ScatterLegend loadedCount={displayed.cursor === null ? null : displayed.traces.length} />
-                  </Stack>
-                )}
+                  )}
+                  <Group justify="space-between" gap="xs" mb={4}>
+                    {hasDurations(displayed) && (
+                      <ScatterLegend
+                        loadedCount={displayed.cursor === null ? null : displayed.traces.length}
+                      />
+                    )}
+                    {stats.data !== undefined && (
+                      <StatsSummary stats={stats.data} hasUnloaded={hasUnloadedTraces(displayed)} />
+                    )}
+                  </Group>
+                </>
+              )}
 
               {traces.length > 0 ? (
                 <div className={facetClasses.layout}>
@@ -348,7 +356,7 @@ function StatsChart({
 }) {
   if (stats.isError) {
     return (
-      <Group gap="xs" mb={6} mih={64}>
+      <Group gap="xs" mb={4} mih={46}>
         <Secondary size="sm">
           The numbers over the whole range are missing: <SanitizedText text={errorText(stats.error)} />
         </Secondary>
@@ -359,31 +367,33 @@ function StatsChart({
     );
   }
   if (stats.data === undefined) {
-    return <Skeleton height={64} mb={6} />;
+    return <Skeleton height={46} mb={4} />;
   }
   const { data } = stats;
-  const hasUnloaded = displayed.request.order === "newest" && displayed.cursor !== null;
+  const hasUnloaded = hasUnloadedTraces(displayed);
   return (
-    <Stack
-      gap={2}
-      mb={6}
-      aria-busy={stats.isPlaceholderData}
-      style={{ opacity: stats.isPlaceholderData ? 0.5 : 1 }}
-    >
+    <Box mb={4} aria-busy={stats.isPlaceholderData} style={{ opacity: stats.isPlaceholderData ? 0.5 : 1 }}>
       <Histogram
         stats={data}
         loadedFrom={hasUnloaded ? (displayed.traces.at(-1)?.start ?? null) : null}
         onZoom={onZoom}
       />
-      <Secondary size="xs">
-        {data.complete ? "In the whole range: " : "The newest "}
-        {countOf(data.total.traces, "trace")}
-        {data.total.errors !== undefined && `, ${data.total.errors.toLocaleString("en")} with errors`}
-        {data.total.p95_nanos !== undefined &&
-          ` · p50 ${formatDuration(data.total.p50_nanos ?? 0)}, p95 ${formatDuration(data.total.p95_nanos)}`}
-        {hasUnloaded && " · hatched: not loaded yet"}
-      </Secondary>
-    </Stack>
+    </Box>
+  );
+}
+
+/** Numbers over the whole range, loaded or not. */
+function StatsSummary({ stats, hasUnloaded }: { stats: Api["TraceStats"]; hasUnloaded: boolean }) {
+  const { total, complete } = stats;
+  return (
+    <Secondary size="xs">
+      {complete ? "In the whole range: " : "The newest "}
+      {countOf(total.traces, "trace")}
+      {total.errors !== undefined && `, ${total.errors.toLocaleString("en")} with errors`}
+      {total.p95_nanos !== undefined &&
+        ` · p50 ${formatDuration(total.p50_nanos ?? 0)}, p95 ${formatDuration(total.p95_nanos)}`}
+      {hasUnloaded && " · hatched: not loaded yet"}
+    </Secondary>
   );
 }
 
@@ -398,6 +408,11 @@ function ResultsFooter({ state, onMore }: { state: SearchState; onMore: () => vo
       </Button>
     </Group>
   );
+}
+
+/** Whether older traces than those loaded match. */
+function hasUnloadedTraces({ request, cursor }: SearchState): boolean {
+  return request.order === "newest" && cursor !== null;
 }
 
 function isNotBound(state: SearchState | undefined): boolean {
