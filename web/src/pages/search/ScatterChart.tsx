@@ -24,7 +24,7 @@ import { useBrush } from "./useBrush";
 
 type Trace = Api["TraceSummary"];
 
-const HEIGHT = 64;
+const HEIGHT = 60;
 const { left: LEFT, right: RIGHT } = PLOT_MARGIN;
 const TOP = 10;
 const BOTTOM = 22;
