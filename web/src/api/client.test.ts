@@ -13,15 +13,17 @@ describe("a request", () => {
   const fetch = vi.fn<(request: Request) => Promise<Response>>();
   const ends: SessionEnd[] = [];
   let isResumed = true;
+  let [userId, resumes] = ["a", 0];
 
   beforeEach(() => {
     vi.stubGlobal("fetch", fetch);
     fetch.mockReset();
     ends.length = 0;
     isResumed = true;
+    [userId, resumes] = ["a", 0];
     connectSession({
-      userId: () => "a",
-      resumes: () => 0,
+      userId: () => userId,
+      resumes: () => resumes,
       resumed: (end) => {
         ends.push(end);
         return Promise.resolve(isResumed);
@@ -58,6 +60,37 @@ describe("a request", () => {
     await expect(unwrap(api.GET("/roles"))).rejects.toMatchObject({ status: 401, code: "unauthenticated" });
     expect(fetch).toHaveBeenCalledTimes(1);
   });
+
+  it("that was sent before the user signed in again is repeated without asking", async () => {
+    fetch.mockImplementationOnce(async () => {
+      resumes += 1;
+      return problem(401, "unauthenticated");
+    });
+    fetch.mockResolvedValue(success());
+    await unwrap(api.GET("/me"));
+    expect(ends).toEqual([]);
+    expect(fetch).toHaveBeenCalledTimes(2);
+  });
+
+  it.each(["before", "while"])(
+    "of a user is not repeated as another who signed in %s it waits",
+    async (when) => {
+      fetch.mockImplementation(async () => {
+        userId = when === "before" ? "b" : "a";
+        return problem(401, "unauthenticated");
+      });
+      connectSession({
+        userId: () => userId,
+        resumes: () => 0,
+        resumed: () => {
+          userId = "b";
+          return Promise.resolve(true);
+        },
+      });
+      await expect(unwrap(api.GET("/roles"))).rejects.toMatchObject({ status: 401 });
+      expect(fetch).toHaveBeenCalledTimes(1);
+    },
+  );
 
   it.each([
     [401, "invalid_credentials"],

@@ -2,15 +2,15 @@ import { Text } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
 import { useId, useState } from "react";
 import type { Api } from "../../api/client";
-import { useTimeZone } from "../../app/useTimeZone";
 import { Time } from "../../components/Time";
 import { countOf } from "../../lib/numbers";
 import { millis, PLOT_MARGIN } from "./chartPlot";
 import classes from "./ScatterChart.module.css";
-import { timeMarks } from "./scatterScales";
+import { TimeAxis } from "./TimeAxis";
 import { useBrush } from "./useBrush";
 
-const HEIGHT = 46;
+/** Pixels. */
+export const HISTOGRAM_HEIGHT = 46;
 const TOP = 4;
 const BOTTOM = 16;
 
@@ -26,13 +26,12 @@ export function Histogram({
   onZoom: (from: Date, to: Date) => void;
 }) {
   const { ref, width } = useElementSize();
-  const [zone] = useTimeZone();
   const id = useId();
   const [hovered, setHovered] = useState<number | null>(null);
   const { left, right } = PLOT_MARGIN;
   const scale = { min: millis(stats.from), max: millis(stats.to) };
   const plotWidth = Math.max(1, width - left - right);
-  const plotHeight = HEIGHT - TOP - BOTTOM;
+  const plotHeight = HISTOGRAM_HEIGHT - TOP - BOTTOM;
   const xOf = (at: number) => left + ((at - scale.min) / Math.max(1, scale.max - scale.min)) * plotWidth;
   const most = Math.max(1, ...stats.buckets.map((bucket) => bucket.traces));
   const heightOf = (count: number) => (count === 0 ? 0 : Math.max(1, (count / most) * plotHeight));
@@ -49,12 +48,12 @@ export function Histogram({
   const shown = hovered === null || brush.isDragging ? undefined : bars[hovered];
   const unloadedEnd = loadedFrom === null ? left : xOf(Math.min(scale.max, millis(loadedFrom)));
   return (
-    <div ref={ref} className={classes.chart} style={{ height: HEIGHT }}>
+    <div ref={ref} className={classes.chart} style={{ height: HISTOGRAM_HEIGHT }}>
       {width > 0 && (
         <svg
           role="img"
           width={width}
-          height={HEIGHT}
+          height={HISTOGRAM_HEIGHT}
           className={classes.svg}
           aria-labelledby={`${id}-name ${id}-summary`}
           {...brush.handlers}
@@ -114,19 +113,7 @@ export function Histogram({
               </g>
             );
           })}
-          {timeMarks(scale, Math.max(2, Math.floor(plotWidth / 90)), zone).map(({ time, label }) => (
-            <g key={time}>
-              <line className={classes.tick} x1={xOf(time)} x2={xOf(time)} y1={bottom} y2={bottom + 3} />
-              <text
-                className={classes.label}
-                x={Math.min(Math.max(xOf(time), left + 12), width - right - 18)}
-                y={HEIGHT - 4}
-                textAnchor="middle"
-              >
-                {label}
-              </text>
-            </g>
-          ))}
+          <TimeAxis scale={scale} width={width} top={bottom} bottom={HISTOGRAM_HEIGHT - 4} />
           {brush.selection !== null && (
             <rect className={classes.selection} {...brush.selection} y={TOP} height={plotHeight} />
           )}

@@ -3,7 +3,6 @@ import { useElementSize } from "@mantine/hooks";
 import { useNavigate } from "@tanstack/react-router";
 import { type PointerEvent, useId, useMemo, useState } from "react";
 import type { Api } from "../../api/client";
-import { useTimeZone } from "../../app/useTimeZone";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Time } from "../../components/Time";
 import { formatDuration } from "../../lib/duration";
@@ -16,9 +15,9 @@ import {
   durationScale,
   nearestPoint,
   type Point,
-  timeMarks,
   timeScale,
 } from "./scatterScales";
+import { TimeAxis } from "./TimeAxis";
 import { traceLinkSearch } from "./traceLink";
 import { useBrush } from "./useBrush";
 
@@ -59,7 +58,6 @@ export function ScatterChart({
   onZoom: (from: Date, to: Date) => void;
 }) {
   const { ref, width } = useElementSize();
-  const [zone] = useTimeZone();
   const navigate = useNavigate();
   const title = useId();
   const [hoveredId, setHoveredId] = useState<string | null>(null);
@@ -135,25 +133,7 @@ export function ScatterChart({
               </text>
             </g>
           ))}
-          {timeMarks(xScale, Math.max(2, Math.floor(plotWidth / 90)), zone).map(({ time, label }) => (
-            <g key={time}>
-              <line
-                className={classes.tick}
-                x1={xOf(time)}
-                x2={xOf(time)}
-                y1={TOP + plotHeight}
-                y2={TOP + plotHeight + 4}
-              />
-              <text
-                className={classes.label}
-                x={Math.min(Math.max(xOf(time), LEFT + 12), width - RIGHT - 18)}
-                y={HEIGHT - 6}
-                textAnchor="middle"
-              >
-                {label}
-              </text>
-            </g>
-          ))}
+          <TimeAxis scale={xScale} width={width} top={TOP + plotHeight} bottom={HEIGHT - 6} />
           <path
             className={classes.okPoints}
             d={plottedPoints

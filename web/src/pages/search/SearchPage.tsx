@@ -1,21 +1,19 @@
-import { Alert, Box, Button, Group, List, Skeleton, Stack, Switch } from "@mantine/core";
+import { Alert, Button, Group, List, Stack, Switch } from "@mantine/core";
 import { IconArrowBackUp, IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch as useUrl } from "@tanstack/react-router";
 import { useCallback, useMemo, useRef, useState } from "react";
-import { type Api, ApiError } from "../../api/client";
+import { ApiError } from "../../api/client";
 import { filterSchemaQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
 import { useTimeZone } from "../../app/useTimeZone";
 import { ErrorNotice } from "../../components/ErrorNotice";
-import { errorText } from "../../components/errorText";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
-import { formatDuration } from "../../lib/duration";
-import { countOf } from "../../lib/numbers";
 import { instantOf } from "../../lib/time";
 import { omitUndefined } from "../../lib/urlParams";
+import { Charts } from "./Charts";
 import { ConditionEntry, type EntryHandle } from "./ConditionEntry";
 import { CopyMenu } from "./CopyMenu";
 import { DEFAULT_COLUMNS } from "./columns";
@@ -23,14 +21,12 @@ import { editText, errorCondition, type FilterTerm } from "./conditions";
 import { Facets } from "./Facets";
 import facetClasses from "./Facets.module.css";
 import { searchableFields } from "./fields";
-import { Histogram } from "./Histogram";
 import { NoResults, NoTraceTable } from "./NoResults";
 import type { Order } from "./order";
 import type { ParsedTerm } from "./parse";
 import { ResultsSkeleton, ResultsTable } from "./ResultsTable";
 import { DEFAULT_RANGE, formatUtc, type Range, rangeLabel } from "./range";
 import { type ResolvedSearch, resolveSearch } from "./resolveSearch";
-import { ScatterChart, ScatterLegend } from "./ScatterChart";
 import classes from "./SearchPage.module.css";
 import { StatusLine } from "./StatusLine";
 import type { SearchState } from "./searchState";
@@ -261,34 +257,7 @@ export function SearchPage() {
               data-outdated={isOutdated || undefined}
             >
               {url.chart !== "off" && traces.length > 0 && displayed !== undefined && (
-                <StatsChart stats={stats} displayed={displayed} onZoom={zoomTo} />
-              )}
-              {url.chart !== "off" && traces.length > 0 && displayed !== undefined && (
-                <>
-                  {hasDurations(displayed) && (
-                    <ScatterChart
-                      traces={displayed.traces}
-                      from={displayed.request.window.from}
-                      to={displayed.request.window.to}
-                      showsWholeWindow={
-                        displayed.request.order !== "newest" ||
-                        (displayed.status === "done" && displayed.cursor === null)
-                      }
-                      highlightedId={highlightedId}
-                      onZoom={zoomTo}
-                    />
-                  )}
-                  <Group justify="space-between" gap="xs" mb={4}>
-                    {hasDurations(displayed) && (
-                      <ScatterLegend
-                        loadedCount={displayed.cursor === null ? null : displayed.traces.length}
-                      />
-                    )}
-                    {stats.data !== undefined && (
-                      <StatsSummary stats={stats.data} hasUnloaded={hasUnloadedTraces(displayed)} />
-                    )}
-                  </Group>
-                </>
+                <Charts stats={stats} displayed={displayed} highlightedId={highlightedId} onZoom={zoomTo} />
               )}
 
               {traces.length > 0 ? (
@@ -344,59 +313,6 @@ export function SearchPage() {
   );
 }
 
-/** The histogram of the whole range, or why there is none. Its height is constant. */
-function StatsChart({
-  stats,
-  displayed,
-  onZoom,
-}: {
-  stats: ReturnType<typeof useStats>;
-  displayed: SearchState;
-  onZoom: (from: Date, to: Date) => void;
-}) {
-  if (stats.isError) {
-    return (
-      <Group gap="xs" mb={4} mih={46}>
-        <Secondary size="sm">
-          The numbers over the whole range are missing: <SanitizedText text={errorText(stats.error)} />
-        </Secondary>
-        <Button size="compact-sm" variant="default" onClick={() => void stats.refetch()}>
-          Try again
-        </Button>
-      </Group>
-    );
-  }
-  if (stats.data === undefined) {
-    return <Skeleton height={46} mb={4} />;
-  }
-  const { data } = stats;
-  const hasUnloaded = hasUnloadedTraces(displayed);
-  return (
-    <Box mb={4} aria-busy={stats.isPlaceholderData} style={{ opacity: stats.isPlaceholderData ? 0.5 : 1 }}>
-      <Histogram
-        stats={data}
-        loadedFrom={hasUnloaded ? (displayed.traces.at(-1)?.start ?? null) : null}
-        onZoom={onZoom}
-      />
-    </Box>
-  );
-}
-
-/** Numbers over the whole range, loaded or not. */
-function StatsSummary({ stats, hasUnloaded }: { stats: Api["TraceStats"]; hasUnloaded: boolean }) {
-  const { total, complete } = stats;
-  return (
-    <Secondary size="xs">
-      {complete ? "In the whole range: " : "The newest "}
-      {countOf(total.traces, "trace")}
-      {total.errors !== undefined && `, ${total.errors.toLocaleString("en")} with errors`}
-      {total.p95_nanos !== undefined &&
-        ` · p50 ${formatDuration(total.p50_nanos ?? 0)}, p95 ${formatDuration(total.p95_nanos)}`}
-      {hasUnloaded && " · hatched: not loaded yet"}
-    </Secondary>
-  );
-}
-
 function ResultsFooter({ state, onMore }: { state: SearchState; onMore: () => void }) {
   if (state.cursor === null) {
     return null;
@@ -410,17 +326,8 @@ function ResultsFooter({ state, onMore }: { state: SearchState; onMore: () => vo
   );
 }
 
-/** Whether older traces than those loaded match. */
-function hasUnloadedTraces({ request, cursor }: SearchState): boolean {
-  return request.order === "newest" && cursor !== null;
-}
-
 function isNotBound(state: SearchState | undefined): boolean {
   return state?.error instanceof ApiError && state.error.code === "not_bound";
-}
-
-function hasDurations({ traces }: SearchState): boolean {
-  return traces.some((trace) => trace.duration_nanos !== null);
 }
 
 /** The search to show: the previous one until the new one has results. */

@@ -1,3 +1,4 @@
+import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { type Api, api, unwrap } from "../../api/client";
 import { RUN_ONCE } from "../../api/queries";
@@ -25,7 +26,9 @@ export function facetFields(fields: readonly Field[]): Field[] {
 /** Statistics over all traces of a search, loaded or not. They are computed once its first page is complete, so that it does not
  * wait for them. */
 export function useStats(search: SearchState | undefined, fields: readonly Field[], viewer: string) {
-  const facets = facetFields(fields).map((field) => field.ref);
+  // On narrow screens there is no room for facets, and ClickHouse need not count them.
+  const showsFacets = useMediaQuery("(min-width: 84em)", undefined, { getInitialValueInEffect: false });
+  const facets = showsFacets ? facetFields(fields).map((field) => field.ref) : [];
   const body =
     search === undefined
       ? null
