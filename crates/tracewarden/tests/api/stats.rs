@@ -225,7 +225,7 @@ async fn statistics_are_those_of_the_traces_that_the_caller_can_read() {
 #[tokio::test]
 async fn fields_and_numbers_are_checked() {
     let store = Store::start();
-    let (_service, _admin, ada) = two_teams(&store).await;
+    let (_service, admin, ada) = two_teams(&store).await;
     let tenant = "SpanAttributes[\"team\"]";
     for (request, status, code, pointer) in [
         (json!({"buckets": 0}), 400, "invalid_request", "/buckets"),
@@ -250,6 +250,14 @@ async fn fields_and_numbers_are_checked() {
     assert_eq!(stats["total"]["traces"], 1);
     assert!((100..=200).contains(&stats["buckets"].as_array().unwrap().len()));
     assert_eq!(stats["facets"][9]["values"], json!([{"value": "blue", "traces": 1}]));
+    // The record says what was disclosed, and nothing of the answer but its size.
+    let record = admin.get("/audit?limit=1").await.expect(200).body["records"][0].clone();
+    assert_eq!((&record["action"], &record["outcome"]), (&json!("traces.stats"), &json!("success")));
+    let detail = &record["detail"];
+    assert_eq!((&detail["traces"], &detail["facets"]), (&json!(1), &json!(vec![tenant; 10])));
+    assert!(detail["buckets"].is_number() && detail["from"] == stats["from"], "{detail}");
     let plain = ada.post("/traces/stats", json!({})).await.expect(200).body;
+    let detail = admin.get("/audit?limit=1").await.expect(200).body["records"][0]["detail"].clone();
+    assert!(detail["traces"] == 1 && detail.get("buckets").or(detail.get("facets")).is_none(), "{detail}");
     assert_eq!((&plain["buckets"], &plain["facets"], &plain["groups"]), (&json!([]), &json!([]), &json!([])));
 }

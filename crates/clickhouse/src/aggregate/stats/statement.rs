@@ -248,10 +248,12 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
     let order = if request.facets.is_empty() {
         format!("{first} DESC, {count} DESC")
     } else {
+        // Values of facets by their traces alone. A product, because `if` finds no common type of integers and floats.
         let is_facet = format!("({group}.1 >= {FIRST_FACET})");
         format!("(1 - {is_facet}) * {first} DESC, if({is_facet}, {traces}, {count}) DESC")
     };
-    // Without a limit for each class, ClickHouse keeps only as many rows as the limit, and sorts no others.
+    // With a limit for each class, ClickHouse sorts all rows; with a plain one, it keeps only as many. There is one limit for all
+    // classes: the rest of each is dropped when the rows are read.
     let limit = if request.facets.is_empty() && request.buckets.is_none() {
         format!("LIMIT {}", u64::from(request.limit) + 1)
     } else {

@@ -51,21 +51,27 @@ async fn run_stats(
     change: impl Fn(&mut StatsRequest<'_>),
     group: &[MarkedField],
 ) -> Result<Stats, ClickHouseError> {
-    let mut request = StatsRequest {
+    let filter = Filter::default();
+    let mut request = StatsRequest { group, ..request(scope, binding, &filter) };
+    change(&mut request);
+    store.stats(request).await
+}
+
+/// A request for the numbers of all traces.
+fn request<'a>(scope: &'a AccessScope, binding: &'a Binding, filter: &'a Filter) -> StatsRequest<'a> {
+    StatsRequest {
         binding,
         scope,
-        filter: &Filter::default(),
+        filter,
         window: window(),
-        group,
+        group: &[],
         per: StatsUnit::Span,
         order: StatsOrder::Count,
         limit: 5_000,
         max_traces: 1_000,
         buckets: None,
         facets: &[],
-    };
-    change(&mut request);
-    store.stats(request).await
+    }
 }
 
 /// Returns values, traces and spans of the groups.
@@ -153,6 +159,7 @@ async fn groups_of_a_span_are_limited() {
     )
     .await;
     let (store, scope, binding) = (connect(&local), unrestricted_scope(), binding("default", "spans"));
+    let filter = Filter::default();
     for per in [StatsUnit::Span, StatsUnit::Trace] {
         let change = |request: &mut StatsRequest<'_>| request.per = per;
         let two = fields(&store, &["Few", "Many"], LogicalType::StringArray).await;
@@ -161,6 +168,12 @@ async fn groups_of_a_span_are_limited() {
         assert!(found.groups.iter().all(|group| group.numbers == found.total), "{per:?}");
         let found = run_stats(&store, &scope, &binding, change, &two).await.unwrap();
         assert_eq!((found.distinct, found.total.spans), (50 + 50 * 50, 6));
+        // A facet lists its first values, and counts a hundred of each span.
+        let request = StatsRequest { per, facets: &two[1..], ..request(&scope, &binding, &filter) };
+        let found = store.stats(request).await.unwrap();
+        let [facet] = found.facets.as_slice() else { panic!("{found:?}") };
+        assert_eq!((facet.distinct, facet.values.len()), (100, MAX_FACET_VALUES));
+        assert!(facet.values.iter().all(|value| value.traces == 2), "{per:?}");
     }
 }
 
