@@ -1,7 +1,7 @@
 //! The client, with what it caches.
 
 use crate::catalogue::{Catalogue, VerifiedClusters};
-use crate::schema::{CachedSchema, FrequentPredicates, LayoutCache, TraceSizes};
+use crate::schema::{CachedSchema, LayoutCache, SearchHistory, TraceSizes};
 use crate::{ClickHouseConfig, ClickHouseError, Column, Cost};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct ClickHouse {
     pub(crate) layouts: Arc<LayoutCache>,
     pub(crate) trace_sizes: Arc<TraceSizes>,
     pub(crate) cached_schema: Arc<CachedSchema>,
-    pub(crate) frequent_predicates: Arc<FrequentPredicates>,
+    pub(crate) search_history: Arc<SearchHistory>,
     pub(crate) verified: Arc<VerifiedClusters>,
 }
 
@@ -34,7 +34,7 @@ impl ClickHouse {
             layouts: Arc::default(),
             trace_sizes: Arc::default(),
             cached_schema: Arc::default(),
-            frequent_predicates: Arc::default(),
+            search_history: Arc::default(),
             verified: Arc::default(),
         })
     }

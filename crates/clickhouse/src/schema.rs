@@ -5,10 +5,10 @@ mod cached_schema;
 mod column;
 mod display;
 mod fields;
-mod frequent_predicates;
 mod id_column;
 pub(crate) mod key_columns;
 mod layout;
+mod search_history;
 mod table;
 mod trace_index;
 mod trace_sizes;
@@ -20,7 +20,6 @@ pub(crate) use column::{column_named, is_integer, omitted_columns, plain_text, u
 pub(crate) use display::DisplayExpressions;
 pub(crate) use fields::resolve_fields;
 pub use fields::{FieldLookupError, PhysicalField, key_logical_types, members, physical_field};
-pub(crate) use frequent_predicates::FrequentPredicates;
 pub(crate) use id_column::{IdColumn, IdOf, integer, is_id, uuid};
 pub(crate) use key_columns::Purpose;
 pub use key_columns::adoption_error;
@@ -30,6 +29,7 @@ pub(crate) use layout::{
 };
 #[cfg(test)]
 pub(crate) use layout::{can_be_key_column, parse_key_expression};
+pub(crate) use search_history::SearchHistory;
 pub(crate) use table::{BoundTable, TimeExpressions, can_choose_rows, known_column};
 pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};
 pub(crate) use trace_sizes::TraceSizes;

@@ -100,6 +100,8 @@ impl Search<'_> {
         let (statements, milliseconds) =
             (self.statements_sent.load(Ordering::Relaxed), begun.elapsed().as_millis());
         tracing::debug!(statements, milliseconds, traces = page.len(), "searched");
-        Ok(page.into_first(self.wanted))
+        let found = page.into_first(self.wanted);
+        self.remember_length(&found);
+        Ok(found)
     }
 }

@@ -7,8 +7,8 @@
 mod tests;
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use futures::future::Either;
 use tokio::sync::OnceCell;
@@ -228,6 +228,7 @@ impl ClickHouse {
             deadline: Instant::now() + Duration::from_secs(seconds),
             statements_sent: AtomicUsize::new(0),
             long_traces: OnceCell::new(),
+            shape: OnceLock::new(),
             progress: None,
         }
     }
@@ -247,7 +248,8 @@ impl ClickHouse {
         limit: u32,
         timeout: Duration,
     ) -> Result<Cost, ClickHouseError> {
-        let store = self.metered();
+        // Costs are compared, and must not depend on earlier searches.
+        let store = Self { search_history: Arc::default(), ..self.metered() };
         let any = Predicate::any(predicates.iter().cloned());
         let tables = store.bound_tables(binding).await?;
         let table = BoundTable::new(binding, tables.columns.to_vec())?;

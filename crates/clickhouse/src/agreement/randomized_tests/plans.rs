@@ -42,6 +42,7 @@ pub(super) async fn check_plans(
         statement: *[0, 600 * SECOND].choose(random).unwrap(),
         use_trace_index: random.random_bool(0.5),
         window_share: *shares.choose(random).unwrap(),
+        expects_few_matches: random.random_bool(0.5),
     });
     let steps = steps.map(|step_options| PlanChoice::Fixed(Plan::Steps(step_options)));
     let filters: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
@@ -80,6 +81,7 @@ pub(super) async fn check_plans(
             statement: 0,
             use_trace_index: true,
             window_share: *shares.choose(random).unwrap(),
+            expects_few_matches: false,
         };
         let found =
             read_pages(store, query, 200, |_| (PlanChoice::Fixed(Plan::Steps(step_options)), options)).await;

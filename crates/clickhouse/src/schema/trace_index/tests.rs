@@ -152,6 +152,7 @@ async fn traces_beyond_the_index_are_found() {
         statement: 0,
         use_trace_index: true,
         window_share,
+        expects_few_matches: false,
     };
     let plans = [
         PlanChoice::Auto,

@@ -45,6 +45,9 @@ const RARE_GRANULE_RATIO: u64 = 32;
 /// these costs less than reading the traces that it rejects.
 const FILTER_GRANULE_RATIO: u64 = 4;
 
+/// If a page is expected to need most of the window, a first step must save at least the cost of this many statements.
+const MIN_STATEMENTS_SAVED: u64 = 4;
+
 /// Returns options without a step: one pass reads the whole rest of the window.
 pub(crate) fn no_steps(search: &Search<'_>) -> StepOptions {
     StepOptions {
@@ -52,6 +55,7 @@ pub(crate) fn no_steps(search: &Search<'_>) -> StepOptions {
         statement: 0,
         use_trace_index: true,
         window_share: WindowShare::Part,
+        expects_few_matches: false,
     }
 }
 
@@ -101,11 +105,14 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let mut by_granules: Vec<(RequiredPredicate, Granules)> =
         required_predicates.into_iter().zip(predicate_granules.iter().copied()).collect();
     by_granules.sort_by_key(|(_, granules)| granules.selected);
-    let (known, window) = (&search.store.frequent_predicates, search.window_length());
+    let window = search.window_length();
+    let is_frequent = |predicate| {
+        let hash = search.required_predicates.hash(predicate);
+        let known = search.store.search_history.frequent_predicates.get(hash);
+        known.is_some_and(|length| length <= window)
+    };
     let is_rare = |(predicate, granules): &(RequiredPredicate, Granules)| {
-        granules.selected <= whole
-            && is_rare(*granules, most)
-            && !known.contains(search.required_predicates.hash(*predicate), window)
+        granules.selected <= whole && is_rare(*granules, most) && !is_frequent(*predicate)
     };
     // Policies often follow the sorting key, and then match whole granules.
     let of_filter = |predicate| matches!(predicate, RequiredPredicate::Group(_));
@@ -129,7 +136,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
 
 /// Chooses the first step from estimates for several lengths, longest first. A shorter step wins if it reads at most two
 /// thirds of the current choice and half of the window: in a table not sorted by time, a short step can read almost as much
-/// as a long one.
+/// as a long one. If a search of the same shape needed most of the window for a page, a step must save more.
 fn choose_step_options(
     search: &Search<'_>,
     steps: &[(i64, u64)],
@@ -142,6 +149,13 @@ fn choose_step_options(
         let is_part = step.1.saturating_mul(2) <= whole.1;
         if chosen.1 > search.options.statement_cost && saves && is_part { step } else { chosen }
     });
+    let expected = search.expected_length();
+    let needs_most_of_window = expected.is_some_and(|length| length > whole.0 / 2);
+    let saved = whole.1.saturating_sub(chosen.1);
+    let is_left_out = chosen != whole
+        && needs_most_of_window
+        && saved < search.options.statement_cost.saturating_mul(MIN_STATEMENTS_SAVED);
+    let chosen = if is_left_out { whole } else { chosen };
     let is_small = |granules: u64| index <= granules.saturating_mul(2).max(search.options.statement_cost);
     let is_inside = is_small(window.selected)
         && window.after_primary_key.saturating_mul(5) >= window.table.saturating_mul(4);
@@ -150,6 +164,7 @@ fn choose_step_options(
         statement: (whole.0 as f64 * search.options.statement_cost as f64 / whole.1.max(1) as f64) as i64,
         use_trace_index: is_small(chosen.1),
         window_share: if is_inside { WindowShare::Most } else { WindowShare::Part },
+        expects_few_matches: is_left_out && expected.is_some_and(|length| length > whole.0),
     }
 }
 

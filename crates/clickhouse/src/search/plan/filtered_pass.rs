@@ -57,7 +57,7 @@ pub(crate) async fn fill_by_filtered_pass(
         Err(error) if error.is_throw_if(NOT_RARE) => {
             if let Some(first) = options.trace_filters.first() {
                 let hash = search.required_predicates.hash(*first);
-                search.store.frequent_predicates.insert(hash, search.window_length());
+                search.store.search_history.frequent_predicates.insert(hash, search.window_length());
             }
             return Ok(false);
         }

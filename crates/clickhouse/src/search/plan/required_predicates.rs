@@ -1,9 +1,10 @@
 //! Required predicates and exclusions: a trace is on a page if any of its spans satisfies each of the former, and none the latter.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::discriminant;
 use std::sync::Arc;
 
-use tracewarden_model::{Filter, MarkedField};
+use tracewarden_model::{Condition, Filter, MarkedField};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::ClickHouseError;
@@ -118,6 +119,19 @@ impl<'a> RequiredPredicates<'a> {
         let spans = self.table.spans(&condition, &mut statement);
         let mut hasher = DefaultHasher::new();
         (spans, statement.parameters).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Identifies searches over the table by the same callers with the same fields and operators, whatever the values.
+    pub(crate) fn shape(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        [RequiredPredicate::Policies, RequiredPredicate::KeyConstraint]
+            .map(|one| self.hash(one))
+            .hash(&mut hasher);
+        for conditions in self.filter.required_groups().chain([self.filter.none.as_slice()]) {
+            let shape = |condition: &Condition| (condition.field.clone(), discriminant(&condition.test));
+            conditions.iter().map(shape).collect::<Vec<_>>().hash(&mut hasher);
+        }
         hasher.finish()
     }
 

@@ -1,5 +1,6 @@
 //! One search: the request, its table, and its limits. It sends the statements that the other modules write.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::OnceCell;
@@ -77,6 +78,8 @@ pub(crate) struct Search<'a> {
     pub(crate) statements_sent: AtomicUsize,
     /// The [long traces](super::long_traces); set by the first pass.
     pub(crate) long_traces: OnceCell<Vec<IndexRow>>,
+    /// [`RequiredPredicates::shape`], if the plan depended on it.
+    pub(crate) shape: OnceLock<u64>,
     pub(crate) progress: Option<ProgressCallback>,
 }
 
@@ -165,6 +168,25 @@ impl Search<'_> {
     /// Length of the window in nanoseconds.
     pub(crate) fn window_length(&self) -> i64 {
         self.window.to().as_nanos().saturating_sub(self.window.from().as_nanos())
+    }
+
+    /// The part of the window that this page is expected to need, in nanoseconds; `None` if there was no recent search of the same shape.
+    pub(crate) fn expected_length(&self) -> Option<i64> {
+        let shape = *self.shape.get_or_init(|| self.required_predicates.shape());
+        let length = self.store.search_history.lengths_per_trace.get(shape)?;
+        Some(length.saturating_mul(i64::try_from(self.wanted).unwrap_or(i64::MAX)))
+    }
+
+    /// Remembers the length of the window per trace for the next search of the same shape, if the plan was chosen by it.
+    pub(crate) fn remember_length(&self, found: &[MatchingTrace]) {
+        let Some(shape) = self.shape.get() else { return };
+        let in_window = found.iter().filter(|found| found.position.tier == 1).count();
+        let last = found.last().filter(|_| in_window >= self.wanted);
+        let end = last.map_or(self.window.from().as_nanos(), |last| self.nanos(last.position.key));
+        // A page that is not full lacks at least one trace.
+        let traces = i64::try_from(in_window.saturating_add(usize::from(last.is_none()))).unwrap_or(i64::MAX);
+        let length = self.begin().saturating_sub(end) / traces.max(1);
+        self.store.search_history.lengths_per_trace.insert(*shape, length);
     }
 
     /// Whether merged partial results can decide traces: `max_trace_duration` bounds the range to read, and the trace index can

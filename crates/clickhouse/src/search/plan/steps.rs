@@ -34,6 +34,8 @@ pub(crate) struct StepOptions {
     /// Whether the first step reads the trace index, which is worth it unless the index is much larger than the step.
     pub(crate) use_trace_index: bool,
     pub(crate) window_share: WindowShare,
+    /// Whether the window is expected not to fill the page, before anything is read.
+    pub(crate) expects_few_matches: bool,
 }
 
 /// The part of the window not yet read.
@@ -53,7 +55,13 @@ pub(crate) async fn fill_by_steps(
     let from = search.window.from().as_nanos();
     let begin = search.begin();
     let mut remainder = RemainingWindow { top: begin, after: search.after.clone() };
-    let StepOptions { first: mut length, statement, mut use_trace_index, window_share } = step_options;
+    let StepOptions {
+        first: mut length,
+        statement,
+        mut use_trace_index,
+        window_share,
+        expects_few_matches: expected_before,
+    } = step_options;
     // Candidates not yet resolved, and the pass over the rest.
     let mut candidates = Candidates::default();
     let mut rest = PassOptions { after: search.after.clone(), ..PassOptions::default() };
@@ -65,8 +73,10 @@ pub(crate) async fn fill_by_steps(
             if search.can_merge_partial_results() && left >= of_pass {
                 let found = page.len().saturating_add(candidates.provisional_matches(search));
                 let read = begin.saturating_sub(remainder.top);
-                rest.expects_few_matches =
-                    expects_few_matches((read, begin.saturating_sub(from)), (found, search.wanted));
+                rest.expects_few_matches = match read {
+                    0 => expected_before,
+                    _ => expects_few_matches((read, begin.saturating_sub(from)), (found, search.wanted)),
+                };
                 return fill_by_filtered_pass(search, &rest, candidates, window_share, page).await.map(drop);
             }
             return fill_by_grouping(search, rest.after.as_ref(), page).await;
@@ -201,7 +211,7 @@ fn lies_within(
 
 /// Whether the whole window, in nanoseconds, is expected not to fill the page, at the density of the traces found in the part read.
 fn expects_few_matches((read, whole): (i64, i64), (found, wanted): (usize, usize)) -> bool {
-    read > 0 && found as f64 * whole as f64 / (read as f64) < wanted as f64
+    found as f64 * whole as f64 / (read as f64) < wanted as f64
 }
 
 /// Returns the length of the next step, after one that ended at `bottom`.
@@ -232,7 +242,6 @@ mod tests {
         assert!(expects_few_matches((10, 160), (1, 21)));
         assert!(!expects_few_matches((10, 160), (2, 21)));
         assert!(!expects_few_matches((160, 160), (21, 21)));
-        assert!(!expects_few_matches((0, 160), (0, 21)));
     }
 
     #[test]

@@ -182,7 +182,13 @@ impl<'a> SearchCase<'a> {
 }
 
 fn steps(first: i64, use_trace_index: bool, window_share: WindowShare) -> PlanChoice {
-    PlanChoice::Fixed(Plan::Steps(StepOptions { first, statement: 0, use_trace_index, window_share }))
+    PlanChoice::Fixed(Plan::Steps(StepOptions {
+        first,
+        statement: 0,
+        use_trace_index,
+        window_share,
+        expects_few_matches: false,
+    }))
 }
 
 /// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
@@ -261,6 +267,36 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     assert!(matches!(plan(12).await, Plan::Steps(_)));
     assert_eq!(plan(11).await, rare);
     assert!(matches!(plan(11).await, Plan::Steps(_)));
+}
+
+/// Tenant `t0` has a trace each minute, `t1` has none.
+#[tokio::test]
+async fn a_step_that_did_not_fill_the_page_is_left_out_unless_it_saves_much() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), toString(number), \
+                 toString(number), '', concat('s', toString(number % 40)), '', if(number % 60 = 0, 't0', ''), 'Ok', '' \
+                 FROM numbers(40000)";
+    execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
+    execute(&local, "OPTIMIZE TABLE default.spans FINAL".to_owned()).await;
+    let (scopes, binding) = ([scope(&["true"]), scope(&["Status == \"Ok\""])], binding(false));
+    let search = async |scope: &AccessScope, tenant: &str, statement_cost| {
+        let filter = filter(&[("Tenant", tenant), ("Status", "Ok")]);
+        let search_case =
+            SearchCase::new(&store, &binding, scope, &filter, window(BEGIN, BEGIN + 40_000 * SECOND));
+        let (table, options) =
+            (search_case.table().await, PlannerOptions { statement_cost, ..PlannerOptions::default() });
+        let (_, step_options) = choose_plan(&search_case.search(&table, None, options).await).await;
+        let (found, _) = search_case.pages(&PlanChoice::Auto, options).await;
+        (step_options.first < 40_000 * SECOND, step_options.expects_few_matches, found.len())
+    };
+    let [all, other] = &scopes;
+    assert_eq!(search(all, "t1", 200).await, (true, false, 0));
+    assert_eq!(search(all, "t0", 200).await, (false, true, 20), "another value");
+    assert_eq!(search(all, "t1", 200).await, (true, false, 0), "after a page that a step fills");
+    assert_eq!(search(other, "t1", 200).await, (true, false, 0), "another caller");
+    assert_eq!(search(all, "t1", 20).await, (true, false, 0), "a step that saves much");
 }
 
 /// Inserts spans: seconds after the beginning, the trace, the value of the status key, and the team.
