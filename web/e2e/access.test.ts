@@ -374,7 +374,45 @@ describe("the audit log", () => {
     await signIn(page, "admin");
     await page.goto(pagePath(`/audit?action=traces.query&actor=${LIMITED_USER}&from=24h`));
     await waitUntilIdle(page);
-    await waitUntilVisible(page.getByRole("row").filter({ hasText: /by API key/i }));
+    const row = page
+      .getByRole("row")
+      .filter({ hasText: /by API key/i })
+      .first();
+    await row.getByRole("button", { name: /open the record/ }).click();
+    await page.getByRole("link", { name: "All records of this API key" }).click();
+    await page.waitForURL((url) => url.searchParams.has("key") && !url.searchParams.has("actor"));
+    const key = new URL(page.url()).searchParams.get("key");
+    const ofKey = await (await administrator()).call<{ records: unknown[] }>(
+      "GET",
+      `/audit?key=${key}&limit=100`,
+    );
+    await waitUntilIdle(page);
+    expect(await page.getByRole("button", { name: /open the record/ }).count()).toBe(ofKey.records.length);
+    await page.getByRole("button", { name: "Any API key or session" }).click();
+    await page.waitForURL((url) => !url.searchParams.has("key"));
+  });
+
+  test("shows who read a trace, by its id in any notation", async () => {
+    const { page } = await newVisitor("auditing a trace");
+    await signIn(page, "admin");
+    await (await administrator()).call("GET", `/traces/${visibleTrace}`);
+    await page.goto(pagePath("/audit?action=traces.get&outcome=success&from=24h"));
+    await waitUntilIdle(page);
+    const open = page.getByRole("button", { name: /open the record/ });
+    await open.first().click();
+    await page.getByRole("link", { name: "All records of this target" }).click();
+    await page.waitForURL((url) => url.searchParams.has("target") && !url.searchParams.has("action"));
+    const target = visibleTrace;
+    const ofTrace = await (await administrator()).call<{ records: unknown[] }>(
+      "GET",
+      `/audit?target=${target}&limit=100`,
+    );
+    await waitUntilIdle(page);
+    expect(await open.count()).toBe(ofTrace.records.length);
+    await page.getByLabel("Target: trace id, role, user…").fill(target.toUpperCase());
+    await page.waitForURL((url) => url.searchParams.get("target") === target.toUpperCase());
+    await waitUntilIdle(page);
+    expect(await open.count()).toBe(ofTrace.records.length);
   });
 
   test("has the tool and the client of reads by an agent", async () => {

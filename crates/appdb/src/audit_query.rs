@@ -18,8 +18,12 @@ pub struct AuditFilter<'a> {
     pub to: Option<Timestamp>,
     /// Name (in any case) or id of the user. For a deleted user, the name exactly as recorded.
     pub actor: Option<&'a str>,
+    /// Id of the session or key.
+    pub credential_id: Option<&'a str>,
     /// The action.
     pub action: Option<&'a str>,
+    /// Spellings of the target; at least one.
+    pub target: Option<&'a [String]>,
     /// The outcome, after completion.
     pub outcome: Option<&'a str>,
     /// Only entries with a smaller sequence number.
@@ -86,6 +90,12 @@ impl ReadTx {
              FROM audit AS begun LEFT JOIN audit AS ended ON ended.completes = begun.sequence \
              WHERE +begun.completes IS NULL AND begun.sequence < $1",
         );
+        // A target has few records. Without this, SQLite would use another index, such as that of all records of an action.
+        let column = |name: &str| match filter.target {
+            Some(_) => format!("begun.{name} || ''"),
+            None => format!("begun.{name}"),
+        };
+        let equals = |name: &str| format!(" AND {} = $", column(name));
         let mut values = Vec::from(values![filter.before.map_or(Ok(i64::MAX), signed)?]);
         if let Some(actor) = filter.actor {
             // Records contain the user name in the user's own spelling. Folding the name of every record would read the
@@ -95,13 +105,20 @@ impl ReadTx {
             let before = values.len();
             values.extend(actors.map(Value::from));
             let actors = placeholders(before, values.len().saturating_sub(before));
-            let condition = format!(" AND (begun.actor_name IN {actors} OR begun.actor_id IN {actors})");
-            statement.push_str(&condition);
+            let [name, id] = ["actor_name", "actor_id"].map(column);
+            statement.push_str(&format!(" AND ({name} IN {actors} OR {id} IN {actors})"));
         }
+        if let Some(target) = filter.target {
+            let before = values.len();
+            values.extend(target.iter().map(|spelling| Value::from(spelling.as_str())));
+            statement.push_str(&format!(" AND begun.target IN {}", placeholders(before, target.len())));
+        }
+        let [credential_id, action] = ["credential_id", "action"].map(equals);
         let conditions = [
             (" AND begun.at >= $", filter.from.map(micros_rounded_up).map(Value::from)),
             (" AND begun.at < $", filter.to.map(micros_rounded_up).map(Value::from)),
-            (" AND begun.action = $", filter.action.map(Value::from)),
+            (credential_id.as_str(), filter.credential_id.map(Value::from)),
+            (action.as_str(), filter.action.map(Value::from)),
             (" AND COALESCE(ended.outcome, begun.outcome) = $", filter.outcome.map(Value::from)),
             (" ORDER BY begun.sequence DESC LIMIT $", Some(Value::from(limit))),
         ];

@@ -40,6 +40,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     ),
     migration!(4, "history", include_str!("../migrations/0004_bytewise_order.postgres.sql")),
     migration!(5, "role_names", ""),
+    migration!(6, "audit_by_target", ""),
 ];
 
 /// Applies missing migrations inside `tx`. Fails if the applied migrations are not those that this program knows.

@@ -55,6 +55,18 @@ impl TraceIdNotations {
         notations
     }
 
+    /// The id under which the audit log names the trace of a request: as written where tables contain such notations, otherwise
+    /// in 32 digits. So the notations of any other spelling contain it, and a search in the log by any of them finds it.
+    pub fn recorded(text: &str) -> String {
+        let trimmed = text.trim();
+        let id = id_of_traceparent(trimmed).unwrap_or(trimmed);
+        let digits = id.replace('-', "").to_ascii_lowercase();
+        let plain = format!("{:0>width$}", digits.trim_start_matches('0'), width = WIDTHS[0]);
+        let notations = Self::of(&plain).0;
+        let is_written_otherwise = notations.len() > 1 && !notations.iter().any(|notation| notation == id);
+        if is_written_otherwise { plain } else { id.to_owned() }
+    }
+
     /// Returns only the given id, which is known to be in its stored form.
     pub fn exactly(id: &str) -> Self {
         Self(vec![id.to_owned()])
@@ -129,6 +141,8 @@ mod tests {
             format!("{number:x}"),
             format!("{number:016x}"),
             format!("{number:048x}"),
+            format!("{number:040x}").replace('a', "A"),
+            format!("{number:x}").replace("3", "3-").replace('b', "B"),
             format!("00-{plain}-b7ad6b7169203331-01"),
             format!("01-{plain}-b7ad6b7169203331-01-of-a-later-version"),
             format!("traceparent: 00-{plain}-b7ad6b7169203331-00"),
@@ -158,6 +172,10 @@ mod tests {
                 let notations = TraceIdNotations::of(&asked);
                 prop_assert_eq!(notations.ids().first(), Some(&asked), "the text itself comes first");
                 prop_assert!(notations.ids().len() <= 72, "{:?}", notations);
+                let recorded = TraceIdNotations::recorded(&asked);
+                for other in written(number) {
+                    prop_assert!(TraceIdNotations::of(&other).ids().contains(&recorded), "{:?} of {:?}", recorded, other);
+                }
                 for stored in stored(number) {
                     prop_assert!(notations.ids().contains(&stored), "{:?} does not find {:?}", asked, stored);
                 }
@@ -166,6 +184,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn ids_are_recorded_as_written_where_tables_contain_such() {
+        let id = "0af7651916cd43dd8448eb211c80319c";
+        for text in [id, &id.to_uppercase(), &id[1..], &as_uuid(id), "order-7", "00", "-", &"f".repeat(40)] {
+            assert_eq!(TraceIdNotations::recorded(text), text);
+        }
+        for text in [
+            format!("0000{id}"),
+            format!(" {id}\n"),
+            format!("00-{id}-b7ad6b7169203331-01"),
+            id.replace("6", "6-"),
+        ] {
+            assert_eq!(TraceIdNotations::recorded(&text), id, "{text}");
+        }
+        assert_eq!(TraceIdNotations::recorded(" order-7 "), "order-7");
+        assert_eq!(TraceIdNotations::recorded("AB-1"), "00000000000000000000000000000ab1");
+        assert_eq!(
+            TraceIdNotations::recorded(&format!("0{}-A", "f".repeat(40))),
+            format!("{}a", "f".repeat(40))
+        );
     }
 
     #[test]

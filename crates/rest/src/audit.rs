@@ -27,6 +27,10 @@ pub(crate) struct ListRequest {
     to: Option<Timestamp>,
     /// Name of the user, case-insensitive, or the user's id. For a deleted user, the name exactly as it was recorded.
     actor: Option<String>,
+    /// Id of the API key or session that was used, which a record has as `actor.credential_id`.
+    key: Option<String>,
+    /// Object of the action, such as a trace id (in any notation), a role or a user.
+    target: Option<String>,
     /// Name of the action.
     #[param(example = "traces.query")]
     action: Option<String>,
@@ -52,7 +56,7 @@ pub(crate) async fn list(
     caller: Caller,
     Query(request): Query<ListRequest>,
 ) -> Result<JsonResponse<AuditPage>, Problem> {
-    let ListRequest { from, to, actor, action, outcome, cursor, limit } = request;
-    let query = AuditQuery { from, to, actor, action, outcome, cursor, limit };
+    let ListRequest { from, to, actor, key, target, action, outcome, cursor, limit } = request;
+    let query = AuditQuery { from, to, actor, key, action, target, outcome, cursor, limit };
     Ok(JsonResponse(app.service.audit_log().page(&caller.require_admin()?, query).await?))
 }

@@ -252,7 +252,7 @@ fn is_query<T: DeserializeOwned>(input: &[u8]) -> bool {
 #[rustfmt::skip]
 const QUERIES: [Reader; 7] = [
     (is_query::<crate::audit::ListRequest>,
-        "from=2026-11-21T07%3A33%3A26Z&to=2026-11-22T07%3A33%3A26Z&actor=ada&action=user.create&outcome=not_found&cursor=abc&limit=99999999999999999999"),
+        "from=2026-11-21T07%3A33%3A26Z&to=2026-11-22T07%3A33%3A26Z&actor=ada&key=key_1&target=4bf92f35&action=user.create&outcome=not_found&cursor=abc&limit=99999999999999999999"),
     (is_query::<crate::explain::ExplainQuery>, "user=ada"),
     (is_query::<crate::field_values::ValuesQuery>,
         "ref=SpanAttributes%5B%22a%2Eb%22%5D&prefix=%C3%A9&from=2026-11-21T07:33:26Z&to=2026-11-22T07:33:26Z&limit=-1"),

@@ -23,7 +23,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary, TraceOrder,
 };
-use tracewarden_model::{Binding, Filter, Timestamp, Window};
+use tracewarden_model::{Binding, Filter, Timestamp, TraceIdNotations, Window};
 
 use crate::core::{
     Access, Authority, Core, Cursor, Fingerprint, OpenAuditRecord, Outcome, PreparedRead, Principal, Result,
@@ -119,7 +119,7 @@ impl Traces {
         Ok(PendingQuery { core: Arc::clone(&self.core), access, plan, record })
     }
 
-    /// Returns one trace by its id, in any notation ([`TraceIdNotations`](tracewarden_model::TraceIdNotations)).
+    /// Returns one trace by its id, in any notation ([`TraceIdNotations`]).
     ///
     /// # Errors
     /// [`ServiceError::TraceNotFound`] when it is absent, not authorised, or cannot be an id; and those of
@@ -145,7 +145,7 @@ impl Traces {
         trace_id: &str,
         columns: Option<&[String]>,
     ) -> Result<AuthorizedTrace> {
-        let started = Instant::now();
+        let (started, target) = (Instant::now(), TraceIdNotations::recorded(trace_id));
         let prepare = || async {
             let access = self.core.access(principal).await?;
             access.check_columns(columns).await?;
@@ -153,7 +153,7 @@ impl Traces {
             Ok(PreparedRead { access, plan: (), detail })
         };
         let (access, (), mut record) =
-            self.core.begin_read(principal, action, Some(trace_id), prepare).await?;
+            self.core.begin_read(principal, action, Some(&target), prepare).await?;
         let Some(selection) = record.check(access.find(trace_id).await).await? else {
             return Err(trace_not_found(record, started).await);
         };

@@ -1,6 +1,6 @@
 //! The audit log: appending, reading, the chain.
 
-use tracewarden_appdb::{AuditFilter, DbError};
+use tracewarden_appdb::{AuditFilter, DbError, NewAuditRecord};
 
 use crate::fixture::{Fixture, at, on_both, record};
 
@@ -9,8 +9,11 @@ on_both!(audit, appends_at_once_make_one_chain);
 async fn audit(fixture: &Fixture) {
     let db = fixture.open().await;
     let mut tx = db.begin_write().await.unwrap();
-    let login = tx.append_audit(&record("login", 100, None, "success")).await.unwrap();
-    let query = tx.append_audit(&record("traces.query", 200, None, "unknown")).await.unwrap();
+    let login = NewAuditRecord { target: Some("A"), ..record("login", 100, None, "success") };
+    let login = tx.append_audit(&login).await.unwrap();
+    let query = record("traces.query", 200, None, "unknown");
+    let query = NewAuditRecord { target: Some("a"), credential_id: Some("c1"), ..query };
+    let query = tx.append_audit(&query).await.unwrap();
     let crashed = tx.append_audit(&record("traces.query", 300, None, "unknown")).await.unwrap();
     tx.append_audit(&record("traces.query", 400, Some(query), "success")).await.unwrap();
     tx.commit().await.unwrap();
@@ -25,6 +28,8 @@ async fn audit(fixture: &Fixture) {
     let seen: Vec<_> = all.iter().map(|entry| (entry.sequence, entry.outcome.as_str())).collect();
     assert_eq!(seen, [(crashed, "unknown"), (query, "success"), (login, "success")]);
     assert_eq!(all[1].completed_at, Some(at(400)));
+    let [one, several, none] = [vec!["a"], vec!["b", "a", "A"], vec!["b"]]
+        .map(|spellings| spellings.into_iter().map(str::to_owned).collect::<Vec<_>>());
     let cases = [
         (AuditFilter { action: Some("login"), ..AuditFilter::default() }, vec![login]),
         (AuditFilter { outcome: Some("unknown"), ..AuditFilter::default() }, vec![crashed]),
@@ -32,6 +37,23 @@ async fn audit(fixture: &Fixture) {
         (AuditFilter { from: Some(at(200).saturating_add(1)), ..AuditFilter::default() }, vec![crashed]),
         (AuditFilter { actor: Some("Ada"), before: Some(query), ..AuditFilter::default() }, vec![login]),
         (AuditFilter { actor: Some("' OR 1=1"), ..AuditFilter::default() }, vec![]),
+        (AuditFilter { credential_id: Some("c1"), ..AuditFilter::default() }, vec![query]),
+        (AuditFilter { credential_id: Some("none"), ..AuditFilter::default() }, vec![]),
+        (AuditFilter { target: Some(&one), ..AuditFilter::default() }, vec![query]),
+        (
+            AuditFilter { target: Some(&several), action: Some("login"), ..AuditFilter::default() },
+            vec![login],
+        ),
+        (
+            AuditFilter {
+                target: Some(&several),
+                actor: Some("Ada"),
+                credential_id: Some("c1"),
+                ..AuditFilter::default()
+            },
+            vec![query],
+        ),
+        (AuditFilter { target: Some(&none), ..AuditFilter::default() }, vec![]),
     ];
     for (filter, expected) in cases {
         let found = tx.audit_records(&filter, 10).await.unwrap();

@@ -31,7 +31,7 @@ struct Step {
 }
 
 /// All migrations. The first four are those of 0.1.0.
-const PINNED: [Step; 5] = [
+const PINNED: [Step; 6] = [
     Step {
         name: "initial",
         sql: include_str!("../../migrations/0001_initial.sql"),
@@ -71,6 +71,13 @@ const PINNED: [Step; 5] = [
         sql: include_str!("../../migrations/0005_role_names.sql"),
         postgres: "",
         sha256: ["e6789368ed04c4b25e24ee3c388d6cda4fa669424d454a5606ba67269d35d987"; 2],
+        rows: &[],
+    },
+    Step {
+        name: "audit_by_target",
+        sql: include_str!("../../migrations/0006_audit_by_target.sql"),
+        postgres: "",
+        sha256: ["f9e9e907ba2269c8f26718015495baa12fe6a1883e5bf692151c11e2687c9e75"; 2],
         rows: &[],
     },
 ];

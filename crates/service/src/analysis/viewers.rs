@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_appdb::{Role, User};
 use tracewarden_clickhouse::{ChangedField, ClickHouseError, MatchingSpans};
+use tracewarden_model::TraceIdNotations;
 use tracewarden_policy::{AppliedPolicy, BrokenPolicy, PolicySource};
 use utoipa::ToSchema;
 
@@ -104,7 +105,7 @@ impl Analysis {
     /// `ServiceError::TraceNotFound` when the trace is absent, or the administrator may not read it and the operator has
     /// disabled counts of such traces; and those of [`Traces::begin_query`](crate::Traces::begin_query).
     pub async fn viewers(&self, admin: &Administrator<'_>, trace_id: &str) -> Result<Viewers> {
-        let started = Instant::now();
+        let (started, target) = (Instant::now(), TraceIdNotations::recorded(trace_id));
         let prepare = || async {
             let mut tx = self.core.db.begin_read().await?;
             let authority = self.core.admin_authority(&mut tx, admin).await?;
@@ -118,7 +119,7 @@ impl Analysis {
             Ok(PreparedRead { access, plan: Plan { total_users, roles, seen }, detail })
         };
         let (access, plan, mut record) =
-            self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
+            self.core.begin_read(admin, TRACES_EXPLAIN, Some(&target), prepare).await?;
         let selection = record.check(access.find(trace_id).await).await?;
         let found = selection.as_ref().and_then(|selection| selection.trace_ids().next());
         let viewers = if found.is_some() || self.core.settings.discovery_samples {

@@ -6,12 +6,13 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
-use tracewarden_model::Timestamp;
+use tracewarden_model::{Timestamp, TraceIdNotations};
 use utoipa::ToSchema;
 
 use crate::core::audit_event::Outcome;
 use crate::core::error::{Result, ServiceError};
 use crate::core::principal::Administrator;
+use crate::core::text::sanitize;
 use crate::core::{Core, query_input, validate};
 
 /// Filter for audit entries; an absent member matches all.
@@ -23,8 +24,12 @@ pub struct AuditQuery {
     pub to: Option<Timestamp>,
     /// Name or id of the user.
     pub actor: Option<String>,
+    /// Id of the API key or session.
+    pub key: Option<String>,
     /// Name of the action.
     pub action: Option<String>,
+    /// Object of the action. A trace id may have any notation.
+    pub target: Option<String>,
     /// Outcome of the action.
     pub outcome: Option<Outcome>,
     /// Cursor from the preceding page.
@@ -123,7 +128,8 @@ impl AuditLog {
         if let (Some(from), Some(to)) = (query.from, query.to) {
             query_input::window(from, to)?;
         }
-        let texts = [&query.actor, &query.action];
+        let texts = [&query.actor, &query.key, &query.action, &query.target];
+        let target = query.target.as_deref().map(target_spellings);
         if !texts.into_iter().flatten().all(|text| validate::is_storable(text)) {
             return Ok(AuditPage { records: Vec::new(), next_cursor: None });
         }
@@ -131,7 +137,9 @@ impl AuditLog {
             from: query.from,
             to: query.to,
             actor: query.actor.as_deref(),
+            credential_id: query.key.as_deref(),
             action: query.action.as_deref(),
+            target: target.as_deref(),
             outcome: query.outcome.map(Outcome::as_str),
             before,
         };
@@ -144,6 +152,13 @@ impl AuditLog {
         let records = records.into_iter().map(entry).collect::<Result<_, _>>()?;
         Ok(AuditPage { records, next_cursor })
     }
+}
+
+/// The texts under which a target may be recorded: names as they are, trace ids in any notation.
+fn target_spellings(text: &str) -> Vec<String> {
+    let mut spellings = vec![sanitize(text)];
+    spellings.extend(TraceIdNotations::of(text).ids().iter().filter(|id| *id != text).cloned());
+    spellings
 }
 
 fn entry(record: AuditRecord) -> Result<AuditEntry> {

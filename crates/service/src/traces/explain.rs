@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracewarden_appdb::{Role, User};
 use tracewarden_clickhouse::Selection;
+use tracewarden_model::TraceIdNotations;
 use tracewarden_policy::AppliedPolicy;
 
 use crate::core::{
@@ -50,7 +51,10 @@ impl Traces {
             return self.finish_explanation(access, Some(selection), record, request).await;
         };
         let admin = principal.require_admin();
-        let admin = self.core.audit_denial(principal, TRACES_EXPLAIN, Some(trace_id), admin).await?;
+        let admin = self
+            .core
+            .audit_denial(principal, TRACES_EXPLAIN, Some(&TraceIdNotations::recorded(trace_id)), admin)
+            .await?;
         self.explain_user(&admin, trace_id, user, read).await
     }
 
@@ -73,9 +77,9 @@ impl Traces {
             let inputs = PolicyInputs::user(&user, roles, access.authority.model.clone());
             Ok(PreparedRead { access, plan: inputs, detail })
         };
-        let started = Instant::now();
+        let (started, target) = (Instant::now(), TraceIdNotations::recorded(trace_id));
         let (access, inputs, mut record) =
-            self.core.begin_read(admin, TRACES_EXPLAIN, Some(trace_id), prepare).await?;
+            self.core.begin_read(admin, TRACES_EXPLAIN, Some(&target), prepare).await?;
         let selection = record.check(access.find(trace_id).await).await?;
         if selection.is_none() && !self.core.settings.discovery_samples {
             return Err(trace_not_found(record, started).await);

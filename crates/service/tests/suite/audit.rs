@@ -118,6 +118,14 @@ async fn pages_and_filters() {
     }
     assert_eq!(code(page(AuditQuery { limit: Some(0), ..every() }).await), "invalid_request");
 
+    assert_eq!(count(AuditQuery { target: text("ada"), ..every() }).await, 1, "created");
+    assert_eq!(count(AuditQuery { target: text("ada"), action: text("login"), ..every() }).await, 0);
+    assert_eq!(count(AuditQuery { key: text(admin.credential_id()), ..every() }).await, 2);
+    for unknown in ["", "ad", "ses_none", "\0", &"x".repeat(300)] {
+        assert_eq!(count(AuditQuery { target: text(unknown), ..every() }).await, 0, "{unknown}");
+        assert_eq!(count(AuditQuery { key: text(unknown), ..every() }).await, 0, "{unknown}");
+    }
+
     // The deleted user, and the user who has the name now.
     fixture.service.users().delete_user(&administrator, "ada", None).await.unwrap();
     assert_eq!(count(AuditQuery { actor: text("ada"), ..every() }).await, by_ada);

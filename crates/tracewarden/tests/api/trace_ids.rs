@@ -143,6 +143,36 @@ async fn the_record_names_the_requested_and_the_found_id() {
     );
 }
 
+/// The readers of a trace and the actions of a key, for every notation of the id.
+#[tokio::test]
+async fn the_audit_log_is_searched_by_trace_and_by_key() {
+    let store = Store::start();
+    let (_service, admin, ada) = two_teams(&store).await;
+    insert(&store, "blue", &[ID]).await;
+    insert(&store, "red", &[FORBIDDEN_ID]).await;
+    let key = ada.post("/me/api-keys", json!({"name": "laptop"})).await.expect(201).body;
+    let with_key = ada.with_key(key["token"].as_str().unwrap());
+    let all = notations(ID);
+    for id in all.iter().chain([&FORBIDDEN_ID.to_owned()]) {
+        with_key.get(&format!("/traces/{id}")).await;
+    }
+    ada.get(&format!("/traces/{ID}/explain")).await.expect(200);
+    admin.get(&format!("/traces/{ID}/viewers")).await.expect(200);
+    let count = async |query: &str| {
+        let page = admin.get(&format!("/audit?limit=500&{query}")).await.expect(200).body;
+        page["records"].as_array().unwrap().len()
+    };
+    for id in all.iter().map(String::as_str).chain([ID]) {
+        assert_eq!(count(&format!("target={id}")).await, all.len() + 2, "{id}");
+        assert_eq!(count(&format!("target={id}&action=traces.get&outcome=success")).await, all.len(), "{id}");
+    }
+    assert_eq!(count(&format!("target={FORBIDDEN_ID}")).await, 1);
+    let key = key["id"].as_str().unwrap();
+    assert_eq!(count(&format!("key={key}")).await, all.len() + 1);
+    assert_eq!(count(&format!("key={key}&target={FORBIDDEN_ID}")).await, 1);
+    assert_eq!(count(&format!("key={key}&actor=admin")).await, 0);
+}
+
 #[tokio::test]
 async fn conditions_compare_ids_as_they_are() {
     let store = Store::start();

@@ -17,11 +17,14 @@ export function KeysTable({
   query,
   empty,
   onRevoke,
+  links,
 }: {
   query: Pick<UseQueryResult<Api["ApiKeyList"]>, "data" | "error" | "refetch">;
   /** Shown if there are no keys. */
   empty: ReactNode;
   onRevoke: (key: Api["ApiKey"]) => Promise<unknown>;
+  /** Links to related pages. */
+  links?: (key: Api["ApiKey"]) => ReactNode;
 }) {
   if (query.data === undefined) {
     return <QueryPlaceholder query={query} label="the keys" height={80} />;
@@ -56,6 +59,7 @@ export function KeysTable({
                 <Expiry at={key.expires_at} />
               </Table.Td>
               <Table.Td ta="right">
+                {links?.(key)}
                 <ConfirmButton
                   subtle
                   label="Revoke"

@@ -103,7 +103,7 @@ function Explorer() {
         <>
           {records.length === 0 && !hasNextPage ? (
             <EmptyState title="No records" icon={<IconClipboardOff size={32} aria-hidden />}>
-              No record matches the filters. The actor filter needs the whole name or id.
+              No record matches the filters. Actor, target and key need whole names or ids.
               {isFiltered && (
                 <>
                   <br />

@@ -55,7 +55,26 @@ export function Filters({
           }}
         />
       )}
-      <ActorInput actor={filters.actor} onChange={(actor) => onChange({ actor })} />
+      <TextFilter
+        label="Actor: whole name or id"
+        clearLabel="Any actor"
+        value={filters.actor}
+        onChange={(actor) => onChange({ actor })}
+      />
+      <TextFilter
+        label="Target: trace id, role, user…"
+        clearLabel="Any target"
+        value={filters.target}
+        onChange={(target) => onChange({ target })}
+      />
+      {filters.key !== undefined && (
+        <TextFilter
+          label="API key or session: id"
+          clearLabel="Any API key or session"
+          value={filters.key}
+          onChange={(key) => onChange({ key })}
+        />
+      )}
       <Select
         aria-label="Action"
         placeholder="Any action"
@@ -83,28 +102,32 @@ export function Filters({
   );
 }
 
-/** A name or id, which is applied when typing pauses. */
-function ActorInput({
-  actor,
+/** A text, which is applied when typing pauses. */
+function TextFilter({
+  label,
+  clearLabel,
+  value,
   onChange,
 }: {
-  actor: string | undefined;
-  onChange: (actor: string | undefined) => void;
+  label: string;
+  clearLabel: string;
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
 }) {
-  const { text, change, commit } = useDebouncedText(actor, onChange, 500);
+  const { text, change, commit } = useDebouncedText(value, onChange, 500);
   return (
     <TextInput
-      aria-label="Actor, by whole name or id"
-      placeholder="Actor: whole name or id"
+      aria-label={label}
+      placeholder={label}
       data-search-field
       autoComplete="off"
       spellCheck={false}
-      w={{ base: "100%", xs: 210 }}
+      w={{ base: "100%", xs: 225 }}
       value={text}
       onChange={(event) => change(event.currentTarget.value)}
       onKeyDown={(event) => event.key === "Enter" && commit(text)}
       rightSection={
-        text === "" ? null : <CloseButton size="sm" aria-label="Any actor" onClick={() => commit("")} />
+        text === "" ? null : <CloseButton size="sm" aria-label={clearLabel} onClick={() => commit("")} />
       }
     />
   );

@@ -159,6 +159,16 @@ function RecordLinks({ record }: { record: AuditRecord }) {
           All records of this actor
         </ButtonLink>
       )}
+      {record.actor.credential_id !== null && (
+        <ButtonLink {...LINK} to="/audit" search={{ key: record.actor.credential_id }}>
+          {record.actor.via === "session" ? "All records of this session" : "All records of this API key"}
+        </ButtonLink>
+      )}
+      {target !== null && target !== "" && (
+        <ButtonLink {...LINK} to="/audit" search={{ target }}>
+          All records of this target
+        </ButtonLink>
+      )}
       {record.actor.username !== null && (
         <ButtonLink {...LINK} to="/users/$username" params={{ username: record.actor.username }}>
           This user’s page

@@ -14,11 +14,13 @@ export function resolveTime(text: string, now: Date): string {
 
 /** The filter of the URL at the given time. */
 export function resolveFilter(url: AuditUrl, now: Date): AuditFilter {
-  const { from, to, actor, action, outcome } = url;
+  const { from, to, actor, key, target, action, outcome } = url;
   return omitUndefined({
     from: from === undefined ? undefined : resolveTime(from, now),
     to: to === undefined ? undefined : resolveTime(to, now),
     actor,
+    key,
+    target,
     action,
     outcome,
   });

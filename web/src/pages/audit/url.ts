@@ -5,6 +5,10 @@ export type AuditUrl = {
   from?: string;
   to?: string;
   actor?: string;
+  /** Id of an API key or session. */
+  key?: string;
+  /** Object of the action, such as a trace id. */
+  target?: string;
   action?: string;
   outcome?: Outcome;
   /** A request whose records are shown alone. */
@@ -21,7 +25,7 @@ export function isOutcome(text: unknown): text is Outcome {
   return OUTCOMES.some((outcome) => outcome === text);
 }
 
-const TEXT_PARAMS = ["from", "to", "actor", "action", "request", "record"] as const;
+const TEXT_PARAMS = ["from", "to", "actor", "key", "target", "action", "request", "record"] as const;
 
 export function parseAuditUrl(search: Record<string, unknown>): AuditUrl {
   const texts = Object.fromEntries(TEXT_PARAMS.map((name) => [name, textParam(search[name])]));

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api, unwrap } from "../../api/client";
 import { useMe } from "../../app/useMe";
 import { ConfirmButton } from "../../components/ConfirmButton";
+import { ButtonLink } from "../../components/links";
 import { Section } from "../../components/Section";
 import { KeysTable } from "../account/KeysTable";
 import { SessionsTable } from "../account/SessionsTable";
@@ -73,6 +74,11 @@ export function UserKeys({ username }: { username: string }) {
       <KeysTable
         query={query}
         empty={<Text c="dimmed">No API keys.</Text>}
+        links={({ id }) => (
+          <ButtonLink size="xs" variant="subtle" to="/audit" search={{ key: id }}>
+            Audit records
+          </ButtonLink>
+        )}
         onRevoke={async ({ id }) => {
           await unwrap(api.DELETE("/users/{username}/api-keys/{id}", { params: { path: { username, id } } }));
           await refetch();
