@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Catalogue, VerifiedClusters};
 use crate::schema::{CachedSchema, LayoutCache, SearchHistory, TraceSizes};
-use crate::{ClickHouseConfig, ClickHouseError, Column, Cost};
+use crate::{ClickHouseConfig, Column, Cost, Result};
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
@@ -25,7 +25,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// When an endpoint is not a valid address.
-    pub fn new(config: ClickHouseConfig, entropy: Arc<dyn Entropy>) -> Result<Self, ClickHouseError> {
+    pub fn new(config: ClickHouseConfig, entropy: Arc<dyn Entropy>) -> Result<Self> {
         let config = Arc::new(config);
         let client = crate::client::Client::new(Arc::clone(&config), entropy)?;
         Ok(Self {
@@ -79,7 +79,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, ClickHouseError> {
+    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>> {
         self.catalogue().columns(database, table).await
     }
 }

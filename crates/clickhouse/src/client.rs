@@ -23,6 +23,7 @@ mod shared_work;
 
 pub use config::ClickHouseConfig;
 pub use cost::Cost;
+pub(crate) use error::Result;
 pub use error::{ChangedField, ClickHouseError};
 pub(crate) use settings::{
     PARTITION_PRUNING, QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, setting_names, settings,
@@ -71,10 +72,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(
-        config: Arc<ClickHouseConfig>,
-        entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, ClickHouseError> {
+    pub(crate) fn new(config: Arc<ClickHouseConfig>, entropy: Arc<dyn Entropy>) -> Result<Self> {
         let limits = QueryLimits::from_config(&config);
         let endpoints = Arc::new(Endpoints::new(config, entropy)?);
         Ok(Self { endpoints, limits, session: None, pinned_endpoint: None, meter: None })
@@ -86,11 +84,7 @@ impl Client {
     }
 
     /// Sends a statement whose answer is streamed. Returns when the first bytes of the answer are here.
-    pub(crate) async fn send(
-        &self,
-        statement: Statement,
-        format: &str,
-    ) -> Result<StreamedResponse, ClickHouseError> {
+    pub(crate) async fn send(&self, statement: Statement, format: &str) -> Result<StreamedResponse> {
         let begun = Instant::now();
         let mut in_flight = self.endpoints.metrics.begin();
         let limits = self.limits.for_streaming(&self.endpoints.config);
@@ -113,7 +107,7 @@ impl Client {
     pub(crate) async fn rows<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
-    ) -> Result<Vec<T>, ClickHouseError> {
+    ) -> Result<Vec<T>> {
         self.rows_within(statement, MAX_COLLECTED_BYTES).await
     }
 
@@ -122,7 +116,7 @@ impl Client {
         &self,
         statement: Statement,
         bytes: usize,
-    ) -> Result<Vec<T>, ClickHouseError> {
+    ) -> Result<Vec<T>> {
         self.collect(&statement, SettingsMode::All(self.limits), bytes).await
     }
 
@@ -131,7 +125,7 @@ impl Client {
     pub(crate) async fn rows_of_profile<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: &str,
-    ) -> Result<Vec<T>, ClickHouseError> {
+    ) -> Result<Vec<T>> {
         self.collect(&Statement::new(statement), SettingsMode::Required, MAX_COLLECTED_BYTES).await
     }
 
@@ -140,7 +134,7 @@ impl Client {
         statement: &Statement,
         settings: SettingsMode,
         bytes: usize,
-    ) -> Result<Vec<T>, ClickHouseError> {
+    ) -> Result<Vec<T>> {
         let mut in_flight = self.endpoints.metrics.begin();
         let begun = Instant::now();
         let until = begun + self.limits.timeout() + TIMEOUT_GRACE;
@@ -168,7 +162,7 @@ impl Client {
         query: &QueryRequest<'_>,
         until: Instant,
         bytes: usize,
-    ) -> Result<Vec<T>, ClickHouseError> {
+    ) -> Result<Vec<T>> {
         let begun = Instant::now();
         // Boxed because it is large, to keep it out of the callers' futures.
         let (endpoint, response) = Box::pin(self.send_with_failover(query, until)).await?;
@@ -191,7 +185,7 @@ impl Client {
         &self,
         query: &QueryRequest<'_>,
         until: Instant,
-    ) -> Result<(usize, QueryResponse), ClickHouseError> {
+    ) -> Result<(usize, QueryResponse)> {
         self.endpoints.start_watching();
         let pool = &self.endpoints.pool;
         let mut attempts = Attempts::default();

@@ -17,7 +17,7 @@ use crate::read::lines::LineChecker;
 use crate::schema::{MapKey, TableEngine, key_column_expression, only_name, parse_key_expression};
 use crate::search::SelectedTrace;
 use crate::sql::{quote, quote_literal};
-use crate::{ClickHouseError, Grant, PrivilegeKind};
+use crate::{ClickHouseError, Grant, PrivilegeKind, Result};
 
 /// The counted spans.
 const TRACES: [(&str, u64); 3] = [("a", 2), ("b\n", 1), ("ü", 1)];
@@ -37,7 +37,7 @@ fn binding() -> Binding {
 }
 
 /// Returns the output if the whole answer is accepted.
-fn read(body: &[u8], pieces: impl Iterator<Item = usize>) -> Result<(Vec<u8>, u64), ClickHouseError> {
+fn read(body: &[u8], pieces: impl Iterator<Item = usize>) -> Result<(Vec<u8>, u64)> {
     let traces = TRACES.map(|(id, spans)| SelectedTrace { id: id.to_owned(), spans });
     let mut checker = LineChecker::new(&binding(), &traces);
     let (mut lines, mut spans, mut rest) = (Vec::new(), 0, body);

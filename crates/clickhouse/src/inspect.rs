@@ -12,7 +12,7 @@ use tracewarden_model::Binding;
 use crate::catalogue::{Catalogue, check_version};
 use crate::client::{Client, QueryLimits, READONLY, settings};
 use crate::sql::{Statement, quote_table};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Report of one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct EndpointInspection {
     /// Its address, as configured.
     pub endpoint: String,
     /// The user there; an error when the endpoint does not answer or rejects the user.
-    pub user: Result<UserInspection, ClickHouseError>,
+    pub user: Result<UserInspection>,
 }
 
 /// The user of the service, as one endpoint sees it.
@@ -35,20 +35,20 @@ pub struct UserInspection {
     /// Whether the user sees other users' running statements, and the values in them.
     pub sees_statements: bool,
     /// Whether the server accepts the settings that are sent with each statement.
-    pub settings: Result<(), ClickHouseError>,
+    pub settings: Result<()>,
     /// Whether it accepts the time limit of the statement that compares columns with their maps, which reads the whole table.
-    pub comparison_timeout: Result<(), ClickHouseError>,
+    pub comparison_timeout: Result<()>,
     /// Whether the version is supported, and whether the servers of the bound table's cluster keep the settings that are
     /// sent.
-    pub server_support: Result<(), ClickHouseError>,
+    pub server_support: Result<()>,
     /// Limits of statements in the user's profile.
     pub limits: Vec<ProfileLimit>,
     /// Whether names of tables and columns can be read.
-    pub catalogue: Result<(), ClickHouseError>,
+    pub catalogue: Result<()>,
     /// Bound tables that cannot be read, each with the reason.
     pub unreadable: Vec<(String, ClickHouseError)>,
     /// Grants of the user, including those of its roles; an error when the server does not report them.
-    pub grants: Result<Vec<Grant>, ClickHouseError>,
+    pub grants: Result<Vec<Grant>>,
 }
 
 /// A limit of statements that a profile can enforce.
@@ -87,7 +87,7 @@ async fn inspect_user(
     store: &ClickHouse,
     client: &Client,
     binding: Option<&Binding>,
-) -> Result<UserInspection, ClickHouseError> {
+) -> Result<UserInspection> {
     // Only without the settings of this crate: with `readonly` sent, every user looks harmless.
     let version: Vec<(String,)> = client.rows_of_profile("SELECT version()").await?;
     let names: Vec<String> = LIMITS.iter().map(|name| format!("'{name}'")).collect();
@@ -159,17 +159,17 @@ fn highest(own: String, min: Option<&str>, max: Option<String>, fixed: bool) -> 
 }
 
 /// Checks the settings of statements whose rows are collected, and those of streamed ones, which may take longer.
-async fn check_settings(client: &Client) -> Result<(), ClickHouseError> {
+async fn check_settings(client: &Client) -> Result<()> {
     check(client, "SELECT 1").await?;
     client.send(Statement::new("SELECT 1"), "JSONEachRow").await.map(drop)
 }
 
 /// Checks that ClickHouse answers a statement.
-async fn check(client: &Client, statement: &str) -> Result<(), ClickHouseError> {
+async fn check(client: &Client, statement: &str) -> Result<()> {
     client.rows::<(u8,)>(Statement::new(statement)).await.map(drop)
 }
 
-async fn grants(client: &Client) -> Result<Vec<Grant>, ClickHouseError> {
+async fn grants(client: &Client) -> Result<Vec<Grant>> {
     // `FINAL` adds the grants of roles.
     let lines: Vec<(String,)> = client.rows_of_profile("SHOW GRANTS FINAL").await?;
     Ok(lines.iter().filter_map(|(line,)| Grant::parse(line)).collect())
@@ -213,7 +213,7 @@ mod tests {
         <constraints><max_execution_time><min>1</min><max>600</max></max_execution_time>\
         <max_memory_usage><min>1</min><max>4000000000</max></max_memory_usage></constraints>";
 
-    async fn inspect(local: &LocalStore) -> Result<UserInspection, ClickHouseError> {
+    async fn inspect(local: &LocalStore) -> Result<UserInspection> {
         let mut inspection = connect(local).inspect(Some(&binding())).await;
         assert_eq!(inspection.len(), 1);
         inspection.remove(0).user

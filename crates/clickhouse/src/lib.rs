@@ -36,6 +36,7 @@ pub use catalogue::{
     BindingError, Catalogue, KeyColumnComparison, SYSTEM_DATABASE_REASON, SampledColumn, SampledKey,
     TableSummary, Unsuitability,
 };
+pub(crate) use client::Result;
 pub use client::{ChangedField, ClickHouseConfig, ClickHouseError, Cost, SharedWork};
 pub use read::{SpanIdentity, SpanSummary, Summary};
 pub use schema::{

@@ -23,7 +23,7 @@ use futures::stream::{self, BoxStream};
 use tracewarden_model::Binding;
 
 use crate::search::Selection;
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, Result};
 use columns::projection;
 use parts::{Part, PartSizes, Parts};
 
@@ -33,7 +33,7 @@ pub use spans::{MAX_SPANS_BYTES, MAX_SPANS_PER_ID, SpanLine};
 ///
 /// The stream ends without an error only when every trace arrived with at least as many spans as the selection counted. No
 /// items follow an error. Dropping it ends the query in ClickHouse.
-pub type SpanStream = BoxStream<'static, Result<SpanChunk, ClickHouseError>>;
+pub type SpanStream = BoxStream<'static, Result<SpanChunk>>;
 
 impl ClickHouse {
     /// Reads all spans of the selected traces. With `columns`, only these and the structural ones.
@@ -45,7 +45,7 @@ impl ClickHouse {
         binding: &Binding,
         selection: &Selection,
         columns: Option<&[String]>,
-    ) -> Result<SpanStream, ClickHouseError> {
+    ) -> Result<SpanStream> {
         self.read_in_parts(PartSizes::default(), binding, selection, columns).await
     }
 
@@ -56,7 +56,7 @@ impl ClickHouse {
         binding: &Binding,
         selection: &Selection,
         columns: Option<&[String]>,
-    ) -> Result<SpanStream, ClickHouseError> {
+    ) -> Result<SpanStream> {
         let projection = projection(binding, &selection.table, columns)?;
         let mut parts = Parts::new(self, binding, selection, projection, sizes);
         // The first part is awaited here, so that its failure can still become an HTTP status.
@@ -69,7 +69,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// The first missing column, or a failure of ClickHouse.
-    pub async fn check_columns(&self, binding: &Binding, columns: &[String]) -> Result<(), ClickHouseError> {
+    pub async fn check_columns(&self, binding: &Binding, columns: &[String]) -> Result<()> {
         let table = self.bound_table(binding).await?;
         projection(binding, &table, Some(columns)).map(|_| ())
     }
@@ -85,7 +85,7 @@ struct PageReader {
 }
 
 impl PageReader {
-    async fn next_chunk(mut self) -> Result<Option<(SpanChunk, Self)>, ClickHouseError> {
+    async fn next_chunk(mut self) -> Result<Option<(SpanChunk, Self)>> {
         while let Some((body, lines)) = &mut self.current {
             let Some(bytes) = body.next().await.transpose()? else {
                 lines.finish()?;

@@ -21,7 +21,7 @@ mod trace_index;
 
 use crate::catalogue::Catalogue;
 use crate::schema::{BoundTable, Layout, TableEngine, is_trace_index};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, Result};
 use facts::{Facts, TraceIndex};
 use suggestion::key_column_id;
 pub use suggestion::{DdlAdvice, DdlKind, DdlState, DdlSuggestion, ExistingAddition, Reads};
@@ -32,12 +32,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// When ClickHouse fails. Estimates that ClickHouse refuses are unknown.
-    pub async fn ddl(
-        &self,
-        binding: &Binding,
-        fields: &[MarkedField],
-        samples: bool,
-    ) -> Result<DdlAdvice, ClickHouseError> {
+    pub async fn ddl(&self, binding: &Binding, fields: &[MarkedField], samples: bool) -> Result<DdlAdvice> {
         let catalogue = self.catalogue();
         let layout = catalogue.current_layout(&binding.database, &binding.table).await?;
         let columns = catalogue.columns(&binding.database, &binding.table).await?;
@@ -83,7 +78,7 @@ async fn find_trace_index(
     binding: &Binding,
     layout: &Layout,
     local: &str,
-) -> Result<TraceIndex, ClickHouseError> {
+) -> Result<TraceIndex> {
     let distributed = |layout: &Layout| matches!(layout.engine, TableEngine::Distributed { .. });
     let mut candidates = vec![format!("{}_trace_id_ts", binding.table), format!("{local}_trace_id_ts")];
     candidates.dedup();

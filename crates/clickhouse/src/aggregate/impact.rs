@@ -21,7 +21,7 @@ use tracewarden_policy::Predicate;
 
 use crate::schema::{BoundTable, Tables, TraceIndex};
 use crate::search::{NO_FILTER, RequiredPredicates, Search, TraceScan, TraceSet};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 pub use collateral::{
     CollateralGrouping, CollateralQuery, CollateralValues, MAX_PREDICATE_SETS, SharedValue,
 };
@@ -39,7 +39,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// When ClickHouse fails, a field or column has changed since it was marked, or the time did not suffice for a sample.
-    pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact, ClickHouseError> {
+    pub async fn impact(&self, request: ImpactRequest<'_>) -> Result<Impact> {
         self.impact_with_plan(request, SamplingPlan::within(request.timeout)).await
     }
 
@@ -47,7 +47,7 @@ impl ClickHouse {
         &self,
         request: ImpactRequest<'_>,
         sampling_plan: SamplingPlan,
-    ) -> Result<Impact, ClickHouseError> {
+    ) -> Result<Impact> {
         let fault = |message: String| Err(ClickHouseError::Internal(message));
         if request.predicates.len() > MAX_IMPACT_PREDICATES {
             return fault(format!("at most {MAX_IMPACT_PREDICATES} predicates can be compared at once"));
@@ -88,7 +88,7 @@ async fn impact_once(
     sampling_plan: SamplingPlan,
     tables: Tables,
     after: Option<(&Binding, Tables)>,
-) -> Result<Impact, ClickHouseError> {
+) -> Result<Impact> {
     let bound = |binding: &Binding, tables: &Tables| {
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
         table.check_fields(request.referenced_fields.iter().map(AsRef::as_ref))?;
@@ -168,7 +168,7 @@ impl TraceCounter for ImpactQuery<'_> {
         granules(search).await + after
     }
 
-    async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts, ClickHouseError> {
+    async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts> {
         let mut counts = Counts::default();
         let after = match &self.after {
             Some((table, index)) => {
@@ -202,7 +202,7 @@ impl ImpactQuery<'_> {
         search: &Search<'t>,
         table: &'t BoundTable,
         index: Option<TraceIndex>,
-    ) -> Result<Search<'t>, ClickHouseError> {
+    ) -> Result<Search<'t>> {
         // Which ids may be returned is decided by the binding that is in force.
         let all = RequiredPredicates::unscoped(&Predicate::True, &[], table)?;
         let mut after = search.store.search_for(all, search.window, 0, table, index);

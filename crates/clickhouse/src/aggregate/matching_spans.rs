@@ -18,7 +18,7 @@ use crate::read::{IdentityRow, SpanIdentity, identity_columns, identity_names};
 use crate::schema::{BoundTable, DisplayExpressions};
 use crate::search::Selection;
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum number of matching spans of one trace that are listed for a predicate.
 pub const MAX_FIRST_SPANS: usize = 20;
@@ -86,7 +86,7 @@ impl ClickHouse {
         selection: &Selection,
         predicates: &[Predicate],
         referenced_fields: &[Arc<MarkedField>],
-    ) -> Result<Vec<MatchingSpans>, ClickHouseError> {
+    ) -> Result<Vec<MatchingSpans>> {
         selection.table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
         let target = TraceTarget {
@@ -130,7 +130,7 @@ impl ClickHouse {
         trace_id: &str,
         predicates: &[Predicate],
         referenced_fields: &[Arc<MarkedField>],
-    ) -> Result<Option<TraceCounts>, ClickHouseError> {
+    ) -> Result<Option<TraceCounts>> {
         // The same notations as when the trace is read.
         let mut notations = TraceIdNotations::of(trace_id);
         if notations.ids().is_empty() {
@@ -149,7 +149,7 @@ impl ClickHouse {
             let mut statement = table.statement();
             let conditions = part.iter().map(|predicate| table.condition(predicate, &mut statement));
             let matched = conditions.map(|matched| Ok(format!("countIf({})", matched?)));
-            let matched = matched.collect::<Result<Vec<String>, ClickHouseError>>()?.join(", ");
+            let matched = matched.collect::<Result<Vec<String>>>()?.join(", ");
             let is_wanted = table.trace_id.is_one_of(notations.ids(), &mut statement);
             let (trace, spans) = (statement.alias("trace"), table.spans(&is_wanted, &mut statement));
             statement.filters_by_trace_id = true;
@@ -184,11 +184,11 @@ async fn first_spans(
     client: &Client,
     target: TraceTarget<'_>,
     predicates: &[Predicate],
-) -> Result<(u64, Vec<MatchingSpans>), ClickHouseError> {
+) -> Result<(u64, Vec<MatchingSpans>)> {
     let table = target.table;
     let mut statement = table.statement();
     let conditions = predicates.iter().map(|predicate| table.condition(predicate, &mut statement));
-    let conditions = conditions.collect::<Result<Vec<String>, ClickHouseError>>()?;
+    let conditions = conditions.collect::<Result<Vec<String>>>()?;
     let matched = aliases("p", predicates, &statement);
     let (identity, display) = (identity_names(&statement), DisplayExpressions::new(table, target.display));
     let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
@@ -220,11 +220,11 @@ async fn nearest(
     client: &Client,
     target: TraceTarget<'_>,
     predicates: &[Predicate],
-) -> Result<Vec<NearestSpan>, ClickHouseError> {
+) -> Result<Vec<NearestSpan>> {
     let table = target.table;
     let mut statement = table.statement();
     let scores = predicates.iter().map(|predicate| table.score(predicate, &mut statement));
-    let scores = scores.collect::<Result<Vec<String>, ClickHouseError>>()?;
+    let scores = scores.collect::<Result<Vec<String>>>()?;
     let names = aliases("s", predicates, &statement);
     let (identity, display) = (identity_names(&statement), DisplayExpressions::new(table, target.display));
     let nearest: Vec<String> = names
@@ -258,7 +258,7 @@ impl TraceTarget<'_> {
         display: &DisplayExpressions,
         columns: impl Iterator<Item = (&'e String, &'e String)>,
         mut statement: Statement,
-    ) -> Result<T, ClickHouseError> {
+    ) -> Result<T> {
         let columns: String = columns.map(|(expression, name)| format!(", {expression} AS {name}")).collect();
         let identity = identity_columns(self.table, display, &statement);
         let is_trace = self.table.trace_id.is(self.trace_id, &mut statement);

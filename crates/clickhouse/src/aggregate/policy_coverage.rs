@@ -11,7 +11,7 @@ use tracewarden_policy::Predicate;
 use crate::client::QueryLimits;
 use crate::schema::{BoundTable, DisplayExpressions};
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum number of predicates of one request.
 pub const MAX_PREDICATES: usize = 200;
@@ -79,7 +79,7 @@ impl ClickHouse {
         &self,
         request: PolicyCoverageRequest<'_>,
         found: &mut Option<PolicyCoverage>,
-    ) -> Result<(), ClickHouseError> {
+    ) -> Result<()> {
         policy_coverage_within(self, request, MAX_ROWS, found).await
     }
 }
@@ -89,7 +89,7 @@ async fn policy_coverage_within(
     request: PolicyCoverageRequest<'_>,
     rows: u64,
     found: &mut Option<PolicyCoverage>,
-) -> Result<(), ClickHouseError> {
+) -> Result<()> {
     let predicates = predicates_within_limit(request.predicates);
     if predicates.is_empty() {
         return Ok(());
@@ -147,7 +147,7 @@ fn statement(
     service: Option<&str>,
     predicates: &[Predicate],
     range: &SampleRange,
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let mut statement = table.statement();
     let service = service.unwrap_or("''");
     let [trace, whole, services, service_name] = statement.aliases(["trace", "whole", "services", "service"]);
@@ -182,11 +182,7 @@ fn statement(
     Ok(statement)
 }
 
-fn policy_coverage(
-    rows: Vec<Row>,
-    window_nanos: i64,
-    expected: usize,
-) -> Result<PolicyCoverage, ClickHouseError> {
+fn policy_coverage(rows: Vec<Row>, window_nanos: i64, expected: usize) -> Result<PolicyCoverage> {
     let short = || ClickHouseError::incomplete("counts are missing");
     let (sampled_traces, traces, covered, matching, services) = rows.into_iter().next().ok_or_else(short)?;
     if [&covered, &matching, &services].iter().any(|counts| counts.len() != expected) {

@@ -24,7 +24,7 @@ use statement::{ChosenTraces, RetryReason};
 
 use crate::schema::{BoundTable, DisplayExpressions, Tables};
 use crate::search::{RequiredPredicates, TraceScan};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum number of facets: their classes must not reach that of spans in no group.
 const MAX_FACETS: usize = 100;
@@ -37,7 +37,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// When ClickHouse fails, or a field has changed since it was marked. There are no partial statistics.
-    pub async fn stats(&self, mut request: StatsRequest<'_>) -> Result<Stats, ClickHouseError> {
+    pub async fn stats(&self, mut request: StatsRequest<'_>) -> Result<Stats> {
         request.max_traces = request.max_traces.max(1);
         let text =
             |field: &MarkedField| matches!(field.logical, LogicalType::String | LogicalType::StringArray);
@@ -55,11 +55,7 @@ impl ClickHouse {
     }
 }
 
-async fn stats_for_tables(
-    store: &ClickHouse,
-    request: StatsRequest<'_>,
-    tables: Tables,
-) -> Result<Stats, ClickHouseError> {
+async fn stats_for_tables(store: &ClickHouse, request: StatsRequest<'_>, tables: Tables) -> Result<Stats> {
     let StatsRequest { binding, scope, filter, window, .. } = request;
     // Before the check of the scope, as in a selection.
     let table = BoundTable::new(binding, tables.columns.to_vec())?;

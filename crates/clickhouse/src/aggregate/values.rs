@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::schema::{BoundTable, Purpose, resolve_fields};
 use crate::search::{SelectedTrace, Selection};
 use crate::sql::{Statement, render, strings};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, Result};
 
 /// Maximum size of a listed value, in bytes. A longer one would have to be cut, and then no filter could use it.
 pub const MAX_VALUE_BYTES: usize = 1_024;
@@ -72,7 +72,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// When ClickHouse fails, or the field has changed since it was marked.
-    pub async fn values(&self, request: ValuesRequest<'_>) -> Result<FieldValues, ClickHouseError> {
+    pub async fn values(&self, request: ValuesRequest<'_>) -> Result<FieldValues> {
         if request.selection.is_empty() {
             return Ok(FieldValues::default());
         }
@@ -130,7 +130,7 @@ fn values_statement(
     request: ValuesRequest<'_>,
     time_range: Option<(Timestamp, Timestamp)>,
     traces: &[SelectedTrace],
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let table = request.selection.table.as_ref();
     let mut statement = table.statement();
     let (field, having) = resolve_field_values(request.field, request.prefix, &table.columns)?;
@@ -197,7 +197,7 @@ pub(crate) fn resolve_field_values(
     wanted: &MarkedField,
     prefix: Option<&str>,
     columns: &[crate::schema::Column],
-) -> Result<(MarkedField, Predicate), ClickHouseError> {
+) -> Result<(MarkedField, Predicate)> {
     let field = Arc::new(wanted.clone());
     let defined = Predicate::atom(Atom::Defined(Arc::clone(&field)));
     let begins = |prefix: &str| {

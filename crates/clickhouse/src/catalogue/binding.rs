@@ -3,13 +3,13 @@
 use tracewarden_model::{Binding, ColumnType, NumberType, ReadAs, TextType};
 
 use super::Catalogue;
-use crate::ClickHouseError;
 use crate::client::PARTITION_PRUNING;
 use crate::schema::{
     BoundTable, Column, Layout, TableEngine, can_choose_rows, column_named, integer, is_id, is_integer,
     is_trace_index, only_name, unknown_column, uuid,
 };
 use crate::sql::{Statement, quote, quote_table};
+use crate::{ClickHouseError, Result};
 
 /// Why a table cannot be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Catalogue {
         &self,
         binding: &Binding,
         layout: &Layout,
-    ) -> Result<Option<(&'static str, String)>, ClickHouseError> {
+    ) -> Result<Option<(&'static str, String)>> {
         let in_sorting_key = |name: &str| {
             layout.sorting_key.iter().any(|key| only_name(key).is_some_and(|column| column == name))
         };
@@ -175,11 +175,7 @@ impl Catalogue {
 
     /// Warns about a view or a `Merge` table over tables whose engine replaces rows: nothing tells whether it reads them with
     /// `FINAL`.
-    async fn hidden_rows_warning(
-        &self,
-        binding: &Binding,
-        engine: &TableEngine,
-    ) -> Result<Option<String>, ClickHouseError> {
+    async fn hidden_rows_warning(&self, binding: &Binding, engine: &TableEngine) -> Result<Option<String>> {
         if !matches!(engine.name(), "View" | "Merge") {
             return Ok(None);
         }
@@ -203,7 +199,7 @@ impl Catalogue {
     }
 
     /// Warns about tables that hold only one server's rows, where there are more servers.
-    async fn partial_table_warnings(&self, binding: &Binding) -> Result<Vec<String>, ClickHouseError> {
+    async fn partial_table_warnings(&self, binding: &Binding) -> Result<Vec<String>> {
         let distributed = self.distributed_tables().await?;
         let mut warnings = Vec::new();
         if let Some(whole) = distributed.over(&binding.database, &binding.table) {

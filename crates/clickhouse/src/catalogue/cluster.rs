@@ -12,11 +12,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Catalogue;
-use crate::ClickHouseError;
 use crate::catalogue::version::check_version;
 use crate::client::{QueryLimits, READONLY, REQUIRED_SETTINGS, may_differ, settings};
 use crate::schema::TableEngine;
 use crate::sql::{Statement, quote_literal};
+use crate::{ClickHouseError, Result};
 
 /// How long the servers' reports are cached: a constraint that is added later is noticed after this time.
 const CACHE_TTL: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`ClickHouseError::Unusable`] that names the server and the settings, or failures of the statements.
-    pub(crate) async fn verify_servers_of(&self, engine: &TableEngine) -> Result<(), ClickHouseError> {
+    pub(crate) async fn verify_servers_of(&self, engine: &TableEngine) -> Result<()> {
         match engine {
             TableEngine::MergeTree { .. } => Ok(()),
             TableEngine::Distributed { cluster, .. } => self.verify_cluster(cluster).await,
@@ -56,7 +56,7 @@ impl Catalogue {
         }
     }
 
-    async fn verify_cluster(&self, cluster: &str) -> Result<(), ClickHouseError> {
+    async fn verify_cluster(&self, cluster: &str) -> Result<()> {
         // Servers may be configured differently, and may also differ in the servers of a cluster.
         let endpoint = self.client.session_endpoint();
         let (catalogue, name) =
@@ -66,7 +66,7 @@ impl Catalogue {
     }
 
     /// Like [`Self::verify_cluster`], without the cache.
-    async fn verify_cluster_now(&self, cluster: &str) -> Result<(), ClickHouseError> {
+    async fn verify_cluster_now(&self, cluster: &str) -> Result<()> {
         let servers = self.servers(cluster).await?;
         let mut differing = Vec::new();
         let limits = QueryLimits::from_config(&self.config);
@@ -90,7 +90,7 @@ impl Catalogue {
 
     /// Reads the report of every server of a cluster that can be reached. The others have no part in an answer: a shard
     /// without any reachable server fails it.
-    async fn servers(&self, cluster: &str) -> Result<Vec<Server>, ClickHouseError> {
+    async fn servers(&self, cluster: &str) -> Result<Vec<Server>> {
         let settings_statement = |skips_unavailable_shards: bool| {
             let names = crate::client::setting_names(&self.config);
             let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
@@ -134,7 +134,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`ClickHouseError::Unavailable`] when no replica of a shard answers.
-    pub(crate) async fn ping_shards(&self, engine: &TableEngine) -> Result<(), ClickHouseError> {
+    pub(crate) async fn ping_shards(&self, engine: &TableEngine) -> Result<()> {
         let TableEngine::Distributed { cluster, .. } = engine else { return Ok(()) };
         let statement = format!("SELECT count() FROM cluster({}, system.one)", quote_literal(cluster));
         self.client.rows::<(u64,)>(Statement::new(&statement)).await.map(|_| ())

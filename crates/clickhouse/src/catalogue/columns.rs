@@ -3,14 +3,14 @@
 use super::Catalogue;
 use crate::schema::{TableEngine, column_named, parse_items_expression, with_keys};
 use crate::sql::Statement;
-use crate::{ClickHouseError, Column};
+use crate::{Column, Result};
 
 impl Catalogue {
     /// Returns the columns of a table, in its order; none when the table does not exist.
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>, ClickHouseError> {
+    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>> {
         let [columns] = self.columns_of(database, [table]).await?;
         Ok(columns)
     }
@@ -23,7 +23,7 @@ impl Catalogue {
         &self,
         database: &str,
         tables: [&str; N],
-    ) -> Result<[Vec<Column>; N], ClickHouseError> {
+    ) -> Result<[Vec<Column>; N]> {
         let mut statement = Statement::default();
         let in_database = statement.string(database);
         let of_tables = tables.map(|table| statement.string(table)).join(", ");
@@ -60,12 +60,7 @@ impl Catalogue {
 
     /// Finds the aliases that list the entries of a map and have a text index, as the newest tables of the OpenTelemetry exporter
     /// have.
-    async fn with_items(
-        &self,
-        database: &str,
-        table: &str,
-        mut columns: Vec<Column>,
-    ) -> Result<Vec<Column>, ClickHouseError> {
+    async fn with_items(&self, database: &str, table: &str, mut columns: Vec<Column>) -> Result<Vec<Column>> {
         let map_of = |column: &Column| {
             let map = parse_items_expression(&column.default_expression)?;
             (column.default_kind == "ALIAS" && column.type_text == "Array(String)").then_some(map)
@@ -88,7 +83,7 @@ impl Catalogue {
         database: &str,
         table: &str,
         columns: Vec<Column>,
-    ) -> Result<Vec<Column>, ClickHouseError> {
+    ) -> Result<Vec<Column>> {
         if columns.iter().all(|column| column.in_parts || (column.key.is_none() && !column.is_derived())) {
             return Ok(columns);
         }

@@ -7,7 +7,7 @@ use tracewarden_model::Binding;
 use utoipa::ToSchema;
 
 use super::Catalogue;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::catalogue::binding::SYSTEM_DATABASES;
 use crate::catalogue::distributed_tables::DistributedTables;
 use crate::catalogue::proposal::{Candidate, product, propose};
@@ -50,7 +50,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn proposal(&self, database: &str, table: &str) -> Result<Option<Binding>, ClickHouseError> {
+    pub async fn proposal(&self, database: &str, table: &str) -> Result<Option<Binding>> {
         let mut tables = self.tables().await?.into_iter();
         let summary = tables.find(|summary| summary.database == database && summary.name == table);
         Ok(summary.and_then(|summary| summary.proposal))
@@ -60,7 +60,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn tables(&self) -> Result<Vec<TableSummary>, ClickHouseError> {
+    pub async fn tables(&self) -> Result<Vec<TableSummary>> {
         let mut statement = Statement::default();
         let own: Vec<String> = SYSTEM_DATABASES.iter().map(|name| statement.string(name)).collect();
         let own = own.join(", ");

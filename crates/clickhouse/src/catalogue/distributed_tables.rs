@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Catalogue;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::TableEngine;
 use crate::sql::Statement;
 
@@ -21,7 +21,7 @@ pub(super) struct DistributedTables(Vec<DistributedTable>);
 
 impl Catalogue {
     /// Reads all distributed tables.
-    pub(super) async fn distributed_tables(&self) -> Result<DistributedTables, ClickHouseError> {
+    pub(super) async fn distributed_tables(&self) -> Result<DistributedTables> {
         let statement =
             "SELECT database, name, engine, engine_full FROM system.tables WHERE engine = 'Distributed'";
         let rows: Vec<[String; 4]> = self.client.rows(Statement::new(statement)).await?;

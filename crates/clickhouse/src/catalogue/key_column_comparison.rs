@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet};
 use tracewarden_model::{Binding, MarkedField};
 
 use super::Catalogue;
-use crate::ClickHouseError;
 use crate::client::Client;
 use crate::schema::{BoundTable, Layout, ProjectedColumns, Projection, key_column_expression};
 use crate::sql::{Statement, quote, quote_table};
+use crate::{ClickHouseError, Result};
 
 /// Factor by which a comparison may take longer than another statement: it reads the whole table.
 const TIMEOUT_FACTOR: u32 = 10;
@@ -75,7 +75,7 @@ impl Catalogue {
         &self,
         binding: &Binding,
         fields: &[MarkedField],
-    ) -> Result<Vec<KeyColumnComparison>, ClickHouseError> {
+    ) -> Result<Vec<KeyColumnComparison>> {
         let key_column: Vec<KeyColumn<'_>> = fields.iter().filter_map(KeyColumn::new).collect();
         if key_column.is_empty() {
             return Ok(Vec::new());
@@ -125,7 +125,7 @@ impl Catalogue {
         binding: &Binding,
         key_column: &KeyColumn<'_>,
         projection: &Projection,
-    ) -> Result<Result<u64, String>, ClickHouseError> {
+    ) -> Result<Result<u64, String>> {
         let Some(columns) = plain_columns(key_column, projection) else {
             return Ok(Err("it has the column within an expression, or groups by it".to_owned()));
         };

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tracewarden_model::{Binding, ColumnType, Display, ReadAs, RowOptions, TimeBucket, TimeUnit};
 
 use super::Catalogue;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::catalogue::binding::{is_integer_time, is_number, is_time};
 use crate::client::QueryLimits;
 use crate::schema::{Column, TableEngine, TimeExpressions, column_named, is_id, is_integer};
@@ -308,7 +308,7 @@ impl Catalogue {
             quote_table(&proposal.database, &proposal.table),
         ));
         let client = self.client.with_limits(QueryLimits { seconds: SAMPLE_SECONDS, rows: 0 });
-        let rows: Result<Vec<Vec<Value>>, ClickHouseError> = client.rows(statement).await;
+        let rows: Result<Vec<Vec<Value>>> = client.rows(statement).await;
         match rows {
             Ok(rows) => rows.into_iter().next().unwrap_or_default(),
             Err(error) => {

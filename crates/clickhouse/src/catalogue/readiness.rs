@@ -1,7 +1,7 @@
 //! Whether ClickHouse can serve requests.
 
 use super::Catalogue;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::TableEngine;
 use crate::sql::Statement;
 use tracewarden_model::Binding;
@@ -12,7 +12,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// The reason why statements cannot be answered.
-    pub async fn ready(&self, binding: Option<&Binding>) -> Result<(), ClickHouseError> {
+    pub async fn ready(&self, binding: Option<&Binding>) -> Result<()> {
         let catalogue = Self { client: self.client.session(), ..self.clone() };
         catalogue.verify_version().await?;
         catalogue.verify_bound(binding).await
@@ -22,7 +22,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// The reason why the table cannot be read.
-    pub(crate) async fn verify_bound(&self, binding: Option<&Binding>) -> Result<(), ClickHouseError> {
+    pub(crate) async fn verify_bound(&self, binding: Option<&Binding>) -> Result<()> {
         let Some(binding) = binding else { return Ok(()) };
         let mut statement = Statement::default();
         let database = statement.string(&binding.database);

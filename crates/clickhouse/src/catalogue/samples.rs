@@ -8,7 +8,7 @@ use tracewarden_model::{Binding, ColumnType, FieldRef, LogicalType, Timestamp};
 use utoipa::ToSchema;
 
 use super::Catalogue;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::client::{Client, QueryLimits};
 use crate::schema::{BoundTable, Column, paired_maps, physical_field};
 use crate::sql::{Statement, quote, quote_path, quote_table};
@@ -104,7 +104,7 @@ impl Catalogue {
         table: &str,
         columns: &[Column],
         binding: Option<&Binding>,
-    ) -> Result<Vec<SampledColumn>, ClickHouseError> {
+    ) -> Result<Vec<SampledColumn>> {
         let client = self.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 });
         let rows = match binding {
             None => SampleRows::Table(quote_table(database, table)),
@@ -194,7 +194,7 @@ impl SampleSource<'_> {
     }
 
     /// Returns the sub-query for some rows, and their number.
-    async fn sample(&self, select: &str, rows: u32) -> Result<(String, Statement, u64), ClickHouseError> {
+    async fn sample(&self, select: &str, rows: u32) -> Result<(String, Statement, u64)> {
         let mut statement = self.statement();
         let sample = format!("(SELECT {select} FROM {} LIMIT {rows})", self.source(&mut statement));
         let mut counting = statement.clone();
@@ -203,7 +203,7 @@ impl SampleSource<'_> {
         Ok((sample, statement, counted.first().map_or(0, |(rows,)| *rows)))
     }
 
-    async fn keys(&self, map: &SampledMap) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
+    async fn keys(&self, map: &SampledMap) -> Result<(u64, Vec<SampledKey>)> {
         let [keys, values, key, value, found] =
             self.statement().aliases(["keys", "values", "key", "value", "found"]);
         // In two arrays of unequal lengths, a key without a value does not count.
@@ -229,7 +229,7 @@ impl SampleSource<'_> {
         Ok((sampled_rows, rows.into_iter().map(map_key).collect()))
     }
 
-    async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>), ClickHouseError> {
+    async fn paths(&self, column: &Column) -> Result<(u64, Vec<SampledKey>)> {
         let [sampled, pair, found] = self.statement().aliases(["sampled", "pair", "found"]);
         let select = format!("{} AS {sampled}", quote(&column.name));
         let (sample, mut statement, sampled_rows) = self.sample(&select, MAX_DOCUMENTS).await?;
@@ -254,7 +254,7 @@ impl SampleSource<'_> {
     }
 
     /// Adds examples to the most frequent paths that statements can name, where ClickHouse returns any.
-    async fn add_examples(&self, column: &Column, keys: &mut [SampledKey]) -> Result<(), ClickHouseError> {
+    async fn add_examples(&self, column: &Column, keys: &mut [SampledKey]) -> Result<()> {
         let named = keys.iter_mut().filter(|key| !key.logical_types.is_empty()).take(PATHS_WITH_EXAMPLES);
         let named: Vec<&mut SampledKey> = named.collect();
         if named.is_empty() {

@@ -1,7 +1,7 @@
 //! Tables that cannot serve as a trace source, whatever their columns are.
 
 use super::Catalogue;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::sql::Statement;
 
 /// Engines that return each row once: reading a table removes rows that are meant for its materialized view.
@@ -55,11 +55,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn unsuitable(
-        &self,
-        database: &str,
-        table: &str,
-    ) -> Result<Option<Unsuitability>, ClickHouseError> {
+    pub async fn unsuitable(&self, database: &str, table: &str) -> Result<Option<Unsuitability>> {
         let mut statement = Statement::default();
         let (database, name) = (statement.string(database), statement.string(table));
         statement.push(&format!(

@@ -3,7 +3,7 @@
 use super::Catalogue;
 use crate::schema::{Layout, Projection, SkipIndex, TableEngine, column_named, split_list, with_keys};
 use crate::sql::Statement;
-use crate::{ClickHouseError, Column};
+use crate::{ClickHouseError, Column, Result};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// When ClickHouse fails. A system table that cannot be read is no error: see [`Layout::unknown`].
-    pub(crate) async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>, ClickHouseError> {
+    pub(crate) async fn layout(&self, database: &str, table: &str) -> Result<Arc<Layout>> {
         let (catalogue, key) = (self.clone(), (database.to_owned(), table.to_owned()));
         let (database, table) = key.clone();
         let from_system_table =
@@ -33,11 +33,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub(crate) async fn current_layout(
-        &self,
-        database: &str,
-        table: &str,
-    ) -> Result<Layout, ClickHouseError> {
+    pub(crate) async fn current_layout(&self, database: &str, table: &str) -> Result<Layout> {
         let mut layout = self.read_layout(database, table).await?;
         if let Some((local_database, local)) = layout.engine.local_table(database) {
             let local = self.read_layout(local_database, local).await?;
@@ -62,7 +58,7 @@ impl Catalogue {
         Ok(layout)
     }
 
-    async fn read_layout(&self, database: &str, table: &str) -> Result<Layout, ClickHouseError> {
+    async fn read_layout(&self, database: &str, table: &str) -> Result<Layout> {
         let table_statement = |select: &str, name: &str, rest: &str| {
             let mut statement = Statement::default();
             let (database, table) = (statement.string(database), statement.string(table));
@@ -124,7 +120,7 @@ impl Catalogue {
     pub(crate) async fn optional_system_rows<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
-    ) -> Result<Option<Vec<T>>, ClickHouseError> {
+    ) -> Result<Option<Vec<T>>> {
         match self.client.rows(statement).await {
             Ok(rows) => Ok(Some(rows)),
             Err(ClickHouseError::Exception { code: Some(497 | 60 | 47), .. }) => Ok(None),

@@ -1,8 +1,8 @@
 //! Which versions of ClickHouse are supported.
 
 use super::Catalogue;
-use crate::ClickHouseError;
 use crate::sql::Statement;
+use crate::{ClickHouseError, Result};
 
 /// The oldest supported version: earlier ones ignore settings of formats that come with a form (ClickHouse pull request
 /// 85570), and write times without their zone.
@@ -24,7 +24,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`ClickHouseError::Unusable`] for a version that is too old, or failures of the statement.
-    pub(crate) async fn verify_version(&self) -> Result<(), ClickHouseError> {
+    pub(crate) async fn verify_version(&self) -> Result<()> {
         let rows: Vec<(String,)> = self.client.rows(Statement::new("SELECT version()")).await?;
         let version = rows.into_iter().next().map(|(version,)| version).unwrap_or_default();
         check_version("the server", &version)
@@ -34,7 +34,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`Self::verify_version`].
-    pub(crate) async fn verify_versions(&self) -> Result<(), ClickHouseError> {
+    pub(crate) async fn verify_versions(&self) -> Result<()> {
         let mut answered = Err(ClickHouseError::Internal("no endpoint is configured".to_owned()));
         for endpoint in self.client.endpoints() {
             let catalogue = Self { client: self.client.for_endpoint(endpoint), ..self.clone() };
@@ -51,7 +51,7 @@ impl Catalogue {
 ///
 /// # Errors
 /// [`ClickHouseError::Unusable`].
-pub(crate) fn check_version(server: &str, version: &str) -> Result<(), ClickHouseError> {
+pub(crate) fn check_version(server: &str, version: &str) -> Result<()> {
     if is_too_old(version) {
         return Err(ClickHouseError::Unusable(format!(
             "{server} is ClickHouse {version}, and {MIN_VERSION} is the oldest version that is supported: upgrade it"

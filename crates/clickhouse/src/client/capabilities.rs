@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::ClickHouseError;
 use crate::client::settings::{OPTIONAL_SETTINGS, READONLY, READONLY_FROM_PROFILE};
+use crate::{ClickHouseError, Result};
 
 /// How long the client assumes that a server lacks a setting. The server at an address may be replaced by another
 /// version without any statement failing there.
@@ -43,11 +43,7 @@ impl ServerCapabilities {
     ///
     /// # Errors
     /// When the server lacks a setting on which answers depend.
-    pub(super) fn record_settings(
-        &self,
-        known: &BTreeSet<String>,
-        sent: &[&'static str],
-    ) -> Result<(), ClickHouseError> {
+    pub(super) fn record_settings(&self, known: &BTreeSet<String>, sent: &[&'static str]) -> Result<()> {
         let missing: BTreeSet<&'static str> =
             sent.iter().copied().filter(|name| !known.contains(*name)).collect();
         let neutral = |name: &&str| OPTIONAL_SETTINGS.iter().any(|(known, _)| known == name);

@@ -14,7 +14,7 @@ use super::request::{QueryRequest, SettingsMode};
 use super::response::{MAX_COLLECTED_BYTES, QueryResponse};
 use super::settings::{QueryLimits, READONLY_FROM_PROFILE, setting_names};
 use crate::sql::Statement;
-use crate::{ClickHouseConfig, ClickHouseError};
+use crate::{ClickHouseConfig, ClickHouseError, Result};
 
 /// Time-out for connecting. It is long enough to recover from one lost packet.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -60,10 +60,7 @@ enum HealthStatus {
 
 impl Endpoints {
     /// Prepares the configured endpoints. It connects to none of them. Fails when one is not a valid address, or none exists.
-    pub(super) fn new(
-        config: Arc<ClickHouseConfig>,
-        entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, ClickHouseError> {
+    pub(super) fn new(config: Arc<ClickHouseConfig>, entropy: Arc<dyn Entropy>) -> Result<Self> {
         let url = |endpoint: &String| {
             Url::parse(endpoint).map_err(|error| {
                 ClickHouseError::Internal(format!("`{endpoint}` is not an address: {error}"))

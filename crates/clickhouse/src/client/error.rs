@@ -17,6 +17,9 @@ pub struct ChangedField {
     pub now: String,
 }
 
+/// A result whose error is a [`ClickHouseError`] if not named.
+pub(crate) type Result<T, E = ClickHouseError> = std::result::Result<T, E>;
+
 /// A failure of a statement. The texts are for the log: they may hold SQL and span data, and must never go to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClickHouseError {

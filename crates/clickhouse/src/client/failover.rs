@@ -41,7 +41,7 @@ fn fixture() -> FailoverFixture {
 }
 
 impl FailoverFixture {
-    async fn run_statement(&self) -> Result<usize, ClickHouseError> {
+    async fn run_statement(&self) -> Result<usize> {
         let rows: Vec<(u64,)> = self.store.client.rows(Statement::new(ONE)).await?;
         Ok(rows.len())
     }

@@ -7,7 +7,7 @@ use tracewarden_model::Entropy;
 use super::pool::Endpoint;
 use crate::client::settings::{QueryLimits, REQUIRED_SETTINGS, settings};
 use crate::sql::{MAX_FIELD_BYTES, Statement, pieces};
-use crate::{ClickHouseConfig, ClickHouseError};
+use crate::{ClickHouseConfig, ClickHouseError, Result};
 
 /// Maximum size of a statement and its values. Policies and filters have their own limits, well below.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
@@ -49,7 +49,7 @@ impl<'a> QueryRequest<'a> {
         config: &ClickHouseConfig,
         entropy: &dyn Entropy,
         endpoint: &Endpoint,
-    ) -> Result<RequestBuilder, ClickHouseError> {
+    ) -> Result<RequestBuilder> {
         let id = random_id(entropy)?;
         let mut url = endpoint.url.clone();
         url.query_pairs_mut()
@@ -83,7 +83,7 @@ impl<'a> QueryRequest<'a> {
     }
 }
 
-fn random_id(entropy: &dyn Entropy) -> Result<String, ClickHouseError> {
+fn random_id(entropy: &dyn Entropy) -> Result<String> {
     let mut id = [0_u8; 16];
     entropy.fill(&mut id).map_err(|error| ClickHouseError::Internal(error.to_string()))?;
     Ok(format!("{:032x}", u128::from_be_bytes(id)))

@@ -11,8 +11,8 @@ use tokio::task::JoinError;
 use super::failure::{AttemptError, text};
 use super::quota::Quota;
 use super::response_memory::ResponseMemory;
-use crate::ClickHouseError;
 use crate::client::cost::Cost;
+use crate::{ClickHouseError, Result};
 
 /// Maximum size of the kept text of an error.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
@@ -77,7 +77,7 @@ impl QueryResponse {
     }
 
     /// Returns the next bytes. An aborted connection is an error: ClickHouse ends a failed answer without its final chunk.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ClickHouseError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
             None => {
@@ -90,7 +90,7 @@ impl QueryResponse {
     pub(super) async fn rows<T: DeserializeOwned + Send + 'static>(
         mut self,
         max_bytes: usize,
-    ) -> Result<Vec<T>, ClickHouseError> {
+    ) -> Result<Vec<T>> {
         let mut body = Vec::new();
         let mut memory = ResponseMemory::default();
         let aborted = loop {
@@ -144,7 +144,7 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D
     u8::deserialize(deserializer).map(|flag| flag == 1)
 }
 
-pub(crate) fn parse_rows<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, ClickHouseError> {
+pub(crate) fn parse_rows<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>> {
     let short =
         |cause: &str| ClickHouseError::IncompleteResponse(format!("the response ended early: {cause}"));
     match serde_json::from_slice::<JsonCompactResponse<T>>(body) {
@@ -204,7 +204,7 @@ mod tests {
     const WHOLE: &str = "{\n\t\"meta\":\n\t[\n\t\t{\n\t\t\t\"name\": \"n\",\n\t\t\t\"type\": \"UInt8\"\n\t\t}\n\t],\n\n\t\"data\":\n\t[\n\
         \t\t[1, \"Code: 159. DB::Exception: }\\n\"],\n\t\t[2, \"\"]\n\t],\n\n\t\"rows\": 2,\n\n\t\"statistics\":\n\t{\n\t\t\"elapsed\": 0.1\n\t}\n}\n";
 
-    fn rows(body: &str) -> Result<Vec<(u8, String)>, ClickHouseError> {
+    fn rows(body: &str) -> Result<Vec<(u8, String)>> {
         parse_rows(body.as_bytes())
     }
 

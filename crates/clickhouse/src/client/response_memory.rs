@@ -2,7 +2,7 @@
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::ClickHouseError;
+use crate::{ClickHouseError, Result};
 
 /// An answer up to this size needs no permit: the number of running statements bounds how many of them there are.
 const FREE_BYTES: usize = 1024 * 1024;
@@ -23,11 +23,11 @@ impl ResponseMemory {
     ///
     /// # Errors
     /// [`ClickHouseError::Unavailable`] when other answers hold the memory.
-    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), ClickHouseError> {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         self.reserve_from(&RESPONSES, bytes)
     }
 
-    fn reserve_from(&mut self, responses: &'static Semaphore, bytes: usize) -> Result<(), ClickHouseError> {
+    fn reserve_from(&mut self, responses: &'static Semaphore, bytes: usize) -> Result<()> {
         if bytes <= FREE_BYTES {
             return Ok(());
         }

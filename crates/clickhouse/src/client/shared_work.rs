@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, WeakShared};
 use tokio::time::Instant;
 
-use crate::ClickHouseError;
+use crate::{ClickHouseError, Result};
 
 type RunningWork<T, E> = WeakShared<BoxFuture<'static, Result<T, E>>>;
 
@@ -77,12 +77,7 @@ where
     T: Clone + Send + Sync + 'static,
 {
     /// Returns the cached value if it is not older than `ttl`, or else the result of `read`. Failures are not cached.
-    pub(crate) async fn get(
-        &self,
-        key: K,
-        ttl: Duration,
-        read: BoxFuture<'static, Result<T, ClickHouseError>>,
-    ) -> Result<T, ClickHouseError> {
+    pub(crate) async fn get(&self, key: K, ttl: Duration, read: BoxFuture<'static, Result<T>>) -> Result<T> {
         let entry = {
             let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if entries.len() >= MAX_KEYS {

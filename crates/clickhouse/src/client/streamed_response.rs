@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt as _};
 use super::endpoints::Endpoints;
 use super::metrics::InFlightStatement;
 use super::response::QueryResponse;
-use crate::ClickHouseError;
+use crate::{ClickHouseError, Result};
 
 /// After a pause of this length, a slow reader may be the reason why the server ended the answer.
 const SLOW_READER: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(crate) struct StreamedResponse {
 }
 
 /// The body, until its deadline.
-type Body = BoxStream<'static, Result<Bytes, ClickHouseError>>;
+type Body = BoxStream<'static, Result<Bytes>>;
 
 impl StreamedResponse {
     /// Returns the body. The time limit counts while the client waits for the server, not while the client waits for the
@@ -43,7 +43,7 @@ impl StreamedResponse {
     /// reader may keep the statement open.
     ///
     /// Dropping the stream ends the statement at once.
-    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, ClickHouseError>> + Send + use<> {
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes>> + Send + use<> {
         let Self { response, in_flight, endpoints, endpoint, server_time_left, until } = self;
         // The server has been waiting for the reader since then: the answer may be a part of a page that is read ahead.
         let last_read_at = response.at;
@@ -132,14 +132,14 @@ impl BodyStream {
         }
     }
 
-    fn fail(&mut self, error: ClickHouseError) -> Poll<Option<Result<Bytes, ClickHouseError>>> {
+    fn fail(&mut self, error: ClickHouseError) -> Poll<Option<Result<Bytes>>> {
         self.end(Some(&error));
         Poll::Ready(Some(Err(error)))
     }
 }
 
 impl Stream for BodyStream {
-    type Item = Result<Bytes, ClickHouseError>;
+    type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;

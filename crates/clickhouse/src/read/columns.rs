@@ -2,9 +2,9 @@
 
 use tracewarden_model::{Binding, nearest::nearest};
 
-use crate::ClickHouseError;
 use crate::schema::BoundTable;
 use crate::sql::quote;
+use crate::{ClickHouseError, Result};
 
 /// Writes columns of ids as they are returned, and the others as they are.
 pub(super) fn returned_columns(table: &BoundTable, names: &[String]) -> Vec<String> {
@@ -31,7 +31,7 @@ pub(crate) fn projection(
     binding: &Binding,
     table: &BoundTable,
     wanted: Option<&[String]>,
-) -> Result<Vec<String>, ClickHouseError> {
+) -> Result<Vec<String>> {
     let known = || table.columns.iter().map(|column| column.name.as_str());
     let is_unknown = |name: &&String| !known().any(|known| known == name.as_str());
     if let Some(name) = wanted.into_iter().flatten().find(is_unknown) {

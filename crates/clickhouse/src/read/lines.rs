@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use bytes::{Bytes, BytesMut};
 use tracewarden_model::Binding;
 
-use crate::ClickHouseError;
 use crate::client::response_memory::ResponseMemory;
 use crate::search::SelectedTrace;
+use crate::{ClickHouseError, Result};
 
 /// Maximum size of a span, in bytes of JSON. Larger than any span that a collector accepts.
 const MAX_LINE_BYTES: usize = 256 * 1024 * 1024;
@@ -48,7 +48,7 @@ impl LineChecker {
         }
     }
 
-    pub(crate) fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>, ClickHouseError> {
+    pub(crate) fn take(&mut self, bytes: Bytes) -> Result<Option<SpanChunk>> {
         let Some(end) = memchr::memrchr(b'\n', &bytes) else {
             if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
                 return Err(ClickHouseError::failed("a span is too large"));
@@ -78,7 +78,7 @@ impl LineChecker {
     }
 
     /// A line that is not a span of a selected trace is the text of an exception, or a fault: either way the page fails.
-    fn check(&mut self, line: &[u8]) -> Result<(), ClickHouseError> {
+    fn check(&mut self, line: &[u8]) -> Result<()> {
         let value = line.strip_prefix(self.prefix.as_slice()).filter(|_| line.ends_with(b"}"));
         let Some(value) = value else { return Err(unexpected_line(line)) };
         if self.current.is_empty() || !value.starts_with(&self.current) {
@@ -94,7 +94,7 @@ impl LineChecker {
         Ok(())
     }
 
-    pub(crate) fn finish(&mut self) -> Result<(), ClickHouseError> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         if !self.partial.is_empty() {
             return Err(unexpected_line(&self.partial));
         }
@@ -138,7 +138,7 @@ mod tests {
         LineChecker::new(&binding, &traces)
     }
 
-    fn run(traces: &[(&str, u64)], body: &str, piece: usize) -> Result<u64, ClickHouseError> {
+    fn run(traces: &[(&str, u64)], body: &str, piece: usize) -> Result<u64> {
         let mut checker = checker(traces);
         let mut spans = 0;
         for piece in body.as_bytes().chunks(piece) {

@@ -7,8 +7,9 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::tests::{fill, select, text};
 use super::*;
+use crate::ClickHouseError;
 use crate::agreement::{binding, connect_at, unrestricted_scope};
-use crate::{SpanIdentity, ValuesRequest};
+use crate::{Result, SpanIdentity, ValuesRequest};
 
 struct Fixture {
     first: ChaosProxy,
@@ -30,7 +31,7 @@ async fn fixture() -> Fixture {
 
 impl Fixture {
     /// Asserts that only the first endpoint was used, and that it refused.
-    fn assert_unavailable<T: std::fmt::Debug>(&self, what: &str, answer: Result<T, ClickHouseError>) {
+    fn assert_unavailable<T: std::fmt::Debug>(&self, what: &str, answer: Result<T>) {
         assert!(matches!(answer, Err(ClickHouseError::Unavailable { .. })), "{what}: {answer:?}");
         assert_eq!(self.second.forwarded_bytes(), 0, "{what}: the second endpoint was queried");
     }

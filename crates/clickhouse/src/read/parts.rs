@@ -17,7 +17,7 @@ use crate::client::{Client, StreamedResponse};
 use crate::schema::{BoundTable, TraceSizes};
 use crate::search::{SelectedTrace, Selection};
 use crate::sql::{Statement, quote};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Number of spans that one statement reads, unless a single trace has more.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ fn divide(traces: &[SelectedTrace], mean_spans: u64, sizes: PartSizes) -> VecDeq
 }
 
 /// A part that arrives, and the checker of its lines.
-pub(super) type Part = (BoxStream<'static, Result<Bytes, ClickHouseError>>, LineChecker);
+pub(super) type Part = (BoxStream<'static, Result<Bytes>>, LineChecker);
 
 /// A part whose first bytes have arrived, and when.
 struct ArrivedPart {
@@ -84,7 +84,7 @@ pub(super) struct Parts {
     remaining_parts: VecDeque<Vec<SelectedTrace>>,
     /// The part whose statement was sent. It has a task of its own, because the reader does not poll it before it has taken
     /// the previous part, while its time limit applies all the same.
-    in_flight: JoinSet<Result<ArrivedPart, ClickHouseError>>,
+    in_flight: JoinSet<Result<ArrivedPart>>,
     max_wait: Duration,
     /// When the reader must have the whole page.
     until: Option<Instant>,
@@ -133,7 +133,7 @@ impl Parts {
     }
 
     /// Returns the next part when its first bytes have arrived, and sends the statement of the part after it.
-    pub(super) async fn next(&mut self) -> Result<Option<Part>, ClickHouseError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Part>> {
         while let Some(arrived_part) = self.in_flight.join_next().await {
             let died = |error| ClickHouseError::Internal(format!("a part of a page: {error}"));
             let ArrivedPart { mut response, traces, since } = arrived_part.map_err(died).flatten()?;

@@ -11,7 +11,7 @@ use crate::read::spans::SpanReader;
 use crate::schema::{BoundTable, DisplayExpressions};
 use crate::search::Selection;
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum number of spans that are read for one identity: the identity cannot tell which one is meant.
 const MAX_SPANS_PER_IDENTITY: usize = 20;
@@ -125,7 +125,7 @@ impl ClickHouse {
         selection: &Selection,
         spans: &[SpanIdentity],
         columns: Option<&[String]>,
-    ) -> Result<Vec<(SpanIdentity, SpanLine)>, ClickHouseError> {
+    ) -> Result<Vec<(SpanIdentity, SpanLine)>> {
         let reader = SpanReader::new(binding, selection, columns, max_bytes)?;
         let Some(trace) = selection.traces.first().filter(|_| !spans.is_empty()) else {
             return Ok(Vec::new());

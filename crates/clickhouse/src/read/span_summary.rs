@@ -4,7 +4,7 @@ use tracewarden_model::{Binding, Timestamp};
 
 use crate::schema::DisplayExpressions;
 use crate::search::Selection;
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum length of a span's text, in characters: clients that send spans choose the length of names.
 const MAX_TEXT: u32 = 100;
@@ -63,7 +63,7 @@ impl ClickHouse {
         binding: &Binding,
         selection: &Selection,
         most: u32,
-    ) -> Result<Vec<SpanSummary>, ClickHouseError> {
+    ) -> Result<Vec<SpanSummary>> {
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
         let table = selection.table.as_ref();
         let display = DisplayExpressions::new(table, &binding.display);

@@ -9,7 +9,7 @@ use super::projection;
 use crate::schema::DisplayExpressions;
 use crate::search::{SelectedTrace, Selection};
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum size of spans that are collected, in bytes of JSON: all are held in memory at once.
 pub const MAX_SPANS_BYTES: usize = 16 * 1024 * 1024;
@@ -44,7 +44,7 @@ impl ClickHouse {
         selection: &Selection,
         span_ids: &[String],
         columns: Option<&[String]>,
-    ) -> Result<Vec<SpanLine>, ClickHouseError> {
+    ) -> Result<Vec<SpanLine>> {
         let reader = SpanReader::new(binding, selection, columns, max_bytes)?;
         let Some(trace) = selection.traces.first().filter(|_| !span_ids.is_empty()) else {
             return Ok(Vec::new());
@@ -79,7 +79,7 @@ impl<'a> SpanReader<'a> {
         selection: &'a Selection,
         columns: Option<&[String]>,
         max_bytes: usize,
-    ) -> Result<Self, ClickHouseError> {
+    ) -> Result<Self> {
         let projection = projection(binding, &selection.table, columns)?;
         let display = DisplayExpressions::new(&selection.table, &binding.display);
         Ok(Self { binding, selection, projection, display, max_bytes })
@@ -95,7 +95,7 @@ impl<'a> SpanReader<'a> {
         condition: &str,
         expressions: &[String],
         limit: &str,
-    ) -> Result<Vec<(SpanLine, Vec<Box<RawValue>>)>, ClickHouseError> {
+    ) -> Result<Vec<(SpanLine, Vec<Box<RawValue>>)>> {
         let table = &self.selection.table;
         let mut columns = returned_columns(table, &self.projection);
         columns.extend_from_slice(expressions);
@@ -130,10 +130,7 @@ impl<'a> SpanReader<'a> {
     }
 
     /// [`ClickHouseError::TooLarge`] when the lines are larger than they may be.
-    pub(super) fn check_size<'l>(
-        &self,
-        lines: impl IntoIterator<Item = &'l SpanLine>,
-    ) -> Result<(), ClickHouseError> {
+    pub(super) fn check_size<'l>(&self, lines: impl IntoIterator<Item = &'l SpanLine>) -> Result<()> {
         let bytes: usize = lines.into_iter().map(|line| line.json.len() + 1).sum();
         if bytes <= self.max_bytes {
             return Ok(());
@@ -143,7 +140,7 @@ impl<'a> SpanReader<'a> {
 }
 
 /// Formats a span as the object that [`ClickHouse::read`] returns, from its values in the order of the projection.
-fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String, ClickHouseError> {
+fn line(names: &[String], row: &[Box<RawValue>], trace: &str) -> Result<String> {
     let of_another = || ClickHouseError::failed("a span of another trace arrived");
     let id = row.first().ok_or_else(of_another)?;
     if row.len() != names.len() || serde_json::from_str::<String>(id.get()).ok().as_deref() != Some(trace) {

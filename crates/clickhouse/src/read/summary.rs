@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::schema::DisplayExpressions;
 use crate::search::{SelectedTrace, Selection};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum number of matching span ids in a summary.
 const MAX_MATCHED: u32 = 20;
@@ -59,7 +59,7 @@ impl ClickHouse {
         binding: &Binding,
         selection: &Selection,
         filter: &Filter,
-    ) -> Result<Vec<Summary>, ClickHouseError> {
+    ) -> Result<Vec<Summary>> {
         if selection.is_empty() {
             return Ok(Vec::new());
         }

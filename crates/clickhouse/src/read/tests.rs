@@ -2,8 +2,9 @@ use tracewarden_model::{Filter, Timestamp, Window};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
+use crate::ClickHouseError;
 use crate::agreement::{binding, connect, execute, unrestricted_scope};
-use crate::{SelectRequest, TraceOrder};
+use crate::{Result, SelectRequest, TraceOrder};
 
 const TRACES: usize = 40;
 
@@ -16,7 +17,7 @@ impl ClickHouse {
         selection: &Selection,
         span_ids: &[String],
         columns: Option<&[String]>,
-    ) -> Result<Vec<String>, ClickHouseError> {
+    ) -> Result<Vec<String>> {
         let lines = self.read_span_lines(max_bytes, binding, selection, span_ids, columns).await?;
         Ok(lines.into_iter().map(|line| line.json).collect())
     }
@@ -65,7 +66,7 @@ pub(super) async fn select(store: &ClickHouse, binding: &Binding) -> Selection {
     selection
 }
 
-pub(super) async fn text(spans: &mut SpanStream) -> Result<String, ClickHouseError> {
+pub(super) async fn text(spans: &mut SpanStream) -> Result<String> {
     let mut text = String::new();
     while let Some(chunk) = spans.next().await {
         text.push_str(std::str::from_utf8(&chunk?.lines).unwrap());

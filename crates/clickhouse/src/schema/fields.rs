@@ -9,7 +9,7 @@ use tracewarden_policy::{Predicate, is_compatible_field};
 use crate::schema::array_pairs::find_paired_map;
 use crate::schema::column::{Column, column_named};
 use crate::schema::key_columns::{Purpose, with_column};
-use crate::{ChangedField, ClickHouseError};
+use crate::{ChangedField, ClickHouseError, Result};
 
 /// Where the value of a field is stored, and the logical types that it can be marked as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,7 +221,7 @@ pub(crate) fn resolve_fields(
     predicate: &Predicate,
     columns: &[Column],
     purpose: Purpose,
-) -> Result<Predicate, ClickHouseError> {
+) -> Result<Predicate> {
     let mut replaced: HashMap<&MarkedField, Arc<MarkedField>> = HashMap::new();
     for (field, now) in current_fields(predicate.fields().into_iter().map(AsRef::as_ref), columns)? {
         let now = with_column(now, columns, purpose);
@@ -243,7 +243,7 @@ pub(crate) fn resolve_fields(
 pub(super) fn current_fields<'a>(
     fields: impl IntoIterator<Item = &'a MarkedField>,
     columns: &[Column],
-) -> Result<Vec<(&'a MarkedField, MarkedField)>, ClickHouseError> {
+) -> Result<Vec<(&'a MarkedField, MarkedField)>> {
     let (mut current, mut changed, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     for field in fields.into_iter().filter(|field| seen.insert(*field)) {
         match current_field(field, columns) {

@@ -11,7 +11,7 @@ use crate::schema::id_column::{IdColumn, IdOf};
 use crate::schema::key_columns::Purpose;
 use crate::schema::trace_index::is_date_time;
 use crate::sql::{Statement, quote, quote_table, render, score};
-use crate::{ClickHouseError, Column};
+use crate::{ClickHouseError, Column, Result};
 
 /// The bound table for statements: quoted names, and expressions by type.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl BoundTable {
     ///
     /// # Errors
     /// When the table no longer has a bound column, or with an unusable type.
-    pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self, ClickHouseError> {
+    pub(crate) fn new(binding: &Binding, columns: Vec<Column>) -> Result<Self> {
         let find = |name: &str| {
             column_named(&columns, name).ok_or_else(|| {
                 let Binding { database, table, .. } = binding;
@@ -96,7 +96,7 @@ impl BoundTable {
         });
         let time_bucket = time_bucket.transpose()?;
         let only = binding.rows.only.iter().map(|only| Ok((find(&only.column)?.clone(), only.value.clone())));
-        let only = only.collect::<Result<_, ClickHouseError>>()?;
+        let only = only.collect::<Result<_>>()?;
         let table = quote_table(&binding.database, &binding.table);
         let is_final = binding.rows.read_as == Some(ReadAs::Final);
         Ok(Self {
@@ -167,10 +167,7 @@ impl BoundTable {
     ///
     /// # Errors
     /// When a field has changed since it was marked.
-    pub(crate) fn check_fields<'a>(
-        &self,
-        fields: impl IntoIterator<Item = &'a MarkedField>,
-    ) -> Result<(), ClickHouseError> {
+    pub(crate) fn check_fields<'a>(&self, fields: impl IntoIterator<Item = &'a MarkedField>) -> Result<()> {
         current_fields(fields, &self.columns).map(drop)
     }
 
@@ -179,11 +176,7 @@ impl BoundTable {
     ///
     /// # Errors
     /// When a field has changed since it was marked.
-    pub(crate) fn condition(
-        &self,
-        predicate: &Predicate,
-        statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    pub(crate) fn condition(&self, predicate: &Predicate, statement: &mut Statement) -> Result<String> {
         Ok(render(&resolve_fields(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
@@ -191,11 +184,7 @@ impl BoundTable {
     ///
     /// # Errors
     /// Those of [`Self::condition`].
-    pub(crate) fn score(
-        &self,
-        predicate: &Predicate,
-        statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    pub(crate) fn score(&self, predicate: &Predicate, statement: &mut Statement) -> Result<String> {
         Ok(score(&resolve_fields(predicate, &self.columns, Purpose::Access)?, statement))
     }
 
@@ -209,7 +198,7 @@ impl BoundTable {
         &self,
         groups: impl Iterator<Item = &'a [Condition]>,
         statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    ) -> Result<String> {
         let any = Predicate::any(groups.map(|group| Predicate::all(group.iter().map(lower_condition))));
         let any = resolve_fields(&any, &self.columns, Purpose::Filter)?;
         // Only for a filter: it must not depend on an index whether access is granted.

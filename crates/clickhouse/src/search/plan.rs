@@ -55,7 +55,7 @@ pub(crate) use {
     trace_set::BoundedTraces,
 };
 
-use crate::ClickHouseError;
+use crate::Result;
 use candidates::Candidates;
 use choice::{choose_plan, no_steps};
 use filtered_pass::fill_by_filtered_pass;
@@ -65,7 +65,7 @@ use steps::fill_by_steps;
 
 impl Search<'_> {
     /// Returns the traces after the end of the previous page, in order, as many as wanted. There is no partial answer.
-    pub(crate) async fn run(&self, choice: &PlanChoice) -> Result<Vec<MatchingTrace>, ClickHouseError> {
+    pub(crate) async fn run(&self, choice: &PlanChoice) -> Result<Vec<MatchingTrace>> {
         let mut page = Page::new(self.after.as_ref());
         // The grouped pass reads pages whose traces have no match inside the window, and filters with more predicates than bits.
         if self.after.as_ref().is_some_and(|after| after.tier == 0)

@@ -23,14 +23,15 @@ use crate::search::plan::{
 };
 use crate::search::selection::SelectedTrace;
 use crate::{
-    ClickHouse, ClickHouseError, ProgressCallback, SelectRequest, Selection, TableProperties, TraceOrder,
+    ClickHouse, ClickHouseError, ProgressCallback, Result, SelectRequest, Selection, TableProperties,
+    TraceOrder,
 };
 
 /// How often a search is restarted on another endpoint.
 const MAX_SEARCH_ATTEMPTS: usize = 3;
 
 impl ClickHouse {
-    pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable, ClickHouseError> {
+    pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable> {
         let columns = self.columns(&binding.database, &binding.table).await?;
         BoundTable::new(binding, columns)
     }
@@ -42,10 +43,10 @@ impl ClickHouse {
         &self,
         read_tables: impl Fn() -> R,
         attempt: impl Fn(Tables) -> A,
-    ) -> Result<Found, ClickHouseError>
+    ) -> Result<Found>
     where
-        R: Future<Output = Result<Tables, ClickHouseError>>,
-        A: Future<Output = Result<Found, ClickHouseError>>,
+        R: Future<Output = Result<Tables>>,
+        A: Future<Output = Result<Found>>,
     {
         for _ in 0..MAX_SEARCH_ATTEMPTS {
             let tables = read_tables().await?;
@@ -62,7 +63,7 @@ impl ClickHouse {
     ///
     /// # Errors
     /// When ClickHouse fails. There is no partial selection.
-    pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection, ClickHouseError> {
+    pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection> {
         if let Some(found) = self.select_with_cached_schema(&request).await? {
             return Ok(found);
         }
@@ -76,10 +77,7 @@ impl ClickHouse {
     /// Searches with the cached tables. Every request reads the columns, since policies depend on them. The search does not
     /// wait for them, but none of its results leave this function before the cached tables are confirmed. `None` where they
     /// are not confirmed, or the endpoint changed: another endpoint may have other columns.
-    async fn select_with_cached_schema(
-        &self,
-        request: &SelectRequest<'_>,
-    ) -> Result<Option<Selection>, ClickHouseError> {
+    async fn select_with_cached_schema(&self, request: &SelectRequest<'_>) -> Result<Option<Selection>> {
         let cached_schema = self.cached_schema.get(request.binding).filter(|_| !request.scope.is_empty());
         let Some(cached_schema) = cached_schema else { return Ok(None) };
         let confirmed = Arc::new(AtomicBool::new(false));
@@ -120,14 +118,14 @@ impl ClickHouse {
 
     /// Reads the current tables of a binding, and caches them for later requests, which still confirm them. If the trace
     /// index was dropped or replaced by another table, it is not used.
-    pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables, ClickHouseError> {
+    pub(crate) async fn bound_tables(&self, binding: &Binding) -> Result<Tables> {
         let tables = self.read_tables(binding).await?;
         self.cached_schema.set(binding, &tables);
         Ok(tables)
     }
 
     /// Reads the current tables of a binding, which need not be in force, and does not cache them.
-    pub(crate) async fn read_tables(&self, binding: &Binding) -> Result<Tables, ClickHouseError> {
+    pub(crate) async fn read_tables(&self, binding: &Binding) -> Result<Tables> {
         let (columns, index) = match &binding.trace_index {
             None => (self.columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
@@ -144,7 +142,7 @@ impl ClickHouse {
         request: &SelectRequest<'_>,
         tables: Tables,
         progress: Option<ProgressCallback>,
-    ) -> Result<Selection, ClickHouseError> {
+    ) -> Result<Selection> {
         // Before the check of the scope, so that a missing table is the same error for every user.
         let table = Arc::new(BoundTable::new(request.binding, tables.columns.to_vec())?);
         let searched_around = self.searched_around(request.window, &tables);
@@ -196,7 +194,7 @@ impl ClickHouse {
         table: &'a BoundTable,
         index: Option<TraceIndex>,
         options: PlannerOptions,
-    ) -> Result<Search<'a>, ClickHouseError> {
+    ) -> Result<Search<'a>> {
         let required_predicates = RequiredPredicates::new(request.scope, request.filter, table)?;
         let mut search = self.search_for(required_predicates, request.window, request.limit, table, index);
         search.after.clone_from(&request.after);
@@ -247,7 +245,7 @@ impl ClickHouse {
         window: Window,
         limit: u32,
         timeout: Duration,
-    ) -> Result<Cost, ClickHouseError> {
+    ) -> Result<Cost> {
         // Costs are compared, and must not depend on earlier searches.
         let store = Self { search_history: Arc::default(), ..self.metered() };
         let any = Predicate::any(predicates.iter().cloned());
@@ -276,7 +274,7 @@ impl ClickHouse {
         binding: &Binding,
         scope: &AccessScope,
         trace_id: &str,
-    ) -> Result<Option<Selection>, ClickHouseError> {
+    ) -> Result<Option<Selection>> {
         // Spans without a trace cannot be read as one trace.
         let notations = TraceIdNotations::of(trace_id);
         if notations.ids().is_empty() {
@@ -294,7 +292,7 @@ impl ClickHouse {
         table: Arc<BoundTable>,
         scope: &AccessScope,
         notations: &TraceIdNotations,
-    ) -> Result<Option<Selection>, ClickHouseError> {
+    ) -> Result<Option<Selection>> {
         let mut statement = table.statement();
         let required_predicates = RequiredPredicates::new(scope, &NO_FILTER, &table)?;
         let having = required_predicates.having_clause(&required_predicates.all(), &mut statement)?;

@@ -15,7 +15,7 @@ use super::suggestion::{DdlAdvice, DdlSuggestion, Reads};
 use crate::client::{Client, QueryLimits};
 use crate::schema::{BoundTable, column_named};
 use crate::sql::{Statement, quote};
-use crate::{ClickHouse, ClickHouseError};
+use crate::{ClickHouse, Result};
 
 /// Time limit of each statement, in seconds.
 const TIMEOUT_SECONDS: u32 = 5;
@@ -64,7 +64,7 @@ pub(super) async fn estimated(
     table: &BoundTable,
     drafts: Drafts,
     samples: bool,
-) -> Result<DdlAdvice, ClickHouseError> {
+) -> Result<DdlAdvice> {
     let mut estimator = Estimator {
         client: store.client.with_limits(QueryLimits { seconds: TIMEOUT_SECONDS, rows: 0 }),
         table,
@@ -110,7 +110,7 @@ impl Estimator<'_> {
     async fn rows<T: DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
-    ) -> Result<Option<Vec<T>>, ClickHouseError> {
+    ) -> Result<Option<Vec<T>>> {
         match self.client.rows(statement).await {
             Err(error) if error.is_refusal() => Ok(None),
             rows => rows.map(Some),
@@ -118,14 +118,11 @@ impl Estimator<'_> {
     }
 
     /// Returns the only row of the answer; `None` when ClickHouse cannot answer.
-    async fn row<T: DeserializeOwned + Send + 'static>(
-        &self,
-        statement: Statement,
-    ) -> Result<Option<T>, ClickHouseError> {
+    async fn row<T: DeserializeOwned + Send + 'static>(&self, statement: Statement) -> Result<Option<T>> {
         Ok(self.rows(statement).await?.and_then(|rows| rows.into_iter().next()))
     }
 
-    async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>, ClickHouseError> {
+    async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>> {
         let mut statement = self.table.statement();
         let spans = self.table.spans("1", &mut statement);
         statement.push(&format!("SELECT max({}) FROM {spans}", self.table.ticks));
@@ -142,7 +139,7 @@ impl Estimator<'_> {
         Some(self.table.within(from.saturating_sub(nanos), to.saturating_add(nanos), statement))
     }
 
-    async fn rows_in_window(&self) -> Result<Option<f64>, ClickHouseError> {
+    async fn rows_in_window(&self) -> Result<Option<f64>> {
         let mut statement = self.table.statement();
         let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
         let spans = self.table.spans(&in_window, &mut statement);
@@ -152,7 +149,7 @@ impl Estimator<'_> {
 
     /// Returns the number of rows that ClickHouse estimates it would read for these columns of the newest hour and `nanos`
     /// around it.
-    async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>, ClickHouseError> {
+    async fn scanned(&self, columns: &[String], nanos: i64) -> Result<Option<f64>> {
         let mut statement = self.table.statement();
         let Some(around) = self.around(&mut statement, nanos) else { return Ok(None) };
         let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
@@ -161,17 +158,13 @@ impl Estimator<'_> {
         self.estimate(statement).await
     }
 
-    async fn estimate(&self, statement: Statement) -> Result<Option<f64>, ClickHouseError> {
+    async fn estimate(&self, statement: Statement) -> Result<Option<f64>> {
         type Row = (String, String, u64, u64, u64);
         let rows = self.rows::<Row>(statement).await?;
         Ok(rows.map(|rows| rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum()))
     }
 
-    async fn estimates(
-        &self,
-        subject: &DraftSubject,
-        max_trace_nanos: Option<i64>,
-    ) -> Result<Estimates, ClickHouseError> {
+    async fn estimates(&self, subject: &DraftSubject, max_trace_nanos: Option<i64>) -> Result<Estimates> {
         match subject {
             DraftSubject::Key { map, key, column } => self.key(map, key, column).await,
             DraftSubject::Time { columns, new_keys } => self.time(columns, new_keys).await,
@@ -181,7 +174,7 @@ impl Estimator<'_> {
         }
     }
 
-    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates, ClickHouseError> {
+    async fn key(&self, map: &str, key: &str, column: &str) -> Result<Estimates> {
         let scanned = self.scanned(&[map.to_owned()], 0).await?;
         let after = self.key_row_bytes(map, key, column).await?;
         Ok(Estimates {
@@ -193,12 +186,7 @@ impl Estimator<'_> {
     }
 
     /// Returns bytes per row of a key column: the actual size if it exists, otherwise an upper bound.
-    async fn key_row_bytes(
-        &self,
-        map: &str,
-        key: &str,
-        column: &str,
-    ) -> Result<Option<f64>, ClickHouseError> {
+    async fn key_row_bytes(&self, map: &str, key: &str, column: &str) -> Result<Option<f64>> {
         if let Some(bytes) = self.parts.row_bytes(column) {
             return Ok(Some(bytes));
         }
@@ -223,7 +211,7 @@ impl Estimator<'_> {
         column: &str,
         strings: &str,
         share: f64,
-    ) -> Result<Option<ValueSample>, ClickHouseError> {
+    ) -> Result<Option<ValueSample>> {
         if !self.samples {
             return Ok(None);
         }
@@ -245,11 +233,7 @@ impl Estimator<'_> {
         }))
     }
 
-    async fn time(
-        &self,
-        columns: &[String],
-        new_keys: &[(String, String)],
-    ) -> Result<Estimates, ClickHouseError> {
+    async fn time(&self, columns: &[String], new_keys: &[(String, String)]) -> Result<Estimates> {
         let exists = |column: &&String| column_named(&self.table.columns, column).is_some();
         let existing: Vec<String> = columns.iter().filter(exists).cloned().collect();
         let mut before_columns = existing.clone();
@@ -276,7 +260,7 @@ impl Estimator<'_> {
         })
     }
 
-    async fn trace(&self) -> Result<Estimates, ClickHouseError> {
+    async fn trace(&self) -> Result<Estimates> {
         let mut statement = self.table.statement();
         let ids: Option<(Vec<String>,)> = match self.around(&mut statement, 0) {
             Some(in_window) => {
@@ -305,7 +289,7 @@ impl Estimator<'_> {
         Ok(estimated)
     }
 
-    async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates, ClickHouseError> {
+    async fn trace_index(&self, max_trace_nanos: Option<i64>) -> Result<Estimates> {
         let columns = [self.trace_id.to_owned()];
         let before = match max_trace_nanos {
             Some(nanos) => self.scanned(&columns, nanos).await?,
@@ -320,7 +304,7 @@ impl Estimator<'_> {
         })
     }
 
-    async fn index(&self, column: &str, indexed: IndexedExpression) -> Result<Estimates, ClickHouseError> {
+    async fn index(&self, column: &str, indexed: IndexedExpression) -> Result<Estimates> {
         let strings = match indexed {
             IndexedExpression::Column => format!("[{}]", quote(column)),
             indexed => indexed.write(&quote(column)),

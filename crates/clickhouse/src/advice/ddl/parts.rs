@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ClickHouseError;
+use crate::Result;
 use crate::catalogue::Catalogue;
 use crate::schema::only_name;
 use crate::sql::{Statement, quote};
@@ -76,11 +76,7 @@ impl Parts {
 ///
 /// # Errors
 /// When ClickHouse fails. Facts that the user may not read are unknown.
-pub(super) async fn parts(
-    catalogue: &Catalogue,
-    database: &str,
-    table: &str,
-) -> Result<Parts, ClickHouseError> {
+pub(super) async fn parts(catalogue: &Catalogue, database: &str, table: &str) -> Result<Parts> {
     let table_statement = |select: &str, condition: &str| {
         let mut statement = Statement::default();
         let (database, table) = (statement.string(database), statement.string(table));

@@ -3,10 +3,10 @@
 
 use tracewarden_model::MarkedField;
 
-use crate::ClickHouseError;
 use crate::aggregate::values::{MAX_VALUE_BYTES, resolve_field_values};
 use crate::schema::{BoundTable, known_column, plain_text};
 use crate::sql::{Statement, render, strings};
+use crate::{ClickHouseError, Result};
 
 /// Maximum number of predicate sets of one request.
 pub const MAX_PREDICATE_SETS: usize = 16;
@@ -80,7 +80,7 @@ impl CollateralGrouping<'_> {
         mask: &str,
         table: &BoundTable,
         statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    ) -> Result<String> {
         let text = statement.alias("text");
         // Values that are too long to be shown must not be kept once for every trace.
         let bounded = |text: &str| {

@@ -8,7 +8,7 @@ use super::masks::Masks;
 use super::parts::QueryPart;
 use super::statement::{COMPARED, MAX_MASKS, Row, TOTAL};
 use super::types::Difference;
-use crate::ClickHouseError;
+use crate::{ClickHouseError, Result};
 
 /// Counts of all statements.
 #[derive(Debug, Default)]
@@ -26,12 +26,7 @@ impl Counts {
     ///
     /// # Errors
     /// When the traces cannot be compared, or rows are missing.
-    pub(super) fn add(
-        &mut self,
-        rows: Vec<Row>,
-        part: &QueryPart<'_>,
-        samples: u32,
-    ) -> Result<(), ClickHouseError> {
+    pub(super) fn add(&mut self, rows: Vec<Row>, part: &QueryPart<'_>, samples: u32) -> Result<()> {
         if rows.len() as u64 > MAX_MASKS {
             return Err(ClickHouseError::TooLarge(
                 "traces satisfy too many different sets of predicates".to_owned(),

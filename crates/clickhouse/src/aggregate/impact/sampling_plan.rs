@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::counts::Counts;
-use crate::ClickHouseError;
 use crate::search::{Sample, Search, TraceScan, TraceSet, estimate_granules};
+use crate::{ClickHouseError, Result};
 
 /// Share of the time-out that counting all traces may take before a sample was counted.
 const FULL_COUNT_TIME_SHARE: f64 = 0.6;
@@ -50,11 +50,8 @@ pub(super) trait TraceCounter: Sync {
     fn granules(&self, search: &Search<'_>) -> impl Future<Output = f64> + Send;
 
     /// Returns the counts.
-    fn count(
-        &self,
-        search: &Search<'_>,
-        scan: &TraceScan<'_>,
-    ) -> impl Future<Output = Result<Counts, ClickHouseError>> + Send;
+    fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>)
+    -> impl Future<Output = Result<Counts>> + Send;
 }
 
 /// Time limits for counting.
@@ -81,7 +78,7 @@ impl SamplingPlan {
         self,
         search: &mut Search<'_>,
         counter: &impl TraceCounter,
-    ) -> Result<(Counts, f64), ClickHouseError> {
+    ) -> Result<(Counts, f64)> {
         let started = Instant::now();
         let final_deadline = started + self.all;
         search.deadline = final_deadline;
@@ -166,7 +163,7 @@ fn affordable(granules: f64, final_deadline: Instant) -> f64 {
 }
 
 /// Counts all traces of the window.
-async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<Counts, ClickHouseError> {
+async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<Counts> {
     let mut scan = TraceScan::by_trace(search).await?;
     // A second time with those traces that the index does not bound, if they are few.
     for _ in 0..2 {
@@ -181,10 +178,7 @@ async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<C
 }
 
 /// Returns the result if it is ready in time; `None` if the time-out or a limit of ClickHouse is reached.
-async fn within_deadline<T>(
-    deadline: Instant,
-    future: impl Future<Output = Result<T, ClickHouseError>>,
-) -> Result<Option<T>, ClickHouseError> {
+async fn within_deadline<T>(deadline: Instant, future: impl Future<Output = Result<T>>) -> Result<Option<T>> {
     // ClickHouse's own limit is in whole seconds. Dropping the future ends the statement at the deadline.
     match timeout_at(deadline, future).await {
         Ok(Err(error)) if !error.is_over_limit() => Err(error),

@@ -12,7 +12,7 @@ use super::collateral::{CollateralQuery, HIDDEN_VALUE_PREFIX};
 use super::masks::Masks;
 use super::parts::QueryPart;
 use super::types::ImpactRequest;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::BoundTable;
 use crate::search::{Aggregates, MAX_LONG_TRACES, Search, TraceScan};
 use crate::sql::Statement;
@@ -40,7 +40,7 @@ pub(super) fn statement(
     after: Option<(&Search<'_>, &TraceScan<'_>)>,
     request: &ImpactRequest<'_>,
     part: &QueryPart<'_>,
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let mut statement = search.table.statement().evaluated_per_row();
     let compares = part.compares();
     let masks = Masks::new(&part.used);
@@ -91,7 +91,7 @@ fn satisfied_words(
     predicates: &[Predicate],
     table: &BoundTable,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let mut words = Vec::new();
     for numbers in masks.predicates() {
         let mut bits = Vec::new();

@@ -87,12 +87,7 @@ impl<'a> TestRequest<'a> {
         Self { predicates, comparisons, readable, only_readable: false, referenced_fields: &[] }
     }
 
-    async fn impact(
-        &self,
-        store: &ClickHouse,
-        table: &str,
-        sampling_plan: SamplingPlan,
-    ) -> Result<Impact, ClickHouseError> {
+    async fn impact(&self, store: &ClickHouse, table: &str, sampling_plan: SamplingPlan) -> Result<Impact> {
         let Self { predicates, comparisons, readable, only_readable, referenced_fields } = *self;
         let request = ImpactRequest {
             binding: &binding("default", table),
@@ -116,7 +111,7 @@ impl<'a> TestRequest<'a> {
         store: &ClickHouse,
         table: &str,
         sampling_plan: SamplingPlan,
-    ) -> Result<Impact, ClickHouseError> {
+    ) -> Result<Impact> {
         let predicate_sets: Vec<Vec<usize>> = (0..self.predicates.len()).map(|number| vec![number]).collect();
         let request = ImpactRequest {
             binding: &binding("default", table),
@@ -270,7 +265,7 @@ impl TraceCounter for FailingCounter {
         0.0
     }
 
-    async fn count(&self, _: &Search<'_>, _: &TraceScan<'_>) -> Result<Counts, ClickHouseError> {
+    async fn count(&self, _: &Search<'_>, _: &TraceScan<'_>) -> Result<Counts> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Err(ClickHouseError::Memory("never enough".to_owned()))
     }

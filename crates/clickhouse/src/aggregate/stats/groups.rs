@@ -6,7 +6,7 @@ use super::classes::{FIRST_FACET, GROUP, NO_GROUP};
 use super::types::StatsRequest;
 use crate::aggregate::values::{is_unlistable, resolve_field_values};
 use crate::sql::{Statement, render, string, strings};
-use crate::{ClickHouseError, Column};
+use crate::{ClickHouseError, Column, Result};
 
 /// Maximum number of elements of one array that make a group each. No list shows as many, but clients that send spans decide
 /// how many elements there are, and each is another row to count.
@@ -31,7 +31,7 @@ impl Groups {
         bucket: Option<String>,
         columns: &[Column],
         statement: &mut Statement,
-    ) -> Result<Self, ClickHouseError> {
+    ) -> Result<Self> {
         let mut all = Vec::new();
         if !request.group.is_empty() {
             all.push(groups(GROUP, request.group, columns, statement)?);
@@ -64,7 +64,7 @@ fn groups(
     fields: &[MarkedField],
     columns: &[Column],
     statement: &mut Statement,
-) -> Result<Groups, ClickHouseError> {
+) -> Result<Groups> {
     let arrays = fields.iter().filter(|field| field.logical == LogicalType::StringArray).count();
     let most = match arrays {
         _ if class >= FIRST_FACET => MAX_ELEMENTS_OF_FACET,
@@ -74,7 +74,7 @@ fn groups(
     let values = fields
         .iter()
         .map(|field| Values::of(field, most, columns, statement))
-        .collect::<Result<Vec<Values>, ClickHouseError>>()?;
+        .collect::<Result<Vec<Values>>>()?;
     let [one, other] = statement.aliases(["one", "other"]);
     let of_element = |element: &str| ValueExpression {
         unlistable: format!("{element}.1"),
@@ -110,12 +110,7 @@ enum Values {
 }
 
 impl Values {
-    fn of(
-        field: &MarkedField,
-        most: u32,
-        columns: &[Column],
-        statement: &mut Statement,
-    ) -> Result<Self, ClickHouseError> {
+    fn of(field: &MarkedField, most: u32, columns: &[Column], statement: &mut Statement) -> Result<Self> {
         let (field, defined) = resolve_field_values(field, None, columns)?;
         let defined = render(&defined, statement);
         if field.logical != LogicalType::StringArray {

@@ -11,10 +11,10 @@ use super::types::{
     FacetValue, MAX_FACET_VALUES, Stats, StatsBucket, StatsFacet, StatsGroup, StatsNumbers, StatsOrder,
     StatsRequest, StatsUnit,
 };
-use crate::ClickHouseError;
 use crate::schema::DisplayExpressions;
 use crate::search::{Aggregates, SPANS_BEYOND_BOUNDS, Search, TraceScan};
 use crate::sql::Statement;
+use crate::{ClickHouseError, Result};
 
 /// Class of the row, whether no list can show its values, and its values; traces, spans, errors; percentiles and maximum of
 /// the duration, and whether one of the durations is invalid; numbers of distinct groups and of distinct values of each facet.
@@ -94,7 +94,7 @@ pub(super) fn statement(
     display: &DisplayExpressions,
     request: StatsRequest<'_>,
     chosen: ChosenTraces,
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let mut statement = search.table.statement().evaluated_per_row();
     let traces = traces(search, scan, request.max_traces, chosen, &mut statement)?;
     let names = Names::new(&statement);
@@ -114,7 +114,7 @@ fn traces(
     most: u32,
     chosen: ChosenTraces,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let [trace, id, tier, position, rank, readable, beyond] =
         statement.aliases(["trace", "id", "tier", "position", "place", "readable", "beyond"]);
     let columns = match chosen {
@@ -159,7 +159,7 @@ fn per_span(
     request: StatsRequest<'_>,
     names: &Names,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let Names { group, traces, spans: count, errors, .. } = names;
     let table = search.table;
     let bucket = request.buckets.map(|buckets| {
@@ -189,7 +189,7 @@ fn per_trace(
     request: StatsRequest<'_>,
     names: &Names,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let Names { trace, group, traces, spans: count, errors, .. } = names;
     let [of_trace, failed, nanos, unlistable, in_groups, group_of_span, tier, position] =
         statement.aliases(["of_trace", "failed", "nanos", "odd", "groups", "of_span", "tier", "position"]);
@@ -281,7 +281,7 @@ pub(super) fn stats(
     display: &DisplayExpressions,
     request: StatsRequest<'_>,
     complete: bool,
-) -> Result<Stats, ClickHouseError> {
+) -> Result<Stats> {
     let mut stats = empty_stats(display, request);
     stats.complete = complete;
     let mut rows = rows.into_iter();
@@ -328,7 +328,7 @@ pub(super) fn empty_stats(display: &DisplayExpressions, request: StatsRequest<'_
     Stats { buckets, facets, total, groups: Vec::new(), distinct: 0, complete: true }
 }
 
-fn numbers(row: &Row, display: &DisplayExpressions) -> Result<StatsNumbers, ClickHouseError> {
+fn numbers(row: &Row, display: &DisplayExpressions) -> Result<StatsNumbers> {
     let (_, _, _, traces, spans, errors, percentiles, longest, invalid, _) = row;
     let [p50, p95, p99] = percentiles.as_slice() else {
         return Err(ClickHouseError::incomplete("percentiles are missing"));

@@ -7,7 +7,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{binding, connect, execute, unrestricted_scope};
-use crate::{MAX_VALUE_BYTES, SelectRequest, TraceOrder, physical_field};
+use crate::{MAX_VALUE_BYTES, Result, SelectRequest, TraceOrder, physical_field};
 
 const NOON: i64 = 1_790_000_000;
 
@@ -50,7 +50,7 @@ async fn run_stats(
     binding: &Binding,
     change: impl Fn(&mut StatsRequest<'_>),
     group: &[MarkedField],
-) -> Result<Stats, ClickHouseError> {
+) -> Result<Stats> {
     let filter = Filter::default();
     let mut request = StatsRequest { group, ..request(scope, binding, &filter) };
     change(&mut request);

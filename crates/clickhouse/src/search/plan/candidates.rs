@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::search::Search;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::search::selection::Position;
 use crate::sql::Statement;
 
@@ -86,11 +86,7 @@ pub(crate) struct CandidateColumns {
 
 impl CandidateColumns {
     /// Writes the columns of a candidate. `order_key` is SQL for the time of its newest ordering span.
-    pub(crate) fn new(
-        search: &Search<'_>,
-        order_key: &str,
-        statement: &mut Statement,
-    ) -> Result<Self, ClickHouseError> {
+    pub(crate) fn new(search: &Search<'_>, order_key: &str, statement: &mut Statement) -> Result<Self> {
         let [trace, order_key_name, predicate_bits] =
             statement.aliases(["trace", "order_key", "predicate_bits"]);
         let (id, ticks) = (&search.table.trace_id.text, &search.table.ticks);

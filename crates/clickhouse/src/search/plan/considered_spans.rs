@@ -5,14 +5,11 @@ use tracewarden_model::Timestamp;
 use super::search::{Search, TimeRange};
 use super::trace_bounds::TimeRanges;
 use super::trace_set::{BoundedTraces, TraceSet};
-use crate::ClickHouseError;
+use crate::Result;
 use crate::sql::Statement;
 
 /// Returns the time ranges to read, so that all considered spans of each trace are read.
-pub(crate) async fn scan_ranges(
-    search: &Search<'_>,
-    trace_set: TraceSet<'_>,
-) -> Result<TimeRanges, ClickHouseError> {
+pub(crate) async fn scan_ranges(search: &Search<'_>, trace_set: TraceSet<'_>) -> Result<TimeRanges> {
     let (Some(index), Some((low, high))) = (&search.index, search.default_range) else {
         return Ok(search.default_range.into());
     };

@@ -12,7 +12,7 @@ use super::required_predicates::RequiredPredicate;
 use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
 use super::search::Search;
 use super::trace_id::with_valid_trace_id;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::search::selection::Position;
 use crate::sql::Statement;
 
@@ -46,7 +46,7 @@ pub(crate) async fn fill_by_filtered_pass(
     mut candidates: Candidates,
     window_share: WindowShare,
     page: &mut Page,
-) -> Result<bool, ClickHouseError> {
+) -> Result<bool> {
     let known: Vec<String> = candidates.traces().cloned().collect();
     let pass = search.rows::<Candidate>(filtered_pass_statement(search, options, &known)?);
     // Policies are often frequent, and steps then need the statement.
@@ -110,7 +110,7 @@ pub(crate) fn filtered_pass_statement(
     search: &Search<'_>,
     options: &PassOptions,
     known: &[String],
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let (table, predicates) = (search.table, &search.required_predicates);
     let mut statement = table.statement().evaluated_per_row();
     let (id, ticks) = (&table.trace_id.text, &table.ticks);
@@ -176,7 +176,7 @@ fn pass_condition(
     range: &str,
     known: Option<&str>,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let (table, predicates) = (search.table, &search.required_predicates);
     let filter = |predicate, statement: &mut Statement| {
         statement.filtering_rows(|statement| predicates.span_condition(predicate, statement))
@@ -222,7 +222,7 @@ fn trace_filter_condition(
     range: &str,
     known: Option<&str>,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let (table, predicates) = (search.table, &search.required_predicates);
     let all = predicates.all();
     let groups: Vec<RequiredPredicate> =

@@ -7,7 +7,7 @@ use super::search::Search;
 use super::trace_bounds::TimeRanges;
 use super::trace_id::with_valid_trace_id;
 use super::trace_set::{BoundedTraces, TraceSet};
-use crate::ClickHouseError;
+use crate::Result;
 use crate::search::selection::Position;
 use crate::sql::Statement;
 
@@ -19,7 +19,7 @@ pub(crate) const GROUPING_STATEMENTS: usize = 2;
 pub(crate) async fn matching_traces(
     search: &Search<'_>,
     bounded: BoundedTraces<'_>,
-) -> Result<Vec<MatchingTrace>, ClickHouseError> {
+) -> Result<Vec<MatchingTrace>> {
     let mut matching = Vec::new();
     for traces in bounded.traces.chunks(search.options.max_ids.max(1)) {
         let scan = bounded.bounds.ranges(traces.iter());
@@ -35,7 +35,7 @@ pub(crate) async fn fill_by_grouping(
     search: &Search<'_>,
     after: Option<&Position>,
     page: &mut Page,
-) -> Result<(), ClickHouseError> {
+) -> Result<()> {
     let scan = scan_ranges(search, TraceSet::Window).await?;
     let statement = grouped_statement(search, TraceSet::Window, &scan, after)?;
     page.extend(search.matching_traces(statement).await?);
@@ -49,7 +49,7 @@ pub(crate) fn grouped_statement(
     trace_set: TraceSet<'_>,
     scan: &TimeRanges,
     after: Option<&Position>,
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let table = search.table;
     let mut statement = table.statement().evaluated_per_row();
     let [trace, tier, position] = statement.aliases(["trace", "tier", "position"]);

@@ -4,7 +4,7 @@
 use super::search::{Search, TimeRange};
 use super::trace_bounds::TraceBounds;
 use super::trace_id::with_valid_trace_id;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::TraceIndex;
 use crate::sql::Statement;
 
@@ -21,7 +21,7 @@ pub(crate) enum WindowShare {
 pub(crate) async fn long_traces(
     search: &Search<'_>,
     window_share: WindowShare,
-) -> Result<Option<TraceBounds>, ClickHouseError> {
+) -> Result<Option<TraceBounds>> {
     let mut long = TraceBounds::new(search.default_range);
     // Without required predicates, a trace with a span inside is found by that span.
     let by_any_span = search.required_predicates.all().is_empty();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracewarden_model::{Condition, Filter, MarkedField};
 use tracewarden_policy::{AccessScope, Predicate};
 
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::BoundTable;
 use crate::sql::Statement;
 
@@ -40,11 +40,7 @@ pub(crate) struct RequiredPredicates<'a> {
 
 impl<'a> RequiredPredicates<'a> {
     /// Creates the required predicates of a scope and a filter. Fails when the table has another field than they refer to.
-    pub(crate) fn new(
-        scope: &'a AccessScope,
-        filter: &'a Filter,
-        table: &'a BoundTable,
-    ) -> Result<Self, ClickHouseError> {
+    pub(crate) fn new(scope: &'a AccessScope, filter: &'a Filter, table: &'a BoundTable) -> Result<Self> {
         table.check_fields(scope.referenced_fields().iter().map(AsRef::as_ref))?;
         table.check_fields(filter.all_conditions().map(|condition| &condition.field))?;
         let key_constraint = scope.key_constraint().unwrap_or(&Predicate::True);
@@ -56,7 +52,7 @@ impl<'a> RequiredPredicates<'a> {
         policies: &'a Predicate,
         referenced_fields: &[Arc<MarkedField>],
         table: &'a BoundTable,
-    ) -> Result<Self, ClickHouseError> {
+    ) -> Result<Self> {
         table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
         Ok(Self { policies, key_constraint: &Predicate::True, filter: &NO_FILTER, table })
     }
@@ -89,7 +85,7 @@ impl<'a> RequiredPredicates<'a> {
 
     /// Writes which spans the order of traces depends on: those that satisfy any group of conditions; without groups,
     /// those that grant access.
-    pub(crate) fn key(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
+    pub(crate) fn key(&self, statement: &mut Statement) -> Result<String> {
         if self.filter.required_groups().next().is_none() {
             self.table.condition(self.policies, statement)
         } else {
@@ -102,7 +98,7 @@ impl<'a> RequiredPredicates<'a> {
         &self,
         predicate: RequiredPredicate,
         statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    ) -> Result<String> {
         match predicate {
             RequiredPredicate::Policies => self.table.condition(self.policies, statement),
             RequiredPredicate::KeyConstraint => self.table.condition(self.key_constraint, statement),
@@ -136,7 +132,7 @@ impl<'a> RequiredPredicates<'a> {
     }
 
     /// Writes whether a span is an ordering span, or satisfies a predicate or an exclusion.
-    pub(crate) fn satisfies_any(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
+    pub(crate) fn satisfies_any(&self, statement: &mut Statement) -> Result<String> {
         let mut any = vec![self.key(statement)?];
         for predicate in self.not_implied() {
             // Spans that satisfy a group of conditions are ordering spans.
@@ -152,7 +148,7 @@ impl<'a> RequiredPredicates<'a> {
 
     /// Writes, for a group of spans, a `UInt64`: bit `i` if any of them satisfies the predicate at index `i` of [`Self::all`], and
     /// [`EXCLUSION_BIT`] if any satisfies an exclusion. For at most [`MAX_PREDICATES`].
-    pub(crate) fn predicate_bits(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
+    pub(crate) fn predicate_bits(&self, statement: &mut Statement) -> Result<String> {
         let mut bits = vec!["toUInt64(0)".to_owned()];
         for (at, predicate) in self.all().into_iter().enumerate() {
             let condition = self.span_condition(predicate, statement)?;
@@ -170,7 +166,7 @@ impl<'a> RequiredPredicates<'a> {
     }
 
     /// Writes whether a span satisfies a condition that no span may satisfy.
-    fn excluded(&self, statement: &mut Statement) -> Result<String, ClickHouseError> {
+    fn excluded(&self, statement: &mut Statement) -> Result<String> {
         self.table.any_group(self.filter.none.chunks(1), statement)
     }
 
@@ -185,7 +181,7 @@ impl<'a> RequiredPredicates<'a> {
         &self,
         required_predicates: &[RequiredPredicate],
         statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    ) -> Result<String> {
         let mut clause = self.having_clause(required_predicates, statement)?;
         if self.has_exclusions() {
             clause.push_str(&format!(" AND countIf({}) = 0", self.excluded(statement)?));
@@ -199,13 +195,13 @@ impl<'a> RequiredPredicates<'a> {
         &self,
         required_predicates: &[RequiredPredicate],
         statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    ) -> Result<String> {
         if required_predicates.is_empty() {
             return Ok("1".to_owned());
         }
         let each = required_predicates
             .iter()
             .map(|predicate| Ok(format!("countIf({}) > 0", self.span_condition(*predicate, statement)?)));
-        Ok(each.collect::<Result<Vec<String>, ClickHouseError>>()?.join(" AND "))
+        Ok(each.collect::<Result<Vec<String>>>()?.join(" AND "))
     }
 }

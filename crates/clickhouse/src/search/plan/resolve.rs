@@ -9,7 +9,7 @@ use super::required_predicates::EXCLUSION_BIT;
 use super::search::Search;
 use super::trace_bounds::{TraceBounds, read_trace_bounds};
 use super::trace_set::BoundedTraces;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::search::selection::Position;
 
 /// Maximum statements to resolve candidates: one for their bounds, one to decide by id.
@@ -44,7 +44,7 @@ pub(crate) async fn resolve_candidates(
     enough: usize,
     long: &TraceBounds,
     page: &mut Page,
-) -> Result<Resolution, ClickHouseError> {
+) -> Result<Resolution> {
     let most = match search.index {
         Some(_) => usize::MAX,
         None => search.wanted.saturating_mul(search.options.undecided_per_result).max(1),

@@ -13,7 +13,7 @@ use crate::client::settings;
 use crate::schema::{BoundTable, IndexBounds, TraceIndex};
 use crate::search::selection::Position;
 use crate::sql::Statement;
-use crate::{ClickHouse, ClickHouseError, ProgressCallback, SearchProgress};
+use crate::{ClickHouse, ClickHouseError, ProgressCallback, Result, SearchProgress};
 
 /// Maximum statements of one search. With the one that reads the table's columns, a page takes eight.
 const MAX_STATEMENTS: usize = 7;
@@ -88,7 +88,7 @@ impl Search<'_> {
     pub(crate) async fn rows<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         statement: Statement,
-    ) -> Result<Vec<T>, ClickHouseError> {
+    ) -> Result<Vec<T>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ClickHouseError::Timeout(
@@ -101,10 +101,7 @@ impl Search<'_> {
     }
 
     /// Sends a statement whose rows are id, tier, key and number of spans of matching traces.
-    pub(crate) async fn matching_traces(
-        &self,
-        statement: Statement,
-    ) -> Result<Vec<MatchingTrace>, ClickHouseError> {
+    pub(crate) async fn matching_traces(&self, statement: Statement) -> Result<Vec<MatchingTrace>> {
         let rows: Vec<(String, u8, i64, u64)> = self.rows(statement).await?;
         let found = rows.into_iter().map(|(trace_id, tier, key, spans)| MatchingTrace {
             position: Position { tier, key, trace_id },
@@ -151,12 +148,7 @@ impl Search<'_> {
     }
 
     /// SQL: for a group of spans, the position of their trace in the order, as columns with these names.
-    pub(crate) fn order(
-        &self,
-        tier: &str,
-        position: &str,
-        statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    pub(crate) fn order(&self, tier: &str, position: &str, statement: &mut Statement) -> Result<String> {
         let key = self.required_predicates.key(statement)?;
         let (inside, ticks) = (self.window_condition(statement), &self.table.ticks);
         Ok(format!(

@@ -4,7 +4,7 @@
 use super::page::MatchingTrace;
 use super::search::Search;
 use super::trace_scan::{Aggregates, SPANS_BEYOND_BOUNDS, TraceScan};
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::DisplayExpressions;
 use crate::search::selection::TraceOrder;
 use crate::sql::Statement;
@@ -15,7 +15,7 @@ impl Search<'_> {
         &self,
         order: TraceOrder,
         display: &DisplayExpressions,
-    ) -> Result<Vec<MatchingTrace>, ClickHouseError> {
+    ) -> Result<Vec<MatchingTrace>> {
         if let Some(scan) = TraceScan::matching_by_trace(self, self.default_range).await? {
             match self.matching_traces(sorted_statement(self, &scan, order, display)?).await {
                 Err(error) if error.is_throw_if(SPANS_BEYOND_BOUNDS) => {}
@@ -33,7 +33,7 @@ fn sorted_statement(
     scan: &TraceScan<'_>,
     order: TraceOrder,
     display: &DisplayExpressions,
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let mut statement = search.table.statement().evaluated_per_row();
     let [trace, order_key, spans, readable, beyond] =
         statement.aliases(["trace", "order_key", "spans", "readable", "beyond"]);

@@ -16,7 +16,7 @@ use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
 use super::search::Search;
 use super::trace_bounds::TraceBounds;
 use super::trace_id::with_valid_trace_id;
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::TraceIndex;
 use crate::search::selection::Position;
 use crate::sql::Statement;
@@ -51,7 +51,7 @@ pub(crate) async fn fill_by_steps(
     search: &Search<'_>,
     step_options: StepOptions,
     page: &mut Page,
-) -> Result<(), ClickHouseError> {
+) -> Result<()> {
     let from = search.window.from().as_nanos();
     let begin = search.begin();
     let mut remainder = RemainingWindow { top: begin, after: search.after.clone() };
@@ -147,7 +147,7 @@ pub(crate) fn step_statement(
     bottom: i64,
     remainder: &RemainingWindow,
     use_trace_index: bool,
-) -> Result<Statement, ClickHouseError> {
+) -> Result<Statement> {
     let RemainingWindow { top, after } = remainder;
     let predicates = &search.required_predicates;
     let is_simple = predicates.not_implied().is_empty() && !predicates.has_exclusions();

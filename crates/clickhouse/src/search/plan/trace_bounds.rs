@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracewarden_model::Timestamp;
 
 use super::search::{IndexRow, Search, TimeRange};
-use crate::ClickHouseError;
+use crate::Result;
 use crate::schema::{BoundTable, IndexBounds};
 use crate::sql::Statement;
 
@@ -133,10 +133,7 @@ fn merge_nearby(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 }
 
 /// Bounds of these traces, from the trace index.
-pub(crate) async fn read_trace_bounds(
-    search: &Search<'_>,
-    traces: Vec<String>,
-) -> Result<TraceBounds, ClickHouseError> {
+pub(crate) async fn read_trace_bounds(search: &Search<'_>, traces: Vec<String>) -> Result<TraceBounds> {
     let mut found = TraceBounds::new(search.default_range);
     let Some(index) = search.index.as_ref().filter(|_| !traces.is_empty()) else { return Ok(found) };
     for part in traces.chunks(search.options.max_ids.max(1)) {

@@ -14,9 +14,9 @@ use super::search::{IndexRow, Search, TimeRange};
 use super::trace_bounds::TimeRanges;
 use super::trace_id::with_valid_trace_id;
 use super::trace_set::TraceSet;
-use crate::ClickHouseError;
 use crate::schema::{IndexBounds, TraceIndex};
 use crate::sql::Statement;
+use crate::{ClickHouseError, Result};
 
 /// Maximum traces that are aggregated separately because they extend beyond the range read, or beyond their entries.
 pub(crate) const MAX_LONG_TRACES: usize = 1_000;
@@ -61,16 +61,13 @@ pub(crate) struct Aggregates<'s> {
 
 impl TraceScan<'_> {
     /// All traces of the window, grouped first. `None` without a trace index that covers the window, or with too many long traces.
-    pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>, ClickHouseError> {
+    pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>> {
         Self::with_bounds(search, search.default_range, None).await
     }
 
     /// Like [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found
     /// first. `of_all` is the range of spans that is read if nothing is required.
-    pub(crate) async fn matching_by_trace(
-        search: &Search<'_>,
-        of_all: TimeRange,
-    ) -> Result<Option<Self>, ClickHouseError> {
+    pub(crate) async fn matching_by_trace(search: &Search<'_>, of_all: TimeRange) -> Result<Option<Self>> {
         if search.required_predicates.has_exclusions() {
             // Grouping first includes spans outside of the bounds, which must not exclude a trace.
             return Ok(None);
@@ -88,7 +85,7 @@ impl TraceScan<'_> {
         search: &Search<'_>,
         range: TimeRange,
         only: Option<RequiredPredicate>,
-    ) -> Result<Option<Self>, ClickHouseError> {
+    ) -> Result<Option<Self>> {
         let Some(index) = search.index.as_ref().filter(|index| index.covers(search.window)) else {
             return Ok(None);
         };
@@ -110,7 +107,7 @@ impl TraceScan<'_> {
     }
 
     /// All traces of the window, span by span.
-    pub(crate) async fn by_span(search: &Search<'_>) -> Result<Self, ClickHouseError> {
+    pub(crate) async fn by_span(search: &Search<'_>) -> Result<Self> {
         let trace_set = TraceSet::Window;
         Ok(Self::BySpan { trace_set, scan: scan_ranges(search, trace_set).await? })
     }
@@ -120,7 +117,7 @@ impl TraceScan<'_> {
         &self,
         search: &Search<'_>,
         more: &BTreeSet<String>,
-    ) -> Result<Option<Self>, ClickHouseError> {
+    ) -> Result<Option<Self>> {
         let Self::ByTrace { range, long, only, .. } = self else { return Ok(None) };
         let long: Vec<String> = long.iter().chain(more).cloned().collect();
         if long.len() > MAX_LONG_TRACES {
@@ -137,7 +134,7 @@ impl TraceScan<'_> {
         search: &Search<'_>,
         aggregates: &Aggregates<'_>,
         statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    ) -> Result<String> {
         match self {
             Self::BySpan { trace_set, scan } => by_span(search, aggregates, *trace_set, scan, statement),
             Self::ByTrace { long, scan, .. } => {
@@ -158,7 +155,7 @@ impl TraceScan<'_> {
         search: &Search<'_>,
         aggregates: &Aggregates<'_>,
         statement: &mut Statement,
-    ) -> Result<String, ClickHouseError> {
+    ) -> Result<String> {
         let (Some(index), Self::ByTrace { range, long, only, .. }) = (&search.index, self) else {
             return Err(ClickHouseError::Internal("there is no trace index".to_owned()));
         };
@@ -254,7 +251,7 @@ fn by_span(
     trace_set: TraceSet<'_>,
     scan: &TimeRanges,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let spans = considered_spans(search, trace_set, scan, statement);
     let traces = grouped(search, aggregates, &search.required_predicates.all(), "", &spans, statement)?;
     let [trace, latest, readable, beyond] = statement.aliases(["trace", "latest", "readable", "beyond"]);
@@ -272,7 +269,7 @@ fn grouped(
     more: &str,
     spans: &str,
     statement: &mut Statement,
-) -> Result<String, ClickHouseError> {
+) -> Result<String> {
     let [trace, latest, readable] = statement.aliases(["trace", "latest", "readable"]);
     let inside = search.window_condition(statement);
     let having_clause = search.required_predicates.filter_having_clause(required_predicates, statement)?;

@@ -13,7 +13,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::*;
 use crate::agreement::{connect, execute};
 use crate::schema::key_column_expression;
-use crate::{SelectRequest, TraceOrder};
+use crate::{Result, SelectRequest, TraceOrder};
 
 const BEGIN: i64 = 1_790_000_000;
 
@@ -45,15 +45,12 @@ fn binding() -> Binding {
 }
 
 /// Returns the traces that the policy `m["k"] == "x"` grants access to, and the numbers of traces in the progress reports.
-async fn select_ids(store: &ClickHouse) -> (Result<Vec<String>, ClickHouseError>, Vec<u32>) {
+async fn select_ids(store: &ClickHouse) -> (Result<Vec<String>>, Vec<u32>) {
     select_ids_with(store, &Filter::default()).await
 }
 
 /// Like [`select_ids`], with a filter.
-async fn select_ids_with(
-    store: &ClickHouse,
-    filter: &Filter,
-) -> (Result<Vec<String>, ClickHouseError>, Vec<u32>) {
+async fn select_ids_with(store: &ClickHouse, filter: &Filter) -> (Result<Vec<String>>, Vec<u32>) {
     let model = model();
     let expression = "m[\"k\"] == \"x\"".to_owned();
     let policy = RolePolicy { role: "r", title: "t", expression: &expression };
