@@ -395,7 +395,8 @@ describe("the audit log", () => {
   test("shows who read a trace, by its id in any notation", async () => {
     const { page } = await newVisitor("auditing a trace");
     await signIn(page, "admin");
-    await (await administrator()).call("GET", `/traces/${visibleTrace}`);
+    const reader = await ensureUser(await administrator(), LIMITED_USER, [ERRORS_ROLE]);
+    await reader.call("GET", `/traces/${visibleTrace}`);
     await page.goto(pagePath("/audit?action=traces.get&outcome=success&from=24h"));
     await waitUntilIdle(page);
     const open = page.getByRole("button", { name: /open the record/ });
