@@ -97,8 +97,11 @@ describe("an export", () => {
 
 describe("the URL of the audit page", () => {
   it("keeps known parameters only", () => {
-    expect(parseAuditUrl({ actor: "paula", outcome: "denied", record: 45, x: 1 })).toEqual({
+    const url = { actor: "paula", key: "key_1", target: "4bf9", outcome: "denied", record: 45, x: 1 };
+    expect(parseAuditUrl(url)).toEqual({
       actor: "paula",
+      key: "key_1",
+      target: "4bf9",
       outcome: "denied",
       record: "45",
     });
@@ -113,6 +116,17 @@ describe("the URL of the audit page", () => {
       from: "2026-11-21T12:00:00.000Z",
       to: "2026-11-22T11:00:00Z",
     });
+  });
+
+  it("filters by everything but the record and the request", () => {
+    const filter = {
+      actor: "paula",
+      key: "key_1",
+      target: "4bf9",
+      action: "login",
+      outcome: "denied",
+    } as const;
+    expect(resolveFilter({ ...filter, record: "4", request: "r" }, new Date())).toEqual(filter);
   });
 
   it("covers one record, or the time around it", () => {

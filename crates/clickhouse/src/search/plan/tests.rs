@@ -271,7 +271,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
 
 /// Tenant `t0` has a trace each minute, `t1` has none.
 #[tokio::test]
-async fn a_step_that_did_not_fill_the_page_is_left_out_unless_it_saves_much() {
+async fn a_step_is_left_out_if_pages_need_most_of_the_window_unless_it_saves_much() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
     create(&local).await;
