@@ -12,8 +12,8 @@ use crate::demo::{self, load};
 use crate::stack::{LocalStore, Service, interrupt};
 use crate::{engine, web};
 
-/// Runs the browser tests against an unconfigured service, whose ClickHouse already has traces. With `verify`, each view is tested
-/// in all themes and widths, and speed is measured.
+/// Runs the browser tests against an unconfigured service, whose ClickHouse already has traces. With `verify`, only the views are
+/// tested, each in all themes and widths, and speed is measured.
 pub fn test(binaries: &Path, arguments: &[String], verify: bool) -> Result<()> {
     let chromium = chromium::ensure()?;
     let engine = engine::ensure()?;

@@ -13,7 +13,7 @@ use crate::support::Client;
 use crate::support::store::Store;
 
 /// Number of random data sets, unless the environment overrides it.
-const DATA_SETS: Repetitions = Repetitions { test: 5, verify: 20 };
+const DATA_SETS: Repetitions = Repetitions { test: 5, verify: 12 };
 /// Number of concurrent requests: answers for absent traces are delayed on purpose.
 const CONCURRENT_REQUESTS: usize = 16;
 /// More pages than any of these data sets has.

@@ -13,7 +13,7 @@ use comparison::{Caller, Comparison, compare, compare_schema};
 use generated_data::DataSets;
 
 /// Number of random data sets, unless the environment overrides it.
-const DATA_SETS: Repetitions = Repetitions { test: 5, verify: 20 };
+const DATA_SETS: Repetitions = Repetitions { test: 5, verify: 12 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_grant_the_same_access_as_rest() {

@@ -398,7 +398,7 @@ impl Worker {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_span_is_shown_after_a_revocation_was_acknowledged() {
-    let races = Repetitions { test: 40, verify: 400 }.get("TRACEWARDEN_TEST_RACES");
+    let races = Repetitions { test: 40, verify: 200 }.get("TRACEWARDEN_TEST_RACES");
     let seed = random::seed();
     let store = Store::start();
     let (fleet, admin) = Fleet::reading(&store, &[]).await;
