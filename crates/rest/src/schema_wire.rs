@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::preconditions::Version;
 
 /// The bound table with its structural columns, as in every response with spans.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SchemaBinding {
     /// Database in ClickHouse.
@@ -28,7 +29,6 @@ pub(crate) struct SchemaBinding {
     #[schema(examples("Timestamp"))]
     timestamp: String,
     /// Unit of the timestamp, if the column holds integers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     timestamp_unit: Option<TimeUnit>,
     /// Column with the parent's span id.
@@ -40,12 +40,10 @@ pub(crate) struct SchemaBinding {
     version: u64,
     /// Columns that the spans lack because `columns` did not name them: alias columns. Absent if `columns` was sent and in
     /// responses without spans; may also be absent in NDJSON responses of long searches.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     omitted_columns: Option<Vec<String>>,
     /// Of a query without a trace index: spans outside of this time were not read when traces were matched. Absent if no such
     /// bound applied.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     searched_around: Option<SearchedAround>,
 }

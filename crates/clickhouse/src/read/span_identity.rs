@@ -18,6 +18,7 @@ const MAX_SPANS_PER_IDENTITY: usize = 20;
 
 /// A span of the trace.
 // Contains data of the trace. Spans that have all members in common cannot be distinguished.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[schema(as = SpanMention)]
 pub struct SpanIdentity {
@@ -29,11 +30,9 @@ pub struct SpanIdentity {
     pub start: Timestamp,
     /// Operation name, truncated to 100 characters.
     // `None` without a column for it; the service likewise.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub name: Option<String>,
     /// Service name, truncated to 100 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub service: Option<String>,
 }

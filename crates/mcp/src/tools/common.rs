@@ -52,21 +52,19 @@ pub(crate) fn join_service_and_name(service: Option<&str>, name: Option<&str>) -
 }
 
 /// Totals of a trace.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, serde::Serialize, schemars::JsonSchema)]
 pub(crate) struct Totals {
     pub(crate) trace_id: String,
     /// "service: operation" of the root span.
     pub(crate) root: String,
     pub(crate) start: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<Nanos>,
     /// Whether a span has a duration that is negative or not a number of nanoseconds, which counts as 0; absent if
     /// not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_invalid: Option<bool>,
     pub(crate) spans: u64,
     /// Number of failed spans; absent if no column tells.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) errors: Option<u64>,
     /// Some of the services in the trace.
     pub(crate) services: Vec<String>,

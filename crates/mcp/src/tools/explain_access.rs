@@ -38,15 +38,14 @@ struct Arguments {
 }
 
 /// A policy of a role. Any policy that a span satisfies grants access to the trace.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct Policy {
     role: String,
     title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// Condition that any span of a trace must satisfy. Absent if it uses fields that you may not search, or cannot
     /// be applied.
-    #[serde(skip_serializing_if = "Option::is_none")]
     requirement: Option<String>,
 }
 
@@ -59,12 +58,11 @@ struct MatchingSpan {
 }
 
 /// A policy that grants access to the trace.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct GrantingPolicy {
     /// Absent for the API key's own policy, which a trace must also satisfy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     /// Number of spans that satisfy it.
     count: u64,
@@ -94,23 +92,21 @@ struct User {
 }
 
 /// Constraints of the API key.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct KeyScope {
     /// Condition that a trace must also satisfy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     must_satisfy: Option<String>,
     /// The only tools that the key allows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<String>>,
 }
 
 /// The answer.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct Answer {
     user: User,
-    #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<KeyScope>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<ExplainedTrace>,
     /// You can see a trace if any of its spans satisfies any of these.
     policies: Vec<Policy>,

@@ -52,6 +52,7 @@ struct CountedValue {
 }
 
 /// The answer.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct Answer {
     #[serde(rename = "ref")]
@@ -60,7 +61,6 @@ struct Answer {
     values: Vec<CountedValue>,
     window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
-    #[serde(skip_serializing_if = "Option::is_none")]
     searched_around: Option<SearchedAround>,
     /// Number of traces that were sampled: the newest.
     sampled_traces: u64,
@@ -70,7 +70,6 @@ struct Answer {
     unlisted: u64,
     returned: usize,
     /// Absent if there are more than the limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
     next: Vec<NextCall>,

@@ -33,6 +33,7 @@ struct Arguments {
 }
 
 /// A field.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct Field {
     /// The map column; empty for a top-level column.
@@ -45,13 +46,10 @@ struct Field {
     #[serde(rename = "type")]
     logical: &'static str,
     /// Absent for a field that conditions cannot use.
-    #[serde(skip_serializing_if = "Option::is_none")]
     operators: Option<Vec<&'static str>>,
     /// For administrators: whether conditions can use it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     filterable: Option<bool>,
     /// For administrators: whether role policies can use it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<bool>,
 }
 

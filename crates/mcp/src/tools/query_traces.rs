@@ -62,11 +62,11 @@ struct FoundTrace {
 }
 
 /// The answer.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct Answer {
     window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
-    #[serde(skip_serializing_if = "Option::is_none")]
     searched_around: Option<SearchedAround>,
     /// In the requested order.
     traces: Vec<FoundTrace>,
@@ -74,7 +74,6 @@ struct Answer {
     link: String,
     returned: usize,
     /// Absent if there are more pages; svc_trace_stats counts all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<usize>,
     truncated: bool,
     next: Vec<NextCall>,

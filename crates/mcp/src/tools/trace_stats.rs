@@ -53,24 +53,19 @@ struct Arguments {
 }
 
 /// Statistics of some spans or traces.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 struct Numbers {
     traces: u64,
     spans: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<u64>,
     /// Errors as a share of all spans, or of all traces.
-    #[serde(skip_serializing_if = "Option::is_none")]
     error_rate: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<Nanos>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     p95_ms: Option<Nanos>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     p99_ms: Option<Nanos>,
     /// Whether a span has a duration that is negative or not a number of nanoseconds, which counts as 0; absent if
     /// not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     duration_invalid: Option<bool>,
 }
 

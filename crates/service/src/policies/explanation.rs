@@ -114,32 +114,28 @@ fn part(expression: &str, decision: &Decision) -> Option<String> {
 }
 
 /// The result of a policy, or of a scoped API key's policy, on one trace.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PolicyExplanation {
     /// The CEL expression; for administrators.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub expression: Option<String>,
     /// The condition that a span must satisfy, with the user's attributes filled in; absent when it names fields that the caller
     /// may not know of.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, examples("SpanAttributes[\"team\"] is \"payments\""))]
     pub requirement: Option<String>,
     /// Result on this trace.
     pub outcome: PolicyVerdict,
     /// Number of spans that satisfy the policy; absent when it cannot be applied.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub satisfied_by: Option<u64>,
     /// The earliest of these spans, at most 20; empty without `details`.
     pub spans: Vec<SpanIdentity>,
     /// The deciding parts for the first of these spans, otherwise for the nearest span; for administrators, with `details`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub decided_by: Option<DecidedBy>,
     /// When no span satisfies the policy, the span that comes nearest; only with `details`.
     // Only for callers who may know of the fields.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub nearest: Option<NearestSpan>,
     /// Why the policy cannot be applied; for administrators.

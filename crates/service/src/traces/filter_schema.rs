@@ -9,6 +9,7 @@ use crate::core::{Limits, Principal, Result};
 use crate::traces::Traces;
 
 /// A field that the caller may use.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldDescriptor {
     /// The map column; empty for a field that is a column itself.
@@ -23,15 +24,12 @@ pub struct FieldDescriptor {
     #[serde(rename = "type")]
     pub logical: LogicalType,
     /// Operators for conditions on the field; only when it is filterable.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Vec<String>>)]
     pub operators: Option<Vec<Operator>>,
     /// Whether filters may use the field; administrators only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub filterable: Option<bool>,
     /// Whether policies may use the field; administrators only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub policy: Option<bool>,
 }

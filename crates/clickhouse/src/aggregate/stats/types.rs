@@ -66,6 +66,7 @@ pub struct StatsRequest<'a> {
 }
 
 /// Statistics of some spans or traces.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
 pub struct StatsNumbers {
     /// Number of distinct traces.
@@ -73,7 +74,6 @@ pub struct StatsNumbers {
     /// Number of spans; per trace, of all spans of those traces.
     pub spans: u64,
     /// Number of spans whose status is an error; per trace, of traces with such a span. `None` without a status column.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub errors: Option<u64>,
     /// Median duration in nanoseconds: of spans; per trace, from the earliest start to the latest end of its spans. Absent
@@ -81,19 +81,15 @@ pub struct StatsNumbers {
     ///
     /// Percentiles are computed from durations rounded to eight significant binary digits: they are up to 0.79 % too small,
     /// however many durations there are, and are reproducible.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub p50_nanos: Option<i64>,
     /// 95th percentile.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub p95_nanos: Option<i64>,
     /// 99th percentile.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub p99_nanos: Option<i64>,
     /// Maximum, exact.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub max_nanos: Option<i64>,
     /// Whether a duration is invalid, such as one that wrapped around below zero: it counts as 0.

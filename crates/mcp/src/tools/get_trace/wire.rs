@@ -45,16 +45,15 @@ pub(crate) struct Arguments {
 }
 
 /// One line of the outline.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Line {
     /// Levels below the top.
     pub(super) depth: usize,
     /// For several spans: the slowest that failed, otherwise the slowest.
     pub(super) span_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<String>,
     /// For several spans, differing parts are replaced by #.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     /// Relative to the start of the trace.
     pub(super) start_ms: Nanos,
@@ -62,24 +61,19 @@ pub(super) struct Line {
     pub(super) duration_ms: Nanos,
     /// Whether any of these spans has a duration that is negative or not a number of nanoseconds, which counts as 0;
     /// absent if not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duration_invalid: Option<bool>,
     /// Number of spans on this line; absent for one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) count: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p50_ms: Option<Nanos>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p95_ms: Option<Nanos>,
     /// Number of failed spans; absent for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) errors: Option<usize>,
     /// Number of descendants that no line shows; absent for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hidden: Option<usize>,
 }
 
 /// Failed spans of a kind that have no failed descendants.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ErrorOrigin {
     /// The first of these spans.
@@ -92,21 +86,18 @@ pub(super) struct ErrorOrigin {
     pub(super) start_ms: Nanos,
     pub(super) duration_ms: Nanos,
     /// Whether the span's duration is negative or not a number of nanoseconds, which counts as 0; absent if not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duration_invalid: Option<bool>,
     /// Reason for the failure, from the span; read for the first twenty.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
 }
 
 /// Spans of a kind.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SlowKind {
     /// Span with the longest self time.
     pub(super) span_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     pub(super) count: usize,
     /// Total self time.
@@ -116,17 +107,14 @@ pub(super) struct SlowKind {
 }
 
 /// The answer. The view determines which list is present.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     pub(super) trace: Totals,
     pub(super) view: View,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lines: Option<Vec<Line>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) errors: Option<Vec<ErrorOrigin>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) slowest: Option<Vec<SlowKind>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<serde_json::Map<String, Value>>>")]
     pub(super) spans: Option<Vec<Map<String, Value>>>,
     /// full: columns that are returned only if `columns` names them, because ClickHouse computes them at each read.
