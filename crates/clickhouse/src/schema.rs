@@ -29,7 +29,7 @@ pub(crate) use layout::{
 };
 #[cfg(test)]
 pub(crate) use layout::{can_be_key_column, parse_key_expression};
-pub(crate) use search_history::SearchHistory;
+pub(crate) use search_history::{RareTraces, SearchHistory};
 pub(crate) use table::{BoundTable, TimeExpressions, can_choose_rows, known_column};
-pub(crate) use trace_index::{IndexBounds, TraceIndex, is_trace_index};
+pub(crate) use trace_index::{IndexBounds, TraceIndex, WindowShare, is_trace_index};
 pub(crate) use trace_sizes::TraceSizes;

@@ -11,7 +11,7 @@ pub(crate) use plan::{
 #[cfg(test)]
 pub(crate) use plan::{
     BoundedTraces, PassOptions, Plan, PlanChoice, PlannerOptions, RemainingWindow, RequiredPredicate,
-    StepOptions, TraceBounds, WindowShare, filtered_pass_statement, grouped_statement, long_traces_statement,
+    StepOptions, TraceBounds, filtered_pass_statement, grouped_statement, long_traces_statement,
     step_statement,
 };
 pub(crate) use selection::SelectedTrace;

@@ -12,10 +12,10 @@ use tracewarden_model::{
 use tracewarden_policy::{AccessScope, CompiledPolicies, KeyConstraint, RolePolicy, authorise};
 
 use crate::agreement::differential::connect_at;
-use crate::schema::{BoundTable, Column, TraceIndex};
+use crate::schema::{BoundTable, Column, TraceIndex, WindowShare};
 use crate::search::{
     BoundedTraces, PassOptions, PlannerOptions, RemainingWindow, RequiredPredicate, TraceBounds, TraceSet,
-    WindowShare, filtered_pass_statement, grouped_statement, long_traces_statement, step_statement,
+    filtered_pass_statement, grouped_statement, long_traces_statement, step_statement,
 };
 use crate::sql::{Statement, render};
 use crate::{Position, SelectRequest, TraceOrder};

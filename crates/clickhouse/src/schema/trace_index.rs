@@ -38,6 +38,15 @@ pub(crate) struct TraceIndex {
     whole_seconds: [bool; 2],
 }
 
+/// How much of the trace index a search's window covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WindowShare {
+    /// Most of it.
+    Most,
+    /// Part of it, or an unknown share.
+    Part,
+}
+
 /// Time bounds from the entries of one or several traces, as SQL over their rows.
 pub(crate) struct IndexBounds {
     /// Start of the bounds. In `DateTime64`, where the seconds of `DateTime` do not wrap around.

@@ -9,8 +9,9 @@
 //! - [`Plan::GroupByTrace`] groups all considered spans by trace. It is the reference definition, and used where partial results
 //!   cannot be merged, or where a pass returns too many traces that do not fill the page.
 //!
-//! One `EXPLAIN` estimates the granules to read. The choice of plan cannot change the result: `randomized_tests/plans.rs` runs every plan over
-//! the same traces. Each statement documents its own invariants.
+//! One `EXPLAIN` estimates the granules to read, unless a recent search with the same policies, fields and operators had few traces. The
+//! choice of plan cannot change the result: `randomized_tests/plans.rs` runs every plan over the same traces. Each
+//! statement documents its own invariants.
 
 mod candidates;
 mod choice;
@@ -42,22 +43,23 @@ pub(crate) use filtered_pass::PassOptions;
 use required_predicates::MAX_PREDICATES;
 pub(crate) use required_predicates::{NO_FILTER, RequiredPredicates};
 pub(crate) use search::{PlannerOptions, Search, window_with_margin};
+pub(crate) use steps::StepOptions;
 pub(crate) use trace_scan::{Aggregates, MAX_LONG_TRACES, SPANS_BEYOND_BOUNDS, TraceScan};
 pub(crate) use trace_set::{Sample, TraceSet};
 #[cfg(test)]
 pub(crate) use {
     filtered_pass::filtered_pass_statement,
     grouping::grouped_statement,
-    long_traces::{WindowShare, long_traces_statement},
+    long_traces::long_traces_statement,
     required_predicates::RequiredPredicate,
-    steps::{RemainingWindow, StepOptions, step_statement},
+    steps::{RemainingWindow, step_statement},
     trace_bounds::TraceBounds,
     trace_set::BoundedTraces,
 };
 
 use crate::Result;
 use candidates::Candidates;
-use choice::{choose_plan, no_steps};
+use choice::{choose_plan, no_steps, unestimated_steps};
 use filtered_pass::fill_by_filtered_pass;
 use grouping::fill_by_grouping;
 use page::{MatchingTrace, Page};
@@ -74,28 +76,15 @@ impl Search<'_> {
             fill_by_grouping(self, self.after.as_ref(), &mut page).await?;
             return Ok(page.into_first(self.wanted));
         }
-        let (plan, step_options) = match choice {
-            PlanChoice::Auto => choose_plan(self).await,
-            PlanChoice::Fixed(plan @ Plan::Steps(step_options)) => (plan.clone(), *step_options),
-            PlanChoice::Fixed(plan) => (plan.clone(), no_steps(self)),
-        };
-        tracing::debug!(?plan, ?step_options, "searching");
         let begun = Instant::now();
-        let is_filled = match plan {
-            Plan::GroupByTrace => {
-                fill_by_grouping(self, self.after.as_ref(), &mut page).await?;
-                true
-            }
-            Plan::FilteredPass(trace_filters) if self.can_merge_partial_results() => {
-                let after = self.after.clone();
-                let options = PassOptions { trace_filters, after, ..PassOptions::default() };
-                let none = Candidates::default();
-                fill_by_filtered_pass(self, &options, none, step_options.window_share, &mut page).await?
-            }
-            Plan::FilteredPass(_) | Plan::Steps(_) => false,
-        };
-        if !is_filled {
-            fill_by_steps(self, step_options, &mut page).await?;
+        let is_attempted = *choice == PlanChoice::Auto && self.fill_without_estimate(&mut page).await?;
+        if !is_attempted {
+            let (plan, step_options) = match choice {
+                PlanChoice::Auto => choose_plan(self).await,
+                PlanChoice::Fixed(plan @ Plan::Steps(step_options)) => (plan.clone(), *step_options),
+                PlanChoice::Fixed(plan) => (plan.clone(), no_steps(self)),
+            };
+            self.fill(plan, step_options, false, &mut page).await?;
         }
         let (statements, milliseconds) =
             (self.statements_sent.load(Ordering::Relaxed), begun.elapsed().as_millis());
@@ -103,5 +92,50 @@ impl Search<'_> {
         let found = page.into_first(self.wanted);
         self.remember_length(&found);
         Ok(found)
+    }
+
+    /// Fills the page by the pass over few traces that an estimate chose for the last search of the same shape. It ends itself if this
+    /// search has more traces; steps then fill the page, since another estimate would leave no statement for them. Returns `false` if
+    /// there is no such pass.
+    async fn fill_without_estimate(&self, page: &mut Page) -> Result<bool> {
+        if !self.can_merge_partial_results() {
+            return Ok(false);
+        }
+        let history = &self.store.search_history.rare_traces;
+        let rare = history.get(self.shape()).flatten().filter(|rare| rare.window >= self.window_length());
+        let Some(rare) = rare else { return Ok(false) };
+        let all = self.required_predicates.all();
+        let plan = Plan::FilteredPass(rare.filters.iter().filter_map(|at| all.get(*at).copied()).collect());
+        let mut step_options = unestimated_steps(self);
+        if rare.window == self.window_length() {
+            step_options.window_share = rare.window_share;
+        }
+        let filled = self.fill(plan, step_options, true, page).await;
+        if filled.is_err() {
+            history.insert(self.shape(), None);
+        }
+        filled.map(|()| true)
+    }
+
+    /// Fills the page according to a plan; by steps if its first filter has too many traces.
+    async fn fill(
+        &self,
+        plan: Plan,
+        step_options: StepOptions,
+        is_unestimated: bool,
+        page: &mut Page,
+    ) -> Result<()> {
+        tracing::debug!(?plan, ?step_options, "searching");
+        let is_filled = match plan {
+            Plan::GroupByTrace => return fill_by_grouping(self, self.after.as_ref(), page).await,
+            Plan::FilteredPass(trace_filters) if self.can_merge_partial_results() => {
+                let after = self.after.clone();
+                let options = PassOptions { trace_filters, is_unestimated, after, ..PassOptions::default() };
+                let none = Candidates::default();
+                fill_by_filtered_pass(self, &options, none, step_options.window_share, page).await?
+            }
+            Plan::FilteredPass(_) | Plan::Steps(_) => false,
+        };
+        if is_filled { Ok(()) } else { fill_by_steps(self, step_options, page).await }
     }
 }

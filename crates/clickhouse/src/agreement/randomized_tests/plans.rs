@@ -7,9 +7,9 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
+use crate::schema::WindowShare;
 use crate::search::{
     Plan, PlanChoice, PlannerOptions, Position, RequiredPredicate, RequiredPredicates, StepOptions,
-    WindowShare,
 };
 use crate::{ClickHouse, ProgressCallback, SelectRequest};
 

@@ -11,7 +11,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{binding, connect, execute};
-use crate::search::{Plan, PlanChoice, PlannerOptions, RequiredPredicate, StepOptions, WindowShare};
+use crate::search::{Plan, PlanChoice, PlannerOptions, RequiredPredicate, StepOptions};
 use crate::{ClickHouse, SelectRequest, TraceOrder};
 
 const NOON: i64 = 1_790_000_000;

@@ -3,10 +3,10 @@
 use tracewarden_model::Timestamp;
 
 use super::estimates::{Granules, estimate_granules};
-use super::long_traces::WindowShare;
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
 use super::steps::StepOptions;
+use crate::schema::WindowShare;
 
 /// A way to find the traces of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Plan {
 /// How the plan is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PlanChoice {
-    /// The cheapest plan by estimate.
+    /// The cheapest plan by estimate, or that of the last search of the same shape.
     Auto,
     /// This plan; it may still fall back to another one.
     #[cfg_attr(not(test), expect(dead_code, reason = "only tests fix the plan"))]
@@ -34,9 +34,6 @@ pub(crate) enum PlanChoice {
 const STEP_DIVISORS: [i64; 2] = [16, 64];
 /// A day in nanoseconds, by which tables are partitioned.
 const DAY: i64 = 86_400 * 1_000_000_000;
-/// A predicate is rare if its matches are expected to be at most this many times the wanted traces: with a more frequent
-/// predicate, steps fill the page sooner.
-const MAX_MATCHES_PER_RESULT: f64 = 16.0;
 /// A predicate is also rare if it selects at most one in this many granules: bloom filters have one false positive in a
 /// hundred, which in a large table is more than any match.
 const RARE_GRANULE_RATIO: u64 = 32;
@@ -47,6 +44,12 @@ const FILTER_GRANULE_RATIO: u64 = 4;
 
 /// If a page is expected to need most of the window, a first step must save at least the cost of this many statements.
 const MIN_STATEMENTS_SAVED: u64 = 4;
+
+/// Returns options without an estimate.
+pub(crate) fn unestimated_steps(search: &Search<'_>) -> StepOptions {
+    let left = remaining_length(search);
+    StepOptions { first: (left / 16).max(1), statement: left / 4, ..no_steps(search) }
+}
 
 /// Returns options without a step: one pass reads the whole rest of the window.
 pub(crate) fn no_steps(search: &Search<'_>) -> StepOptions {
@@ -64,7 +67,8 @@ fn remaining_length(search: &Search<'_>) -> i64 {
     search.begin().saturating_sub(search.window.from().as_nanos()).max(1)
 }
 
-/// Chooses the plan, and the step options to use if rare predicates match too many traces.
+/// Chooses the plan, and the step options to use if rare predicates match too many traces. It remembers a pass over few traces for
+/// the next search of the same shape.
 pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let (begin, left) = (search.begin(), remaining_length(search));
     let step_lengths = step_lengths(begin, left);
@@ -88,7 +92,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
         .chain(required_predicates.iter().map(|predicate| (Some(*predicate), window)))
         .collect();
     let Some(granules) = estimate_granules(search, &reads).await else {
-        let step_options = StepOptions { first: (left / 16).max(1), statement: left / 4, ..no_steps(search) };
+        let step_options = unestimated_steps(search);
         return (Plan::Steps(step_options), step_options);
     };
     let (steps, rest) = granules.split_at(step_lengths.len().min(granules.len()));
@@ -101,7 +105,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let step_options = choose_step_options(search, &steps, window, index);
     let whole = steps.first().map_or(0, |(_, granules)| *granules);
     tracing::debug!(granules = whole, index_granules = index, predicates = ?predicate_granules, "estimated");
-    let most = search.wanted as f64 * MAX_MATCHES_PER_RESULT;
+    let most = search.max_rare_matches() as f64;
     let mut by_granules: Vec<(RequiredPredicate, Granules)> =
         required_predicates.into_iter().zip(predicate_granules.iter().copied()).collect();
     by_granules.sort_by_key(|(_, granules)| granules.selected);
@@ -116,17 +120,21 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     };
     // Policies often follow the sorting key, and then match whole granules.
     let of_filter = |predicate| matches!(predicate, RequiredPredicate::Group(_));
-    let rare = || by_granules.iter().filter(|predicate| is_rare(predicate)).map(|(predicate, _)| *predicate);
-    let rarest = rare().find(|predicate| of_filter(*predicate)).or_else(|| rare().next());
-    if let Some(rarest) = rarest
+    let rare = || by_granules.iter().filter(|predicate| is_rare(predicate)).copied();
+    let rarest = rare().find(|(predicate, _)| of_filter(*predicate)).or_else(|| rare().next());
+    if let Some((rarest, rarest_granules)) = rarest
         && whole > search.options.statement_cost
         && search.can_merge_partial_results()
     {
         let filters = by_granules.iter().filter(|(predicate, granules)| {
             *predicate != rarest && granules.selected.saturating_mul(FILTER_GRANULE_RATIO) <= whole
         });
-        let filters = filters.map(|(predicate, _)| *predicate);
-        return (Plan::FilteredPass([rarest].into_iter().chain(filters).collect()), step_options);
+        let filters: Vec<_> = [rarest].into_iter().chain(filters.map(|(predicate, _)| *predicate)).collect();
+        // Nothing limits the traces of an only predicate.
+        if matches(rarest_granules) <= most && search.required_predicates.only().is_none() {
+            search.remember_rare_traces(&filters, step_options.window_share);
+        }
+        return (Plan::FilteredPass(filters), step_options);
     }
     if !search.can_merge_partial_results() && step_options.first == left {
         return (Plan::GroupByTrace, step_options);
@@ -212,12 +220,7 @@ mod tests {
             (of(0, 0), true),
             (of(0, 128), true),
         ] {
-            assert_eq!(
-                is_rare(granules, 21.0 * MAX_MATCHES_PER_RESULT),
-                rare,
-                "{granules:?}: {} matches",
-                matches(granules)
-            );
+            assert_eq!(is_rare(granules, 21.0 * 16.0), rare, "{granules:?}: {} matches", matches(granules));
         }
     }
 }

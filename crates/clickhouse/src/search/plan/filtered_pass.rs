@@ -6,13 +6,14 @@ use tracewarden_model::Timestamp;
 
 use super::candidates::{Candidate, CandidateColumns, Candidates};
 use super::grouping::{GROUPING_STATEMENTS, fill_by_grouping};
-use super::long_traces::{WindowShare, long_traces};
+use super::long_traces::long_traces;
 use super::page::{Page, rank};
 use super::required_predicates::RequiredPredicate;
 use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
 use super::search::Search;
 use super::trace_id::with_valid_trace_id;
 use crate::Result;
+use crate::schema::WindowShare;
 use crate::search::selection::Position;
 use crate::sql::Statement;
 
@@ -30,6 +31,8 @@ pub(crate) struct PassOptions {
     /// Only traces that satisfy all of these are read. The first one is rare and is searched first, each further one among the
     /// traces found so far. If empty, spans that satisfy any predicate are read.
     pub(crate) trace_filters: Vec<RequiredPredicate>,
+    /// Whether the first filter is expected to be rare because it was in another search, without an estimate.
+    pub(crate) is_unestimated: bool,
     /// This page and the earlier ones are complete up to this position.
     pub(crate) after: Option<Position>,
     /// Whether the window is not expected to fill the page: then only traces that satisfy the filter are read.
@@ -49,15 +52,20 @@ pub(crate) async fn fill_by_filtered_pass(
 ) -> Result<bool> {
     let known: Vec<String> = candidates.traces().cloned().collect();
     let pass = search.rows::<Candidate>(filtered_pass_statement(search, options, &known)?);
-    // Policies are often frequent, and steps then need the statement.
-    let may_end = !matches!(options.trace_filters.first(), None | Some(RequiredPredicate::Group(_)));
-    let long = OptionFuture::from((!may_end).then(|| long_traces(search, window_share)));
+    // If the pass ends itself, steps need the statement, unless there was no estimate.
+    let may_end = !options.trace_filters.is_empty() && search.required_predicates.only().is_none();
+    let concurrently = !may_end || options.is_unestimated;
+    let long = OptionFuture::from(concurrently.then(|| long_traces(search, window_share)));
     let (rows, long) = join(pass, long).await;
     let rows = match rows {
         Err(error) if error.is_throw_if(NOT_RARE) => {
-            if let Some(first) = options.trace_filters.first() {
+            let history = &search.store.search_history;
+            history.rare_traces.insert(search.shape(), None);
+            if let Some(first) = options.trace_filters.first()
+                && !options.is_unestimated
+            {
                 let hash = search.required_predicates.hash(*first);
-                search.store.search_history.frequent_predicates.insert(hash, search.window_length());
+                history.frequent_predicates.insert(hash, search.window_length());
             }
             return Ok(false);
         }
@@ -181,11 +189,8 @@ fn pass_condition(
     let filter = |predicate, statement: &mut Statement| {
         statement.filtering_rows(|statement| predicates.span_condition(predicate, statement))
     };
-    if let [only] = predicates.all().as_slice()
-        && predicates.not_implied().is_empty()
-        && !predicates.has_exclusions()
-    {
-        return Ok(format!("{range} AND {}", filter(*only, statement)?));
+    if let Some(only) = predicates.only() {
+        return Ok(format!("{range} AND {}", filter(only, statement)?));
     }
     if options.trace_filters.is_empty() {
         // With `FINAL`, ClickHouse merges rows at each read, and the set would read the range a second time.
@@ -198,7 +203,10 @@ fn pass_condition(
     // `EXPLAIN` estimates granules, not traces: a predicate that follows the sorting key fills the few granules that it selects. So
     // `throwIf` limits the traces of the first one.
     let (id, mut traces) = (&table.trace_id.column, String::new());
-    let most = search.options.max_rare_traces;
+    let most = match options.is_unestimated {
+        true => search.max_rare_matches().min(search.options.max_rare_traces),
+        false => search.options.max_rare_traces,
+    };
     for predicate in &options.trace_filters {
         let of_predicate = filter(*predicate, statement)?;
         let spans = table.spans(&format!("{range} AND {of_predicate}{traces}"), statement);

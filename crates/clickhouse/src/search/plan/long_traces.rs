@@ -5,17 +5,8 @@ use super::search::{Search, TimeRange};
 use super::trace_bounds::TraceBounds;
 use super::trace_id::with_valid_trace_id;
 use crate::Result;
-use crate::schema::TraceIndex;
+use crate::schema::{TraceIndex, WindowShare};
 use crate::sql::Statement;
-
-/// Whether the window covers most of the trace index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WindowShare {
-    /// Most.
-    Most,
-    /// Part of them, or an unknown number.
-    Part,
-}
 
 /// Returns the bounds of the long traces, which each search reads once; `None` if there are too many for one statement.
 pub(crate) async fn long_traces(

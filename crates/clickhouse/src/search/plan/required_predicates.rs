@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use tracewarden_model::{Condition, Filter, MarkedField};
+use tracewarden_model::{Condition, Filter, MarkedField, Test};
 use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::Result;
@@ -83,6 +83,12 @@ impl<'a> RequiredPredicates<'a> {
         self.all().into_iter().filter(|predicate| Some(*predicate) != implied).collect()
     }
 
+    /// Returns the predicate that alone decides which traces match and how they are ordered, if there is one.
+    pub(crate) fn only(&self) -> Option<RequiredPredicate> {
+        let is_only = self.all().len() == 1 && self.not_implied().is_empty() && !self.has_exclusions();
+        self.implied().filter(|_| is_only)
+    }
+
     /// Writes which spans the order of traces depends on: those that satisfy any group of conditions; without groups,
     /// those that grant access.
     pub(crate) fn key(&self, statement: &mut Statement) -> Result<String> {
@@ -125,7 +131,13 @@ impl<'a> RequiredPredicates<'a> {
             .map(|one| self.hash(one))
             .hash(&mut hasher);
         for conditions in self.filter.required_groups().chain([self.filter.none.as_slice()]) {
-            let shape = |condition: &Condition| (condition.field.clone(), discriminant(&condition.test));
+            let shape = |condition: &Condition| {
+                let relation = match condition.test {
+                    Test::Compare(relation, _) => Some(relation),
+                    _ => None,
+                };
+                (condition.field.clone(), discriminant(&condition.test), relation)
+            };
             conditions.iter().map(shape).collect::<Vec<_>>().hash(&mut hasher);
         }
         hasher.finish()

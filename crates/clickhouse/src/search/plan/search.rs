@@ -8,15 +8,19 @@ use tokio::time::Instant;
 use tracewarden_model::{Timestamp, Window};
 
 use super::page::MatchingTrace;
-use super::required_predicates::RequiredPredicates;
+use super::required_predicates::{RequiredPredicate, RequiredPredicates};
 use crate::client::settings;
-use crate::schema::{BoundTable, IndexBounds, TraceIndex};
+use crate::schema::{BoundTable, IndexBounds, RareTraces, TraceIndex, WindowShare};
 use crate::search::selection::Position;
 use crate::sql::Statement;
 use crate::{ClickHouse, ClickHouseError, ProgressCallback, Result, SearchProgress};
 
 /// Maximum statements of one search. With the one that reads the table's columns, a page takes eight.
 const MAX_STATEMENTS: usize = 7;
+
+/// A predicate is rare if its matches are expected to be at most this many times the wanted traces: with a more frequent
+/// predicate, steps fill the page sooner.
+const MAX_MATCHES_PER_RESULT: usize = 16;
 
 /// A range of time, its end exclusive; `None` for all of it.
 pub(crate) type TimeRange = Option<(Timestamp, Timestamp)>;
@@ -78,7 +82,7 @@ pub(crate) struct Search<'a> {
     pub(crate) statements_sent: AtomicUsize,
     /// The [long traces](super::long_traces); set by the first pass.
     pub(crate) long_traces: OnceCell<Vec<IndexRow>>,
-    /// [`RequiredPredicates::shape`], if the plan depended on it.
+    /// [`RequiredPredicates::shape`], if the plan depends on it.
     pub(crate) shape: OnceLock<u64>,
     pub(crate) progress: Option<ProgressCallback>,
 }
@@ -113,6 +117,11 @@ impl Search<'_> {
     /// Statements that the search may still send. Each costs 10 to 20 ms before it reads anything.
     pub(crate) fn statements_left(&self) -> usize {
         MAX_STATEMENTS.saturating_sub(self.statements_sent.load(Ordering::Relaxed))
+    }
+
+    /// Maximum expected matches of a rare predicate.
+    pub(crate) fn max_rare_matches(&self) -> usize {
+        self.wanted.saturating_mul(MAX_MATCHES_PER_RESULT)
     }
 
     /// `LIMIT` of a step or a pass.
@@ -162,14 +171,18 @@ impl Search<'_> {
         self.window.to().as_nanos().saturating_sub(self.window.from().as_nanos())
     }
 
+    /// [`RequiredPredicates::shape`].
+    pub(crate) fn shape(&self) -> u64 {
+        *self.shape.get_or_init(|| self.required_predicates.shape())
+    }
+
     /// The part of the window that this page is expected to need, in nanoseconds; `None` if there was no recent search of the same shape.
     pub(crate) fn expected_length(&self) -> Option<i64> {
-        let shape = *self.shape.get_or_init(|| self.required_predicates.shape());
-        let length = self.store.search_history.lengths_per_trace.get(shape)?;
+        let length = self.store.search_history.lengths_per_trace.get(self.shape())?;
         Some(length.saturating_mul(i64::try_from(self.wanted).unwrap_or(i64::MAX)))
     }
 
-    /// Remembers the length of the window per trace for the next search of the same shape, if the plan was chosen by it.
+    /// Remembers the length of the window per trace for the next search of the same shape.
     pub(crate) fn remember_length(&self, found: &[MatchingTrace]) {
         let Some(shape) = self.shape.get() else { return };
         let in_window = found.iter().filter(|found| found.position.tier == 1).count();
@@ -179,6 +192,18 @@ impl Search<'_> {
         let traces = i64::try_from(in_window.saturating_add(usize::from(last.is_none()))).unwrap_or(i64::MAX);
         let length = self.begin().saturating_sub(end) / traces.max(1);
         self.store.search_history.lengths_per_trace.insert(*shape, length);
+    }
+
+    /// Remembers which predicates select the few traces of this search for the next one of the same shape, unless a recent one had
+    /// more traces: then values of these fields are not equally rare.
+    pub(crate) fn remember_rare_traces(&self, filters: &[RequiredPredicate], window_share: WindowShare) {
+        let (all, history) = (self.required_predicates.all(), &self.store.search_history.rare_traces);
+        let index = |filter: &RequiredPredicate| all.iter().position(|one| one == filter);
+        let filters = filters.iter().filter_map(index).collect();
+        if !matches!(history.get(self.shape()), Some(None)) {
+            let rare = RareTraces { filters, window: self.window_length(), window_share };
+            history.insert(self.shape(), Some(rare));
+        }
     }
 
     /// Whether merged partial results can decide traces: `max_trace_duration` bounds the range to read, and the trace index can

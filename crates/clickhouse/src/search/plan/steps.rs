@@ -10,14 +10,13 @@ use tracewarden_model::Timestamp;
 use super::candidates::{Candidate, CandidateColumns, Candidates};
 use super::filtered_pass::{PassOptions, fill_by_filtered_pass, filtered_pass_statements};
 use super::grouping::{GROUPING_STATEMENTS, fill_by_grouping};
-use super::long_traces::WindowShare;
 use super::page::Page;
 use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
 use super::search::Search;
 use super::trace_bounds::TraceBounds;
 use super::trace_id::with_valid_trace_id;
 use crate::Result;
-use crate::schema::TraceIndex;
+use crate::schema::{TraceIndex, WindowShare};
 use crate::search::selection::Position;
 use crate::sql::Statement;
 

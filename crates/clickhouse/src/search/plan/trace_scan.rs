@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use super::considered_spans::{considered_spans, scan_ranges, trace_id_condition};
 use super::estimates::estimate_granules;
-use super::long_traces::{WindowShare, long_traces_statement};
+use super::long_traces::long_traces_statement;
 use super::required_predicates::RequiredPredicate;
 use super::search::{IndexRow, Search, TimeRange};
 use super::trace_bounds::TimeRanges;
 use super::trace_id::with_valid_trace_id;
 use super::trace_set::TraceSet;
-use crate::schema::{IndexBounds, TraceIndex};
+use crate::schema::{IndexBounds, TraceIndex, WindowShare};
 use crate::sql::Statement;
 use crate::{ClickHouseError, Result};
 

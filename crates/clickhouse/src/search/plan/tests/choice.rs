@@ -1,0 +1,162 @@
+//! Which plan the planner chooses, from an estimate or from earlier searches.
+
+use std::sync::Arc;
+
+use super::*;
+
+/// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
+#[tokio::test]
+async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), \
+                 toString(intDiv(number, 8) + 1), toString(number), '', concat('s', toString(number % 40)), \
+                 concat('u', toString(cityHash64(number) % 4000)), concat('t', toString(cityHash64(number) % 20)), 'Ok', \
+                 concat('team', toString(cityHash64(number) % 5)) FROM numbers(40000)";
+    execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
+    let entries =
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId";
+    execute(&local, entries.to_owned()).await;
+    execute(&local, "OPTIMIZE TABLE default.spans FINAL".to_owned()).await;
+    let (all, team, user) = ("true", "Team == \"team3\"", "User == \"u9\"");
+    let service = ("Service", "s3");
+    let [granted, first, second] =
+        [RequiredPredicate::Policies, RequiredPredicate::Group(0), RequiredPredicate::Group(1)];
+    let case = |policy, conditions: &[(&'static str, &'static str)], rare: &[_]| {
+        (policy, conditions.to_vec(), rare.to_vec())
+    };
+    for (policy, conditions, expected) in [
+        // The skip index leaves less to read than a statement costs.
+        case(all, &[("User", "u7")], &[]),
+        case(all, &[service, ("User", "u7")], &[second, first]),
+        case(all, &[("Tenant", "t3"), ("User", "u7")], &[second]),
+        case(user, &[("User", "u7")], &[first, granted]),
+        case(team, &[service, ("Tenant", "t3")], &[]),
+        case(team, &[], &[]),
+    ] {
+        let (scope, filter, binding) = (scope(&[policy]), filter(&conditions), binding(true));
+        let search_case =
+            SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        let table = search_case.table().await;
+        let (plan, _) = choose_plan(&search_case.search(&table, None, PlannerOptions::default()).await).await;
+        match plan {
+            Plan::FilteredPass(filters) => assert_eq!(filters, expected, "{conditions:?}"),
+            other => {
+                assert!(expected.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}")
+            }
+        }
+        search_case.assert_same_results(&[PlanChoice::Auto], PlannerOptions::default()).await;
+    }
+    let rows = async |policy: &str, conditions: &[(&str, &str)], rare: Vec<RequiredPredicate>| {
+        let (metered, scope, filter, binding) =
+            (store.metered(), scope(&[policy]), filter(conditions), binding(true));
+        let search_case =
+            SearchCase::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
+        search_case.pages(&PlanChoice::Fixed(Plan::FilteredPass(rare)), PlannerOptions::default()).await;
+        metered.cost().rows
+    };
+    let both = [service, ("User", "u7")];
+    let narrowed = rows(all, &both, vec![second, first]).await;
+    let whole = rows(all, &both, vec![second]).await;
+    assert!(narrowed < whole, "{narrowed} rows narrowed, {whole} without");
+    let intersected = rows(user, &[("User", "u7")], vec![first, granted]).await;
+    let one = rows(user, &[("User", "u7")], vec![first]).await;
+    assert!(intersected < one, "{intersected} rows of two predicates, {one} of one");
+    // After a failed attempt, the planner starts from that predicate only in shorter windows.
+    let (scope, filter, binding) = (scope(&[all]), filter(&both), binding(true));
+    let store = ClickHouse { search_history: Arc::default(), ..store.metered() };
+    let options = PlannerOptions { max_rare_traces: 3, ..PlannerOptions::default() };
+    let plan = async |store: &ClickHouse, hours| {
+        let search_case =
+            SearchCase::new(store, &binding, &scope, &filter, window(BEGIN, BEGIN + hours * HOUR));
+        let table = search_case.table().await;
+        let (plan, _) = choose_plan(&search_case.search(&table, None, options).await).await;
+        plan
+    };
+    for hours in [12, 11] {
+        let without_history = ClickHouse { search_history: Arc::default(), ..store.metered() };
+        assert_eq!(plan(&without_history, hours).await, Plan::FilteredPass(vec![second, first]));
+        let search_case =
+            SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + hours * HOUR));
+        search_case.assert_same_results(&[PlanChoice::Auto], options).await;
+        assert!(matches!(plan(&store, hours).await, Plan::Steps(_)));
+    }
+}
+
+/// Tenant `t0` has a trace each minute, `t1` has none.
+#[tokio::test]
+async fn a_step_is_left_out_if_pages_need_most_of_the_window_unless_it_saves_much() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), toString(number), \
+                 toString(number), '', concat('s', toString(number % 40)), '', if(number % 60 = 0, 't0', ''), 'Ok', '' \
+                 FROM numbers(40000)";
+    execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
+    execute(&local, "OPTIMIZE TABLE default.spans FINAL".to_owned()).await;
+    let (scopes, binding) = ([scope(&["true"]), scope(&["Status == \"Ok\""])], binding(false));
+    let search = async |scope: &AccessScope, tenant: &str, statement_cost| {
+        let filter = filter(&[("Tenant", tenant), ("Status", "Ok")]);
+        let search_case =
+            SearchCase::new(&store, &binding, scope, &filter, window(BEGIN, BEGIN + 40_000 * SECOND));
+        let (table, options) =
+            (search_case.table().await, PlannerOptions { statement_cost, ..PlannerOptions::default() });
+        let (_, step_options) = choose_plan(&search_case.search(&table, None, options).await).await;
+        let (found, _) = search_case.pages(&PlanChoice::Auto, options).await;
+        (step_options.first < 40_000 * SECOND, step_options.expects_few_matches, found.len())
+    };
+    let [all, other] = &scopes;
+    assert_eq!(search(all, "t1", 200).await, (true, false, 0));
+    assert_eq!(search(all, "t0", 200).await, (false, true, 20), "another value");
+    assert_eq!(search(all, "t1", 200).await, (true, false, 0), "after a page that a step fills");
+    assert_eq!(search(other, "t1", 200).await, (true, false, 0), "another caller");
+    assert_eq!(search(all, "t1", 20).await, (true, false, 0), "a step that saves much");
+}
+
+/// Users of some five traces, and one of most traces, in a table with a skip index on users.
+#[tokio::test]
+async fn a_rare_value_is_read_without_an_estimate_if_recent_ones_were_rare() {
+    let local = LocalStore::start().unwrap();
+    let stores = [connect(&local), connect(&local)];
+    create(&local).await;
+    let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), \
+                 toString(intDiv(number, 8) + 1), toString(number), '', concat('s', toString(number % 40)), \
+                 if(number % 10 = 0, 'many', concat('u', toString(cityHash64(intDiv(number, 8)) % 1000))), 't', 'Ok', '' \
+                 FROM numbers(40000)";
+    execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
+    let entries =
+        "INSERT INTO default.ends SELECT TraceId, min(At), max(At) FROM default.spans GROUP BY TraceId";
+    execute(&local, entries.to_owned()).await;
+    execute(&local, "OPTIMIZE TABLE default.spans FINAL".to_owned()).await;
+    let scopes = [scope(&["true"]), scope(&["Status == \"Ok\""])];
+    for (with_index, store) in [false, true].into_iter().zip(stores) {
+        let binding = binding(with_index);
+        let search = async |scope: &AccessScope, user: &str, seconds| {
+            let filter = filter(&[("Tenant", "t"), ("User", user)]);
+            let search_case = SearchCase {
+                pages: 2,
+                ..SearchCase::new(&store, &binding, scope, &filter, window(BEGIN, BEGIN + seconds * SECOND))
+            };
+            let options = PlannerOptions::default();
+            let expected = search_case.pages(&PlanChoice::Fixed(Plan::GroupByTrace), options).await.0;
+            let (found, statements) = search_case.pages(&PlanChoice::Auto, options).await;
+            assert_eq!(found, expected, "{user}");
+            (statements, found.len())
+        };
+        let [all, other] = &scopes;
+        let (estimated, found) = search(all, "u7", 40_000).await;
+        assert!((1..20).contains(&found), "{found} traces");
+        assert_eq!(search(all, "u8", 40_000).await.0, estimated - 1);
+        assert_eq!(search(all, "u8", 30_000).await.0, estimated - 1, "a shorter window");
+        assert_eq!(search(all, "u8", 45_000).await.0, estimated, "a longer window");
+        assert_eq!(search(other, "u8", 40_000).await.0, estimated, "another caller");
+        assert_eq!(search(all, "none", 40_000).await.1, 0);
+        // The attempt ends itself, and a step fills the page: nothing is grouped by trace.
+        let (statements, found) = search(all, "many", 40_000).await;
+        assert!(statements <= 5 && found == 40, "{statements} statements, {found} traces");
+        for user in ["u9", "u10"] {
+            assert_eq!(search(all, user, 40_000).await.0, estimated, "after a search with more traces");
+        }
+    }
+}
