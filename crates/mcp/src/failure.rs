@@ -102,7 +102,7 @@ impl Failure {
             text += &format!("\n- and {} more", self.causes.len() - MAX_CAUSES);
         }
         text.extend(self.advice.iter().map(|advice| format!("\n{advice}")));
-        text + &format!("\nretry: {}", self.retry.as_str())
+        text + &format!("\nretry: {}", self.retry)
     }
 
     pub(crate) fn result(&self) -> CallToolResult {

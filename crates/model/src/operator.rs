@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::decimal::Decimal;
 use crate::logical::LogicalType;
 use crate::relation::Relation;
+use crate::spelling::spelled;
 
 /// The operands that an operator takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,20 +24,15 @@ pub enum Operands {
 macro_rules! operators {
     ($($variant:ident = $name:literal, $operands:ident, [$($logical:ident),+], $meaning:literal;)+) => {
         /// A filter operator. The spellings are part of the wire format and of cursors and never change.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Operator {
-            $(#[doc = $meaning] #[serde(rename = $name)] $variant,)+
+            $(#[doc = $meaning] $variant,)+
         }
 
+        // In display order.
+        spelled!(Operator, "A filter operator.", { $($variant = $name),+ });
+
         impl Operator {
-            /// All operators, in display order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// Returns the wire spelling.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
             /// Returns the operands that the operator takes.
             pub fn operands(self) -> Operands {
                 match self { $(Self::$variant => Operands::$operands),+ }
@@ -76,19 +70,14 @@ operators! {
 }
 
 impl Operator {
-    /// Parses the wire spelling.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|operator| operator.as_str() == text)
-    }
-
     /// Returns the operators that filters may use on a field of this type, in display order.
     pub fn of_type(logical: LogicalType) -> Vec<Self> {
-        Self::ALL.iter().copied().filter(|operator| operator.types().contains(&logical)).collect()
+        Self::ALL.into_iter().filter(|operator| operator.types().contains(&logical)).collect()
     }
 
     /// Returns the operators that take these operands, in display order.
     pub fn taking(operands: Operands) -> impl Iterator<Item = Self> {
-        Self::ALL.iter().copied().filter(move |operator| operator.operands() == operands)
+        Self::ALL.into_iter().filter(move |operator| operator.operands() == operands)
     }
 }
 

@@ -112,8 +112,8 @@ impl Suite {
                 if *expected != verdict.outcome {
                     failures.push(Failure {
                         about: format!("policy `{}` on span {}", policy.label, index + 1),
-                        expected: expected.as_str(),
-                        got: verdict.outcome.as_str().to_owned(),
+                        expected: expected.into(),
+                        got: verdict.outcome.to_string(),
                         evidence: vec![evidence(policy, index, verdict)],
                     });
                 }

@@ -67,7 +67,7 @@ impl ClickHouse {
             || underlying.projections.iter().any(|projection| projection.is_sorted_by(&binding.timestamp));
         let reads_projections = binding.rows.read_as != Some(ReadAs::Final);
         (!by_time && reads_projections && matches!(underlying.engine, TableEngine::MergeTree { .. }))
-            .then(|| DdlKind::TimeProjection.as_str().to_owned())
+            .then(|| DdlKind::TimeProjection.to_string())
     }
 }
 

@@ -13,7 +13,8 @@ pub(super) const ABSENT: &str = "absent";
 pub(super) const NULL: &str = "NULL";
 
 /// Value of an expression or a part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[schema(as = PolicyOutcome)]
 pub enum Outcome {
@@ -28,15 +29,6 @@ pub enum Outcome {
 impl Outcome {
     /// All variants.
     pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Error];
-
-    /// Returns `true`, `false` or `error`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "true",
-            Self::False => "false",
-            Self::Error => "error",
-        }
-    }
 }
 
 impl From<Option<bool>> for Outcome {
@@ -64,7 +56,7 @@ impl Verdict {
     /// without a final line break.
     pub fn render(&self, title: &str, text: &str, origin: Option<&str>) -> String {
         let annotations = self.decided_by.iter().map(|decision| {
-            let outcome = decision.outcome.as_str();
+            let outcome = <&str>::from(decision.outcome);
             let label = match decision.detail() {
                 Some(detail) => format!("{outcome}: {detail}"),
                 None => outcome.to_owned(),
@@ -73,7 +65,7 @@ impl Verdict {
             AnnotationKind::Primary.span(underlined).label(label)
         });
         let snippet = Snippet::source(text).path(origin).annotations(annotations);
-        let group = Level::NOTE.with_name(self.outcome.as_str()).primary_title(title).element(snippet);
+        let group = Level::NOTE.with_name(<&str>::from(self.outcome)).primary_title(title).element(snippet);
         Renderer::plain().term_width(WIDTH_COLUMNS).render(&[group])
     }
 }

@@ -61,7 +61,7 @@ fn compare() {
         for (span, outcome) in spans.iter().zip(outcomes) {
             let expected = by_cel_crate(&text, &root, &fields, &caller, span);
             assert_eq!(outcome, expected, "{text}\n{caller:?}\n{span:?}");
-            *counts.entry(outcome.as_str()).or_default() += 1;
+            *counts.entry(<&str>::from(outcome)).or_default() += 1;
         }
     }
     println!("{counts:?}");

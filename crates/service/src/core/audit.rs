@@ -48,7 +48,7 @@ impl AuditContext {
             credential_id: Some(identity.credential_id().to_owned()),
             via: match identity.info.via {
                 Transport::Mcp => "mcp",
-                Transport::Rest => identity.auth().as_str(),
+                Transport::Rest => identity.auth().into(),
             },
             ..Self::anonymous(&identity.info)
         }
@@ -93,7 +93,7 @@ impl AuditContext {
             credential_id: self.credential_id.as_deref(),
             via: self.via,
             action: event.action,
-            outcome: event.outcome.as_str(),
+            outcome: event.outcome.into(),
             request_id: &self.request_id,
             client_ip: self.client_ip.as_deref(),
             user_agent: self.user_agent.as_deref(),
@@ -204,7 +204,7 @@ impl Core {
             tracing::warn!(
                 user_id = identity.user_id(),
                 action = event.action,
-                outcome = event.outcome.as_str(),
+                outcome = <&str>::from(event.outcome),
                 "could not record a denied or failed request: too many records of this user are waiting"
             );
             return;

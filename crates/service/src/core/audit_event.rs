@@ -5,7 +5,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 /// Outcome of an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The action succeeded.
@@ -20,19 +21,6 @@ pub enum Outcome {
     Aborted,
     /// The action was started; a record that keeps this outcome was never completed.
     Unknown,
-}
-
-impl Outcome {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Denied => "denied",
-            Self::Failed => "failed",
-            Self::NotFound => "not_found",
-            Self::Aborted => "aborted",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// Audited event.

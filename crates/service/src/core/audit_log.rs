@@ -140,7 +140,7 @@ impl AuditLog {
             credential_id: query.key.as_deref(),
             action: query.action.as_deref(),
             target: target.as_deref(),
-            outcome: query.outcome.map(Outcome::as_str),
+            outcome: query.outcome.map(Outcome::into),
             before,
         };
         let _scan = self.core.permits.scans.wait().await;

@@ -166,7 +166,7 @@ impl Drop for ReadMeasurement {
         let action = ("action", self.action);
         running.dec();
         seconds.get_or_create(&[action]).observe(self.since.elapsed().as_secs_f64());
-        reads.get_or_create(&[action, ("outcome", self.outcome.as_str())]).inc();
+        reads.get_or_create(&[action, ("outcome", self.outcome.into())]).inc();
         traces.inc_by(self.traces);
         spans.inc_by(self.spans);
     }

@@ -50,7 +50,8 @@ pub struct RequestInfo {
 }
 
 /// How a caller authenticated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[schema(as = Auth)]
 pub enum AuthKind {
@@ -58,16 +59,6 @@ pub enum AuthKind {
     Session,
     /// With an API key.
     ApiKey,
-}
-
-impl AuthKind {
-    /// Name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::ApiKey => "api_key",
-        }
-    }
 }
 
 #[derive(Debug, Clone)]

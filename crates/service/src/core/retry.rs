@@ -4,7 +4,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// Whether the same request may be sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema, strum::Display)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
     /// The request was rejected and nothing changed; the same request will be rejected again.
@@ -29,14 +30,5 @@ impl Retry {
     #[must_use]
     pub fn after_unfinished_change(self) -> Self {
         if self == Self::Safe { Self::Unknown } else { self }
-    }
-
-    /// Name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Safe => "safe",
-            Self::Unknown => "unknown",
-        }
     }
 }

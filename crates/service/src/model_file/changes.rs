@@ -28,7 +28,8 @@ pub enum PartKind {
 }
 
 /// Kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, strum::Display)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ModelChangeKind)]
 pub enum ChangeKind {
@@ -89,7 +90,7 @@ impl ModelChange {
         change: ChangeKind,
         [before, after]: [Option<ModelPart>; 2],
     ) -> Self {
-        Self { kind, name, change, before, after, description: format!("{subject} {}", change.as_str()) }
+        Self { kind, name, change, before, after, description: format!("{subject} {}", change) }
     }
 }
 
@@ -121,16 +122,6 @@ struct TestsInDocument {
 }
 
 impl ChangeKind {
-    /// Name in documents.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Changed => "changed",
-            Self::Moved => "moved",
-        }
-    }
-
     fn from_sides<T>(before: Option<&T>, after: Option<&T>) -> Self {
         match (before, after) {
             (None, _) => Self::Added,

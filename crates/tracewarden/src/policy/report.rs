@@ -13,7 +13,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
 /// Returns the number of spans with each outcome: true, false and error.
 pub(super) fn outcome_counts(verdicts: &[Verdict]) -> String {
     let count = |wanted: &&str| {
-        let same = |verdict: &&Verdict| verdict.outcome.as_str() == *wanted;
+        let same = |verdict: &&Verdict| <&str>::from(verdict.outcome) == *wanted;
         format!("{} {wanted}", verdicts.iter().filter(same).count())
     };
     let counts = ["true", "false", "error"].each_ref().map(count);

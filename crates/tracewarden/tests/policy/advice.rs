@@ -37,7 +37,7 @@ fn warnings_agree_with_evaluation() {
                 "constant" if message.contains("or to none") => {
                     for caller in &callers {
                         let found = outcomes(&expression, std::slice::from_ref(caller), &spans).unwrap();
-                        assert!(found.windows(2).all(|two| two[0].as_str() == two[1].as_str()), "{about}");
+                        assert!(found.windows(2).all(|two| two[0] == two[1]), "{about}");
                     }
                 }
                 "constant" => {

@@ -19,7 +19,7 @@ fn marked_text<'a>(expression: &'a str, decision: &Decision) -> &'a str {
 }
 
 fn kind(outcome: &Outcome) -> &'static str {
-    outcome.as_str()
+    outcome.into()
 }
 
 #[test]

@@ -318,7 +318,7 @@ impl Drafter<'_> {
     }
 
     fn skip_index(&mut self, column: &str, indexed: IndexedExpression, fields: Vec<FieldRef>) {
-        let id = format!("{}:{}", DdlKind::SkipIndex.as_str(), indexed.write(column));
+        let id = format!("{}:{}", DdlKind::SkipIndex, indexed.write(column));
         if self.drafts.missing.iter().any(|draft| draft.suggestion.id == id)
             || self.drafts.in_place.iter().any(|found| found.id == id)
         {
@@ -361,7 +361,7 @@ impl Drafter<'_> {
     }
 
     fn trace_index(&mut self) {
-        let id = DdlKind::TraceIndex.as_str().to_owned();
+        let id = DdlKind::TraceIndex.to_string();
         let (state, statements, bind) = match &self.facts.trace_index {
             TraceIndex::Bound(name) => return self.in_place(id, DdlKind::TraceIndex, &name.clone(), None),
             TraceIndex::NameTaken => {

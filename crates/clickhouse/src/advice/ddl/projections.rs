@@ -20,7 +20,7 @@ impl Drafter<'_> {
         }
         let kind = DdlKind::TimeProjection;
         if self.underlying.is_sorted_by(&binding.timestamp, &[]) {
-            return self.in_place(kind.as_str().to_owned(), kind, "the table's own order", None);
+            return self.in_place(kind.to_string(), kind, "the table's own order", None);
         }
         let mut columns = vec![binding.timestamp.clone(), binding.trace_id.clone()];
         let mut fields = Vec::new();
@@ -108,7 +108,7 @@ impl Drafter<'_> {
         let trace_id = self.facts.binding.trace_id.clone();
         let kind = DdlKind::TraceProjection;
         if self.underlying.is_sorted_by(&trace_id, &self.facts.binding.rows.only) {
-            return self.in_place(kind.as_str().to_owned(), kind, "the table's own order", None);
+            return self.in_place(kind.to_string(), kind, "the table's own order", None);
         }
         let selected_by_star: Vec<String> = self
             .underlying
@@ -149,7 +149,7 @@ impl Drafter<'_> {
         wanted: &str,
         query: &str,
     ) -> Option<DdlSuggestion> {
-        let id = kind.as_str().to_owned();
+        let id = kind.to_string();
         let mut statements = Vec::new();
         let exists = existing.is_some();
         let name = match existing {

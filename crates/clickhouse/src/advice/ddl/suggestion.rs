@@ -117,7 +117,8 @@ pub struct ExistingAddition {
 }
 
 /// Kinds of additions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::Display)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DdlKind {
     /// A materialized column for a map key, with a skip index on it.
@@ -131,19 +132,6 @@ pub enum DdlKind {
     TraceIndex,
     /// A skip index on other columns.
     SkipIndex,
-}
-
-impl DdlKind {
-    /// Name in the API.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::KeyColumn => "key_column",
-            Self::TimeProjection => "time_projection",
-            Self::TraceProjection => "trace_projection",
-            Self::TraceIndex => "trace_index",
-            Self::SkipIndex => "skip_index",
-        }
-    }
 }
 
 /// How much of an addition exists.
@@ -169,5 +157,5 @@ impl DdlSuggestion {
 
 /// Returns the id of the suggestion that adds a column for a field, if the field can have one.
 pub(super) fn key_column_id(field: &FieldRef) -> String {
-    format!("{}:{field}", DdlKind::KeyColumn.as_str())
+    format!("{}:{field}", DdlKind::KeyColumn)
 }
