@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-use tokio::time::{Duration, Instant, timeout};
+use tokio::time::{Duration, timeout};
 use tracewarden_clickhouse::{SelectRequest, TraceOrder, ValueCount, ValuesRequest};
 use tracewarden_model::{
     AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
@@ -19,15 +19,13 @@ use crate::core::{
 };
 use crate::traces::Traces;
 
-/// Number of traces that are always sampled, if there are so many: the size of a page.
-const SMALL_SAMPLE_TRACES: u32 = 50;
-/// Number of traces that are sampled if they are found fast, because they are close together: enough to find the values that
+/// Number of traces that are sampled if they are found in time, because they are close together: enough to find the values that
 /// many traces have.
 const LARGE_SAMPLE_TRACES: u32 = 500;
-/// Maximum time to find the few traces before the larger sample is skipped, and time-out of the larger sample. Traces that
-/// are far apart also take long to read.
-const SMALL_SAMPLE_TIME: Duration = Duration::from_millis(300);
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// Time to find them. Traces that are far apart also take long to read.
+const LARGE_SAMPLE_TIME: Duration = Duration::from_secs(1);
+/// Number of traces that are sampled otherwise, if there are so many: the size of a page.
+const SMALL_SAMPLE_TRACES: u32 = 50;
 const DEFAULT_VALUES: u32 = 20;
 const MAX_VALUES: u32 = 100;
 
@@ -144,14 +142,14 @@ impl Traces {
             after: None,
             progress: None,
         };
-        let started = Instant::now();
-        let mut selection = record.check(access.store.select(sample(SMALL_SAMPLE_TRACES)).await).await?;
-        if selection.next().is_some() && started.elapsed() <= SMALL_SAMPLE_TIME {
-            // If this fails for any reason, the smaller sample is used.
-            if let Ok(Ok(larger)) = timeout(TIMEOUT, access.store.select(sample(LARGE_SAMPLE_TRACES))).await {
-                selection = larger;
+        let large = timeout(LARGE_SAMPLE_TIME, access.store.select(sample(LARGE_SAMPLE_TRACES))).await;
+        let selection = match large {
+            Ok(Ok(selection)) => selection,
+            // Whatever the reason is, a smaller sample may be possible.
+            Ok(Err(_)) | Err(_) => {
+                record.check(access.store.select(sample(SMALL_SAMPLE_TRACES)).await).await?
             }
-        }
+        };
         let values = ValuesRequest {
             field: &plan.field,
             prefix: plan.prefix.as_deref(),

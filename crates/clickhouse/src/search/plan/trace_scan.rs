@@ -234,14 +234,14 @@ async fn rarest(search: &Search<'_>, required_predicates: &[RequiredPredicate]) 
         .map(|(_, predicate)| *predicate)
 }
 
-/// SQL: the entries of traces with an entry near the window, which are those that count as indexed.
+/// SQL: the entries near the window. A trace without one does not count as indexed. Further entries of a trace extend its bounds: a span
+/// that only they cover is marked `beyond`, and [long traces](long_traces_statement) are listed with all of their entries.
 fn of_indexed(search: &Search<'_>, index: &TraceIndex, statement: &mut Statement) -> String {
     if search.default_range.is_none() {
         // Every entry is near the window.
         return format!("{} {}", index.trace_id, trace_id_condition(search, TraceSet::Window, statement));
     }
-    let near = index.entry_overlaps(search.window, search.default_range, statement);
-    format!("{id} GLOBAL IN (SELECT {id} FROM {name} WHERE {near})", id = index.trace_id, name = index.name)
+    index.entry_overlaps(search.window, search.default_range, statement)
 }
 
 /// Writes traces by the bounds of each of their spans.
