@@ -227,10 +227,10 @@ mod tests {
     fn tests_take_the_operands_of_the_table() {
         let mut tests = Vec::new();
         for operator in Operator::ALL {
-            assert_eq!(Operator::parse(operator.as_str()), Some(*operator));
+            assert_eq!(Operator::parse(operator.as_str()), Some(operator));
             for logical in operator.types() {
                 let mut source = Recorder(Operands::None);
-                let test = Test::new(*operator, *logical, &mut source).unwrap();
+                let test = Test::new(operator, *logical, &mut source).unwrap();
                 assert_eq!(source.0, operator.operands(), "{operator} {logical}");
                 assert!(!tests.contains(&test), "{operator} {logical}: {test:?}");
                 tests.push(test);
