@@ -17,7 +17,8 @@ pub(crate) struct SearchHistory {
     pub(crate) frequent_predicates: Recent<i64>,
     /// By [`shape`](crate::search::RequiredPredicates::shape) of the search: the length of the window for each trace that was found.
     pub(crate) lengths_per_trace: Recent<i64>,
-    /// By shape: the pass over few traces that an estimate chose; `None` after a search with more traces.
+    /// By shape: the pass over few traces that an estimate chose; `None` after a search for which it
+    /// was wrong.
     pub(crate) rare_traces: Recent<Option<RareTraces>>,
 }
 
@@ -28,6 +29,8 @@ pub(crate) struct RareTraces {
     pub(crate) filters: Vec<usize>,
     /// Length of the window, in nanoseconds.
     pub(crate) window: i64,
+    /// Number of wanted traces.
+    pub(crate) wanted: usize,
     pub(crate) window_share: WindowShare,
 }
 

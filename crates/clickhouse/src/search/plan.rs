@@ -9,8 +9,8 @@
 //! - [`Plan::GroupByTrace`] groups all considered spans by trace. It is the reference definition, and used where partial results
 //!   cannot be merged, or where a pass returns too many traces that do not fill the page.
 //!
-//! One `EXPLAIN` estimates the granules to read, unless a recent search with the same policies, fields and operators had few traces. The
-//! choice of plan cannot change the result: `randomized_tests/plans.rs` runs every plan over the same traces. Each
+//! One `EXPLAIN` estimates the granules to read, unless it chose few traces for a recent search with the same policies, fields and operators.
+//! The choice of plan cannot change the result: `randomized_tests/plans.rs` runs every plan over the same traces. Each
 //! statement documents its own invariants.
 
 mod candidates;
@@ -94,15 +94,17 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Fills the page by the pass over few traces that an estimate chose for the last search of the same shape. It ends itself if this
-    /// search has more traces; steps then fill the page, since another estimate would leave no statement for them. Returns `false` if
-    /// there is no such pass.
+    /// Fills the page by the pass over few traces that an estimate chose for a recent search of the same shape. It ends itself if this
+    /// search has more traces, or it may exceed a limit; steps then fill the page, since another estimate would leave no statement for
+    /// them. Returns `false` if there is no such pass.
     async fn fill_without_estimate(&self, page: &mut Page) -> Result<bool> {
         if !self.can_merge_partial_results() {
             return Ok(false);
         }
         let history = &self.store.search_history.rare_traces;
-        let rare = history.get(self.shape()).flatten().filter(|rare| rare.window >= self.window_length());
+        let recent = history.get(self.shape()).flatten();
+        // With more wanted traces, more are rare.
+        let rare = recent.filter(|rare| rare.window >= self.window_length() && rare.wanted <= self.wanted);
         let Some(rare) = rare else { return Ok(false) };
         let all = self.required_predicates.all();
         let plan = Plan::FilteredPass(rare.filters.iter().filter_map(|at| all.get(*at).copied()).collect());
@@ -110,10 +112,11 @@ impl Search<'_> {
         if rare.window == self.window_length() {
             step_options.window_share = rare.window_share;
         }
-        let filled = self.fill(plan, step_options, true, page).await;
-        if filled.is_err() {
-            history.insert(self.shape(), None);
-        }
+        let filled = match self.fill(plan, step_options, true, page).await {
+            Err(error) if error.is_over_limit() => fill_by_steps(self, step_options, page).await,
+            filled => return filled.map(|()| true),
+        };
+        history.insert(self.shape(), None);
         filled.map(|()| true)
     }
 

@@ -144,8 +144,8 @@ impl Traces {
         };
         let large = timeout(LARGE_SAMPLE_TIME, access.store.select(sample(LARGE_SAMPLE_TRACES))).await;
         let selection = match large {
+            Ok(Err(error)) if !error.is_over_limit() => record.check(Err(error)).await?,
             Ok(Ok(selection)) => selection,
-            // Whatever the reason is, a smaller sample may be possible.
             Ok(Err(_)) | Err(_) => {
                 record.check(access.store.select(sample(SMALL_SAMPLE_TRACES)).await).await?
             }

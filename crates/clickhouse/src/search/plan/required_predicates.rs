@@ -124,7 +124,8 @@ impl<'a> RequiredPredicates<'a> {
         hasher.finish()
     }
 
-    /// Identifies searches over the table by the same callers with the same fields and operators, whatever the values.
+    /// Identifies searches over the table by the same callers with the same fields and operators and as many values, whatever the
+    /// values.
     pub(crate) fn shape(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         [RequiredPredicate::Policies, RequiredPredicate::KeyConstraint]
@@ -132,11 +133,12 @@ impl<'a> RequiredPredicates<'a> {
             .hash(&mut hasher);
         for conditions in self.filter.required_groups().chain([self.filter.none.as_slice()]) {
             let shape = |condition: &Condition| {
-                let relation = match condition.test {
-                    Test::Compare(relation, _) => Some(relation),
-                    _ => None,
+                let (relation, values) = match &condition.test {
+                    Test::Compare(relation, _) => (Some(*relation), 1),
+                    Test::StringIn(values) | Test::HasAny(values) => (None, values.len()),
+                    _ => (None, 1),
                 };
-                (condition.field.clone(), discriminant(&condition.test), relation)
+                (condition.field.clone(), discriminant(&condition.test), relation, values)
             };
             conditions.iter().map(shape).collect::<Vec<_>>().hash(&mut hasher);
         }

@@ -201,7 +201,8 @@ impl Search<'_> {
         let index = |filter: &RequiredPredicate| all.iter().position(|one| one == filter);
         let filters = filters.iter().filter_map(index).collect();
         if !matches!(history.get(self.shape()), Some(None)) {
-            let rare = RareTraces { filters, window: self.window_length(), window_share };
+            let rare =
+                RareTraces { filters, window: self.window_length(), wanted: self.wanted, window_share };
             history.insert(self.shape(), Some(rare));
         }
     }
