@@ -274,7 +274,7 @@ async fn selection_follows_its_definitions() {
 
 #[tokio::test]
 async fn selection_follows_its_definitions_across_shards() {
-    check_selection(&shards(), Storage::Shards, Repetitions::always(1)).await;
+    check_selection(&shards(), Storage::Shards, Repetitions { test: 1, verify: 2 }).await;
 }
 
 /// Selects, reads, summarises and finds traces in this number of data sets, unless the environment sets another one.

@@ -17,8 +17,7 @@ pub(crate) struct SearchHistory {
     pub(crate) frequent_predicates: Recent<i64>,
     /// By [`shape`](crate::search::RequiredPredicates::shape) of the search: the length of the window for each trace that was found.
     pub(crate) lengths_per_trace: Recent<i64>,
-    /// By shape: the pass over few traces that an estimate chose; `None` after a search for which it
-    /// was wrong.
+    /// By shape: the pass over few traces that an estimate chose; `None` after a search for which it was wrong.
     pub(crate) rare_traces: Recent<Option<RareTraces>>,
 }
 

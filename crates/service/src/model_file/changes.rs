@@ -90,7 +90,7 @@ impl ModelChange {
         change: ChangeKind,
         [before, after]: [Option<ModelPart>; 2],
     ) -> Self {
-        Self { kind, name, change, before, after, description: format!("{subject} {}", change) }
+        Self { kind, name, change, before, after, description: format!("{subject} {change}") }
     }
 }
 

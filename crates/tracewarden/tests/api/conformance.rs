@@ -13,9 +13,9 @@ use crate::support::store::{BLUE, RED, Store, two_teams};
 use crate::support::{Client, Service, USER_PASSWORD};
 
 /// Requests per operation and phase, unless the environment overrides it.
-const EXAMPLES: Repetitions = Repetitions { test: 3, verify: 12 };
+const EXAMPLES: Repetitions = Repetitions { test: 3, verify: 30 };
 /// Fewer on the second database, to find differences between the two.
-const EXAMPLES_ON_POSTGRESQL: Repetitions = Repetitions { test: 3, verify: 6 };
+const EXAMPLES_ON_POSTGRESQL: Repetitions = Repetitions { test: 3, verify: 10 };
 const SEED: u64 = 20_261_121;
 
 /// Operations on which generated requests cannot succeed: they would have to guess a password. The document itself is

@@ -16,7 +16,7 @@ use crate::agreement::exhaustive::{caller, conditions, policies, spans};
 use crate::sql::{Statement, display_sql, quote, render};
 
 /// Number of rows.
-const ROWS: Repetitions = Repetitions { test: 20_000, verify: 400_000 };
+const ROWS: Repetitions = Repetitions { test: 20_000, verify: 1_000_000 };
 /// Number of random spans in addition to the hostile ones.
 const RANDOM_SPANS: usize = 2_000;
 /// Number of random policies in addition to single operations.
