@@ -6,7 +6,7 @@ mod selection;
 
 pub(crate) use plan::{
     Aggregates, MAX_LONG_TRACES, NO_FILTER, RequiredPredicates, SPANS_BEYOND_BOUNDS, Sample, Search,
-    TraceScan, TraceSet, estimate_granules,
+    SpansNeeded, TraceScan, TraceSet, estimate_granules, is_valid_trace_id,
 };
 #[cfg(test)]
 pub(crate) use plan::{

@@ -23,7 +23,7 @@ use tracewarden_model::{LogicalType, MarkedField};
 use statement::{ChosenTraces, RetryReason};
 
 use crate::schema::{BoundTable, DisplayExpressions, Tables};
-use crate::search::{RequiredPredicates, TraceScan};
+use crate::search::{RequiredPredicates, Search, SpansNeeded, TraceScan};
 use crate::{ClickHouse, ClickHouseError, Result};
 
 /// Maximum number of facets: their classes must not reach that of spans in no group.
@@ -65,26 +65,38 @@ async fn stats_for_tables(store: &ClickHouse, request: StatsRequest<'_>, tables:
     }
     let required_predicates = RequiredPredicates::new(scope, filter, &table)?;
     let search = store.search_for(required_predicates, window, request.max_traces, &table, tables.index);
-    let count = async |scan: &TraceScan<'_>, chosen: ChosenTraces| {
-        let statement = statement::statement(&search, scan, &display, request, chosen)?;
+    let count = async |scan: &TraceScan<'_>, traces: ChosenTraces| {
+        let statement = statement::statement(&search, scan, &display, request, traces)?;
         let counted = search.rows(statement).await;
-        match counted.as_ref().err().and_then(RetryReason::from_error) {
+        match counted.as_ref().err().and_then(|error| RetryReason::from_error(error, traces)) {
             Some(reason) => Ok(Err(reason)),
-            None => statement::stats(counted?, &display, request, chosen == ChosenTraces::All).map(Ok),
+            None => statement::stats(counted?, &display, request, traces != ChosenTraces::Newest).map(Ok),
         }
     };
-    let mut chosen = ChosenTraces::All;
-    // Without required predicates, a span in the window suffices: the spans of the chosen traces are read afterwards.
-    let window = Some((window.from(), window.to()));
-    let mut scan = match TraceScan::matching_by_trace(&search, window).await? {
+    let mut counted = None;
+    let mut by_trace = TraceScan::matching_by_trace(&search, spans_needed(&search)).await;
+    if let Some(scan) = &by_trace {
+        let chosen = ChosenTraces::first(scan, &search, request.per);
+        match scan.unless_long_traces(&search, count(scan, chosen)).await? {
+            Ok(found) => counted = Some(found),
+            Err(long) => by_trace = scan.with_long_traces(&search, long).await?,
+        }
+    }
+    let mut scan = match by_trace {
         Some(scan) => scan,
         None => TraceScan::by_span(&search).await?,
     };
-    // At most three retries: for more traces by bounds, for spans beyond the bounds, and for more traces by spans.
-    for _ in 0..3 {
-        match count(&scan, chosen).await? {
+    let mut chosen = ChosenTraces::first(&scan, &search, request.per);
+    // At most four retries: for less memory, for more traces by bounds, for spans beyond the bounds, and for more traces by spans.
+    for _ in 0..4 {
+        let counted = match counted.take() {
+            Some(counted) => counted,
+            None => count(&scan, chosen).await?,
+        };
+        match counted {
             Ok(stats) => return Ok(stats),
             Err(RetryReason::MoreTraces) => chosen = ChosenTraces::Newest,
+            Err(RetryReason::Memory) => chosen = ChosenTraces::All,
             Err(RetryReason::SpansBeyondBounds) => {
                 // The number of traces is uncertain, too.
                 (scan, chosen) = (TraceScan::by_span(&search).await?, ChosenTraces::All);
@@ -95,4 +107,13 @@ async fn stats_for_tables(store: &ClickHouse, request: StatsRequest<'_>, tables:
     stats.map_err(|why| {
         ClickHouseError::IncompleteResponse(format!("the statistics were interrupted again: {why:?}"))
     })
+}
+
+/// Returns which spans the first pass needs. If those around the window are few, reading them with it saves most of the second pass.
+fn spans_needed(search: &Search<'_>) -> SpansNeeded {
+    let around = search.default_range.map(|(low, high)| high.as_nanos().saturating_sub(low.as_nanos()));
+    match around {
+        Some(around) if around / 2 <= search.window_length() => SpansNeeded::InDefaultRange,
+        _ => SpansNeeded::InWindow,
+    }
 }

@@ -44,7 +44,8 @@ use required_predicates::MAX_PREDICATES;
 pub(crate) use required_predicates::{NO_FILTER, RequiredPredicates};
 pub(crate) use search::{PlannerOptions, Search, window_with_margin};
 pub(crate) use steps::StepOptions;
-pub(crate) use trace_scan::{Aggregates, MAX_LONG_TRACES, SPANS_BEYOND_BOUNDS, TraceScan};
+pub(crate) use trace_id::is_valid_trace_id;
+pub(crate) use trace_scan::{Aggregates, MAX_LONG_TRACES, SPANS_BEYOND_BOUNDS, SpansNeeded, TraceScan};
 pub(crate) use trace_set::{Sample, TraceSet};
 #[cfg(test)]
 pub(crate) use {

@@ -172,7 +172,7 @@ async fn count_all(search: &Search<'_>, counter: &impl TraceCounter) -> Result<C
         if counts.beyond.is_empty() {
             return Ok(counts);
         }
-        scan = traces.with_long_traces(search, &counts.beyond).await?;
+        scan = traces.with_long_traces(search, counts.beyond).await?;
     }
     counter.count(search, &TraceScan::by_span(search).await?).await
 }

@@ -2,8 +2,6 @@
 
 use tracewarden_model::{Timestamp, Window};
 
-use super::classes::{BUCKET, NO_GROUP};
-
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
@@ -85,16 +83,12 @@ impl Buckets {
         Timestamp::from_nanos(nanos.clamp(self.window.from().as_nanos(), self.window.to().as_nanos()))
     }
 
-    /// SQL: the bucket of a time in ticks as a group whose value is its index; none unless `inside` is true.
-    pub(super) fn bucket(&self, ticks: &str, nanos_per_tick: i64, inside: &str) -> String {
+    /// SQL: the index of the bucket of a time in ticks, which is in the window.
+    pub(super) fn index(&self, ticks: &str, nanos_per_tick: i64) -> String {
         let (first, _) = self.first_and_last();
         // Both sides wrap around, so that the difference is right even if the first bucket begins before all times.
         let start = first.wrapping_mul(self.width);
-        format!(
-            "if({inside}, (toUInt8({BUCKET}), toUInt8(0), [toString(intDiv(toUInt64({ticks} * {nanos_per_tick} - toInt64({start})), {width}))]), \
-             (toUInt8({NO_GROUP}), toUInt8(0), emptyArrayString()))",
-            width = self.width,
-        )
+        format!("intDiv(toUInt64({ticks} * {nanos_per_tick} - toInt64({start})), {})", self.width)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tracewarden_model::{LogicalType, MarkedField};
 
-use super::classes::{FIRST_FACET, GROUP, NO_GROUP};
+use super::classes::{BUCKET, FIRST_FACET, GROUP, NO_GROUP};
 use super::types::StatsRequest;
 use crate::aggregate::values::{is_unlistable, resolve_field_values};
 use crate::sql::{Statement, render, string, strings};
@@ -16,49 +16,103 @@ const MAX_ELEMENTS_OF_TWO: u32 = 50;
 /// The same for each facet, of which there may be several.
 const MAX_ELEMENTS_OF_FACET: u32 = 100;
 
-/// The groups of a span as SQL, each as class, whether no list can show its values, and values.
+/// First byte of a [`code`] instead of a value that no list can show: no UTF-8 begins with it.
+const UNLISTABLE: &str = r"'\xFF'";
+
+/// The groups of a span by one or two fields or by time, or the values of a facet.
+///
+/// As SQL, a group is a tuple of its class and the [`code`]s of its values, of which the second can be missing and is then empty.
 pub(super) enum Groups {
-    /// At most one group; its class is [`NO_GROUP`] where a field is not defined.
-    One(String),
+    /// At most one group.
+    One {
+        /// Its class.
+        class: u8,
+        /// The codes of its values.
+        values: Vec<String>,
+        /// Whether it is defined.
+        defined: String,
+    },
     /// An array of groups.
     Many(String),
 }
 
 impl Groups {
-    /// Writes all groups, the bucket and the values of facets of a span.
-    pub(super) fn of_span(
+    /// All groups, and the values of facets.
+    pub(super) fn of_request(
         request: StatsRequest<'_>,
-        bucket: Option<String>,
         columns: &[Column],
         statement: &mut Statement,
-    ) -> Result<Self> {
-        let mut all = Vec::new();
-        if !request.group.is_empty() {
-            all.push(groups(GROUP, request.group, columns, statement)?);
-        }
-        all.extend(bucket.map(Self::One));
-        for (class, field) in (FIRST_FACET..).zip(request.facets) {
-            all.push(groups(class, std::slice::from_ref(field), columns, statement)?);
-        }
-        Ok(match all.as_slice() {
-            [] => Self::Many("CAST([], 'Array(Tuple(UInt8, UInt8, Array(String)))')".to_owned()),
-            [_] => all.remove(0),
-            several => {
-                let arrays: Vec<String> = several.iter().map(Self::to_array).collect();
-                Self::Many(format!("arrayConcat({})", arrays.join(", ")))
-            }
-        })
+    ) -> Result<Vec<Self>> {
+        let group = std::iter::once((GROUP, request.group)).filter(|(_, fields)| !fields.is_empty());
+        let all = group.chain((FIRST_FACET..).zip(request.facets.chunks(1)));
+        all.map(|(class, fields)| groups(class, fields, columns, statement)).collect()
     }
 
-    fn to_array(&self) -> String {
+    /// A bucket of time.
+    pub(super) fn bucket(number: &str, defined: String) -> Self {
+        Self::One { class: BUCKET, values: vec![format!("toString({number})")], defined }
+    }
+
+    /// SQL: the group of a span if there is at most one; its class is [`NO_GROUP`] where it is not defined.
+    pub(super) fn as_one(&self) -> Option<String> {
+        let Self::One { class, values, defined } = self else { return None };
+        Some(if_true(defined, &tuple(*class, values), &tuple(NO_GROUP, &[])))
+    }
+
+    /// SQL: the groups of a span as an array.
+    pub(super) fn of_span(&self) -> String {
         match self {
-            Self::One(group) => format!("[{group}]"),
+            Self::One { class, values, defined } => {
+                if_true(defined, &format!("[{}]", tuple(*class, values)), "[]")
+            }
             Self::Many(groups) => groups.clone(),
+        }
+    }
+
+    /// SQL: the distinct groups of the spans of a trace, as an array.
+    pub(super) fn of_spans(&self, statement: &Statement) -> String {
+        match self {
+            // Without the class: sets of strings are faster than sets of tuples.
+            Self::One { class, values, defined } => {
+                let key = statement.alias("key");
+                let (collected, of_key) = match values.as_slice() {
+                    [value] => (value.clone(), vec![key.clone()]),
+                    several => (
+                        format!("({})", several.join(", ")),
+                        (1..=several.len()).map(|at| format!("{key}.{at}")).collect(),
+                    ),
+                };
+                format!(
+                    "arrayMap({key} -> {}, groupUniqArrayIf({collected}, {defined}))",
+                    tuple(*class, &of_key)
+                )
+            }
+            Self::Many(groups) => format!("groupUniqArrayArray({groups})"),
         }
     }
 }
 
-/// Writes the groups of a span by one or two fields.
+/// SQL: arrays of groups as one array.
+pub(super) fn concatenated(arrays: &[String]) -> String {
+    match arrays {
+        [] => "CAST([], 'Array(Tuple(UInt8, String, String))')".to_owned(),
+        [array] => array.clone(),
+        several => format!("arrayConcat({})", several.join(", ")),
+    }
+}
+
+/// SQL: a group.
+pub(super) fn tuple(class: u8, values: &[String]) -> String {
+    let value = |at: usize| values.get(at).map_or("''", String::as_str);
+    format!("(toUInt8({class}), {}, {})", value(0), value(1))
+}
+
+/// SQL: whether no list can show a group.
+pub(super) fn is_group_unlistable(group: &str) -> String {
+    format!("(startsWith({group}.2, {UNLISTABLE}) OR startsWith({group}.3, {UNLISTABLE}))")
+}
+
+/// Writes all groups of a span by one or two fields.
 fn groups(
     class: u8,
     fields: &[MarkedField],
@@ -76,35 +130,36 @@ fn groups(
         .map(|field| Values::of(field, most, columns, statement))
         .collect::<Result<Vec<Values>>>()?;
     let [one, other] = statement.aliases(["one", "other"]);
-    let of_element = |element: &str| ValueExpression {
-        unlistable: format!("{element}.1"),
-        display: format!("{element}.2"),
-    };
-    let none = format!("(toUInt8({NO_GROUP}), toUInt8(0), emptyArrayString())");
-    let group = |value: &ValueExpression, second: Option<&ValueExpression>| group(class, value, second);
     Ok(match values.as_slice() {
         [] => return Err(ClickHouseError::Internal("groups are by a field".to_owned())),
-        [Values::One { value, defined }] => Groups::One(if_defined(&[defined], &group(value, None), &none)),
+        [Values::One { value, defined }] => {
+            Groups::One { class, values: vec![value.clone()], defined: defined.clone() }
+        }
         [Values::One { value, defined }, Values::One { value: second, defined: second_defined }] => {
-            Groups::One(if_defined(&[defined, second_defined], &group(value, Some(second)), &none))
+            Groups::One {
+                class,
+                values: vec![value.clone(), second.clone()],
+                defined: format!("({defined} AND {second_defined})"),
+            }
         }
-        [values] => {
-            Groups::Many(format!("arrayMap({one} -> {}, {})", group(&of_element(&one), None), values.array()))
-        }
+        [values] => Groups::Many(format!(
+            "arrayMap({one} -> {}, {})",
+            tuple(class, std::slice::from_ref(&one)),
+            values.array()
+        )),
         [values, others, ..] => Groups::Many(format!(
             "arrayFlatten(arrayMap({one} -> arrayMap({other} -> {}, {}), {}))",
-            group(&of_element(&one), Some(&of_element(&other))),
+            tuple(class, &[one.clone(), other.clone()]),
             others.array(),
             values.array()
         )),
     })
 }
 
-/// The values of a field of a span as SQL, each as whether no list can show it, and the value. Odd values are replaced by a
-/// hash and not kept: one of them can be as large as a span, and pairs hold many copies.
+/// The values of a field of a span as SQL, each as its [`code`].
 enum Values {
     /// The value of a string field.
-    One { value: ValueExpression, defined: String },
+    One { value: String, defined: String },
     /// The elements of an array field.
     Many(String),
 }
@@ -114,58 +169,30 @@ impl Values {
         let (field, defined) = resolve_field_values(field, None, columns)?;
         let defined = render(&defined, statement);
         if field.logical != LogicalType::StringArray {
-            let value = ValueExpression::new(&format!("toString({})", string(&field, statement)));
+            let value = code(&format!("toString({})", string(&field, statement)));
             return Ok(Self::One { value, defined });
         }
         let text = statement.alias("text");
         let values = format!("arraySlice({}, 1, {most})", strings(&field, None, statement));
-        let values = if_defined(&[&defined], &values, "[]");
-        let values = format!("arrayMap({text} -> toString({text}), {values})");
-        Ok(Self::Many(format!("arrayMap({text} -> {}, {values})", ValueExpression::new(&text).tuple())))
+        let values = if_true(&defined, &values, "[]");
+        Ok(Self::Many(format!("arrayMap({text} -> {}, {values})", code(&format!("toString({text})")))))
     }
 
     fn array(&self) -> String {
         match self {
-            Self::One { value, defined } => if_defined(&[defined], &format!("[{}]", value.tuple()), "[]"),
+            Self::One { value, defined } => if_true(defined, &format!("[{value}]"), "[]"),
             Self::Many(values) => values.clone(),
         }
     }
 }
 
-/// Writes `then` where all fields are defined, and `otherwise` elsewhere.
-fn if_defined(defined: &[&String], then: &str, otherwise: &str) -> String {
-    let defined: Vec<&str> =
-        defined.iter().map(|defined| defined.as_str()).filter(|defined| *defined != "1").collect();
-    if defined.is_empty() {
-        return then.to_owned();
-    }
-    format!("if({}, {then}, {otherwise})", defined.join(" AND "))
+/// Writes `then` where the condition is true, and `otherwise` elsewhere.
+fn if_true(condition: &str, then: &str, otherwise: &str) -> String {
+    if condition == "1" { then.to_owned() } else { format!("if({condition}, {then}, {otherwise})") }
 }
 
-/// A value as SQL: whether no list can show it, and the value or its hash.
-struct ValueExpression {
-    unlistable: String,
-    display: String,
-}
-
-impl ValueExpression {
-    fn new(value: &str) -> Self {
-        let unlistable = is_unlistable(value);
-        Self { display: format!("if({unlistable}, hex(sipHash128({value})), {value})"), unlistable }
-    }
-
-    fn tuple(&self) -> String {
-        format!("({}, {})", self.unlistable, self.display)
-    }
-}
-
-/// Writes the group of one value, or of two.
-fn group(class: u8, value: &ValueExpression, second: Option<&ValueExpression>) -> String {
-    match second {
-        None => format!("(toUInt8({class}), toUInt8({}), [{}])", value.unlistable, value.display),
-        Some(second) => format!(
-            "(toUInt8({class}), toUInt8({} + 2 * {}), [{}, {}])",
-            value.unlistable, second.unlistable, value.display, second.display
-        ),
-    }
+/// SQL: the value, or [`UNLISTABLE`] and its hash if no list can show it. Such values are counted, but not kept: one can be as large as a
+/// span, and pairs hold many copies.
+fn code(value: &str) -> String {
+    format!("if({}, concat({UNLISTABLE}, hex(sipHash128({value}))), {value})", is_unlistable(value))
 }

@@ -1,18 +1,18 @@
 //! The counting statement, and how its rows are read.
 //!
-//! Its innermost part groups the spans by trace and keeps the newest traces that satisfy everything. In a second pass over
-//! the table, each of their spans, or each trace, becomes one row for the total, and one for each group, bucket and value of
-//! a facet that it is in.
+//! Its innermost part groups the spans by trace and keeps the newest traces that satisfy everything. Each trace, or each of their
+//! spans in a second pass over the table, becomes one row for the total, and one for each group, bucket and value of a facet that
+//! it is in. Values of traces are collected in the first pass if that reads the spans that count, and in a second one otherwise.
 
 use super::buckets::Buckets;
 use super::classes::{BUCKET, FIRST_FACET, GROUP, NO_GROUP, TOTAL};
-use super::groups::Groups;
+use super::groups::{Groups, concatenated, is_group_unlistable, tuple};
 use super::types::{
     FacetValue, MAX_FACET_VALUES, Stats, StatsBucket, StatsFacet, StatsGroup, StatsNumbers, StatsOrder,
     StatsRequest, StatsUnit,
 };
 use crate::schema::DisplayExpressions;
-use crate::search::{Aggregates, SPANS_BEYOND_BOUNDS, Search, TraceScan};
+use crate::search::{Aggregates, SPANS_BEYOND_BOUNDS, Search, TraceScan, is_valid_trace_id};
 use crate::sql::Statement;
 use crate::{ClickHouseError, Result};
 
@@ -23,69 +23,58 @@ pub(super) type Row = (u8, u8, Vec<String>, u64, u64, u64, Vec<f64>, i64, u8, Ve
 /// Message with which the statement fails if there are more traces than are counted; see [`SPANS_BEYOND_BOUNDS`].
 const MORE_TRACES: &str = "tracewarden: more traces";
 
-/// Which traces are counted.
+/// Which traces are counted, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChosenTraces {
+    /// All, whose values are collected while their spans are grouped; the statement throws if there are more than requested.
+    AllInOnePass,
     /// All; the statement throws if there are more than requested.
     All,
     /// The newest. To find them, the statement reads the columns that their order depends on.
     Newest,
 }
 
+impl ChosenTraces {
+    /// Returns what to try first.
+    pub(super) fn first(scan: &TraceScan<'_>, search: &Search<'_>, per: StatsUnit) -> Self {
+        match per {
+            StatsUnit::Trace if scan.holds_default_range(search) => Self::AllInOnePass,
+            StatsUnit::Trace | StatsUnit::Span => Self::All,
+        }
+    }
+}
+
 /// Why the statistics have to be computed in another way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryReason {
     MoreTraces,
+    /// One pass needs more memory than two.
+    Memory,
     SpansBeyondBounds,
 }
 
 impl RetryReason {
     /// Converts the exception of the statement.
-    pub(super) fn from_error(error: &ClickHouseError) -> Option<Self> {
+    pub(super) fn from_error(error: &ClickHouseError, chosen: ChosenTraces) -> Option<Self> {
+        if matches!(error, ClickHouseError::Memory(_)) {
+            return (chosen == ChosenTraces::AllInOnePass).then_some(Self::Memory);
+        }
         [(MORE_TRACES, Self::MoreTraces), (SPANS_BEYOND_BOUNDS, Self::SpansBeyondBounds)]
             .into_iter()
             .find_map(|(text, reason)| error.is_throw_if(text).then_some(reason))
     }
 }
 
-/// Names that this crate introduces in the statement.
-struct Names {
-    chosen: String,
-    trace: String,
-    group: String,
-    traces: String,
-    spans: String,
-    errors: String,
-    percentiles: String,
-    longest: String,
-    invalid: String,
-}
+/// Names of the columns of counted groups.
+const COUNTED: [&str; 7] = ["group", "traces", "spans", "errors", "percentiles", "longest", "invalid"];
 
-impl Names {
-    fn new(statement: &Statement) -> Self {
-        let alias = |name: &str| statement.alias(name);
-        Self {
-            chosen: alias("chosen"),
-            trace: alias("trace"),
-            group: alias("group"),
-            traces: alias("traces"),
-            spans: alias("spans"),
-            errors: alias("errors"),
-            percentiles: alias("percentiles"),
-            longest: alias("longest"),
-            invalid: alias("invalid"),
-        }
-    }
-
-    /// Writes percentiles and the maximum of a duration. With `BFloat16` the percentiles are exact except for the rounding of
-    /// each value, take some thousand counters at most, and do not depend on the order of spans. A t-digest has none of these
-    /// properties.
-    fn durations(&self, nanos: &str, invalid: &str) -> String {
-        format!(
-            "quantilesBFloat16(0.5, 0.95, 0.99)({nanos}) AS {}, max({nanos}) AS {}, max({invalid}) AS {}",
-            self.percentiles, self.longest, self.invalid
-        )
-    }
+/// Writes percentiles and the maximum of a duration. With `BFloat16` the percentiles are exact except for the rounding of each value, take
+/// some thousand counters at most, and do not depend on the order of spans. A t-digest has none of these properties.
+fn percentiles(nanos: &str, is_invalid: &str, statement: &Statement) -> String {
+    let [.., percentiles, longest, invalid] = statement.aliases(COUNTED);
+    format!(
+        "quantilesBFloat16(0.5, 0.95, 0.99)({nanos}) AS {percentiles}, max({nanos}) AS {longest}, max({is_invalid}) AS {invalid}"
+    )
 }
 
 pub(super) fn statement(
@@ -96,145 +85,175 @@ pub(super) fn statement(
     chosen: ChosenTraces,
 ) -> Result<Statement> {
     let mut statement = search.table.statement().evaluated_per_row();
-    let traces = traces(search, scan, request.max_traces, chosen, &mut statement)?;
-    let names = Names::new(&statement);
+    let traces = Traces { search, scan, most: request.max_traces, chosen };
     let counted = match request.per {
-        StatsUnit::Span => per_span(search, display, request, &names, &mut statement)?,
-        StatsUnit::Trace => per_trace(search, display, request, &names, &mut statement)?,
+        StatsUnit::Span => per_span(traces, display, request, &mut statement)?,
+        StatsUnit::Trace => per_trace(traces, display, request, &mut statement)?,
     };
-    let listed = listed(&counted, request, &names);
-    statement.push(&format!("WITH {} AS ({traces}) {listed}", names.chosen));
+    statement.push(&listed(&counted, request, &statement));
     Ok(statement)
 }
 
-/// Writes the sub-query for the ids of traces that satisfy everything.
-fn traces(
-    search: &Search<'_>,
-    scan: &TraceScan<'_>,
+/// The traces that satisfy everything.
+#[derive(Clone, Copy)]
+struct Traces<'a> {
+    search: &'a Search<'a>,
+    scan: &'a TraceScan<'a>,
+    /// Maximum number.
     most: u32,
     chosen: ChosenTraces,
-    statement: &mut Statement,
-) -> Result<String> {
-    let [trace, id, tier, position, rank, readable, beyond] =
-        statement.aliases(["trace", "id", "tier", "position", "place", "readable", "beyond"]);
-    let columns = match chosen {
-        ChosenTraces::All => String::new(),
-        ChosenTraces::Newest => search.order(&tier, &position, statement)?,
-    };
-    let (names, order, limit_condition) = match chosen {
-        ChosenTraces::All => {
-            (String::new(), String::new(), format!("throwIf({rank} > {most}, '{MORE_TRACES}') = 0"))
-        }
-        ChosenTraces::Newest => (
-            format!("{tier}, {position}"),
-            format!("ORDER BY {tier} DESC, {position} DESC, {trace} ASC"),
-            format!("{rank} <= {most}"),
-        ),
-    };
-    let having = format!(" AND {readable}");
-    let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
-    let traces = scan.traces(search, &aggregates, statement)?;
-    Ok(format!(
-        "SELECT {id} AS {trace} FROM (SELECT {trace} AS {id}, {beyond}, row_number() OVER ({order}) AS {rank} FROM ({traces})) \
-         WHERE throwIf({beyond}, '{SPANS_BEYOND_BOUNDS}') = 0 AND {limit_condition}"
-    ))
 }
 
-/// Writes the spans of the traces.
-fn spans(search: &Search<'_>, names: &Names, statement: &mut Statement) -> String {
-    let condition = format!(
-        "{near} AND {id} GLOBAL IN (SELECT {chosen_id} FROM {chosen})",
-        near = search.range(search.default_range, statement),
-        id = search.table.trace_id.column,
-        chosen_id = search.table.trace_id.stored(&names.trace),
-        chosen = names.chosen,
-    );
-    search.table.spans(&condition, statement)
+impl Traces<'_> {
+    /// Writes their ids as `trace`, and these aggregates. Traces for which `wanted` is false are left out at the end: they count for the
+    /// maximum.
+    fn ids(self, (columns, names): (&str, &str), wanted: &str, statement: &mut Statement) -> Result<String> {
+        let Self { search, scan, most, chosen } = self;
+        let [trace, id, tier, position, rank, readable, beyond, crossing] =
+            statement.aliases(["trace", "id", "tier", "position", "place", "readable", "beyond", "crossing"]);
+        let (mut columns, mut names) = (columns.to_owned(), names.to_owned());
+        if chosen == ChosenTraces::Newest {
+            columns.push_str(&search.order(&tier, &position, statement)?);
+            names.push_str(&format!("{tier}, {position}"));
+        }
+        let (order, is_counted) = match chosen {
+            ChosenTraces::AllInOnePass | ChosenTraces::All => {
+                (String::new(), format!("throwIf({rank} > {most}, '{MORE_TRACES}') = 0"))
+            }
+            ChosenTraces::Newest => {
+                (format!("ORDER BY {tier} DESC, {position} DESC, {trace} ASC"), format!("{rank} <= {most}"))
+            }
+        };
+        let having = format!(" AND {readable}");
+        let aggregates = Aggregates { columns: &columns, names: &names, having: &having };
+        let traces = scan.traces(search, &aggregates, statement)?;
+        let names = if names.is_empty() { names } else { format!(", {names}") };
+        // One condition, so that ClickHouse evaluates the exceptions for every trace, wanted or not.
+        Ok(format!(
+            "SELECT {id} AS {trace}{names} FROM (\
+             SELECT {trace} AS {id}, {beyond}, {crossing}, row_number() OVER ({order}) AS {rank}{names} FROM ({traces})) \
+             WHERE if(throwIf({beyond}, '{SPANS_BEYOND_BOUNDS}') = 0 AND {is_counted}, {wanted}, 0)"
+        ))
+    }
+
+    /// Writes their spans in the default range. They are read separately, so that memory is needed only for the spans' groups.
+    fn spans(self, statement: &mut Statement) -> Result<String> {
+        let Self { search, scan, chosen, .. } = self;
+        let (table, near) = (search.table, search.range(search.default_range, statement));
+        let [trace, crossing] = statement.aliases(["trace", "crossing"]);
+        let (id, chosen_id) = (&table.trace_id.column, table.trace_id.stored(&trace));
+        let is_all = search.required_predicates.all().is_empty() && chosen != ChosenTraces::Newest;
+        let is_chosen = if is_all && scan.holds_default_range(search) {
+            // A span in the window makes its trace one of these. The others are compared with a set of few traces. A span may be
+            // written between the two passes: nothing hides it.
+            let inside = search.window_condition(statement);
+            let crossing = self.ids(("", ""), &crossing, statement)?;
+            format!(
+                "({inside} AND {is_valid} OR {id} GLOBAL IN (SELECT {chosen_id} FROM ({crossing})))",
+                is_valid = is_valid_trace_id(&table.trace_id.text),
+            )
+        } else {
+            format!("{id} GLOBAL IN (SELECT {chosen_id} FROM ({}))", self.ids(("", ""), "1", statement)?)
+        };
+        Ok(table.spans(&format!("{near} AND {is_chosen}"), statement))
+    }
 }
 
 /// Writes counts of spans, by group. If the table is distributed, each shard groups its own spans.
 fn per_span(
-    search: &Search<'_>,
+    chosen: Traces<'_>,
     display: &DisplayExpressions,
     request: StatsRequest<'_>,
-    names: &Names,
     statement: &mut Statement,
 ) -> Result<String> {
-    let Names { group, traces, spans: count, errors, .. } = names;
+    let [group, traces, count, errors, ..] = statement.aliases(COUNTED);
+    let search = chosen.search;
     let table = search.table;
-    let bucket = request.buckets.map(|buckets| {
+    let mut groups = Groups::of_request(request, &table.columns, statement)?;
+    if let Some(buckets) = request.buckets {
         let inside = search.window_condition(statement);
-        buckets.bucket(&table.ticks, table.nanos_per_tick, &inside)
-    });
+        groups.push(Groups::bucket(&buckets.index(&table.ticks, table.nanos_per_tick), inside));
+    }
     // If a span is in at most one group, it makes one row, and ClickHouse computes the total from the groups: half the time.
-    let (of_span, by) = match Groups::of_span(request, bucket, &table.columns, statement)? {
+    let one = if let [one] = groups.as_slice() { one.as_one() } else { None };
+    let (of_span, by) = match one {
         // A bare tuple would be several keys, with a total for each.
-        Groups::One(of_span) => (format!("identity({of_span})"), format!("ROLLUP({group})")),
-        Groups::Many(groups) => (format!("arrayJoin({})", rows(&groups)), group.clone()),
+        Some(of_span) => (format!("identity({of_span})"), format!("ROLLUP({group})")),
+        None => {
+            let groups: Vec<String> = groups.iter().map(Groups::of_span).collect();
+            (format!("arrayJoin({})", with_total(&concatenated(&groups))), group.clone())
+        }
     };
+    let nanos = if display.has_duration() { display.duration_nanos() } else { "toInt64(0)" };
+    // Ids are counted by hashes of 64 bits instead of 128: the probability that two of a million are equal is 1 to 37 million.
     Ok(format!(
-        "SELECT {of_span} AS {group}, uniqExact({id}) AS {traces}, count() AS {count}, \
+        "SELECT {of_span} AS {group}, uniqExact(sipHash64({id})) AS {traces}, count() AS {count}, \
          countIf({failed}) AS {errors}, {durations} FROM {spans} GROUP BY {by}",
         id = table.trace_id.text,
         failed = display.is_error(statement),
-        durations = names.durations(durations(display), display.is_duration_invalid()),
-        spans = spans(search, names, statement),
+        durations = percentiles(nanos, display.is_duration_invalid(), statement),
+        spans = chosen.spans(statement)?,
     ))
 }
 
 /// Writes counts of traces, by group.
 fn per_trace(
-    search: &Search<'_>,
+    chosen: Traces<'_>,
     display: &DisplayExpressions,
     request: StatsRequest<'_>,
-    names: &Names,
     statement: &mut Statement,
 ) -> Result<String> {
-    let Names { trace, group, traces, spans: count, errors, .. } = names;
-    let [of_trace, failed, nanos, unlistable, in_groups, group_of_span, tier, position] =
-        statement.aliases(["of_trace", "failed", "nanos", "odd", "groups", "of_span", "tier", "position"]);
-    let groups = Groups::of_span(request, None, &search.table.columns, statement)?;
-    let (order, groups_of_trace) = match request.buckets {
-        None => (String::new(), in_groups.clone()),
+    let [group, traces, count, errors, ..] = statement.aliases(COUNTED);
+    let [trace, of_trace, failed, nanos, invalid, in_groups, tier, position] =
+        statement.aliases(["trace", "of_trace", "failed", "nanos", "odd", "groups", "tier", "position"]);
+    let search = chosen.search;
+    let groups: Vec<String> = Groups::of_request(request, &search.table.columns, statement)?
+        .iter()
+        .map(|groups| groups.of_spans(statement))
+        .collect();
+    let mut columns = format!(
+        "count() AS {of_trace}, countIf({is_failed}) > 0 AS {failed}, {duration} AS {nanos}, \
+         max({is_invalid}) AS {invalid}, {groups} AS {in_groups}",
+        is_failed = display.is_error(statement),
+        duration = display.trace_duration(search.table),
+        is_invalid = display.is_duration_invalid(),
+        groups = concatenated(&groups),
+    );
+    let mut names_of_columns = format!("{of_trace}, {failed}, {nanos}, {invalid}, {in_groups}");
+    if request.buckets.is_some() {
+        columns.push_str(&format!(", {}", search.order(&tier, &position, statement)?));
+        names_of_columns.push_str(&format!(", {tier}, {position}"));
+    }
+    let of_traces = if chosen.chosen == ChosenTraces::AllInOnePass {
+        chosen.ids((&columns, &names_of_columns), "1", statement)?
+    } else {
+        let (id, spans) = (&search.table.trace_id.text, chosen.spans(statement)?);
+        format!("SELECT {id} AS {trace}, {columns} FROM {spans} GROUP BY {trace}")
+    };
+    let groups_of_trace = match request.buckets {
+        None => in_groups,
         Some(buckets) => {
-            let bucket = buckets.bucket(&position, search.table.nanos_per_tick, "1");
-            let order = format!(", {}", search.order(&tier, &position, statement)?);
-            (order, format!("arrayPushBack({in_groups}, {bucket})"))
+            let bucket =
+                Groups::bucket(&buckets.index(&position, search.table.nanos_per_tick), "1".to_owned());
+            concatenated(&[in_groups, bucket.of_span()])
         }
     };
     Ok(format!(
         "SELECT arrayJoin({rows}) AS {group}, count() AS {traces}, sum({of_trace}) AS {count}, \
-         countIf({failed}) AS {errors}, {durations} FROM (\
-         SELECT {id} AS {trace}, count() AS {of_trace}, countIf({is_failed}) > 0 AS {failed}, {duration} AS {nanos}, max({is_odd}) AS {unlistable}, \
-         {collected} AS {in_groups}{order} FROM {spans} GROUP BY {trace}) GROUP BY {group}",
-        rows = rows(&groups_of_trace),
-        durations = names.durations(&nanos, &unlistable),
-        id = search.table.trace_id.text,
-        is_failed = display.is_error(statement),
-        duration = display.trace_duration(search.table),
-        is_odd = display.is_duration_invalid(),
-        collected = match groups {
-            Groups::One(group) =>
-                format!("groupUniqArrayIf({group} AS {group_of_span}, {group_of_span}.1 != {NO_GROUP})"),
-            Groups::Many(groups) => format!("groupUniqArrayArray({groups})"),
-        },
-        spans = spans(search, names, statement),
+         countIf({failed}) AS {errors}, {durations} FROM ({of_traces}) GROUP BY {group}",
+        rows = with_total(&groups_of_trace),
+        durations = percentiles(&nanos, &invalid, statement),
     ))
 }
 
-/// Writes the duration of a span, or zero without a duration column.
-fn durations(display: &DisplayExpressions) -> &str {
-    if display.has_duration() { display.duration_nanos() } else { "toInt64(0)" }
-}
-
 /// Writes the rows of a span or a trace: one for the total, and one for each of its groups.
-fn rows(groups: &str) -> String {
-    format!("arrayPushFront({groups}, (toUInt8({TOTAL}), toUInt8(0), emptyArrayString()))")
+fn with_total(groups: &str) -> String {
+    format!("arrayPushFront({groups}, {})", tuple(TOTAL, &[]))
 }
 
 /// Writes the total, and the first rows of each class. Groups that no list can show come last.
-fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
-    let Names { group, traces, spans, errors, percentiles, longest, invalid, .. } = names;
+fn listed(counted: &str, request: StatsRequest<'_>, statement: &Statement) -> String {
+    let [group, traces, spans, errors, percentiles, longest, invalid] = &statement.aliases(COUNTED);
     let count = match request.per {
         StatsUnit::Span => spans,
         StatsUnit::Trace => traces,
@@ -267,10 +286,15 @@ fn listed(counted: &str, request: StatsRequest<'_>, names: &Names) -> String {
         .chain(classes)
         .map(|class| format!("countIf({group}.1 = {class}) OVER ()"))
         .collect();
+    let unlistable = is_group_unlistable(group);
+    let values = match request.group {
+        [_, _] => format!("if({group}.1 = {GROUP}, [{group}.2, {group}.3], [{group}.2])"),
+        _ => format!("[{group}.2]"),
+    };
     format!(
-        "SELECT {group}.1, {group}.2, if({group}.2 = 0, {group}.3, []), {traces}, {spans}, {errors}, {percentiles}, {longest}, {invalid}, \
+        "SELECT {group}.1, toUInt8({unlistable}), if({unlistable}, [], {values}), {traces}, {spans}, {errors}, {percentiles}, {longest}, {invalid}, \
          [{distinct}] FROM ({counted}) \
-         ORDER BY {group}.1 != {TOTAL}, {group}.1 = {NO_GROUP}, {group}.2 != 0, {order}, {group}.3 {limit}",
+         ORDER BY {group}.1 != {TOTAL}, {group}.1 = {NO_GROUP}, {unlistable}, {order}, {group}.2, {group}.3 {limit}",
         distinct = distinct.join(", "),
     )
 }
@@ -301,7 +325,6 @@ pub(super) fn stats(
                 stats.groups.push(StatsGroup { values, numbers: numbers(&row, display)? });
             }
             (BUCKET, [index]) => {
-                // A span that was written between the two passes may lie in none.
                 let index = index.parse().ok();
                 if let Some(bucket) = index.and_then(|index: usize| stats.buckets.get_mut(index)) {
                     bucket.numbers = numbers(&row, display)?;

@@ -379,3 +379,117 @@ async fn a_trace_in_the_last_tick_of_the_window_is_counted_as_it_is_listed() {
         assert_eq!(found.total.traces, ids.len() as u64, "{ids:?}");
     }
 }
+
+/// With and without a trace index, in one pass and in two, over windows that traces cross: the numbers are the same, also if there are
+/// long traces, and if the index has lost a part of a trace.
+#[tokio::test]
+async fn the_trace_index_changes_no_number() {
+    let local = LocalStore::start().unwrap();
+    create(&local, "Name LowCardinality(String), Tags Array(String), Took UInt64, Status String").await;
+    execute(
+        &local,
+        "CREATE TABLE default.bounds (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId"
+            .to_owned(),
+    )
+    .await;
+    // A trace every 20 seconds from 6 hours before noon, of 3 to 7 spans in up to 9 minutes.
+    insert(
+        &local,
+        "Timestamp, TraceId, SpanId, Name, Tags, Took, Status",
+        &format!(
+            "toDateTime64({NOON}, 9) - 21600 + number * 20 + span * 90, concat('t', toString(number)), toString(span), \
+             ['cart', 'checkout', 'search'][1 + (number + span) % 3], ['all', toString((number * span) % 5)], number * 1000 + span, \
+             if((number + span) % 11 = 0, 'Error', 'Ok') FROM (\
+             SELECT number, arrayJoin(range(3 + number % 5)) AS span FROM numbers(2000))"
+        ),
+    )
+    .await;
+    for id in ["", "0", "00000000000000000000000000000000"] {
+        let at = format!("toDateTime64({NOON}, 9) - 6900");
+        insert(&local, "Timestamp, TraceId, SpanId, Name", &format!("{at}, '{id}', 's', 'cart'")).await;
+    }
+    let add_entries = async |condition: &str| {
+        execute(
+            &local,
+            format!(
+                "INSERT INTO default.bounds SELECT TraceId, min(Timestamp), max(Timestamp) FROM default.spans \
+                 WHERE {condition} GROUP BY TraceId"
+            ),
+        )
+        .await;
+    };
+    add_entries("1").await;
+    let store = connect(&local);
+    let (groups, tags) = (
+        fields(&store, &["Name", "Status"], LogicalType::String).await,
+        fields(&store, &["Tags"], LogicalType::StringArray).await,
+    );
+    let display = Display {
+        duration: Some("Took".to_owned()),
+        status: Some("Status".to_owned()),
+        ..Display::default()
+    };
+    let without = Binding { display, ..binding("default", "spans") };
+    let with = Binding { trace_index: Some("bounds".to_owned()), ..without.clone() };
+    let model = AccessModel { version: 1, binding: None, fields: groups.clone() };
+    let policy = RolePolicy { role: "r", title: "t", expression: "Name == 'cart' && Status == 'Error'" };
+    let granted = authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap();
+    let at = |minutes: i64| Timestamp::from_nanos((NOON + minutes * 60) * 1_000_000_000);
+    let (filter, everything) = (Filter::default(), unrestricted_scope());
+    let facets = [groups[1].clone(), tags[0].clone()];
+    let compare = async |state: &str, scopes: &[&AccessScope]| {
+        for (scope, minutes) in scopes.iter().flat_map(|scope| [(*scope, -240..-60), (*scope, -120..-110)]) {
+            let window = Window::new(at(minutes.start), at(minutes.end)).unwrap();
+            let few = (StatsUnit::Trace, 5);
+            for (per, max_traces) in [(StatsUnit::Span, 2_000), (StatsUnit::Trace, 2_000), few] {
+                let of_time = Some(Buckets::covering(window, 20));
+                for (group, facets, buckets) in [
+                    (&groups[..1], &facets[..], of_time),
+                    (&groups[..1], &[], None),
+                    (&groups, &[], of_time),
+                    (&tags, &facets, None),
+                ] {
+                    let ask = async |binding: &Binding| {
+                        let plain = request(scope, binding, &filter);
+                        let request =
+                            StatsRequest { window, per, max_traces, group, facets, buckets, ..plain };
+                        store.stats(request).await.unwrap()
+                    };
+                    let expected = ask(&without).await;
+                    assert!(expected.total.traces > 1 && expected.total.errors > Some(0), "{state}");
+                    assert_eq!(ask(&with).await, expected, "{state}: {minutes:?}, {per:?}, {max_traces}");
+                }
+            }
+        }
+    };
+    compare("complete index", &[&everything, &granted]).await;
+    insert(
+        &local,
+        "Timestamp, TraceId, SpanId, Name, Took, Status",
+        &format!(
+            "toDateTime64({NOON}, 9) - 7000 + (number - 3) * 2000, 'long', toString(number), 'cart', number, 'Error' FROM numbers(7)"
+        ),
+    )
+    .await;
+    add_entries("TraceId = 'long'").await;
+    compare("long trace", &[&everything, &granted]).await;
+    // One span is in both windows; the index does not know the other one, which is near both.
+    for (minutes, status) in [(-115, "Ok"), (-57, "Error")] {
+        insert(
+            &local,
+            "Timestamp, TraceId, SpanId, Name, Took, Status",
+            &format!("toDateTime64({NOON}, 9) + 60 * {minutes}, 'lost', '{minutes}', 'cart', 5, '{status}'"),
+        )
+        .await;
+    }
+    add_entries("TraceId = 'lost' AND Status = 'Ok'").await;
+    compare("lost entry", &[&everything]).await;
+}
+
+#[test]
+fn too_little_memory_for_one_pass_may_suffice_for_two() {
+    let error = ClickHouseError::Memory(String::new());
+    let reason = |chosen| RetryReason::from_error(&error, chosen);
+    assert_eq!(reason(ChosenTraces::AllInOnePass), Some(RetryReason::Memory));
+    assert_eq!((reason(ChosenTraces::All), reason(ChosenTraces::Newest)), (None, None));
+}

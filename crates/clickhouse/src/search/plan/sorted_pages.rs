@@ -3,7 +3,7 @@
 
 use super::page::MatchingTrace;
 use super::search::Search;
-use super::trace_scan::{Aggregates, SPANS_BEYOND_BOUNDS, TraceScan};
+use super::trace_scan::{Aggregates, SPANS_BEYOND_BOUNDS, SpansNeeded, TraceScan};
 use crate::Result;
 use crate::schema::DisplayExpressions;
 use crate::search::selection::TraceOrder;
@@ -16,14 +16,24 @@ impl Search<'_> {
         order: TraceOrder,
         display: &DisplayExpressions,
     ) -> Result<Vec<MatchingTrace>> {
-        if let Some(scan) = TraceScan::matching_by_trace(self, self.default_range).await? {
-            match self.matching_traces(sorted_statement(self, &scan, order, display)?).await {
-                Err(error) if error.is_throw_if(SPANS_BEYOND_BOUNDS) => {}
-                found => return found,
+        let read = async |scan: &TraceScan<'_>| {
+            self.matching_traces(sorted_statement(self, scan, order, display)?).await
+        };
+        if let Some(scan) = TraceScan::matching_by_trace(self, SpansNeeded::All).await {
+            let found = match scan.unless_long_traces(self, read(&scan)).await {
+                Ok(Err(long)) => match scan.with_long_traces(self, long).await? {
+                    Some(scan) => read(&scan).await.map(Some),
+                    None => Ok(None),
+                },
+                found => found.map(std::result::Result::ok),
+            };
+            match found {
+                Ok(Some(found)) => return Ok(found),
+                Err(error) if !error.is_throw_if(SPANS_BEYOND_BOUNDS) => return Err(error),
+                Ok(None) | Err(_) => {}
             }
         }
-        let scan = TraceScan::by_span(self).await?;
-        self.matching_traces(sorted_statement(self, &scan, order, display)?).await
+        read(&TraceScan::by_span(self).await?).await
     }
 }
 

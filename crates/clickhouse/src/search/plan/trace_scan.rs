@@ -4,7 +4,9 @@
 //! the rest of the statement. Nearly always, the entry covers all spans of the trace. Then the join can follow the grouping:
 //! once for each trace.
 
-use std::collections::BTreeSet;
+use std::pin::pin;
+
+use futures::future::{Either, select};
 
 use super::considered_spans::{considered_spans, scan_ranges, trace_id_condition};
 use super::estimates::estimate_granules;
@@ -14,7 +16,7 @@ use super::search::{IndexRow, Search, TimeRange};
 use super::trace_bounds::TimeRanges;
 use super::trace_id::with_valid_trace_id;
 use super::trace_set::TraceSet;
-use crate::schema::{IndexBounds, TraceIndex, WindowShare};
+use crate::schema::{TraceIndex, WindowShare};
 use crate::sql::Statement;
 use crate::{ClickHouseError, Result};
 
@@ -39,6 +41,8 @@ pub(crate) enum TraceScan<'a> {
     ByTrace {
         /// The range of spans that is read.
         range: TimeRange,
+        /// Whether spans outside of it matter. Otherwise there are no long traces.
+        needs_whole: bool,
         /// Traces that extend beyond this range; they are aggregated span by span.
         long: Vec<String>,
         /// Time ranges of all their spans.
@@ -46,6 +50,18 @@ pub(crate) enum TraceScan<'a> {
         /// Only traces that satisfy this predicate. They are found first, since skip indexes and few columns make that cheap.
         only: Option<RequiredPredicate>,
     },
+}
+
+/// The spans that a reader needs of each trace. If something is required of the traces, all are read, since each could satisfy a
+/// predicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpansNeeded {
+    /// Those in the window.
+    InWindow,
+    /// Those in the default range.
+    InDefaultRange,
+    /// All.
+    All,
 }
 
 /// Aggregates over the spans of each trace.
@@ -62,48 +78,68 @@ pub(crate) struct Aggregates<'s> {
 impl TraceScan<'_> {
     /// All traces of the window, grouped first. `None` without a trace index that covers the window, or with too many long traces.
     pub(crate) async fn by_trace(search: &Search<'_>) -> Result<Option<Self>> {
-        Self::with_bounds(search, search.default_range, None).await
+        let Some(scan) = Self::without_long_traces(search, SpansNeeded::All, None) else { return Ok(None) };
+        let long = scan.list_long_traces(search).await?;
+        scan.with_long_traces(search, long).await
     }
 
     /// Like [`Self::by_trace`], but only traces that satisfy all required predicates: those that satisfy the rarest are found
-    /// first. `of_all` is the range of spans that is read if nothing is required.
-    pub(crate) async fn matching_by_trace(search: &Search<'_>, of_all: TimeRange) -> Result<Option<Self>> {
+    /// first. Long traces are missing; see [`Self::unless_long_traces`].
+    pub(crate) async fn matching_by_trace(search: &Search<'_>, needed: SpansNeeded) -> Option<Self> {
         if search.required_predicates.has_exclusions() {
             // Grouping first includes spans outside of the bounds, which must not exclude a trace.
-            return Ok(None);
+            return None;
         }
         let required_predicates = search.required_predicates.all();
-        let (range, rarest) = match required_predicates.as_slice() {
-            [] => (of_all, None),
-            [only] => (search.default_range, Some(*only)),
-            several => (search.default_range, rarest(search, several).await),
+        let (needed, rarest) = match required_predicates.as_slice() {
+            [] => (needed, None),
+            [only] => (SpansNeeded::All, Some(*only)),
+            several => (SpansNeeded::All, rarest(search, several).await),
         };
-        Self::with_bounds(search, range, rarest).await
+        Self::without_long_traces(search, needed, rarest)
     }
 
-    async fn with_bounds(
+    /// Returns what was read of these traces, or the ids of long traces, if there are any. These are listed at the same time, since they
+    /// are rare.
+    pub(crate) async fn unless_long_traces<T>(
+        &self,
         search: &Search<'_>,
-        range: TimeRange,
-        only: Option<RequiredPredicate>,
-    ) -> Result<Option<Self>> {
-        let Some(index) = search.index.as_ref().filter(|index| index.covers(search.window)) else {
-            return Ok(None);
+        reading: impl Future<Output = Result<T>>,
+    ) -> Result<std::result::Result<T, Vec<String>>> {
+        let (long, found) = match select(pin!(self.list_long_traces(search)), pin!(reading)).await {
+            Either::Left((long, reading)) => match long? {
+                long if long.is_empty() => (long, reading.await),
+                long => return Ok(Err(long)),
+            },
+            // An error may be due to long traces.
+            Either::Right((found, listing)) => (listing.await?, found),
         };
-        let (mut long, mut scan) = (Vec::new(), TimeRanges::default());
-        if range.is_some() && range == search.default_range {
-            let fully_read = fully_read_range(search);
-            let statement =
-                long_traces_statement(search, index, WindowShare::Part, fully_read, MAX_LONG_TRACES);
-            let rows: Vec<IndexRow> = search.rows(statement).await?;
-            if rows.len() > MAX_LONG_TRACES {
-                return Ok(None);
-            }
-            long.extend(rows.into_iter().map(|(id, ..)| id));
-            if !long.is_empty() {
-                scan = scan_ranges(search, TraceSet::Given(&long)).await?;
-            }
-        }
-        Ok(Some(Self::ByTrace { range, long, scan, only }))
+        if long.is_empty() { found.map(Ok) } else { Ok(Err(long)) }
+    }
+
+    fn without_long_traces(
+        search: &Search<'_>,
+        needed: SpansNeeded,
+        only: Option<RequiredPredicate>,
+    ) -> Option<Self> {
+        search.index.as_ref().filter(|index| index.covers(search.window))?;
+        let range = match needed {
+            SpansNeeded::InWindow => Some((search.window.from(), search.window.to())),
+            SpansNeeded::InDefaultRange | SpansNeeded::All => search.default_range,
+        };
+        let needs_whole = needed == SpansNeeded::All && range.is_some();
+        Some(Self::ByTrace { range, needs_whole, long: Vec::new(), scan: TimeRanges::default(), only })
+    }
+
+    /// Returns the ids of long traces, at most one more than can be read.
+    async fn list_long_traces(&self, search: &Search<'_>) -> Result<Vec<String>> {
+        let (Some(index), Self::ByTrace { needs_whole: true, .. }) = (&search.index, self) else {
+            return Ok(Vec::new());
+        };
+        let fully_read = fully_read_range(search);
+        let statement = long_traces_statement(search, index, WindowShare::Part, fully_read, MAX_LONG_TRACES);
+        let rows: Vec<IndexRow> = search.rows(statement).await?;
+        Ok(rows.into_iter().map(|(id, ..)| id).collect())
     }
 
     /// All traces of the window, span by span.
@@ -116,19 +152,33 @@ impl TraceScan<'_> {
     pub(crate) async fn with_long_traces(
         &self,
         search: &Search<'_>,
-        more: &BTreeSet<String>,
+        more: impl IntoIterator<Item = String>,
     ) -> Result<Option<Self>> {
-        let Self::ByTrace { range, long, only, .. } = self else { return Ok(None) };
-        let long: Vec<String> = long.iter().chain(more).cloned().collect();
+        let Self::ByTrace { range, needs_whole, long, only, .. } = self else { return Ok(None) };
+        let long: Vec<String> = long.iter().cloned().chain(more).collect();
         if long.len() > MAX_LONG_TRACES {
             return Ok(None);
         }
-        let scan = scan_ranges(search, TraceSet::Given(&long)).await?;
-        Ok(Some(Self::ByTrace { range: *range, long, scan, only: *only }))
+        let scan = match long.as_slice() {
+            [] => TimeRanges::default(),
+            long => scan_ranges(search, TraceSet::Given(long)).await?,
+        };
+        Ok(Some(Self::ByTrace { range: *range, needs_whole: *needs_whole, long, scan, only: *only }))
+    }
+
+    /// Whether the aggregates are of all spans of each trace in the default range, and no others.
+    pub(crate) fn holds_default_range(&self, search: &Search<'_>) -> bool {
+        match self {
+            Self::BySpan { .. } => false,
+            Self::ByTrace { range, long, .. } => {
+                range.is_some() && *range == search.default_range && long.is_empty()
+            }
+        }
     }
 
     /// SQL: the traces, one per row: `trace`; `latest`, its latest span in the window in ticks; `readable`, whether it
-    /// satisfies all required predicates; `beyond`, whether spans were included that may not count; and the aggregates.
+    /// satisfies all required predicates; `beyond`, whether spans were included that may not count; `crossing`, whether spans outside
+    /// of the window may have been read; and the aggregates.
     pub(crate) fn traces(
         &self,
         search: &Search<'_>,
@@ -156,13 +206,14 @@ impl TraceScan<'_> {
         aggregates: &Aggregates<'_>,
         statement: &mut Statement,
     ) -> Result<String> {
-        let (Some(index), Self::ByTrace { range, long, only, .. }) = (&search.index, self) else {
+        let (Some(index), Self::ByTrace { range, needs_whole, long, only, .. }) = (&search.index, self)
+        else {
             return Err(ClickHouseError::Internal("there is no trace index".to_owned()));
         };
         let [trace, latest, readable, beyond, first, last] =
             statement.aliases(["trace", "latest", "readable", "beyond", "first", "last"]);
-        let [traces, bounds, indexed, start, end, is_open] =
-            statement.aliases(["traces", "bounds", "indexed", "start", "end", "open"]);
+        let [traces, bounds, indexed, start, end, is_open, crossing] =
+            statement.aliases(["traces", "bounds", "indexed", "start", "end", "open", "crossing"]);
         let (table, timestamp) = (search.table, &search.table.timestamp);
         let mut condition = search.range(*range, statement);
         if let Some(only) = only {
@@ -180,17 +231,19 @@ impl TraceScan<'_> {
             .into_iter()
             .filter(|predicate| Some(*predicate) != *only)
             .collect();
-        let times = format!(", min({timestamp}) AS {first}, max({timestamp}) AS {last}");
+        let inside = search.window_condition(statement);
+        let times = format!(
+            ", min({timestamp}) AS {first}, max({timestamp}) AS {last}, max(NOT {inside}) AS {crossing}"
+        );
         let mut all = grouped(search, aggregates, &others, &times, &spans, statement)?;
         if !long.is_empty() {
             let long = statement.string_array(long);
             all.push_str(&format!(" AND {trace} NOT IN {long}"));
         }
-        let IndexBounds { from, to, unusable, .. } =
-            search.bounds(index, statement).with_precision(search.table.coarse_precision);
+        let entries = search.bounds(index, statement).with_precision(search.table.coarse_precision);
         let of_indexed = of_indexed(search, index, statement);
         let within_entry = format!("{first} >= {bounds}.{start} AND {last} < {bounds}.{end}");
-        let fully_read_range = fully_read_range(search).filter(|_| *range == search.default_range);
+        let fully_read_range = fully_read_range(search).filter(|_| *needs_whole);
         let beyond_entry = match fully_read_range {
             // All spans that can count are read.
             None => format!("NOT {bounds}.{is_open} AND NOT ({within_entry})"),
@@ -203,11 +256,14 @@ impl TraceScan<'_> {
         };
         // With join_use_nulls = 0, a trace without an entry has an empty id here.
         Ok(format!(
-            "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND {beyond_entry} AS {beyond}{names} \
+            "SELECT {trace}, {latest}, {readable}, {bounds}.{indexed} != '' AND {beyond_entry} AS {beyond}, {crossing}{names} \
              FROM ({all}) AS {traces} \
-             GLOBAL LEFT ANY JOIN (SELECT {id} AS {indexed}, {from} AS {start}, {to} AS {end}, {unusable} AS {is_open} \
+             GLOBAL LEFT ANY JOIN (SELECT {id} AS {indexed}, {start_time} AS {start}, {end_time} AS {end}, {unusable} AS {is_open} \
              FROM {index} WHERE {of_indexed} GROUP BY {id}) AS {bounds} ON {trace} = {bounds}.{indexed}",
             names = extra_columns(aggregates.names),
+            start_time = entries.from,
+            end_time = entries.to,
+            unusable = entries.unusable,
             id = index.trace_id,
             index = index.name,
         ))
@@ -235,7 +291,7 @@ async fn rarest(search: &Search<'_>, required_predicates: &[RequiredPredicate]) 
 }
 
 /// SQL: the entries near the window. A trace without one does not count as indexed. Further entries of a trace extend its bounds: a span
-/// that only they cover is marked `beyond`, and [long traces](long_traces_statement) are listed with all of their entries.
+/// that is read and that only they cover is marked `beyond`, and [long traces](long_traces_statement) are listed with all of their entries.
 fn of_indexed(search: &Search<'_>, index: &TraceIndex, statement: &mut Statement) -> String {
     if search.default_range.is_none() {
         // Every entry is near the window.
@@ -254,9 +310,10 @@ fn by_span(
 ) -> Result<String> {
     let spans = considered_spans(search, trace_set, scan, statement);
     let traces = grouped(search, aggregates, &search.required_predicates.all(), "", &spans, statement)?;
-    let [trace, latest, readable, beyond] = statement.aliases(["trace", "latest", "readable", "beyond"]);
+    let [trace, latest, readable, beyond, crossing] =
+        statement.aliases(["trace", "latest", "readable", "beyond", "crossing"]);
     Ok(format!(
-        "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}{} FROM ({traces})",
+        "SELECT {trace}, {latest}, {readable}, toUInt8(0) AS {beyond}, toUInt8(1) AS {crossing}{} FROM ({traces})",
         extra_columns(aggregates.names)
     ))
 }
