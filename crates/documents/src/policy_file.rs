@@ -92,6 +92,7 @@ pub struct FileTrace {
 }
 
 /// A test: the expected access of a user, or the expected outcome of policies on spans.
+#[serde_with::apply(Option => #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")])]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schema(as = ModelFileTest)]
@@ -101,19 +102,15 @@ pub struct FileTest {
     /// Name of a user in this file.
     pub user: String,
     /// Name of a trace in this file.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub trace: Option<String>,
     /// The spans, instead of a trace.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Vec<Object>>)]
     pub spans: Option<Vec<Json>>,
     /// Whether the user should see the trace.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub visible: Option<bool>,
     /// Expected outcome of policies, by title or `role/title`: `true`, `false` or `error`, or a list with one for each span.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Object>)]
     pub policies: Option<Json>,
 }

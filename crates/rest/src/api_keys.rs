@@ -17,6 +17,7 @@ use crate::query::Path;
 use crate::read_only::ReadOnly;
 
 /// A personal API key to create.
+#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewApiKey)]
@@ -34,16 +35,12 @@ pub(crate) struct CreateRequest {
     #[schema(min_items = 1, examples(json!(["svc_query_traces", "svc_get_trace"])))]
     tools: Option<Vec<String>>,
     #[serde(default, rename = "id")]
-    #[schema(inline, required = false)]
     _id: ReadOnly,
     #[serde(default, rename = "token_hint")]
-    #[schema(inline, required = false)]
     _token_hint: ReadOnly,
     #[serde(default, rename = "created_at")]
-    #[schema(inline, required = false)]
     _created_at: ReadOnly,
     #[serde(default, rename = "last_used_at")]
-    #[schema(inline, required = false)]
     _last_used_at: ReadOnly,
 }
 
@@ -55,6 +52,7 @@ pub(crate) struct ApiKeyList {
 }
 
 /// A new key. The token is returned only in this response.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedApiKey {
     /// Opaque id.
@@ -68,13 +66,10 @@ pub(crate) struct CreatedApiKey {
     /// When the key was created.
     created_at: Timestamp,
     /// Time from which the key is invalid; null if it does not expire.
-    #[schema(required = true)]
     expires_at: Option<Timestamp>,
     /// The policy that the key is limited to; null if there is none.
-    #[schema(required = true)]
     policy: Option<String>,
     /// The tools that the key is limited to; null if it is not limited to tools.
-    #[schema(required = true)]
     tools: Option<Vec<String>>,
 }
 

@@ -15,14 +15,12 @@ use crate::extractors::Caller;
 use crate::problem::Problem;
 
 /// The access to preview: `roles` and `attributes`, or the user `username`.
+#[serde_with::apply(Option => #[serde(default, deserialize_with = "present")])]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WirePreviewRequest {
-    #[serde(default, deserialize_with = "present")]
     roles: Option<BTreeSet<String>>,
-    #[serde(default, deserialize_with = "present")]
     attributes: Option<Attributes>,
-    #[serde(default, deserialize_with = "present")]
     username: Option<String>,
 }
 

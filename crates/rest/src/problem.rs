@@ -29,6 +29,7 @@ pub struct Problem {
 }
 
 /// A member of the input that is not valid.
+#[serde_with::apply(Option => #[schema(nullable = false)])]
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Serialize, ToSchema, Default)]
 pub struct InvalidMember {
@@ -41,16 +42,12 @@ pub struct InvalidMember {
     /// Description of the problem, as readable text.
     pub detail: String,
     /// Line within a policy's expression, from 1.
-    #[schema(nullable = false)]
     pub line: Option<u32>,
     /// Column within a policy's expression, from 1, in code points.
-    #[schema(nullable = false)]
     pub column: Option<u32>,
     /// Length within a policy's expression, in code points.
-    #[schema(nullable = false)]
     pub length: Option<u32>,
     /// Suggested correction.
-    #[schema(nullable = false)]
     pub hint: Option<String>,
 }
 

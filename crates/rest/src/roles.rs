@@ -45,6 +45,7 @@ pub(crate) async fn get(
 }
 
 /// A role to store: as in a response, or its policies only.
+#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutRequest {
@@ -56,10 +57,8 @@ pub(crate) struct PutRequest {
     #[schema(value_type = Option<u64>)]
     revision: Option<Version>,
     #[serde(default, rename = "updated_at")]
-    #[schema(inline, required = false)]
     _updated_at: ReadOnly,
     #[serde(default, rename = "members")]
-    #[schema(inline, required = false)]
     _members: ReadOnly,
 }
 

@@ -110,6 +110,7 @@ pub(crate) struct FieldsRequest {
 }
 
 /// A field to mark.
+#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FieldMark)]
@@ -131,13 +132,10 @@ pub(crate) struct WireFieldMark {
     #[schema(examples("SpanAttributes_tenant"))]
     column: Option<String>,
     #[serde(default, rename = "ref")]
-    #[schema(inline, required = false)]
     _reference: ReadOnly,
     #[serde(default, rename = "column_type")]
-    #[schema(inline, required = false)]
     _column_type: ReadOnly,
     #[serde(default, rename = "source")]
-    #[schema(inline, required = false)]
     _source: ReadOnly,
 }
 

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::preconditions::Version;
 
 /// The bound table with its structural columns, as in every response with spans.
+#[serde_with::apply(Option => #[schema(nullable = false)])]
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SchemaBinding {
@@ -29,7 +30,6 @@ pub(crate) struct SchemaBinding {
     #[schema(examples("Timestamp"))]
     timestamp: String,
     /// Unit of the timestamp, if the column holds integers.
-    #[schema(nullable = false)]
     timestamp_unit: Option<TimeUnit>,
     /// Column with the parent's span id.
     #[schema(examples("ParentSpanId"))]
@@ -40,11 +40,9 @@ pub(crate) struct SchemaBinding {
     version: u64,
     /// Columns that the spans lack because `columns` did not name them: alias columns. Absent if `columns` was sent and in
     /// responses without spans; may also be absent in NDJSON responses of long searches.
-    #[schema(nullable = false)]
     omitted_columns: Option<Vec<String>>,
     /// Of a query without a trace index: spans outside of this time were not read when traces were matched. Absent if no such
     /// bound applied.
-    #[schema(nullable = false)]
     searched_around: Option<SearchedAround>,
 }
 

@@ -22,6 +22,7 @@ use crate::query::{Path, Query};
 use crate::read_only::ReadOnly;
 
 /// A user to create.
+#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewUser)]
@@ -43,16 +44,12 @@ pub(crate) struct CreateRequest {
     #[schema(required = false)]
     disabled: bool,
     #[serde(default, rename = "id")]
-    #[schema(inline, required = false)]
     _id: ReadOnly,
     #[serde(default, rename = "must_change_password")]
-    #[schema(inline, required = false)]
     _must_change_password: ReadOnly,
     #[serde(default, rename = "created_at")]
-    #[schema(inline, required = false)]
     _created_at: ReadOnly,
     #[serde(default, rename = "last_login_at")]
-    #[schema(inline, required = false)]
     _last_login_at: ReadOnly,
 }
 
@@ -130,6 +127,7 @@ pub(crate) async fn get(
 }
 
 /// Changes to a user; absent members stay unchanged.
+#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = UserChange)]
@@ -145,13 +143,10 @@ pub(crate) struct ChangeRequest {
     /// The user's id, unchanged.
     id: Option<String>,
     #[serde(default, rename = "must_change_password")]
-    #[schema(inline, required = false)]
     _must_change_password: ReadOnly,
     #[serde(default, rename = "created_at")]
-    #[schema(inline, required = false)]
     _created_at: ReadOnly,
     #[serde(default, rename = "last_login_at")]
-    #[schema(inline, required = false)]
     _last_login_at: ReadOnly,
 }
 

@@ -18,7 +18,7 @@ pub use types::{
     StatsRequest, StatsUnit,
 };
 
-use tracewarden_model::{LogicalType, MarkedField};
+use tracewarden_model::{LogicalType, MarkedField, Timestamp};
 
 use statement::{ChosenTraces, RetryReason};
 
@@ -111,9 +111,7 @@ async fn stats_for_tables(store: &ClickHouse, request: StatsRequest<'_>, tables:
 
 /// Returns which spans the first pass needs. If those around the window are few, reading them with it saves most of the second pass.
 fn spans_needed(search: &Search<'_>) -> SpansNeeded {
-    let around = search.default_range.map(|(low, high)| high.as_nanos().saturating_sub(low.as_nanos()));
-    match around {
-        Some(around) if around / 2 <= search.window_length() => SpansNeeded::InDefaultRange,
-        _ => SpansNeeded::InWindow,
-    }
+    let length = |(low, high): (Timestamp, Timestamp)| high.as_nanos().saturating_sub(low.as_nanos());
+    let is_short = search.default_range.is_none_or(|range| length(range) / 2 > search.window_length());
+    if is_short { SpansNeeded::InWindow } else { SpansNeeded::InDefaultRange }
 }

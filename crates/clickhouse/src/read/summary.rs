@@ -16,22 +16,20 @@ const MAX_MATCHED: u32 = 20;
 const MAX_SERVICES: u32 = 100;
 
 /// Summary of a trace. A nullable member is null, and `services` is empty, if the trace source has no column for it.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = TraceSummary)]
 pub struct Summary {
     /// Trace id.
     pub trace_id: String,
     /// Name of the root span, or of the earliest span if the root is missing.
-    #[schema(required = true)]
     pub root_name: Option<String>,
     /// Service of the same span.
-    #[schema(required = true)]
     pub root_service: Option<String>,
     /// Start of the earliest span.
     #[schema(value_type = String, format = DateTime)]
     pub start: Timestamp,
     /// Time from the earliest start to the latest end, in nanoseconds.
-    #[schema(required = true)]
     pub duration_nanos: Option<i64>,
     /// Whether a span has a duration that is negative or not a number of nanoseconds: an unsigned column that wrapped around, or
     /// a float that is NaN, infinite or outside 64 bits. The duration of such a span counts as 0.
@@ -39,7 +37,6 @@ pub struct Summary {
     /// Number of spans.
     pub span_count: u64,
     /// Number of spans whose status is an error.
-    #[schema(required = true)]
     pub error_count: Option<u64>,
     /// Names of the services in the trace, sorted; at most 100.
     pub services: Vec<String>,

@@ -6,43 +6,30 @@ use tracewarden_service::{FieldMark, FileField as ServiceField, present};
 use utoipa::ToSchema;
 
 /// A marked field, as in `GET /schema`; in a file written by hand, the name is sufficient.
+#[serde_with::apply(Option => #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")] #[schema(nullable = false)])]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 #[schema(as = ModelFileField)]
 pub(crate) struct FileField {
     /// The map or JSON column; empty or absent for a field that is a column itself.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     map: Option<String>,
     /// The key, the path, or the column.
     name: String,
     /// Reference to the field in policies; derived from the other members.
-    #[serde(default, deserialize_with = "present", rename = "ref", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[serde(rename = "ref")]
     reference: Option<String>,
     /// Logical type; absent for the natural one of the column's type.
-    #[serde(default, deserialize_with = "present", rename = "type", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[serde(rename = "type")]
     logical: Option<LogicalType>,
     /// Type of the column, of the map's values, or of the value at the path.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     column_type: Option<String>,
     /// Where the value is stored; derived from the other members, except for a path with a declared type.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     source: Option<FieldSource>,
     /// Whether filters may use the field.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     filterable: Option<bool>,
     /// Whether policies may use the field; by default they may, unless it is a number.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     policy: Option<bool>,
     /// The materialized column that policies read instead of a map's key.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     column: Option<String>,
 }
 

@@ -36,11 +36,13 @@ impl Checker<'_> {
         if target.is_some_and(|target| self.scope.namespace(target).is_some() || is_key_test(target)) {
             return self.unknown_function(node, name, target, arguments);
         }
-        if let (Some(function), Some(subject), [argument]) = (TextFunction::named(name), target, arguments) {
+        if let (Some(function), Some(subject), [argument]) =
+            (name.parse::<TextFunction>().ok(), target, arguments)
+        {
             return self.text_call(node, function, subject, argument);
         }
         if let (Some(quantifier), Some(range), [variable, body]) =
-            (Quantifier::named(name), target, arguments)
+            (name.parse::<Quantifier>().ok(), target, arguments)
         {
             return self.quantified(node, quantifier, range, variable, body);
         }

@@ -3,7 +3,10 @@
 pub use tracewarden_model::Relation;
 
 /// Functions of two strings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, strum::EnumString, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "camelCase")]
 pub enum TextFunction {
     /// The first begins with the second.
     StartsWith,
@@ -14,18 +17,9 @@ pub enum TextFunction {
 }
 
 impl TextFunction {
-    /// Returns the function with this name in policy syntax.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::StartsWith, Self::EndsWith, Self::Contains].into_iter().find(|known| known.name() == name)
-    }
-
     /// Returns the name in policy syntax.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::StartsWith => "startsWith",
-            Self::EndsWith => "endsWith",
-            Self::Contains => "contains",
-        }
+        self.into()
     }
 
     pub(crate) fn holds(self, text: &str, argument: &str) -> bool {
@@ -38,24 +32,14 @@ impl TextFunction {
 }
 
 /// How many elements must satisfy the body of a macro.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Quantifier {
     /// At least one.
     Exists,
     /// Every one.
     All,
     /// Exactly one.
+    #[strum(serialize = "exists_one", serialize = "existsOne")]
     ExistsOne,
-}
-
-impl Quantifier {
-    /// Returns the quantifier of the macro with this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        match name {
-            "exists" => Some(Self::Exists),
-            "all" => Some(Self::All),
-            "exists_one" | "existsOne" => Some(Self::ExistsOne),
-            _ => None,
-        }
-    }
 }

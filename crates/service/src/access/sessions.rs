@@ -10,6 +10,7 @@ use crate::access::Account;
 use crate::core::{Identity, Principal, Result, ServiceError, validate};
 
 /// A session, without its token.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Session)]
 pub struct SessionInfo {
@@ -20,10 +21,8 @@ pub struct SessionInfo {
     /// When the session was last used, accurate to about a minute.
     pub last_used_at: Timestamp,
     /// Address of the client at sign-in.
-    #[schema(required = true)]
     pub client_ip: Option<String>,
     /// `User-Agent` at sign-in.
-    #[schema(required = true)]
     pub user_agent: Option<String>,
     /// Whether this request used the session.
     pub current: bool,

@@ -15,6 +15,7 @@ use crate::analysis::collateral_access::group_by::{CollateralGroupBy, parse_grou
 use crate::core::{Administrator, PreparedRead, Result, ServiceError, present, query_input};
 
 /// A role, and the traces to evaluate.
+#[serde_with::apply(Option => #[serde(default, deserialize_with = "present")])]
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CollateralAccessRequest)]
@@ -24,24 +25,19 @@ pub struct PolicyPreviewRequest {
     pub role: String,
     // A preview without policies is of the deletion of the role.
     /// Policies of the role; the stored ones when absent.
-    #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub policies: Option<Vec<Policy>>,
     /// Field by whose values collateral access is counted: a marked field of type string or string_array, or a display column;
     /// the service column when absent.
-    #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, examples("ServiceName"))]
     pub by: Option<String>,
     /// Start of the window; 24 hours before `to` when absent.
-    #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
-    #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false)]
     pub to: Option<Timestamp>,
     /// Time limit in seconds. If it is too short to evaluate all traces, a sample is evaluated.
-    #[serde(default, deserialize_with = "present")]
     #[schema(nullable = false, minimum = 1, maximum = 60, default = 10)]
     pub seconds: Option<i64>,
 }

@@ -55,24 +55,22 @@ pub struct AuditPage {
 }
 
 /// The actor of an audit record, as far as it is known.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Actor {
     /// Id of the user.
-    #[schema(required = true)]
     pub id: Option<String>,
     /// Name of the user at the time of the action.
-    #[schema(required = true)]
     pub username: Option<String>,
     /// Id of the session or API key.
-    #[schema(required = true)]
     pub credential_id: Option<String>,
     /// `session`, `api_key` or `mcp`; `service` for actions of the service itself. Sign-in attempts, also rejected ones, have
     /// `session`.
-    #[schema(required = true)]
     pub via: Option<String>,
 }
 
 /// An action that was done or attempted.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[schema(as = AuditRecord)]
 pub struct AuditEntry {
@@ -81,7 +79,6 @@ pub struct AuditEntry {
     /// When the action began.
     pub at: Timestamp,
     /// When the action was complete; null if it was never completed.
-    #[schema(required = true)]
     pub completed_at: Option<Timestamp>,
     /// The user and the credential.
     pub actor: Actor,
@@ -94,13 +91,10 @@ pub struct AuditEntry {
     /// Id of the request.
     pub request_id: String,
     /// Address of the client.
-    #[schema(required = true)]
     pub client_ip: Option<String>,
     /// `User-Agent` of the client.
-    #[schema(required = true)]
     pub user_agent: Option<String>,
     /// Object of the action.
-    #[schema(required = true)]
     pub target: Option<String>,
     /// More information, depending on the action. It never contains span data or secrets.
     #[schema(value_type = Object)]

@@ -16,13 +16,16 @@ pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
 pub type Cause = Box<dyn Error + Send + Sync>;
 
 /// ClickHouse limits that a query can exceed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum QueryLimit {
     /// Run time.
+    #[strum(serialize = "query_timeout")]
     Time,
     /// Memory in ClickHouse, of the query alone or together with others.
+    #[strum(serialize = "query_memory")]
     Memory,
     /// Amount of data read, by ClickHouse's own settings.
+    #[strum(serialize = "query_too_large")]
     Size,
 }
 
@@ -102,7 +105,8 @@ struct Failed {
 }
 
 /// Denial or failure of a use case. The sources are for the log only: they may contain SQL, addresses or other users' names.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ServiceError {
     /// A member has an invalid value.
     #[error("the request is not valid")]
@@ -124,9 +128,11 @@ pub enum ServiceError {
     Forbidden,
     /// The key belongs to an administrator, but is scoped.
     #[error("a scoped API key cannot administer, even if its owner is an administrator")]
+    #[strum(serialize = "forbidden")]
     ScopedKey,
     /// The API key is scoped to tools that do not include this call.
     #[error("a scoped API key can only call the tools that it permits, and this request is not one of them")]
+    #[strum(serialize = "forbidden")]
     ToolNotPermitted,
     /// The user must change the password first.
     #[error("the password must be changed before anything else")]
@@ -194,6 +200,7 @@ pub enum ServiceError {
     Internal(#[source] Cause),
     /// ClickHouse failed.
     #[error("ClickHouse failed")]
+    #[strum(serialize = "clickhouse_error")]
     ClickHouse(#[source] ClickHouseError),
     /// A field that the filter or a policy of the caller refers to has changed in the table since it was marked; the caller
     /// gets no spans.
@@ -212,9 +219,11 @@ pub enum ServiceError {
     Unavailable(#[source] Cause),
     /// The service cannot serve requests at the moment.
     #[error(transparent)]
+    #[strum(serialize = "unavailable")]
     NotReady(#[from] NotReady),
     /// All ClickHouse endpoints are unhealthy.
     #[error("ClickHouse is temporarily unavailable")]
+    #[strum(serialize = "unavailable")]
     ClickHouseUnavailable(#[source] ClickHouseError),
     /// The connection to the application database was lost during a commit: the change was made completely, with its audit
     /// record, or not at all.
@@ -222,6 +231,7 @@ pub enum ServiceError {
         "temporarily unavailable; the change may have been made or not: read the resource before you try \
          again"
     )]
+    #[strum(serialize = "unavailable")]
     OutcomeUnknown(#[source] DbError),
     /// The query exceeded a ClickHouse limit.
     #[error("{detail}")]
@@ -285,36 +295,9 @@ impl ServiceError {
     /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::InvalidRequest(_) => "invalid_request",
-            Self::CursorFilterMismatch => "cursor_filter_mismatch",
-            Self::InvalidCursor(_) => "invalid_cursor",
-            Self::Unauthenticated(_) => "unauthenticated",
-            Self::InvalidCredentials => "invalid_credentials",
-            Self::Forbidden | Self::ScopedKey | Self::ToolNotPermitted => "forbidden",
-            Self::PasswordChangeRequired => "password_change_required",
-            Self::SessionRequired => "session_required",
-            Self::TraceNotFound => "trace_not_found",
-            Self::NotFound { .. } => "not_found",
-            Self::Conflict { .. } => "conflict",
-            Self::LastAdmin => "last_admin",
-            Self::NotBound => "not_bound",
-            Self::PreconditionFailed => "precondition_failed",
-            Self::PreconditionRequired => "precondition_required",
-            Self::TooManyAttempts { .. } => "too_many_attempts",
-            Self::Overloaded { .. } => "overloaded",
-            Self::TooManyQueries => "too_many_queries",
             Self::Refused(errors) => errors.first().map_or("invalid_value", |error| error.code),
-            Self::PolicyBroken { .. } => "policy_broken",
-            Self::Internal { .. } => "internal",
-            Self::ClickHouse { .. } => "clickhouse_error",
-            Self::SchemaChanged { .. } => "schema_changed",
-            Self::Unavailable { .. }
-            | Self::ClickHouseUnavailable { .. }
-            | Self::NotReady(_)
-            | Self::OutcomeUnknown { .. } => "unavailable",
-            Self::OverLimit { limit: QueryLimit::Time, .. } => "query_timeout",
-            Self::OverLimit { limit: QueryLimit::Memory, .. } => "query_memory",
-            Self::OverLimit { limit: QueryLimit::Size, .. } => "query_too_large",
+            Self::OverLimit { limit, .. } => limit.into(),
+            other => other.into(),
         }
     }
 

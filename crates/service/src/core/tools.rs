@@ -13,7 +13,8 @@ const FILTER_SCHEMA: &str = "filter.schema";
 const UNKNOWN_TOOL: &str = "tools.call";
 
 /// A tool for agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", prefix = "svc_")]
 pub enum Tool {
     /// Lists the fields that filters may use.
     FilterSchema,
@@ -55,18 +56,8 @@ impl Tool {
     }
 
     /// Name of the tool, which never changes its meaning: keys are stored with it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FilterSchema => "svc_filter_schema",
-            Self::FieldValues => "svc_field_values",
-            Self::QueryTraces => "svc_query_traces",
-            Self::GetTrace => "svc_get_trace",
-            Self::GetSpans => "svc_get_spans",
-            Self::CriticalPath => "svc_critical_path",
-            Self::CompareTraces => "svc_compare_traces",
-            Self::TraceStats => "svc_trace_stats",
-            Self::ExplainAccess => "svc_explain_access",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Action in the audit log for a read of traces by this tool; `None` if it reads none.

@@ -94,6 +94,7 @@ impl From<PairedMap> for PairedColumns {
 }
 
 /// Content of a table.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TableDetail {
     /// Columns in order.
@@ -102,13 +103,11 @@ pub struct TableDetail {
     pub paired_maps: Vec<PairedColumns>,
     /// Proposed binding; units and values are those of a sample, where rows were sampled. Null when the table does not look
     /// like a table of spans.
-    #[schema(required = true)]
     pub proposal: Option<Binding>,
     /// Keys of maps and paths of JSON columns, from a bounded sample of the first 30 such columns.
     pub maps: Vec<SampledColumn>,
     /// Whether rows were sampled; the setting `discovery_samples` can forbid it.
     pub sampled: bool,
     /// The reason why the table is not suitable as a trace source, and the table to bind instead; null where there is none.
-    #[schema(required = true)]
     pub unsuitable: Option<String>,
 }

@@ -16,6 +16,7 @@ pub struct DdlAdvice {
 }
 
 /// A suggested change.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct DdlSuggestion {
     /// Position in this list, from 1. It changes with the table's definition and data.
@@ -36,7 +37,6 @@ pub struct DdlSuggestion {
     /// Statements to run when ClickHouse has completed the work that `statements` started.
     pub follow_up: Vec<String>,
     /// The table to bind as `trace_index` afterwards.
-    #[schema(required = true)]
     pub bind_trace_index: Option<String>,
     /// Ids of the suggestions whose statements must be run first.
     pub needs: Vec<String>,
@@ -53,17 +53,13 @@ pub struct DdlSuggestion {
     /// The operation that the estimates refer to.
     pub measured_on: String,
     /// Amount that this operation reads now; null where it cannot be estimated.
-    #[schema(required = true)]
     pub reads_before: Option<Reads>,
     /// Amount that it will read with the change; null where it cannot be estimated.
-    #[schema(required = true)]
     pub reads_after: Option<Reads>,
     /// Factor by which fewer bytes are read, or fewer rows where bytes are unknown.
     #[serde(serialize_with = "two_decimals")]
-    #[schema(required = true)]
     pub gain: Option<f64>,
     /// Bytes on disk that the change uses; null where they cannot be estimated.
-    #[schema(required = true)]
     pub disk_bytes: Option<u64>,
 }
 

@@ -76,11 +76,10 @@ impl Groups {
             Self::One { class, values, defined } => {
                 let key = statement.alias("key");
                 let (collected, of_key) = match values.as_slice() {
-                    [value] => (value.clone(), vec![key.clone()]),
-                    several => (
-                        format!("({})", several.join(", ")),
-                        (1..=several.len()).map(|at| format!("{key}.{at}")).collect(),
-                    ),
+                    [one, other] => {
+                        (format!("({one}, {other})"), vec![format!("{key}.1"), format!("{key}.2")])
+                    }
+                    one => (one.concat(), vec![key.clone()]),
                 };
                 format!(
                     "arrayMap({key} -> {}, groupUniqArrayIf({collected}, {defined}))",

@@ -167,8 +167,7 @@ fn per_span(
     statement: &mut Statement,
 ) -> Result<String> {
     let [group, traces, count, errors, ..] = statement.aliases(COUNTED);
-    let search = chosen.search;
-    let table = search.table;
+    let (search, table) = (chosen.search, chosen.search.table);
     let mut groups = Groups::of_request(request, &table.columns, statement)?;
     if let Some(buckets) = request.buckets {
         let inside = search.window_condition(statement);

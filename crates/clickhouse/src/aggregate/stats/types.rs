@@ -66,6 +66,7 @@ pub struct StatsRequest<'a> {
 }
 
 /// Statistics of some spans or traces.
+#[serde_with::apply(Option => #[schema(nullable = false)])]
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
 pub struct StatsNumbers {
@@ -74,23 +75,18 @@ pub struct StatsNumbers {
     /// Number of spans; per trace, of all spans of those traces.
     pub spans: u64,
     /// Number of spans whose status is an error; per trace, of traces with such a span. `None` without a status column.
-    #[schema(nullable = false)]
     pub errors: Option<u64>,
     /// Median duration in nanoseconds: of spans; per trace, from the earliest start to the latest end of its spans. Absent
     /// without a duration column, and without spans.
     ///
     /// Percentiles are computed from durations rounded to eight significant binary digits: they are up to 0.79 % too small,
     /// however many durations there are, and are reproducible.
-    #[schema(nullable = false)]
     pub p50_nanos: Option<i64>,
     /// 95th percentile.
-    #[schema(nullable = false)]
     pub p95_nanos: Option<i64>,
     /// 99th percentile.
-    #[schema(nullable = false)]
     pub p99_nanos: Option<i64>,
     /// Maximum, exact.
-    #[schema(nullable = false)]
     pub max_nanos: Option<i64>,
     /// Whether a duration is invalid, such as one that wrapped around below zero: it counts as 0.
     pub duration_invalid: bool,

@@ -41,13 +41,12 @@ pub struct PolicyPreview {
 }
 
 /// Cost of the first page of a search.
+#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SearchCosts {
     /// Cost before the change; null when the search was not run or took too long.
-    #[schema(required = true)]
     pub before: Option<Cost>,
     /// Cost after the change; null when the search was not run or took too long.
-    #[schema(required = true)]
     pub after: Option<Cost>,
 }
 
