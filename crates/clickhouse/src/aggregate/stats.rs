@@ -74,10 +74,18 @@ async fn stats_for_tables(store: &ClickHouse, request: StatsRequest<'_>, tables:
         }
     };
     let mut counted = None;
-    let mut by_trace = TraceScan::matching_by_trace(&search, spans_needed(&search)).await;
+    let needed = spans_needed(&search, request.per);
+    let first = |scan: &TraceScan<'_>| {
+        let reads_all = needed == SpansNeeded::InDefaultRange && scan.holds_default_range(&search);
+        if request.per == StatsUnit::Trace && reads_all {
+            ChosenTraces::AllInOnePass
+        } else {
+            ChosenTraces::All
+        }
+    };
+    let mut by_trace = TraceScan::matching_by_trace(&search, needed).await;
     if let Some(scan) = &by_trace {
-        let chosen = ChosenTraces::first(scan, &search, request.per);
-        match scan.unless_long_traces(&search, count(scan, chosen)).await? {
+        match scan.unless_long_traces(&search, count(scan, first(scan))).await? {
             Ok(found) => counted = Some(found),
             Err(long) => by_trace = scan.with_long_traces(&search, long).await?,
         }
@@ -86,7 +94,7 @@ async fn stats_for_tables(store: &ClickHouse, request: StatsRequest<'_>, tables:
         Some(scan) => scan,
         None => TraceScan::by_span(&search).await?,
     };
-    let mut chosen = ChosenTraces::first(&scan, &search, request.per);
+    let mut chosen = first(&scan);
     // At most four retries: for less memory, for more traces by bounds, for spans beyond the bounds, and for more traces by spans.
     for _ in 0..4 {
         let counted = match counted.take() {
@@ -109,9 +117,11 @@ async fn stats_for_tables(store: &ClickHouse, request: StatsRequest<'_>, tables:
     })
 }
 
-/// Returns which spans the first pass needs. If those around the window are few, reading them with it saves most of the second pass.
-fn spans_needed(search: &Search<'_>) -> SpansNeeded {
+/// Returns which spans the first pass needs. If the window is not short compared with the ranges before and after it, reading these in
+/// the same pass saves most of the second one: for traces, all of it.
+fn spans_needed(search: &Search<'_>, per: StatsUnit) -> SpansNeeded {
     let length = |(low, high): (Timestamp, Timestamp)| high.as_nanos().saturating_sub(low.as_nanos());
-    let is_short = search.default_range.is_none_or(|range| length(range) / 2 > search.window_length());
+    let most = if per == StatsUnit::Trace { 4 } else { 2 };
+    let is_short = search.default_range.is_none_or(|range| length(range) / most > search.window_length());
     if is_short { SpansNeeded::InWindow } else { SpansNeeded::InDefaultRange }
 }

@@ -24,7 +24,7 @@ impl From<ClickHouseError> for ServiceError {
             | ClickHouseError::TableChanged(_)
             | ClickHouseError::IncompleteResponse(_) => return Self::ClickHouse(source),
         };
-        Self::OverLimit { limit, detail: limit.message().to_owned(), source }
+        Self::OverLimit { limit, detail: limit.to_string(), source }
     }
 }
 

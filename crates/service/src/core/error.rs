@@ -15,29 +15,21 @@ pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
 /// Cause of an error, with its sources; for the log only.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// ClickHouse limits that a query can exceed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+/// ClickHouse limits that a query can exceed. `Display` says which, without advice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, thiserror::Error)]
 pub enum QueryLimit {
     /// Run time.
+    #[error("the query took too long and was stopped")]
     #[strum(serialize = "query_timeout")]
     Time,
     /// Memory in ClickHouse, of the query alone or together with others.
+    #[error("the query needed more memory in ClickHouse than it may use")]
     #[strum(serialize = "query_memory")]
     Memory,
     /// Amount of data read, by ClickHouse's own settings.
+    #[error("the query would read more than ClickHouse allows")]
     #[strum(serialize = "query_too_large")]
     Size,
-}
-
-impl QueryLimit {
-    /// Describes the exceeded limit, without advice.
-    pub(crate) fn message(self) -> &'static str {
-        match self {
-            Self::Time => "the query took too long and was stopped",
-            Self::Memory => "the query needed more memory in ClickHouse than it may use",
-            Self::Size => "the query would read more than ClickHouse allows",
-        }
-    }
 }
 
 /// Reason why a cursor is rejected.

@@ -82,7 +82,7 @@ impl QueryContext {
                 "an administrator can raise it, or make queries read less (`GET /schema/ddl`)".to_owned()
             }
         };
-        format!("{}: {narrow}; {setting}; {remedy}", limit.message())
+        format!("{limit}: {narrow}; {setting}; {remedy}")
     }
 }
 

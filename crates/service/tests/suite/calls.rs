@@ -95,11 +95,20 @@ async fn the_policy_of_a_key_restricts_its_reads() {
 }
 
 #[test]
-fn tool_names_are_unique() {
-    for tool in Tool::ALL {
-        assert_eq!(Tool::parse(tool.name()), Some(tool));
-        assert!(tool.name().starts_with("svc_"));
-    }
+fn tool_names_are_those_that_keys_are_stored_with() {
+    let names = [
+        "svc_filter_schema",
+        "svc_field_values",
+        "svc_trace_stats",
+        "svc_query_traces",
+        "svc_get_trace",
+        "svc_get_spans",
+        "svc_critical_path",
+        "svc_compare_traces",
+        "svc_explain_access",
+    ];
+    assert_eq!(Tool::ALL.map(Tool::name), names);
+    assert_eq!(names.map(Tool::parse), Tool::ALL.map(Some));
     assert_eq!((Tool::parse(""), Tool::parse("svc_none")), (None, None));
 }
 

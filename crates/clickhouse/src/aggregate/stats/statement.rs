@@ -1,6 +1,6 @@
 //! The counting statement, and how its rows are read.
 //!
-//! Its innermost part groups the spans by trace and keeps the newest traces that satisfy everything. Each trace, or each of their
+//! Its innermost part groups the spans by trace and keeps those traces that satisfy everything, or the newest of them. Each trace, or each of their
 //! spans in a second pass over the table, becomes one row for the total, and one for each group, bucket and value of a facet that
 //! it is in. Values of traces are collected in the first pass if that reads the spans that count, and in a second one otherwise.
 
@@ -32,16 +32,6 @@ pub(super) enum ChosenTraces {
     All,
     /// The newest. To find them, the statement reads the columns that their order depends on.
     Newest,
-}
-
-impl ChosenTraces {
-    /// Returns what to try first.
-    pub(super) fn first(scan: &TraceScan<'_>, search: &Search<'_>, per: StatsUnit) -> Self {
-        match per {
-            StatsUnit::Trace if scan.holds_default_range(search) => Self::AllInOnePass,
-            StatsUnit::Trace | StatsUnit::Span => Self::All,
-        }
-    }
 }
 
 /// Why the statistics have to be computed in another way.
@@ -144,8 +134,8 @@ impl Traces<'_> {
         let (id, chosen_id) = (&table.trace_id.column, table.trace_id.stored(&trace));
         let is_all = search.required_predicates.all().is_empty() && chosen != ChosenTraces::Newest;
         let is_chosen = if is_all && scan.holds_default_range(search) {
-            // A span in the window makes its trace one of these. The others are compared with a set of few traces. A span may be
-            // written between the two passes: nothing hides it.
+            // A span in the window makes its trace one of these. Spans around the window are compared with the ids of the traces that
+            // have some there. A span that is written between the passes may count, too: the caller may read it.
             let inside = search.window_condition(statement);
             let crossing = self.ids(("", ""), &crossing, statement)?;
             format!(

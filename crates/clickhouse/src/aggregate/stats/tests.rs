@@ -493,3 +493,54 @@ fn too_little_memory_for_one_pass_may_suffice_for_two() {
     assert_eq!(reason(ChosenTraces::AllInOnePass), Some(RetryReason::Memory));
     assert_eq!((reason(ChosenTraces::All), reason(ChosenTraces::Newest)), (None, None));
 }
+
+/// One pass and two count the same traces of the same scan, also if nothing is required of them.
+#[tokio::test]
+async fn one_pass_counts_what_two_count() {
+    let local = LocalStore::start().unwrap();
+    create(&local, "Name String, Status String").await;
+    execute(
+        &local,
+        "CREATE TABLE default.bounds (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY TraceId"
+            .to_owned(),
+    )
+    .await;
+    let at = format!("toDateTime64({NOON}, 9) - 150 + number * 7");
+    let values = "['a', 'b'][1 + number % 2], ['Ok', 'Error'][1 + number % 3 % 2]";
+    let columns = "Timestamp, TraceId, SpanId, Name, Status";
+    insert(
+        &local,
+        columns,
+        &format!("{at}, toString(1 + intDiv(number, 4)), 's', {values} FROM numbers(60)"),
+    )
+    .await;
+    let entries = "SELECT TraceId, min(Timestamp), max(Timestamp) FROM default.spans GROUP BY TraceId";
+    execute(&local, format!("INSERT INTO default.bounds {entries}")).await;
+    let (store, everything, filter) = (connect(&local), unrestricted_scope(), Filter::default());
+    let display = Display { status: Some("Status".to_owned()), ..Display::default() };
+    let bounds = Some("bounds".to_owned());
+    let binding = Binding { trace_index: bounds, display, ..binding("default", "spans") };
+    let names = fields(&store, &["Name"], LogicalType::String).await;
+    let model = AccessModel { version: 1, binding: None, fields: names.clone() };
+    let policy = RolePolicy { role: "r", title: "t", expression: "Name == 'a'" };
+    let granted = authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap();
+    let tables = store.bound_tables(&binding).await.unwrap();
+    let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
+    let display = DisplayExpressions::new(&table, &binding.display);
+    for scope in [&everything, &granted] {
+        let plain = request(scope, &binding, &filter);
+        let request = StatsRequest { per: StatsUnit::Trace, group: &names, facets: &names, ..plain };
+        let required = RequiredPredicates::new(scope, &filter, &table).unwrap();
+        let search = store.search_for(required, request.window, 1_000, &table, tables.index.clone());
+        let scan = TraceScan::matching_by_trace(&search, SpansNeeded::InDefaultRange).await.unwrap();
+        let mut found = Vec::new();
+        for chosen in [ChosenTraces::AllInOnePass, ChosenTraces::All] {
+            let statement = statement::statement(&search, &scan, &display, request, chosen).unwrap();
+            let rows = search.rows(statement).await.unwrap();
+            found.push(statement::stats(rows, &display, request, true).unwrap());
+        }
+        // Of 15 traces, those in two minutes around noon, with spans before and after these.
+        assert!(found[0].total.traces > 3 && found[0].total.spans > 16, "{found:?}");
+        assert_eq!(found[0], found[1]);
+    }
+}

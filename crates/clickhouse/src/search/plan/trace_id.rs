@@ -8,10 +8,10 @@ pub(crate) fn with_valid_trace_id(trace: &str, condition: &str) -> String {
     format!("if({condition}, {}, 0)", is_valid_trace_id(trace))
 }
 
-/// SQL: whether a trace id is valid. Strings of zeros sort before this one, and hardly any other id does: without the comparison, the
-/// regular expression takes longer than grouping.
+/// SQL: whether a trace id is valid. Zeros alone sort before as many as there may be, and hardly any other id does: without the
+/// comparison, the regular expression takes longer than grouping.
 pub(crate) fn is_valid_trace_id(trace: &str) -> String {
     format!(
-        "NOT ({trace} < '00000001' AND match({trace}, '^0*$')) AND isValidUTF8({trace}) AND length({trace}) <= {TRACE_ID_BYTES_MAX}"
+        "NOT ({trace} <= repeat('0', {TRACE_ID_BYTES_MAX}) AND match({trace}, '^0*$')) AND isValidUTF8({trace}) AND length({trace}) <= {TRACE_ID_BYTES_MAX}"
     )
 }

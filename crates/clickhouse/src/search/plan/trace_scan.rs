@@ -99,14 +99,18 @@ impl TraceScan<'_> {
         Self::without_long_traces(search, needed, rarest)
     }
 
-    /// Returns what was read of these traces, or the ids of long traces, if there are any. These are listed at the same time, since they
-    /// are rare.
+    /// Returns what was read of these traces, or the ids of long traces, with which it is to be read again. They are listed at the same
+    /// time, since they are rare.
     pub(crate) async fn unless_long_traces<T>(
         &self,
         search: &Search<'_>,
         reading: impl Future<Output = Result<T>>,
     ) -> Result<std::result::Result<T, Vec<String>>> {
         let (long, found) = match select(pin!(self.list_long_traces(search)), pin!(reading)).await {
+            // It may suffice for the list alone.
+            Either::Left((Err(ClickHouseError::Memory(_)), _)) => {
+                return self.list_long_traces(search).await.map(Err);
+            }
             Either::Left((long, reading)) => match long? {
                 long if long.is_empty() => (long, reading.await),
                 long => return Ok(Err(long)),
@@ -232,8 +236,10 @@ impl TraceScan<'_> {
             .filter(|predicate| Some(*predicate) != *only)
             .collect();
         let inside = search.window_condition(statement);
+        // If nothing is required, a trace is decided by its spans in the window.
+        let decides = if *needs_whole || range.is_none() { "1" } else { &inside };
         let times = format!(
-            ", min({timestamp}) AS {first}, max({timestamp}) AS {last}, max(NOT {inside}) AS {crossing}"
+            ", minIf({timestamp}, {decides}) AS {first}, maxIf({timestamp}, {decides}) AS {last}, max(NOT {inside}) AS {crossing}"
         );
         let mut all = grouped(search, aggregates, &others, &times, &spans, statement)?;
         if !long.is_empty() {
