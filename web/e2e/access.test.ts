@@ -137,6 +137,8 @@ describe("a session", () => {
     await page.goto(pagePath(`/roles/${role}`));
     await waitUntilIdle(page);
     await page.getByRole("textbox", { name: "Title" }).fill(title);
+    // A request still running would be the one that learns of the end, and its dialog would take the click.
+    await waitUntilIdle(page);
     await admin.call("DELETE", `/users/${editor}/sessions`);
     await page.getByRole("button", { name: "Review and save" }).click();
     await waitUntilVisible(dialogOf(page));
@@ -144,6 +146,7 @@ describe("a session", () => {
     await waitUntilDetached(dialogOf(page));
     const review = page.getByRole("dialog", { name: `Review the changes of ${role}` });
     await waitUntilVisible(review);
+    await waitUntilIdle(page);
     await admin.call("DELETE", `/users/${editor}/sessions`);
     await review.getByRole("button", { name: "Save", exact: true }).click();
     await waitUntilVisible(dialogOf(page));
