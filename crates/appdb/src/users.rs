@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::TryStreamExt as _;
-use tracewarden_model::{AttributeValue, Timestamp};
+use tracewarden_model::{AttributeKind, AttributeValue, Timestamp};
 
 use crate::documents;
 use crate::error::DbError;
@@ -134,9 +134,9 @@ impl ReadTx {
             known.holders = known.holders.saturating_add(holders);
             for (name, value) in attributes {
                 let AttributeKinds { all, with_role } = known.kinds.entry(name).or_default();
-                all.insert(value.kind());
+                all.insert(AttributeKind::from(&value));
                 if holders > 0 {
-                    with_role.insert(value.kind());
+                    with_role.insert(AttributeKind::from(&value));
                 }
             }
         }

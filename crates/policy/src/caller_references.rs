@@ -1,6 +1,7 @@
 //! Finds where a policy names attributes and roles of the caller, and which value types it can use there. Used for
 //! advice that depends on the known users.
 
+use strum::VariantArray as _;
 use tracewarden_model::AttributeKind;
 
 use crate::check::CheckedPolicy;
@@ -71,7 +72,7 @@ impl CheckedPolicy {
     }
 }
 
-const ANY: &[AttributeKind] = &AttributeKind::ALL;
+const ANY: &[AttributeKind] = AttributeKind::VARIANTS;
 const BOOL: &[AttributeKind] = &[AttributeKind::Bool];
 const TEXT: &[AttributeKind] = &[AttributeKind::String];
 const LIST: &[AttributeKind] = &[AttributeKind::Strings];

@@ -162,7 +162,7 @@ impl Checker<'_> {
             return Some(checked);
         }
         let hint = self.suggest().condition(node, &checked);
-        let message = format!("{subject_name} must be a boolean, this is {}", checked.ty.name());
+        let message = format!("{subject_name} must be a boolean, this is {}", checked.ty);
         self.refuse(node, "type_mismatch", message, &hint)
     }
 

@@ -19,28 +19,23 @@ pub(crate) enum Constant {
 }
 
 /// The static type of an expression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub(crate) enum Type {
+    #[strum(to_string = "a boolean")]
     Bool,
+    #[strum(to_string = "a string")]
     Text,
+    #[strum(to_string = "an integer")]
     Int,
     /// A list or an array.
+    #[strum(to_string = "a list")]
     List,
     /// A user attribute or a list element. Its type is known only at request time.
+    #[strum(to_string = "a value of the caller")]
     Dynamic,
 }
 
 impl Type {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Bool => "a boolean",
-            Self::Text => "a string",
-            Self::Int => "an integer",
-            Self::List => "a list",
-            Self::Dynamic => "a value of the caller",
-        }
-    }
-
     /// Whether a value of this type may have type `other` at run time.
     pub(crate) fn may_be(self, other: Self) -> bool {
         self == other || self == Self::Dynamic || other == Self::Dynamic

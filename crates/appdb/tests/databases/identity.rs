@@ -6,7 +6,7 @@ use tracewarden_appdb::{
     ADMIN_ROLE, ApiKey, AttributeKinds, DbError, KnownAttributes, PasswordHash, Policy, Preview, Session,
     Throttle, TokenDigest, User, fold_username,
 };
-use tracewarden_model::{AttributeValue, Timestamp};
+use tracewarden_model::{AttributeKind, AttributeValue, Timestamp};
 
 use crate::fixture::{Fixture, add_user, at, attributes, on_both, record, set};
 
@@ -59,7 +59,7 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!(tx.users_with_role("nothing", 9).await.unwrap(), []);
     let kinds = |holders: u64| {
         let each = attributes().into_iter().map(|(name, value)| {
-            let all = BTreeSet::from([value.kind()]);
+            let all = BTreeSet::from([AttributeKind::from(&value)]);
             let with_role = if holders > 0 { all.clone() } else { BTreeSet::new() };
             (name, AttributeKinds { all, with_role })
         });

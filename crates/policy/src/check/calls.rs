@@ -53,7 +53,7 @@ impl Checker<'_> {
             ("size", Some(subject), []) | ("size", None, [subject]) => {
                 let inner = self.expression(subject)?;
                 if !inner.ty.may_be(Type::Text) && !inner.ty.may_be(Type::List) {
-                    let message = format!("`size` takes a string or a list, this is {}", inner.ty.name());
+                    let message = format!("`size` takes a string or a list, this is {}", inner.ty);
                     let hint = match inner.ty {
                         Type::Int => "it is a number already: leave out `size`",
                         _ => "compare it directly",
@@ -73,7 +73,7 @@ impl Checker<'_> {
         if checked.ty.may_be(Type::Text) {
             return Some(checked);
         }
-        let message = format!("{place} must be a string, this is {}", checked.ty.name());
+        let message = format!("{place} must be a string, this is {}", checked.ty);
         let operand = self.parsed.operand(node, "list");
         let hint = match (checked.ty, &checked.kind) {
             (Type::List, _) => list_hint(&operand),
@@ -205,7 +205,7 @@ impl Checker<'_> {
         let range_node = self.expression(range);
         let range_node = match range_node {
             Some(found) if !found.ty.may_be(Type::List) => {
-                let message = format!("`{name}` iterates over a list, this is {}", found.ty.name());
+                let message = format!("`{name}` iterates over a list, this is {}", found.ty);
                 let hint = match found.ty {
                     Type::Text => "compare the string directly, or name a field that is a list",
                     _ => "compare it directly",

@@ -195,11 +195,7 @@ impl Checker<'_> {
             && let Some((mismatched, written)) =
                 elements.iter().zip(&list.elements).find(|(element, _)| !element.ty.may_be(needle_node.ty))
         {
-            let message = format!(
-                "{} is looked for, and this element is {}",
-                needle_node.ty.name(),
-                mismatched.ty.name()
-            );
+            let message = format!("{} is looked for, and this element is {}", needle_node.ty, mismatched.ty);
             let hint = match (&mismatched.kind, needle_node.ty) {
                 (Kind::Constant(Constant::Int(_) | Constant::Bool(_)), Type::Text) => {
                     format!("put it in quotes: `\"{}\"`", self.parsed.snippet(written).unwrap_or("1"))
@@ -218,7 +214,7 @@ impl Checker<'_> {
         if let Some(element_type) = element_type {
             let message = format!(
                 "{} is looked for in a list of {}",
-                needle_node.ty.name(),
+                needle_node.ty,
                 match element_type {
                     Type::Bool => "booleans",
                     Type::Int => "integers",

@@ -246,7 +246,7 @@ impl Checker<'_> {
         }
         let checked = self.expression(container)?;
         let list = self.parsed.operand(container, "list");
-        let message = format!("only maps can be indexed in a policy, this is {}", checked.ty.name());
+        let message = format!("only maps can be indexed in a policy, this is {}", checked.ty);
         let hint = match (literal, checked.ty) {
             (Some(_), Type::Text) => format!("a string is compared whole, as in `{list} == \"…\"`"),
             (Some(_), _) => {

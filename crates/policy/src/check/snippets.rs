@@ -36,8 +36,8 @@ impl Parsed<'_> {
     /// Describes a value for a message: its text if it is short, and its type.
     pub(super) fn describe_operand(&self, node: &IdedExpr, checked: &Node) -> String {
         match self.snippet(node).filter(|text| text.len() <= 40) {
-            Some(text) => format!("`{text}` is {}", checked.ty.name()),
-            None => format!("one side is {}", checked.ty.name()),
+            Some(text) => format!("`{text}` is {}", checked.ty),
+            None => format!("one side is {}", checked.ty),
         }
     }
 

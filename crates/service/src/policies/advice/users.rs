@@ -93,7 +93,7 @@ impl Population<'_> {
     fn unusable(&self, attribute: &AttributeUse, kinds: &BTreeSet<AttributeKind>) -> Diagnostic {
         let name = &attribute.name;
         let list = |kinds: Vec<AttributeKind>| {
-            kinds.into_iter().map(AttributeKind::name).collect::<Vec<_>>().join(" or ")
+            kinds.iter().map(AttributeKind::to_string).collect::<Vec<_>>().join(" or ")
         };
         let for_users = match self.holders {
             None => "for every user who has it",
