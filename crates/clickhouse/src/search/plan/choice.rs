@@ -42,8 +42,11 @@ const RARE_GRANULE_RATIO: u64 = 32;
 /// these costs less than reading the traces that it rejects.
 const FILTER_GRANULE_RATIO: u64 = 4;
 
-/// If a page is expected to need most of the window, a first step must save at least the cost of this many statements.
-const MIN_STATEMENTS_SAVED: u64 = 4;
+/// If a page is expected to need more than half of the window, a first step must save at least the cost of this many statements; if it
+/// is expected to need several windows, that many times as much, up to the second number. So a search with many matches waits for a pass
+/// over at most some five million spans because one of the same shape had hardly any.
+const MIN_STATEMENTS_SAVED: f64 = 4.0;
+const MAX_WINDOWS_NEEDED: f64 = 4.0;
 
 /// Returns options without an estimate.
 pub(crate) fn unestimated_steps(search: &Search<'_>) -> StepOptions {
@@ -144,7 +147,8 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
 
 /// Chooses the first step from estimates for several lengths, longest first. A shorter step wins if it reads at most two
 /// thirds of the current choice and half of the window: in a table not sorted by time, a short step can read almost as much
-/// as a long one. If a search of the same shape needed most of the window for a page, a step must save more.
+/// as a long one. If a page is expected to need more than half of the window, a step must save more, in proportion: the fewer
+/// matches, the less likely the step is to fill the page.
 fn choose_step_options(
     search: &Search<'_>,
     steps: &[(i64, u64)],
@@ -157,12 +161,11 @@ fn choose_step_options(
         let is_part = step.1.saturating_mul(2) <= whole.1;
         if chosen.1 > search.options.statement_cost && saves && is_part { step } else { chosen }
     });
-    let expected = search.expected_length();
-    let needs_most_of_window = expected.is_some_and(|length| length > whole.0 / 2);
-    let saved = whole.1.saturating_sub(chosen.1);
-    let is_left_out = chosen != whole
-        && needs_most_of_window
-        && saved < search.options.statement_cost.saturating_mul(MIN_STATEMENTS_SAVED);
+    let windows_needed = search.expected_length().map_or(0.0, |length| length as f64 / whole.0 as f64);
+    let min_saved = MIN_STATEMENTS_SAVED * windows_needed.clamp(1.0, MAX_WINDOWS_NEEDED);
+    let saved = whole.1.saturating_sub(chosen.1) as f64 / search.options.statement_cost.max(1) as f64;
+    let is_left_out =
+        chosen != whole && windows_needed > 0.5 && saved < min_saved && search.can_merge_partial_results();
     let chosen = if is_left_out { whole } else { chosen };
     let is_small = |granules: u64| index <= granules.saturating_mul(2).max(search.options.statement_cost);
     let is_inside = is_small(window.selected)
@@ -172,7 +175,7 @@ fn choose_step_options(
         statement: (whole.0 as f64 * search.options.statement_cost as f64 / whole.1.max(1) as f64) as i64,
         use_trace_index: is_small(chosen.1),
         window_share: if is_inside { WindowShare::Most } else { WindowShare::Part },
-        expects_few_matches: is_left_out && expected.is_some_and(|length| length > whole.0),
+        expects_few_matches: is_left_out,
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct PassOptions {
     pub(crate) is_unestimated: bool,
     /// This page and the earlier ones are complete up to this position.
     pub(crate) after: Option<Position>,
-    /// Whether the window is not expected to fill the page: then only traces that satisfy the filter are read.
+    /// Whether few traces are expected to match: then the pass first selects traces by the [`filter_groups`].
     pub(crate) expects_few_matches: bool,
     /// Start of the range that steps have read, in nanoseconds; it ends at `after`, or at the end of the window.
     pub(crate) steps_read_from: Option<i64>,
@@ -193,8 +193,7 @@ fn pass_condition(
         return Ok(format!("{range} AND {}", filter(only, statement)?));
     }
     if options.trace_filters.is_empty() {
-        // With `FINAL`, ClickHouse merges rows at each read, and the set would read the range a second time.
-        let of_filter = match options.expects_few_matches && !table.is_final {
+        let of_filter = match options.expects_few_matches {
             true => trace_filter_condition(search, range, known, statement)?,
             false => String::new(),
         };
@@ -223,8 +222,18 @@ fn pass_condition(
     Ok(format!("{range}{traces}"))
 }
 
-/// SQL, beginning with ` AND`: whether the trace of a span is known, or satisfies the filter by spans in `range`. Empty without a filter,
-/// or if nothing else is required. Policies often match most spans, and grouping all of them costs more than a set of a few traces.
+/// Returns the predicates of the filter, by which a pass with few matches selects traces, if something else is required: policies often
+/// match most spans, and grouping all of them costs more than a set of a few traces. Empty with `FINAL`: ClickHouse merges rows at each
+/// read, and the set would read the range a second time.
+pub(crate) fn filter_groups(search: &Search<'_>) -> Vec<RequiredPredicate> {
+    let mut groups = search.required_predicates.all();
+    let all = groups.len();
+    groups.retain(|predicate| matches!(predicate, RequiredPredicate::Group(_)));
+    if groups.len() == all || search.table.is_final { Vec::new() } else { groups }
+}
+
+/// SQL, beginning with ` AND`: whether the trace of a span is known, or satisfies the [`filter_groups`] by spans in `range`. Empty
+/// without any.
 fn trace_filter_condition(
     search: &Search<'_>,
     range: &str,
@@ -232,17 +241,12 @@ fn trace_filter_condition(
     statement: &mut Statement,
 ) -> Result<String> {
     let (table, predicates) = (search.table, &search.required_predicates);
-    let all = predicates.all();
-    let groups: Vec<RequiredPredicate> =
-        all.iter().copied().filter(|predicate| matches!(predicate, RequiredPredicate::Group(_))).collect();
-    if groups.is_empty() || groups.len() == all.len() {
-        return Ok(String::new());
-    }
     let id = &table.trace_id.column;
-    let (condition, having) = match groups.len() {
-        1 => (statement.filtering_rows(|statement| predicates.key(statement))?, String::new()),
-        _ => {
-            let having = predicates.having_clause(&groups, statement)?;
+    let (condition, having) = match filter_groups(search).as_slice() {
+        [] => return Ok(String::new()),
+        [_] => (statement.filtering_rows(|statement| predicates.key(statement))?, String::new()),
+        groups => {
+            let having = predicates.having_clause(groups, statement)?;
             (predicates.key(statement)?, format!(" GROUP BY {id} HAVING {having}"))
         }
     };
