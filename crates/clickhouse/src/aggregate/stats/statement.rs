@@ -1,8 +1,8 @@
 //! The counting statement, and how its rows are read.
 //!
-//! Its innermost part groups the spans by trace and keeps those traces that satisfy everything, or the newest of them. Each trace, or each of their
-//! spans in a second pass over the table, becomes one row for the total, and one for each group, bucket and value of a facet that
-//! it is in. Values of traces are collected in the first pass if that reads the spans that count, and in a second one otherwise.
+//! Its innermost part groups the spans by trace and keeps those traces that satisfy everything, or the newest of them. Each trace, or
+//! each of their spans in a second pass over the table, becomes one row for the total, and one for each group, bucket and value of a
+//! facet that it is in. Values of traces are collected in the first pass if that reads the spans that count, and in a second one otherwise.
 
 use super::buckets::Buckets;
 use super::classes::{BUCKET, FIRST_FACET, GROUP, NO_GROUP, TOTAL};

@@ -43,9 +43,10 @@ const RARE_GRANULE_RATIO: u64 = 32;
 const FILTER_GRANULE_RATIO: u64 = 4;
 
 /// If a page is expected to need more than half of the window, a first step must save at least the cost of this many statements; if it
-/// is expected to need several windows, that many times as much, up to the second number. So a search with many matches waits for a pass
-/// over at most some five million spans because one of the same shape had hardly any.
+/// is expected to need several windows, that many times as much.
 const MIN_STATEMENTS_SAVED: f64 = 4.0;
+/// Maximum of these windows. So a search with many matches waits for a pass over at most some five million spans because one of the same
+/// shape had hardly any.
 const MAX_WINDOWS_NEEDED: f64 = 4.0;
 
 /// Returns options without an estimate.

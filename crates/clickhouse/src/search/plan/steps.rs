@@ -63,6 +63,12 @@ pub(crate) async fn fill_by_steps(
     let mut remainder = RemainingWindow { top: begin, after: search.after.clone() };
     let StepOptions { first: mut length, mut use_trace_index, window_share, mut expects_few_matches, .. } =
         step_options;
+    let further_step = match search.can_merge_partial_results() {
+        // The grouped pass, which may read all times, never costs less.
+        false => (1, 0),
+        true if filter_groups(search).is_empty() => (1, step_options.statement),
+        true => (STEP_COST_RATIO, step_options.statement),
+    };
     // Candidates not yet resolved, and the pass over the rest.
     let mut candidates = Candidates::default();
     let mut rest = PassOptions { after: search.after.clone(), ..PassOptions::default() };
@@ -86,7 +92,7 @@ pub(crate) async fn fill_by_steps(
         if found < search.wanted && cut.is_none() {
             remainder = RemainingWindow { top: bottom, after: None };
             (length, expects_few_matches) =
-                next_step(search, (bottom, bottom), found, step_options.statement);
+                next_step((from, begin), (bottom, bottom), (found, search.wanted), further_step);
             rest.steps_read_from = Some(bottom);
             search.report_progress(bottom, page.len());
             continue;
@@ -120,8 +126,8 @@ pub(crate) async fn fill_by_steps(
         }
         rest = PassOptions { after: Some(position), ..PassOptions::default() };
         search.report_progress(remainder.top, page.len());
-        let searched = (bottom, remainder.top);
-        (length, expects_few_matches) = next_step(search, searched, page.len(), step_options.statement);
+        (length, expects_few_matches) =
+            next_step((from, begin), (bottom, remainder.top), (page.len(), search.wanted), further_step);
         use_trace_index = true;
     }
 }
@@ -207,20 +213,20 @@ fn lies_within(
     )
 }
 
-/// Returns the length of the next step, and whether the window is expected to have few matches. `bottom` is where the last step began,
-/// `top` where the next one ends, and `found` the number of matches after `top`, decided or provisional.
-fn next_step(search: &Search<'_>, (bottom, top): (i64, i64), found: usize, statement: i64) -> (i64, bool) {
-    let (begin, from) = (search.begin(), search.window.from().as_nanos());
-    let (counted, traces) = (begin.saturating_sub(top), (found, search.wanted));
-    let few = counted > 0 && are_matches_few((counted, begin.saturating_sub(from)), traces);
-    let cost = match search.can_merge_partial_results() {
-        // The grouped pass, which may read all times, never costs less.
-        false => (1, 0),
-        true if few && !filter_groups(search).is_empty() => (STEP_COST_RATIO, statement),
-        true => (1, statement),
-    };
+/// Returns the length of the next step in a window, and whether it is expected to have few matches. `bottom` is where the last step
+/// began, `top` where the next one ends, and the first trace count that of matches after `top`, decided or provisional. The last
+/// argument is as in [`next_length`]; the ratio applies if matches are few.
+fn next_step(
+    (from, begin): (i64, i64),
+    (bottom, top): (i64, i64),
+    (found, wanted): (usize, usize),
+    (ratio, statement): (i64, i64),
+) -> (i64, bool) {
+    let counted = begin.saturating_sub(top);
+    let few = counted > 0 && are_matches_few((counted, begin.saturating_sub(from)), (found, wanted));
     let read = if found > 0 { counted } else { begin.saturating_sub(bottom) };
-    (next_length((read.max(1), top.saturating_sub(from)), traces, cost), few)
+    let cost = (if few { ratio } else { 1 }, statement);
+    (next_length((read.max(1), top.saturating_sub(from)), (found, wanted), cost), few)
 }
 
 /// Whether the whole window, in nanoseconds, is expected to have few matches, at the density of those found in the part read.
@@ -254,6 +260,23 @@ mod tests {
         assert!(are_matches_few((10, 160), (2, 21)));
         assert!(!are_matches_few((10, 160), (3, 21)));
         assert!(!are_matches_few((80, 160), (21, 21)));
+    }
+
+    #[test]
+    fn the_next_step_begins_where_the_last_traces_were_decided() {
+        for (searched, found, ratio, expected) in [
+            ((150, 150), 0, 2, (150, true)),
+            ((150, 150), 0, 1, (80, true)),
+            ((150, 150), 10, 2, (15, false)),
+            // After a step that reached its `LIMIT`.
+            ((100, 150), 10, 2, (15, false)),
+            ((100, 150), 0, 2, (150, true)),
+            ((150, 160), 0, 2, (80, false)),
+            ((100, 160), 0, 2, (160, false)),
+        ] {
+            let next = next_step((0, 160), searched, (found, 20), (ratio, 0));
+            assert_eq!(next, expected, "{searched:?}, {found} found, {ratio}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::ClickHouseConfig;
+use tracewarden_model::{ReadAs, RowOptions};
 
 /// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
 #[tokio::test]
@@ -85,7 +86,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
     }
 }
 
-/// Tenant `t0` has a trace each minute, `t1` has none, and `t2` has ten.
+/// Tenant `t0` has a trace each minute, `t1` has none, `t2` has ten, and `t3` has thirty, of which a page needs two thirds.
 #[tokio::test]
 async fn a_step_is_left_out_if_pages_need_most_of_the_window_unless_it_saves_much() {
     let local = LocalStore::start().unwrap();
@@ -93,7 +94,7 @@ async fn a_step_is_left_out_if_pages_need_most_of_the_window_unless_it_saves_muc
     create(&local).await;
     let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), toString(number), \
                  toString(number), '', concat('s', toString(number % 40)), '', \
-                 multiIf(number % 60 = 0, 't0', number % 4000 = 1, 't2', ''), 'Ok', '' \
+                 multiIf(number % 60 = 0, 't0', number % 4000 = 1, 't2', number % 1333 = 2, 't3', ''), 'Ok', '' \
                  FROM numbers(40000)";
     execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
     execute(&local, "OPTIMIZE TABLE default.spans FINAL".to_owned()).await;
@@ -116,6 +117,8 @@ async fn a_step_is_left_out_if_pages_need_most_of_the_window_unless_it_saves_muc
     assert_eq!(search(all, "t2", 40).await, (false, true, 10), "no match before");
     assert_eq!(search(all, "t1", 40).await, (true, false, 0), "half a page of matches before");
     assert_eq!(search(all, "t1", 30).await, (true, false, 0), "a step that saves much");
+    assert_eq!(search(all, "t3", 30).await.2, 20);
+    assert_eq!(search(all, "t1", 200).await, (false, true, 0), "two thirds of the window before");
 }
 
 /// No trace matches. A pass that reads only the traces of the filter replaces the second step, which would cost more.
@@ -125,24 +128,35 @@ async fn a_pass_follows_the_first_step_if_it_reads_few_traces() {
     let store = connect(&local);
     create(&local).await;
     let spans = "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), toString(number), \
-                 toString(number), '', 's', 'u', 't', 'Ok', '' FROM numbers(48000)";
+                 toString(number), '', 's', 'u', 't', 'Ok', repeat('x', 200) FROM numbers(48000)";
     execute(&local, spans.replace("BEGIN", &BEGIN.to_string())).await;
-    let (scopes, binding) = ([scope(&["true"]), scope(&["Status == \"Ok\""])], binding(false));
+    let (scopes, binding) = ([scope(&["true"]), scope(&["Team == \"none\""])], binding(false));
     let filter = filter(&[("Tenant", "none"), ("User", "none")]);
-    let statements = async |store: &ClickHouse, scope: &AccessScope| {
-        let case = SearchCase::new(store, &binding, scope, &filter, window(BEGIN, BEGIN + 48_000 * SECOND));
+    let search = async |store: &ClickHouse, scope: &AccessScope, binding: &Binding| {
+        let store = store.metered();
+        let case = SearchCase::new(&store, binding, scope, &filter, window(BEGIN, BEGIN + 48_000 * SECOND));
         let steps = steps(3_000 * SECOND, false, WindowShare::Part);
         let (found, statements) = case.pages(&steps, PlannerOptions::default()).await;
         assert_eq!(found, []);
-        statements
+        (statements, store.cost().bytes)
     };
     let [all, some] = &scopes;
-    assert_eq!(statements(&store, some).await, 2);
-    assert_eq!(statements(&store, all).await, 3, "nothing but the filter is required");
+    let (statements, bytes) = search(&store, some, &binding).await;
+    assert!(
+        statements == 2 && bytes < 4_800_000,
+        "{statements} statements, {bytes} bytes: half of the teams"
+    );
+    assert_eq!(search(&store, all, &binding).await.0, 3, "nothing but the filter is required");
+    let [merged, _] = tables("DateTime64(9)", "DateTime");
+    let merged = merged.replace("default.spans", "default.merged").replace("MergeTree", "ReplacingMergeTree");
+    execute(&local, merged).await;
+    let rows = RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() };
+    let merged = Binding { table: "merged".to_owned(), rows, ..binding.clone() };
+    assert_eq!(search(&store, some, &merged).await.0, 3, "a set would merge rows again");
     // The grouped pass reads all times.
     let config = ClickHouseConfig { max_trace_duration_nanos: None, ..(*store.config).clone() };
     let unlimited = ClickHouse { config: Arc::new(config), ..store.metered() };
-    assert_eq!(statements(&unlimited, some).await, 3, "partial results cannot be merged");
+    assert_eq!(search(&unlimited, some, &binding).await.0, 3, "partial results cannot be merged");
 }
 
 /// Users of some five traces, and one of most traces, in a table with a skip index on users.
