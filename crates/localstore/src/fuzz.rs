@@ -242,9 +242,11 @@ fn export() -> ExportTraceServiceRequest {
 fn exports() {
     let check = |body: &[u8]| {
         let sent = Bytes::copy_from_slice(body);
-        let _ = within_time_limit(|| decode(OtlpEncoding::Protobuf, true, sent.clone()));
+        let _ = within_time_limit(|| decode(OtlpEncoding::Protobuf, Encoding::Gzip, sent.clone()));
         for encoding in [OtlpEncoding::Protobuf, OtlpEncoding::Json] {
-            let Ok(batch) = within_time_limit(|| decode(encoding, false, sent.clone())) else { continue };
+            let Ok(batch) = within_time_limit(|| decode(encoding, Encoding::Identity, sent.clone())) else {
+                continue;
+            };
             assert!(batch.rejected.spans == 0 || batch.rejected.reason.is_some());
             let rows = within_time_limit(|| write(&batch));
             let spans =
@@ -264,7 +266,7 @@ fn exports() {
         if let Ok(request) = ExportTraceServiceRequest::decode(body) {
             let spans = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
             let spans: usize = spans.map(|scope| scope.spans.len()).sum();
-            let batch = decode(OtlpEncoding::Protobuf, false, sent).unwrap();
+            let batch = decode(OtlpEncoding::Protobuf, Encoding::Identity, sent).unwrap();
             let stored = i64::try_from(write(&batch).count).unwrap();
             assert_eq!(stored + batch.rejected.spans, i64::try_from(spans).unwrap());
         }

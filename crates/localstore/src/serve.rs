@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
@@ -96,7 +96,7 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
         }
     };
     // From the first line on, a signal ends the process in order.
-    let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // The parent process reads these lines; all other output goes to standard error.
     println!("listening http://{address}");
     if let Some(address) = otlp_address {
@@ -104,7 +104,9 @@ async fn serve(options: &Options, engine: &Arc<Engine>) -> Result<(), StartError
     }
     std::io::stdout().flush()?;
     tokio::select! {
-        () = wait_for_shutdown(signals, options) => {}
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = stdin_closed(), if options.exit_with_stdin => {}
         Some(ended) = ports.join_next() => ended??,
     }
     let _ = stop.send(true);
@@ -133,16 +135,6 @@ async fn serve_port(
             let _ = stopped.wait_for(|stop| *stop).await;
         })
         .await
-}
-
-/// Waits for the first event that ends the process.
-async fn wait_for_shutdown(mut signals: [Signal; 2], options: &Options) {
-    let [terminate, interrupt] = &mut signals;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        () = stdin_closed(), if options.exit_with_stdin => {}
-    }
 }
 
 async fn stdin_closed() {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, FromRequest, Multipart, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Multipart, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -169,14 +169,11 @@ impl Drop for CancelOnDrop {
     }
 }
 
-async fn form_parameters(request: axum::extract::Request) -> Result<Vec<Parameter>, EngineError> {
+async fn form_parameters(mut request: axum::extract::Request) -> Result<Vec<Parameter>, EngineError> {
     let bad =
         |text: String| EngineError::new(code::BAD_ARGUMENTS, format_args!("Cannot read the form: {text}"));
-    let (parts, body) = request.into_parts();
-    let limited = Body::new(http_body_util::Limited::new(body, MAX_FORM_BYTES));
-    let mut request = axum::extract::Request::from_parts(parts, limited);
-    // Only the limit above applies: the extractor's own limit of 2 MB is far below that of ClickHouse.
-    axum::extract::DefaultBodyLimit::disable().apply(&mut request);
+    // The extractor's own limit of 2 MB is far below that of ClickHouse.
+    DefaultBodyLimit::max(MAX_FORM_BYTES).apply(&mut request);
     let mut form = Multipart::from_request(request, &()).await.map_err(|error| bad(error.body_text()))?;
     let mut parameters = Vec::new();
     while let Some(field) = form.next_field().await.map_err(|error| bad(error.body_text()))? {

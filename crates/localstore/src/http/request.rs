@@ -109,12 +109,10 @@ impl Request {
         // `readonly` is last, because it forbids changing the others. If it occurs several times, the last value applies,
         // as for any other setting.
         request.settings.sort_by_key(|(name, _)| name == "readonly");
-        request.content_encoding = match header("content-encoding") {
-            None => Encoding::Identity,
-            Some(name) => Encoding::named(&name).ok_or_else(|| {
-                EngineError::new(code::NOT_IMPLEMENTED, format_args!("Unknown compression method: {name}"))
-            })?,
-        };
+        let name = header("content-encoding").unwrap_or_default();
+        request.content_encoding = Encoding::named(&name).ok_or_else(|| {
+            EngineError::new(code::NOT_IMPLEMENTED, format_args!("Unknown compression method: {name}"))
+        })?;
         Ok(request)
     }
 

@@ -30,31 +30,22 @@ pub fn as_text(value: Option<&AnyValue>) -> String {
         Some(Value::Double(value)) if !value.is_finite() => unsupported_double(*value),
         Some(Value::Bytes(bytes)) => STANDARD.encode(bytes),
         // JSON cannot represent NaN; for a list or map with it, the exporter writes an empty text.
-        Some(value) => {
-            let mut out = String::new();
-            if write_json(&mut out, Some(value)).is_some() { out } else { String::new() }
-        }
+        value => as_json(value).unwrap_or_default(),
     }
 }
 
-/// Appends a value as JSON; returns `None` if it contains a number that JSON cannot represent.
-fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
-    match value {
-        None => out.push_str("null"),
-        Some(Value::String(bytes)) => write_json_string(out, &text(bytes)),
-        Some(Value::Bool(value)) => out.push_str(if *value { "true" } else { "false" }),
-        Some(Value::Int(value)) => out.push_str(&value.to_string()),
-        Some(Value::Double(value)) => out.push_str(&value.is_finite().then(|| number(*value))?),
-        Some(Value::Bytes(bytes)) => write_json_string(out, &STANDARD.encode(bytes)),
+/// Returns a value as JSON; `None` if it contains a number that JSON cannot represent.
+fn as_json(value: Option<&Value>) -> Option<String> {
+    Some(match value {
+        None => "null".to_owned(),
+        Some(Value::String(bytes)) => json_string(&text(bytes)),
+        Some(Value::Bool(value)) => value.to_string(),
+        Some(Value::Int(value)) => value.to_string(),
+        Some(Value::Double(value)) => value.is_finite().then(|| number(*value))?,
+        Some(Value::Bytes(bytes)) => json_string(&STANDARD.encode(bytes)),
         Some(Value::Array(array)) => {
-            out.push('[');
-            for (index, item) in array.values.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_json(out, item.value.as_ref())?;
-            }
-            out.push(']');
+            let items = array.values.iter().map(|item| as_json(item.value.as_ref()));
+            format!("[{}]", items.collect::<Option<Vec<_>>>()?.join(","))
         }
         Some(Value::Map(list)) => {
             // Sorted by key; of several values for a key, the last one remains.
@@ -63,19 +54,12 @@ fn write_json(out: &mut String, value: Option<&Value>) -> Option<()> {
                 .iter()
                 .map(|entry| (text(&entry.key), entry.value.as_ref().and_then(|value| value.value.as_ref())))
                 .collect();
-            out.push('{');
-            for (index, (key, value)) in entries.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_json_string(out, &key);
-                out.push(':');
-                write_json(out, value)?;
-            }
-            out.push('}');
+            let entries = entries
+                .into_iter()
+                .map(|(key, value)| Some(format!("{}:{}", json_string(&key), as_json(value)?)));
+            format!("{{{}}}", entries.collect::<Option<Vec<_>>>()?.join(","))
         }
-    }
-    Some(())
+    })
 }
 
 /// Formats a number as ECMAScript does.
@@ -91,16 +75,12 @@ fn number(value: f64) -> String {
     value.to_string()
 }
 
-/// Appends a JSON string with the escapes of Go's encoder, which the exporter uses.
-fn write_json_string(out: &mut String, text: &str) {
-    for character in serde_json::Value::from(text).to_string().chars() {
-        match character {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(character)))
-            }
-            other => out.push(other),
-        }
-    }
+/// Returns a JSON string with the escapes of Go's encoder, which the exporter uses.
+fn json_string(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    ['<', '>', '&', '\u{2028}', '\u{2029}']
+        .into_iter()
+        .fold(json, |json, character| json.replace(character, &format!("\\u{:04x}", u32::from(character))))
 }
 
 /// Returns the attributes in order, by key. The last value for a key replaces the first one, in its position.

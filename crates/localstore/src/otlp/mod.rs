@@ -15,13 +15,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use http_body_util::BodyExt;
+use bytes::Bytes;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -49,40 +48,30 @@ pub fn router(receiver: Arc<Receiver>, listen: SocketAddr) -> Router {
     Router::new()
         .route("/v1/traces", post(receive))
         .with_state(receiver)
+        .layer(DefaultBodyLimit::max(request::MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(listen, guard::refuse_browsers))
 }
 
-async fn receive(State(receiver): State<Arc<Receiver>>, http_request: axum::extract::Request) -> Response {
-    let (parts, body) = http_request.into_parts();
-    let encoding = match Encoding::from_headers(&parts.headers) {
+async fn receive(State(receiver): State<Arc<Receiver>>, request: Request) -> Response {
+    let encoding = match Encoding::from_headers(request.headers()) {
         Ok(encoding) => encoding,
         Err(refusal) => return error_response(Encoding::Json, refusal),
     };
-    match store(&receiver, &parts.headers, encoding, body).await {
+    match store(&receiver, encoding, request).await {
         Ok(rejected) => success_response(encoding, rejected),
         Err(refusal) => error_response(encoding, refusal),
     }
 }
 
-async fn store(
-    receiver: &Receiver,
-    headers: &axum::http::HeaderMap,
-    encoding: Encoding,
-    body: Body,
-) -> Result<RejectedSpans, Refusal> {
-    let gzip = request::is_gzip(headers)?;
-    let limited = http_body_util::Limited::new(body, request::MAX_BODY_BYTES);
-    let body = limited.collect().await.map_err(|error| {
-        if error.is::<http_body_util::LengthLimitError>() {
-            Refusal::too_large()
-        } else {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the body ended early: {error}"))
-        }
+async fn store(receiver: &Receiver, encoding: Encoding, request: Request) -> Result<RejectedSpans, Refusal> {
+    let content_encoding = request::content_encoding(request.headers())?;
+    let body = Bytes::from_request(request, &()).await.map_err(|error| match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Refusal::too_large(),
+        _ => Refusal::new(StatusCode::BAD_REQUEST, format!("the body ended early: {error}")),
     })?;
-    let body = body.to_bytes();
     let permit = receiver.decode_permits.acquire().await;
     let (rows, rejected) = tokio::task::spawn_blocking(move || {
-        request::decode(encoding, gzip, body).map(|batch| (rows::write(&batch), batch.rejected))
+        request::decode(encoding, content_encoding, body).map(|batch| (rows::write(&batch), batch.rejected))
     })
     .await
     .map_err(|error| {

@@ -2,11 +2,12 @@
 
 use std::io::Read;
 
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 
 use super::messages::Batch;
 use super::{json, protobuf};
+use crate::http::compression::Encoding as ContentEncoding;
 
 /// Maximum length of a body as sent.
 pub const MAX_BODY_BYTES: usize = 32 << 20;
@@ -71,33 +72,27 @@ impl Encoding {
     }
 }
 
-pub fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
-    match headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase()).as_deref()
-    {
-        None | Some(b"" | b"identity") => Ok(false),
-        Some(b"gzip") => Ok(true),
-        Some(_) => {
-            Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body may be compressed with gzip only"))
-        }
-    }
+/// Returns how the body is compressed.
+pub fn content_encoding(headers: &HeaderMap) -> Result<ContentEncoding, Refusal> {
+    let name = headers.get(header::CONTENT_ENCODING).map_or(Ok(""), HeaderValue::to_str);
+    let known = name.ok().and_then(ContentEncoding::named);
+    known.filter(|known| matches!(known, ContentEncoding::Identity | ContentEncoding::Gzip)).ok_or_else(
+        || Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body may be compressed with gzip only"),
+    )
 }
 
 /// Decodes a body. The result counts the spans that cannot be read.
-pub fn decode(encoding: Encoding, gzip: bool, body: Bytes) -> Result<Batch, Refusal> {
+pub fn decode(encoding: Encoding, content_encoding: ContentEncoding, body: Bytes) -> Result<Batch, Refusal> {
     let invalid = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
-    let body = if gzip {
-        let mut unpacked = Vec::new();
-        flate2::read::MultiGzDecoder::new(body.as_ref())
-            .take(MAX_DECODED_BYTES as u64 + 1)
-            .read_to_end(&mut unpacked)
-            .map_err(|error| invalid(format!("the body is not gzip: {error}")))?;
-        if unpacked.len() > MAX_DECODED_BYTES {
-            return Err(Refusal::too_large());
-        }
-        unpacked.into()
-    } else {
-        body
-    };
+    let mut unpacked = Vec::new();
+    content_encoding
+        .decode(body.as_ref())
+        .and_then(|body| body.take(MAX_DECODED_BYTES as u64 + 1).read_to_end(&mut unpacked))
+        .map_err(|error| invalid(format!("the body is not gzip: {error}")))?;
+    if unpacked.len() > MAX_DECODED_BYTES {
+        return Err(Refusal::too_large());
+    }
+    let body = Bytes::from(unpacked);
     let decoded = match encoding {
         Encoding::Protobuf => protobuf::read(body).map_err(|error| error.to_string()),
         Encoding::Json => json::read(&body),

@@ -8,8 +8,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bytes::BytesMut;
 use indexmap::IndexMap;
-use serde::de::{Deserialize, Deserializer, Visitor};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// Maximum number of characters of a value that an error message quotes.
@@ -88,8 +89,16 @@ pub fn messages<T>(json: &str, mut read: impl FnMut(&str) -> Result<T, Fault>) -
 
 /// Reads a string; half a surrogate pair becomes U+FFFD.
 pub fn string(json: &str) -> Result<String, Fault> {
-    let Text(text) = parse(json, '"', "a string")?;
-    Ok(text)
+    // `serde_json` encodes half a surrogate pair like other characters: in three bytes, as many as U+FFFD has.
+    let mut text: BytesMut = parse(json, '"', "a string")?;
+    let mut at = 0;
+    while let Some(unit) = text.get_mut(at..at + 3) {
+        if matches!(unit, [0xed, 0xa0..=0xff, _]) {
+            unit.copy_from_slice("\u{fffd}".as_bytes());
+        }
+        at += 1;
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Reads `true` or `false`.
@@ -132,38 +141,6 @@ pub fn type_fault(expected: &str, found: &str) -> Fault {
         shown.push('…');
     }
     Fault::new(format!("must be {expected}, not {shown:?}"))
-}
-
-/// A text with U+FFFD for each half of a surrogate pair.
-struct Text(String);
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl Visitor<'_> for TextVisitor {
-    type Value = Text;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a string")
-    }
-
-    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text, E> {
-        // `serde_json` encodes half a surrogate pair like other characters: in three bytes, as many as U+FFFD has.
-        let mut text = bytes.to_vec();
-        let mut at = 0;
-        while let Some(unit) = text.get_mut(at..at + 3) {
-            if matches!(unit, [0xed, 0xa0..=0xff, _]) {
-                unit.copy_from_slice("\u{fffd}".as_bytes());
-            }
-            at += 1;
-        }
-        Ok(Text(String::from_utf8_lossy(&text).into_owned()))
-    }
 }
 
 #[cfg(test)]
