@@ -130,9 +130,9 @@ impl Document {
         matches!(self.root.content, NodeContent::List(_))
     }
 
-    /// Returns the document as JSON with 64-bit numbers; a number that does not fit becomes a string.
+    /// Returns the document as JSON with 64-bit numbers; a number that does not fit becomes null.
     pub fn value(&self) -> Value {
-        value(&self.root)
+        Value::deserialize(content::NodeDeserializer(&self.root)).unwrap_or_default()
     }
 
     /// Returns the document as JSON with all digits of its numbers.
@@ -160,24 +160,6 @@ fn root(text: &str, values: ValueBudget) -> Result<Node, Fault> {
         (Some('"' | '{' | '[') | None, Err(_)) => Err(fault),
         (Some(_), Err(fault)) => Err(fault),
     })
-}
-
-fn value(node: &Node) -> Value {
-    match &node.content {
-        NodeContent::Null => Value::Null,
-        NodeContent::Bool(value) => Value::Bool(*value),
-        NodeContent::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(number), _) => number.into(),
-            (_, Some(number)) => number.into(),
-            (None, None) => serde_json::Number::from_f64(number.to_f64())
-                .map_or_else(|| number.as_str().into(), Value::Number),
-        },
-        NodeContent::Text(text) => Value::String(text.clone()),
-        NodeContent::List(list) => list.iter().map(value).collect(),
-        NodeContent::Object(members) => {
-            Value::Object(members.iter().map(|(name, _, node)| (name.clone(), value(node))).collect())
-        }
-    }
 }
 
 /// Rewords "unknown field `polices`, expected one of …" with the nearest known name.

@@ -5,8 +5,7 @@ mod field;
 
 use std::collections::BTreeSet;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use tracewarden_model::{AccessModel, Binding, MarkedField};
 use tracewarden_service::{ModelFile, ModelState, Policy, present};
 use utoipa::ToSchema;
@@ -27,7 +26,7 @@ pub struct PolicyFile {
     #[schema(nullable = false)]
     pub model: Option<String>,
     /// Version of the access model, as in `GET /schema`; ignored by an import.
-    #[serde(default, deserialize_with = "whole", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) version: Option<u64>,
     /// The bound table; null for none.
@@ -57,15 +56,6 @@ pub struct PolicyFile {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub tests: Vec<FileTest>,
-}
-
-/// Deserialises a whole number in any notation; `5.0` and `5` are the same number.
-fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let number = serde_json::Number::deserialize(deserializer)?;
-    let float = || number.as_f64().filter(|value| *value >= 0.0 && value.fract() == 0.0);
-    // The cast saturates.
-    let whole = number.as_u64().or_else(|| float().map(|value| value as u64));
-    whole.map(Some).ok_or_else(|| D::Error::custom("expected a whole number of at least 0"))
 }
 
 /// A role.

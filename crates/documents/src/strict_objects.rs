@@ -6,9 +6,7 @@
 use std::fmt;
 
 use serde::de::value::StrDeserializer;
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 /// Wraps a deserializer of a self-describing format and applies the same rules to all nested values.
@@ -50,7 +48,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map
+        tuple_struct map identifier
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -69,15 +67,6 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for StrictDeserializer<D> {
         visitor: V,
     ) -> Result<V::Value, D::Error> {
         self.0.deserialize_str(EnumVisitor(visitor))
-    }
-
-    /// A word of the wire format, such as the value of an enumeration.
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_str(visitor)
-    }
-
-    fn is_human_readable(&self) -> bool {
-        self.0.is_human_readable()
     }
 }
 
@@ -104,10 +93,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
         visit_u64(value: u64);
         visit_str(value: &str);
         visit_borrowed_str(value: &'de str);
-        visit_string(value: String);
         visit_bytes(value: &[u8]);
-        visit_borrowed_bytes(value: &'de [u8]);
-        visit_byte_buf(value: Vec<u8>);
     }
 
     /// A whole number is an integer, which is also accepted where a float is expected.
@@ -137,10 +123,6 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
         self.0.visit_map(StrictAccess(access))
-    }
-
-    fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.0.visit_enum(access)
     }
 }
 
@@ -183,10 +165,6 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for StrictAccess<A> {
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
         self.0.next_element_seed(StrictSeed(seed))
     }
-
-    fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
-    }
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictAccess<A> {
@@ -199,9 +177,5 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictAccess<A> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         self.0.next_value_seed(StrictSeed(seed))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
     }
 }
