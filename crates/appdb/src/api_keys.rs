@@ -9,12 +9,6 @@ use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::values;
 
-macro_rules! select_keys {
-    ($rest:literal) => {
-        concat!("SELECT ", $crate::api_keys::key_columns!(), " FROM api_keys ", $rest)
-    };
-}
-
 macro_rules! key_columns {
     () => {
         "api_keys.id, hint, name, user_id, api_keys.created_at, expires_at, last_used_at, policy, tools"
@@ -27,12 +21,17 @@ from_row!(ApiKey: id, hint, name, user_id, created_at, expires_at, last_used_at,
 impl ReadTx {
     /// Returns the key with this id, expired or not.
     pub async fn api_key_by_id(&mut self, id: &str) -> Result<Option<ApiKey>, DbError> {
-        self.connection.optional(select_keys!("WHERE id = $1"), values![id]).await
+        let statement = concat!("SELECT ", key_columns!(), " FROM api_keys WHERE id = $1");
+        self.connection.optional(statement, values![id]).await
     }
 
     /// Returns a user's keys, newest first.
     pub async fn api_keys_of_user(&mut self, user_id: &str) -> Result<Vec<ApiKey>, DbError> {
-        let statement = select_keys!("WHERE user_id = $1 ORDER BY created_at DESC, id");
+        let statement = concat!(
+            "SELECT ",
+            key_columns!(),
+            " FROM api_keys WHERE user_id = $1 ORDER BY created_at DESC, id"
+        );
         self.connection.all(statement, values![user_id]).await
     }
 }
@@ -52,7 +51,7 @@ impl WriteTx {
             key.expires_at,
             key.last_used_at,
             key.policy.as_ref(),
-            key.tools.as_deref().map(documents::write_tools).transpose()?,
+            key.tools.as_ref().map(|tools| documents::write("tools", tools)).transpose()?,
         ];
         self.connection.execute(statement, values).await.map(drop)
     }

@@ -4,80 +4,16 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tracewarden_model::{
-    AccessModel, AttributeValue, Binding, ColumnType, ColumnValue, Display, FieldRef, FieldSource,
-    LogicalType, MarkedField, ReadAs, RowOptions, TimeBucket, TimeUnit, Timestamp,
+    AccessModel, AttributeValue, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField,
+    Timestamp,
 };
 
 use crate::audit_prune::PrunedAudit;
 use crate::error::DbError;
 use crate::records::Preview;
 use crate::rows::columns;
-
-/// Writes and reads a member of a document in another form.
-macro_rules! form {
-    ($name:ident: $member:ty = $stored:ty, |$value:ident: $borrowed:ty| $write:expr, |$read:ident| $convert:expr) => {
-        struct $name;
-
-        impl $name {
-            fn serialize<S: Serializer>($value: $borrowed, serializer: S) -> Result<S::Ok, S::Error> {
-                $write.serialize(serializer)
-            }
-
-            fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$member, D::Error> {
-                <$stored>::deserialize(deserializer).map(|$read| $convert)
-            }
-        }
-    };
-}
-
-form!(
-    OnlyForm: Vec<ColumnValue> = Vec<(String, String)>,
-    |only: &[ColumnValue]| only.iter().map(|only| (&only.column, &only.value)).collect::<Vec<_>>(),
-    |pairs| pairs.into_iter().map(|(column, value)| ColumnValue { column, value }).collect()
-);
-form!(
-    TimeBucketForm: Option<TimeBucket> = Option<(String, u32)>,
-    |bucket: &Option<TimeBucket>| bucket.as_ref().map(|bucket| (&bucket.column, bucket.seconds)),
-    |pair| pair.map(|(column, seconds)| TimeBucket { column, seconds })
-);
-
-#[derive(Serialize, Deserialize)]
-struct BindingDocument(#[serde(with = "BindingForm")] Binding);
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Binding")]
-struct BindingForm {
-    database: String,
-    table: String,
-    trace_id: String,
-    span_id: String,
-    timestamp: String,
-    parent_span_id: String,
-    trace_index: Option<String>,
-    /// Absent in documents of earlier versions, and for tables that need none.
-    #[serde(with = "RowOptionsForm", default, skip_serializing_if = "is_default")]
-    rows: RowOptions,
-    display: Display,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "RowOptions")]
-struct RowOptionsForm {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timestamp_unit: Option<TimeUnit>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    read_as: Option<ReadAs>,
-    #[serde(with = "OnlyForm", default, skip_serializing_if = "Vec::is_empty")]
-    only: Vec<ColumnValue>,
-    #[serde(with = "TimeBucketForm", default, skip_serializing_if = "Option::is_none")]
-    time_bucket: Option<TimeBucket>,
-}
-
-fn is_default(rows: &RowOptions) -> bool {
-    *rows == RowOptions::default()
-}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +35,7 @@ struct FieldDocument {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelDocument {
-    binding: Option<BindingDocument>,
+    binding: Option<Binding>,
     fields: Vec<FieldDocument>,
 }
 
@@ -116,24 +52,12 @@ fn corrupt(what: &str, error: impl std::fmt::Display) -> DbError {
     DbError::Corrupt(format!("{what}: {error}"))
 }
 
-fn write(what: &str, document: &impl Serialize) -> Result<String, DbError> {
+pub(crate) fn write(what: &str, document: &impl Serialize) -> Result<String, DbError> {
     serde_json::to_string(document).map_err(|error| corrupt(what, error))
 }
 
-fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DbError> {
+pub(crate) fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, DbError> {
     serde_json::from_str(text).map_err(|error| corrupt(what, error))
-}
-
-pub(crate) fn write_attributes(attributes: &BTreeMap<String, AttributeValue>) -> Result<String, DbError> {
-    write("attributes", attributes)
-}
-
-pub(crate) fn read_attributes(text: &str) -> Result<BTreeMap<String, AttributeValue>, DbError> {
-    read("attributes", text)
-}
-
-pub(crate) fn write_preview(preview: &Preview) -> Result<String, DbError> {
-    write("preview", preview)
 }
 
 pub(crate) fn read_preview(text: &str) -> Result<Preview, DbError> {
@@ -155,16 +79,7 @@ pub(crate) fn read_pruned(text: &str) -> Result<(PrunedAudit, Option<Timestamp>)
     Ok((PrunedAudit { through, hash, removed }, before.map_err(|error| corrupt(what, error))?))
 }
 
-pub(crate) fn write_tools(tools: &[String]) -> Result<String, DbError> {
-    write("tools", &tools)
-}
-
-pub(crate) fn read_tools(text: &str) -> Result<Vec<String>, DbError> {
-    read("tools", text)
-}
-
 pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
-    let binding = model.binding.clone().map(BindingDocument);
     let fields = model
         .fields
         .iter()
@@ -179,15 +94,13 @@ pub(crate) fn write_model(model: &AccessModel) -> Result<String, DbError> {
             column: marked.column.clone(),
         })
         .collect();
-    write("access model", &ModelDocument { binding, fields })
+    write("access model", &ModelDocument { binding: model.binding.clone(), fields })
 }
 
 pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbError> {
-    let document: ModelDocument = read("access model", text)?;
+    let ModelDocument { binding, fields } = read("access model", text)?;
     let refuse = |reason: String| corrupt("access model", reason);
-    let binding = document.binding.map(|BindingDocument(binding)| binding);
-    let fields = document
-        .fields
+    let fields = fields
         .into_iter()
         .map(|field| {
             let named = if field.map.is_some() { FieldSource::MapKey } else { FieldSource::Column };
@@ -214,9 +127,9 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
 }
 
 columns! {
-    BTreeMap<String, AttributeValue> = String: |text, _| read_attributes(&text);
+    BTreeMap<String, AttributeValue> = String: |text, _| read("attributes", &text);
     Preview = String: |text, _| read_preview(&text);
-    Vec<String> = String: |text, _| read_tools(&text);
+    Vec<String> = String: |text, _| read("tools", &text);
 }
 
 #[cfg(test)]

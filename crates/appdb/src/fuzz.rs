@@ -3,12 +3,12 @@
 #[path = "../../../proof/testkit/src/fuzzing.rs"]
 mod fuzzing;
 
-use fuzzing::{target, texts, within_time_limit};
+use std::collections::BTreeMap;
 
-use crate::documents::{
-    read_attributes, read_model, read_preview, read_pruned, read_tools, write_attributes, write_model,
-    write_preview, write_tools,
-};
+use fuzzing::{target, texts, within_time_limit};
+use tracewarden_model::AttributeValue;
+
+use crate::documents::{self, read_model, read_preview, read_pruned, write, write_model};
 use crate::{DbError, postgres, sqlite};
 
 /// Runs a decoder whose only permitted error is [`DbError::Corrupt`].
@@ -27,9 +27,10 @@ fn read<T>(read: impl FnOnce() -> Result<T, DbError>) -> Option<T> {
 fn documents() {
     let check = |input: &[u8]| {
         let text = &*String::from_utf8_lossy(input);
-        if let Some(attributes) = read(|| read_attributes(text)) {
-            let written = write_attributes(&attributes).unwrap();
-            assert_eq!(read_attributes(&written).unwrap(), attributes);
+        let attributes = |text: &str| documents::read::<BTreeMap<String, AttributeValue>>("attributes", text);
+        let tools = |text: &str| documents::read::<Vec<String>>("tools", text);
+        if let Some(known) = read(|| attributes(text)) {
+            assert_eq!(attributes(&write("attributes", &known).unwrap()).unwrap(), known);
         }
         if let Some(preview) = read(|| read_preview(text)) {
             // A preview of a user contains only a reference; roles and attributes stored by earlier versions grant no
@@ -37,11 +38,11 @@ fn documents() {
             assert!(
                 preview.username.is_none() || (preview.roles.is_empty() && preview.attributes.is_empty())
             );
-            let written = write_preview(&preview).unwrap();
+            let written = write("preview", &preview).unwrap();
             assert_eq!(read_preview(&written).unwrap(), preview);
         }
-        if let Some(tools) = read(|| read_tools(text)) {
-            assert_eq!(read_tools(&write_tools(&tools).unwrap()).unwrap(), tools);
+        if let Some(known) = read(|| tools(text)) {
+            assert_eq!(tools(&write("tools", &known).unwrap()).unwrap(), known);
         }
         if let Some(model) = read(|| read_model(3, text)) {
             // A type that no field can have may be written differently the first time.

@@ -142,26 +142,35 @@ pub struct Session {
     pub preview: Option<Preview>,
 }
 
-/// A personal API key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A personal API key, without its token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ApiKey {
     /// Opaque id.
+    #[schema(read_only)]
     pub id: String,
-    /// First characters of the token, for recognition.
-    pub hint: String,
-    /// Name that the owner chose.
+    /// Purpose of the key.
     pub name: String,
+    /// First characters of the token, to recognise the key.
+    #[serde(rename = "token_hint")]
+    #[schema(examples("twk_4fG8"), read_only)]
+    pub hint: String,
     /// The owner.
+    #[serde(skip)]
     pub user_id: String,
-    /// Time of creation.
+    /// When the key was created.
+    #[schema(read_only)]
     pub created_at: Timestamp,
-    /// Expiry time, if any.
+    /// Time from which the key is invalid; null if it does not expire.
+    #[schema(required = true)]
     pub expires_at: Option<Timestamp>,
-    /// Time of the last use, accurate to about a minute.
+    /// When the key was last used, accurate to about a minute.
+    #[schema(required = true, read_only)]
     pub last_used_at: Option<Timestamp>,
-    /// CEL expression that a trace must satisfy besides the owner's policies, if the key is scoped.
+    /// The policy that the key is limited to; null if there is none.
+    #[schema(required = true)]
     pub policy: Option<String>,
-    /// Names of the only tools that the key may use, if it is scoped.
+    /// The tools that the key is limited to; null if it is not limited to tools.
+    #[schema(required = true)]
     pub tools: Option<Vec<String>>,
 }
 

@@ -48,17 +48,6 @@ impl ReadTx {
         self.connection.all("SELECT name FROM roles ORDER BY name", values![]).await
     }
 
-    /// Returns the roles that a user holds, ordered by name.
-    pub async fn roles_of_user(&mut self, user_id: &str) -> Result<Vec<Role>, DbError> {
-        let statement = "SELECT roles.name, roles.revision, roles.created_at, roles.updated_at FROM roles \
-             JOIN user_roles ON user_roles.role = roles.name WHERE user_roles.user_id = $1 ORDER BY roles.name";
-        let roles = self.connection.all(statement, values![user_id]).await?;
-        let statement = "SELECT role_policies.role, role_policies.title, role_policies.expression, role_policies.description \
-             FROM role_policies JOIN user_roles ON user_roles.role = role_policies.role \
-             WHERE user_roles.user_id = $1 ORDER BY role_policies.role, role_policies.position";
-        Ok(assemble(roles, self.connection.all(statement, values![user_id]).await?))
-    }
-
     /// Returns the stored spellings of the named roles that exist. The search ignores the case of `A` to `Z`.
     pub async fn role_spellings(&mut self, names: &[&str]) -> Result<BTreeSet<String>, DbError> {
         let folded: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
@@ -68,11 +57,12 @@ impl ReadTx {
     }
 
     /// Returns the named roles that exist, ordered by name.
-    pub async fn roles_named(&mut self, names: &[&str]) -> Result<Vec<Role>, DbError> {
+    pub async fn roles_named(&mut self, names: &BTreeSet<String>) -> Result<Vec<Role>, DbError> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let query_prefix = "SELECT name, revision, created_at, updated_at FROM roles WHERE name";
-        let roles = self.select_where_in(query_prefix, names, "ORDER BY name").await?;
+        let roles = self.select_where_in(query_prefix, &names, "ORDER BY name").await?;
         let query_prefix = "SELECT role, title, expression, description FROM role_policies WHERE role";
-        let policies = self.select_where_in(query_prefix, names, "ORDER BY role, position").await?;
+        let policies = self.select_where_in(query_prefix, &names, "ORDER BY role, position").await?;
         let mut roles = assemble(roles, policies);
         roles.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(roles)
@@ -80,7 +70,7 @@ impl ReadTx {
 
     /// Returns one role.
     pub async fn role(&mut self, name: &str) -> Result<Option<Role>, DbError> {
-        Ok(self.roles_named(&[name]).await?.pop())
+        Ok(self.roles_named(&BTreeSet::from([name.to_owned()])).await?.pop())
     }
 
     /// Returns the names of the users who hold a role, in order.

@@ -9,12 +9,6 @@ use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::values;
 
-macro_rules! select_sessions {
-    ($rest:literal) => {
-        concat!("SELECT ", $crate::sessions::session_columns!(), " FROM sessions ", $rest)
-    };
-}
-
 macro_rules! session_columns {
     () => {
         "sessions.id, user_id, sessions.created_at, last_seen_at, client_ip, user_agent, preview"
@@ -27,12 +21,17 @@ from_row!(Session: id, user_id, created_at, last_seen_at, client_ip, user_agent,
 impl ReadTx {
     /// Returns the session with this id.
     pub async fn session_by_id(&mut self, id: &str) -> Result<Option<Session>, DbError> {
-        self.connection.optional(select_sessions!("WHERE id = $1"), values![id]).await
+        let statement = concat!("SELECT ", session_columns!(), " FROM sessions WHERE id = $1");
+        self.connection.optional(statement, values![id]).await
     }
 
     /// Returns a user's sessions, newest first.
     pub async fn sessions_of_user(&mut self, user_id: &str) -> Result<Vec<Session>, DbError> {
-        let statement = select_sessions!("WHERE user_id = $1 ORDER BY created_at DESC, id");
+        let statement = concat!(
+            "SELECT ",
+            session_columns!(),
+            " FROM sessions WHERE user_id = $1 ORDER BY created_at DESC, id"
+        );
         self.connection.all(statement, values![user_id]).await
     }
 }
@@ -43,7 +42,7 @@ impl WriteTx {
         let statement = "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, client_ip, user_agent, \
              preview) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let Session { id, user_id, created_at, last_seen_at, client_ip, user_agent, preview } = session;
-        let preview = preview.as_ref().map(documents::write_preview).transpose()?;
+        let preview = preview.as_ref().map(|preview| documents::write("preview", preview)).transpose()?;
         let (client_ip, user_agent) = (client_ip.as_ref(), user_agent.as_ref());
         let values = values![id, token, user_id, *created_at, *last_seen_at, client_ip, user_agent, preview];
         self.connection.execute(statement, values).await.map(drop)
@@ -57,7 +56,7 @@ impl WriteTx {
 
     /// Sets or clears a session's preview.
     pub async fn set_session_preview(&mut self, id: &str, preview: Option<&Preview>) -> Result<(), DbError> {
-        let preview = preview.map(documents::write_preview).transpose()?;
+        let preview = preview.map(|preview| documents::write("preview", preview)).transpose()?;
         let statement = "UPDATE sessions SET preview = $2 WHERE id = $1";
         self.connection.execute(statement, values![id, preview]).await.map(drop)
     }

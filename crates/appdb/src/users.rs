@@ -72,15 +72,6 @@ impl ReadTx {
         self.connection.all(statement, values![after, limit]).await
     }
 
-    /// Returns at most `limit` of the users who hold a role, ordered by name.
-    pub async fn users_with_role(&mut self, role: &str, limit: u32) -> Result<Vec<User>, DbError> {
-        let statement = select_users!(
-            "JOIN user_roles ON user_roles.user_id = users.id WHERE user_roles.role = $1 \
-             ORDER BY username_folded LIMIT $2"
-        );
-        self.connection.all(statement, values![role, limit]).await
-    }
-
     /// Returns at most `limit` users, of all or of those who hold a role, by folded name, after the folded name `after`,
     /// whose attributes together have about `bytes` characters, but at least one user. Callers read all users in bounded
     /// pieces with it; an empty piece is the last.
@@ -171,7 +162,7 @@ impl WriteTx {
             user.disabled,
             user.created_at,
             user.last_login_at,
-            documents::write_attributes(&user.attributes)?,
+            documents::write("attributes", &user.attributes)?,
         ];
         self.connection.execute(statement, values).await?;
         self.set_user_roles(&user.id, &user.roles).await
@@ -190,7 +181,7 @@ impl WriteTx {
         user_id: &str,
         attributes: &BTreeMap<String, AttributeValue>,
     ) -> Result<(), DbError> {
-        let attributes = documents::write_attributes(attributes)?;
+        let attributes = documents::write("attributes", attributes)?;
         let statement = "UPDATE users SET attributes = $2 WHERE id = $1";
         self.connection.execute(statement, values![user_id, attributes]).await.map(drop)
     }

@@ -19,7 +19,7 @@ use crate::ClickHouseConfig;
 use crate::client::{Client, TtlCache};
 use crate::schema::LayoutCache;
 
-pub use binding::{BindingError, SYSTEM_DATABASE_REASON};
+pub use binding::SYSTEM_DATABASE_REASON;
 pub use discovery::TableSummary;
 pub use key_column_comparison::KeyColumnComparison;
 pub use samples::{SampledColumn, SampledKey};

@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Catalogue, VerifiedClusters};
 use crate::schema::{CachedSchema, LayoutCache, SearchHistory, TraceSizes};
-use crate::{ClickHouseConfig, Column, Cost, Result};
+use crate::{ClickHouseConfig, Cost, Result};
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
@@ -73,13 +73,5 @@ impl ClickHouse {
             layouts: Arc::clone(&self.layouts),
             verified: Arc::clone(&self.verified),
         }
-    }
-
-    /// Returns the columns of a table, in its order; none when the table does not exist.
-    ///
-    /// # Errors
-    /// When ClickHouse fails.
-    pub async fn columns(&self, database: &str, table: &str) -> Result<Vec<Column>> {
-        self.catalogue().columns(database, table).await
     }
 }

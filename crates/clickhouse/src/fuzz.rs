@@ -31,8 +31,8 @@ fn binding() -> Binding {
         timestamp: "ts".to_owned(),
         parent_span_id: "p".to_owned(),
         trace_index: None,
-        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
+        ..Binding::default()
     }
 }
 

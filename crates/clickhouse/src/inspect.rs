@@ -203,8 +203,8 @@ mod tests {
             timestamp: "Timestamp".to_owned(),
             parent_span_id: "ParentSpanId".to_owned(),
             trace_index: Some("otel_traces_trace_id_ts".to_owned()),
-            rows: tracewarden_model::RowOptions::default(),
             display: tracewarden_model::Display::default(),
+            ..Binding::default()
         }
     }
 

@@ -33,8 +33,8 @@ pub use aggregate::{
     StatsRequest, StatsUnit, TraceCounts, ValueCount, ValuesRequest,
 };
 pub use catalogue::{
-    BindingError, Catalogue, KeyColumnComparison, SYSTEM_DATABASE_REASON, SampledColumn, SampledKey,
-    TableSummary, Unsuitability,
+    Catalogue, KeyColumnComparison, SYSTEM_DATABASE_REASON, SampledColumn, SampledKey, TableSummary,
+    Unsuitability,
 };
 pub(crate) use client::Result;
 pub use client::{ChangedField, ClickHouseConfig, ClickHouseError, Cost, SharedWork};

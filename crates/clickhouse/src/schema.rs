@@ -24,8 +24,8 @@ pub(crate) use id_column::{IdColumn, IdOf, integer, is_id, uuid};
 pub(crate) use key_columns::Purpose;
 pub use key_columns::adoption_error;
 pub(crate) use layout::{
-    KEY_COLUMN_TYPE, Layout, LayoutCache, ProjectedColumns, Projection, SkipIndex, TableEngine,
-    key_column_expression, only_name, parse_items_expression, split_list, split_outside, with_keys,
+    KEY_COLUMN_TYPE, Layout, LayoutCache, Projection, SkipIndex, TableEngine, key_column_expression,
+    only_name, parse_items_expression, split_list, split_outside, with_keys,
 };
 #[cfg(test)]
 pub(crate) use layout::{can_be_key_column, parse_key_expression};

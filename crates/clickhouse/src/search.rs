@@ -10,9 +10,8 @@ pub(crate) use plan::{
 };
 #[cfg(test)]
 pub(crate) use plan::{
-    BoundedTraces, PassOptions, Plan, PlanChoice, PlannerOptions, RemainingWindow, RequiredPredicate,
-    StepOptions, TraceBounds, filtered_pass_statement, grouped_statement, long_traces_statement,
-    step_statement,
+    BoundedTraces, PassOptions, Plan, PlannerOptions, RemainingWindow, RequiredPredicate, StepOptions,
+    TraceBounds, filtered_pass_statement, grouped_statement, long_traces_statement, step_statement,
 };
 pub(crate) use selection::SelectedTrace;
 pub use selection::{

@@ -11,40 +11,49 @@ use crate::logical::LogicalType;
 use crate::nearest::nearest;
 use crate::spelling::spelled;
 
-/// The table that spans are read from, and the roles of its columns.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A table that is bound as trace source.
+// Stored in this form, too: another form needs a migration.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Binding {
     /// Database in ClickHouse.
+    #[schema(examples("otel"))]
     pub database: String,
-    /// Table with one row per span.
+    /// Table with one row for each span.
+    #[schema(examples("otel_traces"))]
     pub table: String,
     /// Column with the trace id.
+    #[schema(examples("TraceId"))]
     pub trace_id: String,
     /// Column with the span id.
+    #[schema(examples("SpanId"))]
     pub span_id: String,
     /// Column with the span's start.
+    #[schema(examples("Timestamp"))]
     pub timestamp: String,
-    /// Column with the parent's span id, empty on a root span.
-    pub parent_span_id: String,
-    /// Table in the same database with the bounds of each trace.
-    pub trace_index: Option<String>,
-    /// Which rows are spans, and how their times are stored.
-    pub rows: RowOptions,
-    /// Columns shown in summaries.
-    pub display: Display,
-}
-
-/// Which rows of a table are spans, and how their times are stored.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct RowOptions {
-    /// Unit of a timestamp column of integers; `None` for a column of times.
+    /// Unit of the timestamp, if the column holds integers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp_unit: Option<TimeUnit>,
-    /// How rows with the same sorting key are read; `None` for an engine that keeps all rows.
+    /// Column with the parent's span id, empty on a root span.
+    #[schema(examples("ParentSpanId"))]
+    pub parent_span_id: String,
+    /// Table in the same database with the trace bounds, in columns `TraceId`, `Start`, `End` or `trace_id`, `start`, `end`.
+    #[schema(examples("otel_traces_trace_id_ts"))]
+    pub trace_index: Option<String>,
+    /// How a table is read whose engine replaces or collapses rows; required for such an engine, refused for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub read_as: Option<ReadAs>,
-    /// Only rows in which each of these columns has this value are spans.
+    /// Only rows in which each of these columns has this value are spans: the table holds those of other tenants, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     pub only: Vec<ColumnValue>,
-    /// The column with the start of each span's time bucket, if the table has one.
+    /// Column with the start of each span's time bucket, if it leads the sorting key.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_bucket: Option<TimeBucket>,
+    /// Columns that summaries show.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub display: Display,
 }
 
 /// How a table is read whose engine replaces or collapses rows with the same sorting key.
@@ -174,7 +183,8 @@ pub struct Display {
 }
 
 /// A field that filters or policies may use.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(into = "forms::MarkedFieldForm")]
 pub struct MarkedField {
     /// Reference to the field.
     pub field: FieldRef,

@@ -5,14 +5,13 @@ mod number_type;
 mod parse;
 mod quoting;
 mod text_type;
-mod type_description;
 
 use crate::field::FieldSource;
 use crate::logical::LogicalType;
 
 pub use number_type::NumberType;
+pub use quoting::unquote;
 pub use text_type::TextType;
-pub use type_description::TypeDescription;
 
 /// A ClickHouse type, parsed from its name in `system.columns`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -47,51 +47,26 @@ impl Decimal {
     /// # Errors
     /// When the text is not a number, or the number is too large, too small or too long.
     pub fn parse(text: &str) -> Result<Self, InvalidDecimal> {
-        let not_a_number = || InvalidDecimal::NotANumber;
         let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-        let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-            None => (rest, None),
-        };
-        let (whole, fraction) = match mantissa.split_once('.') {
-            Some((whole, fraction)) => (whole, Some(fraction)),
-            None => (mantissa, None),
-        };
+        let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+        let exponent_digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
         let zero_led = whole.len() > 1 && whole.starts_with('0');
-        if !is_digits(whole) || zero_led || fraction.is_some_and(|fraction| !is_digits(fraction)) {
-            return Err(not_a_number());
+        if zero_led || ![whole, fraction, exponent_digits].into_iter().all(is_digits) {
+            return Err(InvalidDecimal::NotANumber);
         }
-        let exponent = match exponent {
-            None => 0,
-            Some(text) => {
-                let (negative, digits) = match text.as_bytes().first() {
-                    Some(b'-') => (true, text.get(1..)),
-                    Some(b'+') => (false, text.get(1..)),
-                    _ => (false, Some(text)),
-                };
-                let digits = digits.filter(|digits| is_digits(digits)).ok_or_else(not_a_number)?;
-                // An exponent that does not fit is beyond every limit.
-                let size = digits.parse::<i32>().unwrap_or(i32::MAX);
-                if negative { -i64::from(size) } else { i64::from(size) }
-            }
-        };
-        let fraction = fraction.unwrap_or_default();
-        let all = format!("{whole}{fraction}");
-        let significant = all.trim_start_matches('0');
-        if significant.is_empty() {
-            return Ok(Self::zero());
-        }
-        let leading = i64::try_from(significant.len()).map_err(|_| InvalidDecimal::TooLong)?;
-        let after = i64::try_from(fraction.len()).map_err(|_| InvalidDecimal::TooLong)?;
-        let point = leading.saturating_sub(after).saturating_add(exponent);
-        let digits = significant.trim_end_matches('0');
-        match i32::try_from(point) {
-            Ok(point) if point > MAX_POINT => Err(InvalidDecimal::TooLarge),
-            Ok(point) if point < MIN_POINT => Err(InvalidDecimal::TooSmall),
-            Ok(_) if digits.len() > MAX_DIGITS => Err(InvalidDecimal::TooLong),
-            Ok(point) => Ok(Self { negative, digits: digits.to_owned(), point }),
-            Err(_) if point > 0 => Err(InvalidDecimal::TooLarge),
-            Err(_) => Err(InvalidDecimal::TooSmall),
+        // An exponent that does not fit is beyond every limit.
+        let size = exponent_digits.parse().unwrap_or(i32::MAX);
+        let exponent = if exponent.starts_with('-') { -size } else { size };
+        let number = Self::whole(negative, &format!("{whole}{fraction}"));
+        let decimals = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
+        let point = number.point.saturating_sub(decimals).saturating_add(exponent);
+        match number.digits.len() {
+            0 => Ok(number),
+            _ if point > MAX_POINT => Err(InvalidDecimal::TooLarge),
+            _ if point < MIN_POINT => Err(InvalidDecimal::TooSmall),
+            digits if digits > MAX_DIGITS => Err(InvalidDecimal::TooLong),
+            _ => Ok(Self { point, ..number }),
         }
     }
 

@@ -35,30 +35,9 @@ pub(crate) fn is_identifier(text: &str) -> bool {
 
 /// Whether CEL reserves the word.
 pub fn is_reserved(word: &str) -> bool {
-    matches!(
-        word,
-        "true"
-            | "false"
-            | "null"
-            | "in"
-            | "as"
-            | "break"
-            | "const"
-            | "continue"
-            | "else"
-            | "for"
-            | "function"
-            | "if"
-            | "import"
-            | "let"
-            | "loop"
-            | "package"
-            | "namespace"
-            | "return"
-            | "var"
-            | "void"
-            | "while"
-    )
+    const RESERVED: &str = "true false null in as break const continue else for function if import let loop \
+                            package namespace return var void while";
+    RESERVED.split(' ').any(|reserved| reserved == word)
 }
 
 impl FieldRef {

@@ -19,11 +19,11 @@ pub mod time;
 pub mod trace_id;
 
 pub use access_model::{
-    AccessModel, Binding, ColumnValue, Display, MarkedField, ReadAs, RowOptions, TimeBucket, TimeUnit,
+    AccessModel, Binding, ColumnValue, Display, MarkedField, ReadAs, TimeBucket, TimeUnit,
 };
 pub use ambient::{Clock, Entropy};
 pub use caller::{AttributeKind, AttributeValue, Caller};
-pub use column_type::{ColumnType, NumberType, TextType, TypeDescription};
+pub use column_type::{ColumnType, NumberType, TextType, unquote};
 pub use decimal::{Decimal, InvalidDecimal};
 pub use field::{ArrayPair, FieldRef, FieldSource};
 pub use filter::{

@@ -25,12 +25,6 @@ spelled!(LogicalType, "The logical type of a field.", {
     Number = "number",
 });
 
-impl fmt::Display for LogicalType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// A number in a span. Filters compare it with a [`Decimal`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Number {

@@ -1,7 +1,5 @@
 //! Filter operators: one table of all of them, and the test that an operator makes of its operands.
 
-use std::fmt;
-
 use crate::decimal::Decimal;
 use crate::logical::LogicalType;
 use crate::relation::Relation;
@@ -78,12 +76,6 @@ impl Operator {
     /// Returns the operators that take these operands, in display order.
     pub fn taking(operands: Operands) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |operator| operator.operands() == operands)
-    }
-}
-
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

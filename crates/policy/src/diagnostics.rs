@@ -8,7 +8,7 @@ pub(crate) mod render;
 
 use std::ops::Range;
 
-pub use codes::{CODES, Code, Severity};
+pub use codes::{ERRORS, WARNINGS};
 
 /// A diagnostic about a policy's expression.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -21,7 +21,7 @@ pub struct Diagnostic {
     // At least 1. May include line breaks.
     pub length: u32,
     /// Machine-readable kind.
-    // Stable: one of [`CODES`].
+    // Stable: one of [`ERRORS`] or [`WARNINGS`].
     pub code: &'static str,
     /// Description of the problem, as readable text.
     // In lower case, without a final period, with names in backticks.

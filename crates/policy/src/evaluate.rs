@@ -49,7 +49,6 @@ pub fn evaluate(
 
 /// The data of a policy that is the same for all spans.
 struct PreparedPolicy<'a> {
-    caller: &'a Caller,
     username: Value,
     roles: Value,
     attributes: BTreeMap<&'a str, Value>,
@@ -60,7 +59,6 @@ struct PreparedPolicy<'a> {
 impl<'a> PreparedPolicy<'a> {
     fn new(caller: &'a Caller, patterns: &Patterns) -> Self {
         Self {
-            caller,
             username: Value::text(&caller.username),
             roles: Value::texts(&caller.roles),
             attributes: caller.attributes.iter().map(|(name, value)| (name.as_str(), value.into())).collect(),

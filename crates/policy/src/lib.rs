@@ -40,7 +40,7 @@ pub use check::{CheckedPolicy, check};
 pub use compiled::{CompiledPolicies, PolicyCacheStats};
 pub use condition::lower_condition;
 pub use description::describe;
-pub use diagnostics::{CODES, Code, Diagnostic, Severity};
+pub use diagnostics::{Diagnostic, ERRORS, WARNINGS};
 pub use evaluate::{Decision, FieldValue, Outcome, ReadValue, Span, Verdict, evaluate, explain};
 pub use lint::role_warnings;
 pub use lower::fields::is_compatible_field;

@@ -176,14 +176,8 @@ pub(crate) fn children(node: &IdedExpr) -> Vec<&IdedExpr> {
         Expr::Select(select) => vec![&select.operand],
         Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_children(&entry.expr)).collect(),
         Expr::Struct(fields) => fields.entries.iter().flat_map(|entry| entry_children(&entry.expr)).collect(),
-        Expr::Comprehension(comprehension) => vec![
-            &comprehension.iter_range,
-            &comprehension.accu_init,
-            &comprehension.loop_cond,
-            &comprehension.loop_step,
-            &comprehension.result,
-        ],
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
+        // The parser makes comprehensions only from macros, and this parser has no macros.
+        Expr::Comprehension(_) | Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
     }
 }
 

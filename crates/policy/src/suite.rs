@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
 use tracewarden_model::{AccessModel, Caller};
 
 use crate::check::CheckedPolicy;
@@ -58,7 +59,7 @@ pub struct Test {
 }
 
 /// A difference between the expected and the actual result.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Failure {
     /// Subject of the failure.
     pub about: String,
@@ -67,6 +68,7 @@ pub struct Failure {
     /// Actual result.
     pub got: String,
     /// Reasons for the actual result.
+    #[serde(skip)]
     pub evidence: Vec<Evidence>,
 }
 

@@ -12,13 +12,9 @@ pub(crate) fn text_literal(node: &IdedExpr) -> Option<&str> {
 
 /// Returns `container` and `key` of `container[key]`.
 pub(crate) fn index(node: &IdedExpr) -> Option<(&IdedExpr, &IdedExpr)> {
-    match &node.expr {
-        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
-            [container, key] => Some((container, key)),
-            _ => None,
-        },
-        _ => None,
-    }
+    let Expr::Call(call) = &node.expr else { return None };
+    let [container, key] = call.args.as_slice() else { return None };
+    (call.func_name == operators::INDEX).then_some((container, key))
 }
 
 /// Returns the names of a chain of selections such as `a.b.c`, outermost first. The test of `has(a.b.c)` is none.

@@ -6,7 +6,7 @@ use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::Timestamp;
-use tracewarden_service::{ApiKeyInfo, NewApiKey};
+use tracewarden_service::{ApiKey, NewApiKey};
 use utoipa::ToSchema;
 
 use crate::app::App;
@@ -17,7 +17,7 @@ use crate::query::Path;
 use crate::read_only::ReadOnly;
 
 /// A personal API key to create.
-#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
+#[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewApiKey)]
@@ -34,43 +34,27 @@ pub(crate) struct CreateRequest {
     /// The only tools that the key may call, each once; absent for every operation that does not require a session.
     #[schema(min_items = 1, examples(json!(["svc_query_traces", "svc_get_trace"])))]
     tools: Option<Vec<String>>,
-    #[serde(default, rename = "id")]
-    _id: ReadOnly,
-    #[serde(default, rename = "token_hint")]
-    _token_hint: ReadOnly,
-    #[serde(default, rename = "created_at")]
-    _created_at: ReadOnly,
-    #[serde(default, rename = "last_used_at")]
-    _last_used_at: ReadOnly,
+    id: ReadOnly,
+    token_hint: ReadOnly,
+    created_at: ReadOnly,
+    last_used_at: ReadOnly,
 }
 
 /// Personal API keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ApiKeyList {
     /// The newest key first.
-    pub(crate) api_keys: Vec<ApiKeyInfo>,
+    pub(crate) api_keys: Vec<ApiKey>,
 }
 
 /// A new key. The token is returned only in this response.
-#[serde_with::apply(Option => #[schema(required = true)])]
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedApiKey {
-    /// Opaque id.
-    id: String,
-    /// Purpose of the key.
-    name: String,
+    /// The key.
+    #[serde(flatten)]
+    key: ApiKey,
     /// The token; send it as `Authorization: Bearer`.
     token: String,
-    /// First characters of the token, to recognise the key.
-    token_hint: String,
-    /// When the key was created.
-    created_at: Timestamp,
-    /// Time from which the key is invalid; null if it does not expire.
-    expires_at: Option<Timestamp>,
-    /// The policy that the key is limited to; null if there is none.
-    policy: Option<String>,
-    /// The tools that the key is limited to; null if it is not limited to tools.
-    tools: Option<Vec<String>>,
 }
 
 /// Creates a key with the access that the caller's roles have at the time of each request. With `policy` or `tools` it is a
@@ -89,10 +73,8 @@ pub(crate) async fn create(
     let CreateRequest { name, expires_at, policy, tools, .. } = new;
     let new = NewApiKey { name, expires_at, policy, tools };
     let created = app.service.account().create_api_key(&caller, new).await?;
-    let ApiKeyInfo { id, name, token_hint, created_at, expires_at, policy, tools, .. } = created.key;
     let token = created.token.expose_secret().to_owned();
-    let answer = CreatedApiKey { id, name, token, token_hint, created_at, expires_at, policy, tools };
-    Ok((StatusCode::CREATED, JsonResponse(answer)))
+    Ok((StatusCode::CREATED, JsonResponse(CreatedApiKey { key: created.key, token })))
 }
 
 /// Lists the caller's keys.

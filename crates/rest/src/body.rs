@@ -1,5 +1,6 @@
 //! Request bodies: JSON, and YAML for model files, with limits on size, depth and duration. Errors point at the invalid member.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,8 +9,8 @@ use http::{HeaderMap, Method, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 use tracewarden_documents::{Document, Fault, SourcePosition, StrictDeserializer, pointer};
+use tracewarden_service::Limiter;
 
 use crate::code::Code;
 use crate::problem::Problem;
@@ -34,14 +35,14 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 /// hundreds of megabytes.
 const MAX_CONCURRENT_DOCUMENTS: usize = 2;
 
-static DOCUMENT_PERMITS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_DOCUMENTS);
+static DOCUMENTS: LazyLock<Limiter> = LazyLock::new(|| Limiter::total(MAX_CONCURRENT_DOCUMENTS));
 
 /// Size in bytes up to which a JSON body is parsed on the worker thread, in well under a millisecond. A larger one is parsed on a
 /// blocking thread.
 const MAX_INLINE_BYTES: usize = 32 * 1024;
 
-/// Permits to parse large JSON bodies.
-static PARSE_PERMITS: Semaphore = Semaphore::const_new(2);
+/// Limits how many large JSON bodies are parsed at the same time.
+static LARGE_JSON: LazyLock<Limiter> = LazyLock::new(|| Limiter::total(2));
 
 /// The kind of body that a route accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +86,7 @@ impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Js
         if bytes.len() <= MAX_INLINE_BYTES {
             return parse(&bytes).map(Json);
         }
-        blocking(&PARSE_PERMITS, move || parse(&bytes)).await?.map(Json)
+        LARGE_JSON.run(move || parse(&bytes)).await?.map(Json)
     }
 }
 
@@ -134,30 +135,7 @@ impl ModelDocument {
 pub(crate) async fn with_document_permit<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    blocking(&DOCUMENT_PERMITS, work).await
-}
-
-/// Runs work on a blocking thread, under a permit.
-///
-/// # Errors
-/// When the work panicked.
-async fn blocking<T: Send + 'static>(
-    permits: &'static Semaphore,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Problem> {
-    let internal = || Problem::new(Code::Internal, "internal error");
-    // The semaphore is never closed.
-    let permit = permits.acquire().await.map_err(|_| internal())?;
-    let work = move || {
-        // The permit is released when the work ends. A client that disconnects does not stop the work.
-        let _permit = permit;
-        work()
-    };
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        // The error itself is not logged: it contains the panic message, which may quote the file.
-        tracing::error!(panicked = error.is_panic(), "a worker thread died");
-        internal()
-    })
+    Ok(DOCUMENTS.run(work).await?)
 }
 
 /// Returns the problem for a fault in a document, with line and column, because model files are also written by hand.

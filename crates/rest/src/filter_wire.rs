@@ -111,25 +111,16 @@ pub(crate) fn raw_filter(sent: Option<WireFilter>) -> Result<Filter<RawCondition
 }
 
 fn raw_condition(pointer: &str, sent: WireCondition) -> Result<RawCondition, Problem> {
-    let value = match sent.value {
-        None => None,
-        Some(value) => Some(scalar(&value, || format!("/filter{pointer}/value"))?),
+    let pointer = |member: &str| format!("/filter{pointer}/{member}");
+    let value = sent.value.map(|value| scalar(&value, || pointer("value"))).transpose()?;
+    let many = |values: Vec<Box<RawValue>>| {
+        let values = values.iter().enumerate();
+        values.map(|(index, value)| scalar(value, || pointer(&format!("values/{index}")))).collect()
     };
-    let values = match sent.values {
-        None => None,
-        Some(values) => Some(
-            values
-                .iter()
-                .enumerate()
-                .map(|(index, value)| scalar(value, || format!("/filter{pointer}/values/{index}")))
-                .collect::<Result<Vec<_>, _>>()?,
-        ),
-    };
+    let values = sent.values.map(many).transpose()?;
     let named = named_field(sent.reference.as_deref(), sent.map.as_deref(), sent.name.as_deref());
-    let (field, field_member) = named.map_err(|error| {
-        let pointer = format!("/filter{pointer}/ref");
-        Problem::member(Code::InvalidValue, pointer, error.to_string())
-    })?;
+    let (field, field_member) =
+        named.map_err(|error| Problem::member(Code::InvalidValue, pointer("ref"), error.to_string()))?;
     Ok(RawCondition { field, field_member, op: sent.op, value, values })
 }
 

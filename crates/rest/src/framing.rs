@@ -3,11 +3,8 @@
 //! A page is complete if and only if the document is closed. If the rows fail, the stream ends with an error. The connection is
 //! then closed without the final chunk, so a client cannot take the part for the whole.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt as _, stream};
 use serde::Serialize;
 
 /// Serialises a value. Wire types hold strings, numbers, lists and objects with string keys, which always serialise; on an error,
@@ -56,66 +53,39 @@ impl Frame {
     }
 }
 
-/// A document around a stream of rows: head (omitted if empty), rows, tail. The tail is written only after the last row arrived.
-pub(crate) struct FramedStream<S, T> {
+/// Returns a document around a stream of rows: head (omitted if empty), rows, tail. The tail is written only after the last row
+/// arrived.
+pub(crate) fn framed<E>(
     frame: Frame,
-    head: Option<Bytes>,
-    rows: Option<S>,
-    tail: Option<T>,
-    first: bool,
-}
-
-impl<S, T> FramedStream<S, T> {
-    pub(crate) fn new(frame: Frame, head: String, rows: S, tail: T) -> Self {
-        let head = Some(head).filter(|head| !head.is_empty()).map(Bytes::from);
-        Self { frame, head, rows: Some(rows), tail: Some(tail), first: true }
-    }
-}
-
-impl<S, T, E> Stream for FramedStream<S, T>
-where
-    S: Stream<Item = Result<Bytes, E>> + Unpin,
-    T: FnOnce() -> String + Unpin,
-{
-    type Item = Result<Bytes, E>;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.get_mut();
-        if let Some(head) = this.head.take() {
-            return Poll::Ready(Some(Ok(head)));
-        }
-        while let Some(rows) = this.rows.as_mut() {
-            match Pin::new(rows).poll_next(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(lines))) => {
-                    let framed = this.frame.rows(&lines, this.first);
-                    if !framed.is_empty() {
-                        this.first = false;
-                        return Poll::Ready(Some(Ok(framed)));
-                    }
-                }
-                Poll::Ready(Some(Err(error))) => {
-                    // No data may follow, least of all the tail.
-                    this.rows = None;
-                    this.tail = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                Poll::Ready(None) => this.rows = None,
+    head: String,
+    rows: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    tail: impl FnOnce() -> String,
+) -> impl Stream<Item = Result<Bytes, E>> {
+    let head = (!head.is_empty()).then(|| Ok(Bytes::from(head)));
+    let rest = stream::unfold(Some((rows, tail, true)), move |state| async move {
+        let (mut rows, tail, first) = state?;
+        while let Some(lines) = rows.next().await {
+            match lines.map(|lines| frame.rows(&lines, first)) {
+                Ok(framed) if framed.is_empty() => {}
+                Ok(framed) => return Some((Ok(framed), Some((rows, tail, false)))),
+                // No data may follow, least of all the tail.
+                Err(error) => return Some((Err(error), None)),
             }
         }
-        Poll::Ready(this.tail.take().map(|tail| Ok(tail().into())))
-    }
+        Some((Ok(tail().into()), None))
+    });
+    stream::iter(head).chain(rest)
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::{StreamExt, executor, stream};
+    use futures::executor;
 
     use super::*;
 
     fn frame(frame: Frame, chunks: Vec<Result<&'static str, &'static str>>) -> (String, bool) {
         let rows = stream::iter(chunks).map(|chunk| chunk.map(|text| Bytes::from_static(text.as_bytes())));
-        let document = FramedStream::new(frame, "<".to_owned(), rows, || ">".to_owned());
+        let document = framed(frame, "<".to_owned(), rows, || ">".to_owned());
         let items: Vec<_> = executor::block_on(document.collect());
         let broken = items.iter().any(Result::is_err);
         let text =

@@ -13,14 +13,13 @@ use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, head
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracewarden_model::Timestamp;
-use tracewarden_service::Attributes;
+use tracewarden_service::{Attributes, Limit};
 
 use crate::accept::{Representation, negotiate};
 use crate::body::parse;
 use crate::client::{TrustedProxies, user_agent};
 use crate::cookies::SessionCookie;
 use crate::filter_wire::{WireFilter, raw_filter};
-use crate::limit::Limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::Query;
@@ -251,10 +250,10 @@ fn is_query<T: DeserializeOwned>(input: &[u8]) -> bool {
 /// Query parameters of every route that has them.
 #[rustfmt::skip]
 const QUERIES: [Reader; 7] = [
-    (is_query::<crate::audit::ListRequest>,
+    (is_query::<tracewarden_service::AuditQuery>,
         "from=2026-11-21T07%3A33%3A26Z&to=2026-11-22T07%3A33%3A26Z&actor=ada&key=key_1&target=4bf92f35&action=user.create&outcome=not_found&cursor=abc&limit=99999999999999999999"),
     (is_query::<crate::explain::ExplainQuery>, "user=ada"),
-    (is_query::<crate::field_values::ValuesQuery>,
+    (is_query::<tracewarden_service::FieldValuesRequest>,
         "ref=SpanAttributes%5B%22a%2Eb%22%5D&prefix=%C3%A9&from=2026-11-21T07:33:26Z&to=2026-11-22T07:33:26Z&limit=-1"),
     (is_query::<crate::model::PlanRequest>, "seconds=10"),
     (is_query::<crate::model::HistoryRequest>, "cursor=abc&limit=20"),

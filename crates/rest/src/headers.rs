@@ -1,6 +1,6 @@
 //! Response headers that every response has.
 
-use axum::response::{IntoResponseParts, Response, ResponseParts};
+use axum::response::Response;
 use http::{HeaderName, HeaderValue, header};
 
 /// Content-Security-Policy of API responses: they are data, which browsers must not run or frame.
@@ -18,15 +18,6 @@ const WEB_APP_CSP: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 pub(crate) struct WebAppResponse {
     /// Value of `Cache-Control`.
     pub(crate) cache_control: &'static str,
-}
-
-impl IntoResponseParts for WebAppResponse {
-    type Error = std::convert::Infallible;
-
-    fn into_response_parts(self, mut parts: ResponseParts) -> Result<ResponseParts, Self::Error> {
-        parts.extensions_mut().insert(self);
-        Ok(parts)
-    }
 }
 
 /// Sets the headers of every response, whatever its route and status. Other listeners call it too.

@@ -1,15 +1,12 @@
 //! Metrics of requests and responses. Labels are declared routes, known methods and statuses, never text from the client. So a
 //! client cannot exhaust the memory of the metrics system, and metrics do not reveal the requests of users.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -26,10 +23,7 @@ const UNMATCHED: &str = "unmatched";
 
 /// Metrics of requests and responses. Cheap to clone; clones share the counts.
 #[derive(Debug, Clone)]
-pub struct Metrics(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct Metrics {
     responses: Family<ResponseLabels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
@@ -52,20 +46,20 @@ struct ResponseLabels {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self(Arc::new(Inner {
+        Self {
             responses: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             in_flight: Gauge::default(),
             bytes: Counter::default(),
             cross_site: Counter::default(),
-        }))
+        }
     }
 }
 
 impl Metrics {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
-        let Inner { responses, seconds, in_flight, bytes, cross_site } = self.0.as_ref();
+        let Self { responses, seconds, in_flight, bytes, cross_site } = self;
         registry.register(
             "tracewarden_http_requests",
             "Completed requests, by method, route and status",
@@ -91,14 +85,14 @@ impl Metrics {
 
     /// Starts measuring a request.
     pub(crate) fn begin(&self, method: &Method, route: Option<&str>) -> RequestMeasurement {
-        self.0.in_flight.inc();
+        self.in_flight.inc();
         let route = route.unwrap_or(UNMATCHED).to_owned();
         let route = RouteLabels { method: method_label(method), route };
         RequestMeasurement { metrics: self.clone(), route, started: Instant::now(), status: None }
     }
 
     pub(crate) fn count_cross_site_refusal(&self) {
-        self.0.cross_site.inc();
+        self.cross_site.inc();
     }
 }
 
@@ -128,49 +122,21 @@ impl RequestMeasurement {
     /// Wraps the body to count its bytes as they are sent.
     pub(crate) fn body(mut self, status: StatusCode, body: Body) -> Body {
         self.status = Some(status);
-        Body::new(CountedBody { body, measurement: self })
+        Body::new(body.inspect_frame(move |frame| {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            self.metrics.bytes.inc_by(bytes as u64);
+        }))
     }
 }
 
 impl Drop for RequestMeasurement {
     fn drop(&mut self) {
-        let Inner { responses, seconds, in_flight, .. } = self.metrics.0.as_ref();
+        let Metrics { responses, seconds, in_flight, .. } = &self.metrics;
         in_flight.dec();
         seconds.get_or_create(&self.route).observe(self.started.elapsed().as_secs_f64());
         // There is no status if the client disconnected before the response began.
         let status = self.status.map_or_else(|| "none".to_owned(), |status| status.as_u16().to_string());
         let RouteLabels { method, route } = self.route.clone();
         responses.get_or_create(&ResponseLabels { method, route, status }).inc();
-    }
-}
-
-struct CountedBody {
-    body: Body,
-    measurement: RequestMeasurement,
-}
-
-impl HttpBody for CountedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            self.measurement.metrics.0.bytes.inc_by(data.len() as u64);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

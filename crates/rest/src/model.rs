@@ -1,16 +1,16 @@
 //! `/schema/export`, `/schema/plan`, `/schema/import` and `/schema/history`: the whole access model as one file.
 
-use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json as JsonResponse};
 use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use tracewarden_documents::{
     Document, Fault, Json, MAX_VALUES, MemberFault, PolicyFile, json_of, run_tests, yaml,
 };
 use tracewarden_service::{
-    HistoryEntry, HistoryPage, ImportedModel, ModelAt, ModelChange, ModelFile, ModelPlan, ModelState,
-    ServiceError,
+    HistoryEntry, HistoryPage, ImportedModel, Limit, ModelAt, ModelChange, ModelFile, ModelPlan, ModelState,
+    ServiceError, limit_in_query,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -19,7 +19,6 @@ use crate::app::App;
 use crate::body::{MAX_DOCUMENT_BYTES, ModelDocument, unreadable, with_document_permit};
 use crate::code::Code;
 use crate::extractors::Caller;
-use crate::limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::{InvalidMember, Problem};
 use crate::query::{Path, Query};
@@ -36,7 +35,7 @@ const REQUIRED: [&str; 3] = ["binding", "fields", "roles"];
 pub(crate) async fn export(
     State(app): State<App>,
     caller: Caller,
-    representation: Representation,
+    Extension(representation): Extension<Representation>,
 ) -> Result<Response, Problem> {
     let exported = app.service.model_files().export_model(&caller.require_admin()?).await?;
     Ok((etag(exported.version), file(exported.state, representation).await?).into_response())
@@ -50,7 +49,7 @@ pub(crate) struct PlanRequest {
     /// How long ClickHouse may spend on determining the traces that users would gain and lose, in seconds, at most 60; 1 when
     /// absent. 0 skips this step.
     #[param(value_type = Option<i64>, minimum = 0, maximum = 60, default = 1)]
-    #[serde(default, deserialize_with = "limit::in_query")]
+    #[serde(default, deserialize_with = "limit_in_query")]
     seconds: Option<i64>,
 }
 
@@ -115,8 +114,8 @@ pub(crate) struct HistoryRequest {
     /// `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Maximum number of changes in a page: 20 when absent, at most 100.
-    #[param(value_type = Option<limit::Limit>, inline)]
-    #[serde(default, deserialize_with = "limit::in_query")]
+    #[param(value_type = Option<Limit>, inline)]
+    #[serde(default, deserialize_with = "limit_in_query")]
     limit: Option<i64>,
 }
 
@@ -158,7 +157,7 @@ pub(crate) struct WireModelAt {
 pub(crate) async fn get_version(
     State(app): State<App>,
     caller: Caller,
-    representation: Representation,
+    Extension(representation): Extension<Representation>,
     Path(number): Path<u64>,
 ) -> Result<Response, Problem> {
     let ModelAt { entry, changes, state } =

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use crate::abort_on_error::abort_on_error;
 use crate::accept::Representation;
-use crate::framing::{Frame, FramedStream, text};
+use crate::framing::{Frame, framed, text};
 use crate::problem::Problem;
 use crate::schema_wire::SchemaBinding;
 
@@ -91,7 +91,7 @@ impl Page {
             None => "]}\n".to_owned(),
         };
         let head = format!("{{\"schema\":{},\"{}\":[", schema_json(&self.schema), self.names.0);
-        FramedStream::new(Frame::JsonArray, head, self.rows.stream, tail)
+        framed(Frame::JsonArray, head, self.rows.stream, tail)
     }
 
     /// Returns the first line of the NDJSON page.
@@ -106,7 +106,7 @@ impl Page {
             let spans = spans.load(Ordering::Relaxed);
             text(&json!({ "end": { "next_cursor": next_cursor, "traces": traces, "spans": spans } })) + "\n"
         };
-        FramedStream::new(Frame::Ndjson(names.1), String::new(), stream, tail)
+        framed(Frame::Ndjson(names.1), String::new(), stream, tail)
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn ndjson_head(schema: &SchemaEcho) -> Bytes {
 pub(crate) async fn trace(answer: TraceAnswer, info: &RequestInfo) -> Result<Response, Problem> {
     let rows = span_rows(answer.spans).await?;
     let head = format!("{{\"schema\":{},\"spans\":[", schema_json(&answer.schema));
-    let document = FramedStream::new(Frame::JsonArray, head, rows.stream, || "]}\n".to_owned());
+    let document = framed(Frame::JsonArray, head, rows.stream, || "]}\n".to_owned());
     Ok(respond(document, Representation::Json, info))
 }
 

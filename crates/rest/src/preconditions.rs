@@ -3,39 +3,21 @@
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
 
 use crate::code::Code;
-use crate::limit::Limit;
 use crate::problem::Problem;
 
 /// The condition in `If-Match`, if it was sent.
 pub(crate) struct IfMatch(pub(crate) Option<tracewarden_service::IfMatch>);
 
-/// A version or revision in a body: a whole number in any notation; `7.0` and `7` are the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Version(u64);
-
-impl<'de> Deserialize<'de> for Version {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Limit(number) = Limit::deserialize(deserializer)?;
-        u64::try_from(number)
-            .map(Self)
-            .map_err(|_| D::Error::custom("expected a whole number that is not negative"))
-    }
-}
-
 impl IfMatch {
     /// Combines the header with the version in the body, if it has one: both must match.
-    pub(crate) fn and(self, version: Option<Version>) -> Option<tracewarden_service::IfMatch> {
+    pub(crate) fn and(self, version: Option<u64>) -> Option<tracewarden_service::IfMatch> {
         use tracewarden_service::IfMatch::{AtVersion, Existing, Versions};
         match (self.0, version) {
             (header, None) => header,
-            (None | Some(Existing | AtVersion { .. }), Some(Version(version))) => {
-                Some(Versions(vec![version]))
-            }
-            (Some(Versions(mut versions)), Some(Version(version))) => {
+            (None | Some(Existing | AtVersion { .. }), Some(version)) => Some(Versions(vec![version])),
+            (Some(Versions(mut versions)), Some(version)) => {
                 versions.retain(|known| *known == version);
                 Some(Versions(versions))
             }
@@ -43,9 +25,9 @@ impl IfMatch {
     }
 
     /// Combines the header with the version of the whole access model in the body, if it has one: both must match.
-    pub(crate) fn and_model(self, version: Option<Version>) -> Option<tracewarden_service::IfMatch> {
+    pub(crate) fn and_model(self, version: Option<u64>) -> Option<tracewarden_service::IfMatch> {
         use tracewarden_service::IfMatch::{AtVersion, Versions};
-        let Some(Version(version)) = version else { return self.0 };
+        let Some(version) = version else { return self.0 };
         let tags = match self.0 {
             Some(Versions(tags)) => Some(tags),
             _ => None,
@@ -129,10 +111,9 @@ mod tests {
         ] {
             assert_eq!(read(&[wrong]).unwrap_err().code(), Code::PreconditionFailed, "{wrong}");
         }
-        let both = |header: &'static str, version: Option<u64>| {
-            IfMatch(read(&[header]).unwrap()).and(version.map(Version))
-        };
-        assert_eq!(IfMatch(None).and(Some(Version(7))), versions(&[7]));
+        let both =
+            |header: &'static str, version: Option<u64>| IfMatch(read(&[header]).unwrap()).and(version);
+        assert_eq!(IfMatch(None).and(Some(7)), versions(&[7]));
         assert_eq!(
             (both("*", Some(7)), both("*", None)),
             (versions(&[7]), Some(tracewarden_service::IfMatch::Existing))
@@ -141,7 +122,7 @@ mod tests {
         for (text, version) in
             [("7", Some(7)), ("7.0", Some(7)), ("-1", None), ("7.5", None), ("\"7\"", None)]
         {
-            assert_eq!(crate::body::parse(text.as_bytes()).ok(), version.map(Version), "{text}");
+            assert_eq!(crate::body::parse(text.as_bytes()).ok(), version, "{text}");
         }
         let [(_, tag)] = etag(7);
         assert_eq!(tag, "\"7\"");

@@ -1,5 +1,6 @@
 //! Problem details (RFC 9457): the format of every error that the service returns.
 
+use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -249,9 +250,7 @@ fn within_bounds(errors: Vec<InvalidMember>) -> (Vec<InvalidMember>, Option<usiz
 impl IntoResponse for Problem {
     /// Returns the status with the problem in the extensions; the middleware around all routes renders the body.
     fn into_response(self) -> Response {
-        let mut response = self.code.status().into_response();
-        response.extensions_mut().insert(self);
-        response
+        (self.code.status(), Extension(self)).into_response()
     }
 }
 

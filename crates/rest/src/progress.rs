@@ -10,11 +10,10 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use futures::{FutureExt, future};
-use serde::Serialize;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tracewarden_model::{Timestamp, Window};
+use tracewarden_model::Window;
 use tracewarden_service::{PendingQuery, ProgressCallback, RequestInfo, SearchProgress, ServiceError};
 
 use crate::accept::Representation;
@@ -27,31 +26,18 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time without a line, so that proxies do not close the connection as idle.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
-/// The content of a progress line.
-#[derive(Serialize)]
-struct Progress {
-    /// The search has covered everything from this time to `to`.
-    searched_to: Timestamp,
-    /// The window of the request or the cursor.
-    from: Timestamp,
-    to: Timestamp,
-    /// Number of traces found so far for the page.
-    traces: u32,
-    /// Fraction of the work that is done, from 0 to 1, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fraction: Option<f64>,
-}
-
+/// Returns a progress line: the search has covered everything from `searched_to` to `to`. `fraction` is the part of the work that
+/// is done, if it is known.
 fn line(progress: SearchProgress, window: Window) -> Bytes {
-    let known = progress.fraction.filter(|fraction| fraction.is_finite());
-    let progress = Progress {
-        searched_to: progress.searched_to,
-        from: window.from(),
-        to: window.to(),
-        traces: progress.traces,
-        fraction: known.map(|fraction| (fraction.clamp(0.0, 1.0) * 1_000.0).round() / 1_000.0),
-    };
-    (text(&json!({ "progress": progress })) + "\n").into()
+    let SearchProgress { searched_to, traces, fraction } = progress;
+    let mut content =
+        json!({ "searched_to": searched_to, "from": window.from(), "to": window.to(), "traces": traces });
+    let known = fraction.filter(|fraction| fraction.is_finite());
+    let known = known.map(|known| json!((known.clamp(0.0, 1.0) * 1_000.0).round() / 1_000.0));
+    if let Some(members) = content.as_object_mut() {
+        members.extend(known.map(|known| ("fraction".to_owned(), known)));
+    }
+    (text(&json!({ "progress": content })) + "\n").into()
 }
 
 /// A running search.
@@ -63,11 +49,7 @@ struct Search {
     last: Instant,
 }
 
-enum State {
-    Searching(Search),
-    Streaming(BoxStream<'static, Result<Bytes, ServiceError>>),
-    Done,
-}
+type Lines = BoxStream<'static, Result<Bytes, ServiceError>>;
 
 /// Returns the page as NDJSON.
 ///
@@ -81,7 +63,8 @@ pub(crate) async fn ndjson_response(begun: PendingQuery, info: &RequestInfo) -> 
         sender.send_replace(progress);
     });
     let last = Instant::now();
-    let mut page_future = async move { Page::await_first_row(begun.run(Some(sender)).await?).await }.boxed();
+    let mut page_future =
+        async move { Page::await_first_row(begun.run(Some(sender)).await?.0).await }.boxed();
     let (head, document) = match timeout(PROGRESS_INTERVAL, &mut page_future).await {
         Ok(page) => {
             let page = page?;
@@ -89,36 +72,27 @@ pub(crate) async fn ndjson_response(begun: PendingQuery, info: &RequestInfo) -> 
         }
         Err(_) => {
             let search = Search { page_future, window, updates, last: last + PROGRESS_INTERVAL };
-            (ndjson_head(&schema.now()), stream::unfold(State::Searching(search), step).boxed())
+            (ndjson_head(&schema()), stream::unfold(Some(search), step).flatten().boxed())
         }
     };
     let document = stream::iter([Ok(head)]).chain(document);
     Ok(respond(document, Representation::Ndjson, info))
 }
 
-async fn step(mut state: State) -> Option<(Result<Bytes, ServiceError>, State)> {
-    loop {
-        match state {
-            State::Searching(mut search) => {
-                let Search { page_future, window, updates, last } = &mut search;
-                let line = next_line(updates, *window, *last);
-                state = tokio::select! {
-                    biased;
-                    page = page_future => match page {
-                        Ok(page) => State::Streaming(page.lines().boxed()),
-                        Err(error) => return Some((Err(error), State::Done)),
-                    },
-                    line = line => {
-                        search.last = Instant::now();
-                        return Some((Ok(line), State::Searching(search)));
-                    }
-                };
-            }
-            State::Streaming(mut lines) => {
-                let item = lines.next().await?;
-                return Some((item, State::Streaming(lines)));
-            }
-            State::Done => return None,
+/// Returns the next part of the document: a progress line, or the lines of the page once the search has ended.
+async fn step(search: Option<Search>) -> Option<(Lines, Option<Search>)> {
+    let mut search = search?;
+    let Search { page_future, window, updates, last } = &mut search;
+    let line = next_line(updates, *window, *last);
+    tokio::select! {
+        biased;
+        page = page_future => {
+            let failed = |error| stream::iter([Err(error)]).boxed();
+            Some((page.map_or_else(failed, |page| page.lines().boxed()), None))
+        }
+        line = line => {
+            search.last = Instant::now();
+            Some((stream::iter([Ok(line)]).boxed(), Some(search)))
         }
     }
 }
@@ -139,7 +113,7 @@ async fn next_line(updates: &mut watch::Receiver<SearchProgress>, window: Window
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use tracewarden_model::{Binding, Display};
+    use tracewarden_model::{Binding, Display, Timestamp};
     use tracewarden_service::{AnswerBody, QueryAnswer, SchemaEcho};
 
     use super::*;
@@ -163,8 +137,8 @@ mod tests {
             timestamp: text(),
             parent_span_id: text(),
             trace_index: None,
-            rows: tracewarden_model::RowOptions::default(),
             display: Display::default(),
+            ..Binding::default()
         };
         let body = AnswerBody::Ids(vec!["a".to_owned()]);
         let schema = SchemaEcho { binding, version: 1, omitted_columns: None, searched_around: None };
@@ -179,7 +153,7 @@ mod tests {
         let (sender, updates) = watch::channel(at(3_600, 0, None));
         let page_future = work(sender).boxed();
         let search = Search { page_future, window: window(), updates, last: Instant::now() };
-        let items: Vec<_> = stream::unfold(State::Searching(search), step).collect().await;
+        let items: Vec<_> = stream::unfold(Some(search), step).flatten().collect().await;
         let failed = items.iter().any(Result::is_err);
         let bytes: Vec<u8> = items.into_iter().flatten().flatten().collect();
         let text = String::from_utf8(bytes).unwrap();

@@ -10,7 +10,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// A member of a request that is ignored, whatever its value. The type provides both the deserialiser and `readOnly` in the
-/// OpenAPI document, so the two cannot differ. Declare it with `#[serde(default)]` and `#[schema(inline, required = false)]`.
+/// OpenAPI document, so the two cannot differ. Declare it with `#[serde(default)]`, `#[schema(inline, required = false)]` and
+/// `#[expect(dead_code)]`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReadOnly;
 

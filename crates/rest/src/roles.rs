@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
-use crate::preconditions::{IfMatch, Version, check_matches_path, etag};
+use crate::preconditions::{IfMatch, check_matches_path, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
@@ -45,7 +45,7 @@ pub(crate) async fn get(
 }
 
 /// A role to store: as in a response, or its policies only.
-#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
+#[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutRequest {
@@ -54,12 +54,9 @@ pub(crate) struct PutRequest {
     /// The name in the path.
     name: Option<String>,
     /// The revision to replace; acts as `If-Match` does.
-    #[schema(value_type = Option<u64>)]
-    revision: Option<Version>,
-    #[serde(default, rename = "updated_at")]
-    _updated_at: ReadOnly,
-    #[serde(default, rename = "members")]
-    _members: ReadOnly,
+    revision: Option<u64>,
+    updated_at: ReadOnly,
+    members: ReadOnly,
 }
 
 /// Creates or replaces a role. The change takes effect on the next request of each user with the role.

@@ -19,8 +19,8 @@ use crate::middleware::Middleware;
 use crate::nested_interface::NestedInterface;
 use crate::routes::Routes;
 use crate::{
-    api_keys, audit, collateral_access, ddl, explain, field_values, filter, health, impact, me, middleware,
-    model, openapi, policies, preview, roles, schema, session, stats, traces, user_credentials, users, web,
+    api_keys, audit, explain, filter, health, impact, me, middleware, model, openapi, policies, preview,
+    roles, schema, session, stats, traces, user_credentials, users, web,
 };
 
 /// Returns the router of the API with another interface nested in it. The server must add [`axum::extract::ConnectInfo`] with the
@@ -72,7 +72,7 @@ fn declare(app: App) -> Routes {
         .add(Principal(ByTool(Tool::ExplainAccess)), routes!(explain::explain))
         .add(Administrator(Any), routes!(explain::viewers))
         .add(Principal(ByTool(Tool::FilterSchema)), routes!(filter::schema))
-        .add(Principal(ByTool(Tool::FieldValues)), routes!(field_values::list))
+        .add(Principal(ByTool(Tool::FieldValues)), routes!(filter::values))
         .add(Administrator(Any), routes!(users::list, users::create))
         .add(Administrator(Any), routes!(users::get, users::change, users::delete))
         .add(Administrator(Any), routes!(users::rotate_password))
@@ -86,11 +86,11 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(policies::check))
         .add(Administrator(Any), routes!(policies::evaluate))
         .add(Administrator(Any), routes!(impact::preview))
-        .add(Administrator(Any), routes!(collateral_access::collateral_access))
+        .add(Administrator(Any), routes!(impact::collateral_access))
         .add(Administrator(Any), routes!(schema::get))
         .add(Administrator(Any), routes!(schema::tables))
         .add(Administrator(Any), routes!(schema::table))
-        .add(Administrator(Any), routes!(ddl::get))
+        .add(Administrator(Any), routes!(schema::ddl))
         .add(Administrator(Any), routes!(schema::put_binding))
         .add(Administrator(Any), routes!(schema::put_fields))
         .add_with_representations(Administrator(Any), &[Json, Yaml], routes!(model::export))

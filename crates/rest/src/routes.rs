@@ -121,7 +121,7 @@ impl Routes {
         };
         let path = nested_interface.path;
         let handle = any(move |request: Request| nested_interface.clone().handle(request));
-        let handle = handle.layer(middleware::from_fn_with_state(guard, guard_nested_interface));
+        let handle = handle.layer(middleware::from_fn_with_state(guard, guard_route));
         // Clients are configured by hand, with and without a trailing slash.
         let router = self.router.route(path, handle.clone()).route(&format!("{path}/"), handle);
         Self { router, app: self.app }
@@ -170,41 +170,6 @@ fn caller_id(head: &Parts) -> &str {
     principal.or_else(account).unwrap_or_default()
 }
 
-/// Authenticates and authorises the caller of a nested interface, which parses its requests itself.
-async fn guard_nested_interface(
-    State(guard): State<RouteGuard>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    if let Some(info) = request.extensions_mut().get_mut::<RequestInfo>() {
-        info.via = Transport::Mcp;
-    }
-    let (mut head, body) = request.into_parts();
-    let caller = match guard.authenticate(&mut head).await {
-        Ok(caller) => caller,
-        Err(problem) => return problem.into_response(),
-    };
-    let request_line = RequestLine::from_head(&head);
-    let kib = body_memory::required_kib(&body, guard.body_limit);
-    let response = match body_memory::body_memory(caller_id(&head), kib).await {
-        Ok(_permit) => next.run(Request::from_parts(head, body)).await,
-        Err(problem) => problem.into_response(),
-    };
-    // The interface has no record of a request that it could not read.
-    if request_line.method == Method::POST
-        && let (Some(caller), Some(problem)) = (caller, response.extensions().get::<Problem>())
-    {
-        let code = problem.code().as_str();
-        guard
-            .app
-            .service
-            .core()
-            .record_unparsable_call(&caller, code, request_line.rejected_call(guard.access))
-            .await;
-    }
-    response
-}
-
 /// Rejects a request of a client that expects another user. A cookie belongs to the browser: after a sign-in in another window,
 /// a page would otherwise show data of one user as that of another, or save what one user wrote as another.
 fn check_expected_user(headers: &HeaderMap, identity: &Identity) -> Result<(), Problem> {
@@ -240,8 +205,18 @@ impl RequestLine {
 }
 
 impl RouteGuard {
+    /// Whether another interface handles the requests, and parses them itself.
+    fn is_nested(&self) -> bool {
+        self.access == Access::Principal(CredentialKind::Key)
+    }
+
     /// Authenticates and authorises the caller. Returns the principal, if the route requires a user or an administrator.
     async fn authenticate(&self, head: &mut Parts) -> Result<Option<Arc<Principal>>, Problem> {
+        if self.is_nested()
+            && let Some(info) = head.extensions.get_mut::<RequestInfo>()
+        {
+            info.via = Transport::Mcp;
+        }
         let info = head.extensions.get::<RequestInfo>().cloned();
         let info = info.ok_or_else(|| Problem::new(Code::Internal, "the request was not prepared"))?;
         if self.access == Access::Public {
@@ -267,7 +242,7 @@ impl RouteGuard {
     /// then must be valid. Other authentication schemes are for a proxy in front of the service, and browsers send them by
     /// themselves.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
-        let key_only = self.access == Access::Principal(CredentialKind::Key);
+        let key_only = self.is_nested();
         let none = || {
             Problem::new(
                 Code::Unauthenticated,
@@ -296,10 +271,12 @@ impl RouteGuard {
         if let Some(parameters) = &self.parameters {
             parameters.check(&head.method, &head.uri)?;
         }
-        let representation = accept::negotiate(&head.headers, self.offered)?;
-        head.extensions.insert(representation);
-        head.extensions.insert(self.body_limit);
-        body::check_content_type(&head.method, &head.headers, body, self.body_limit)?;
+        if !self.is_nested() {
+            let representation = accept::negotiate(&head.headers, self.offered)?;
+            head.extensions.insert(representation);
+            head.extensions.insert(self.body_limit);
+            body::check_content_type(&head.method, &head.headers, body, self.body_limit)?;
+        }
         Ok(body_memory::required_kib(body, self.body_limit))
     }
 
@@ -320,7 +297,7 @@ impl RouteGuard {
             identity.require_tool(self.access.tool())?;
         }
         if self.access.session_only().is_some() {
-            identity.require_own_session()?;
+            identity.require_session()?;
         }
         Ok(())
     }
@@ -328,7 +305,7 @@ impl RouteGuard {
     /// Rejects an authenticated caller. The attempt is recorded for traces and administration, and for API keys also when the
     /// operation requires a session or another tool.
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
-        let reads = self.access.reads_traces() || self.access == Access::Principal(CredentialKind::Key);
+        let reads = self.access.reads_traces() || self.is_nested();
         let is_audited = reads || matches!(self.access, Access::Administrator(_));
         if is_audited || matches!(error, ServiceError::SessionRequired | ServiceError::ToolNotPermitted) {
             let request_line = RequestLine::from_head(head);
@@ -344,9 +321,16 @@ impl RouteGuard {
     /// Records a request that the service never received because it could not be read: a request for traces, or a change by an
     /// administrator. The service records its own rejections.
     async fn audit_unreadable(&self, request_line: &RequestLine, caller: &Identity, problem: &Problem) {
-        let changes = matches!(self.access, Access::Administrator(_)) && !request_line.method.is_safe();
-        let is_unreadable = !problem.is_reported_by_service() && problem.code().status().is_client_error();
-        if is_unreadable && (changes || self.access.reads_traces()) {
+        let is_audited = if self.is_nested() {
+            // The interface has no record of a request that it could not read.
+            request_line.method == Method::POST
+        } else {
+            let changes = matches!(self.access, Access::Administrator(_)) && !request_line.method.is_safe();
+            let is_unreadable =
+                !problem.is_reported_by_service() && problem.code().status().is_client_error();
+            is_unreadable && (changes || self.access.reads_traces())
+        };
+        if is_audited {
             let (code, call) = (problem.code().as_str(), request_line.rejected_call(self.access));
             self.app.service.core().record_unparsable_call(caller, code, call).await;
         }

@@ -1,18 +1,18 @@
-//! `/schema`: the trace source.
+//! `/schema`: the trace source, and suggested changes to its table.
 
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::{AccessModel, Binding, LogicalType};
-use tracewarden_service::{FieldMark, TableDetail, TableSummary};
+use tracewarden_service::{DdlAdvice, FieldMark, TableDetail, TableSummary};
 use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::body::Json;
 use crate::code::Code;
 use crate::extractors::Caller;
-use crate::preconditions::{IfMatch, Version, etag};
+use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
@@ -103,14 +103,13 @@ pub(crate) struct FieldsRequest {
     /// Fields that are not in this list are no longer marked.
     fields: Vec<WireFieldMark>,
     /// The version of the access model to replace; acts as `If-Match` does.
-    #[schema(value_type = Option<u64>)]
-    version: Option<Version>,
+    version: Option<u64>,
     /// The bound table, unchanged: `PUT /schema/binding` changes it.
     binding: Option<Binding>,
 }
 
 /// A field to mark.
-#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
+#[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FieldMark)]
@@ -131,12 +130,10 @@ pub(crate) struct WireFieldMark {
     /// faster. It is compared with the map over the whole table before it is adopted. Absent for none.
     #[schema(examples("SpanAttributes_tenant"))]
     column: Option<String>,
-    #[serde(default, rename = "ref")]
-    _reference: ReadOnly,
-    #[serde(default, rename = "column_type")]
-    _column_type: ReadOnly,
-    #[serde(default, rename = "source")]
-    _source: ReadOnly,
+    #[serde(rename = "ref")]
+    reference: ReadOnly,
+    column_type: ReadOnly,
+    source: ReadOnly,
 }
 
 impl From<WireFieldMark> for FieldMark {
@@ -179,4 +176,17 @@ pub(crate) async fn put_fields(
     let marks = fields.into_iter().map(FieldMark::from).collect();
     let current = app.service.source().put_fields(&admin, marks, if_match.and_model(version)).await?;
     Ok((etag(current.model.version), JsonResponse(access_model(current))))
+}
+
+/// Suggests changes to the bound table that reduce the cost of searches and reads
+///
+/// The suggestions follow from the table's current definition and ClickHouse's own estimates. The service never runs these
+/// statements.
+#[utoipa::path(get, path = "/schema/ddl", tag = "trace source", responses(
+    (status = 200, description = "Suggestions", body = DdlAdvice),
+    (status = 409, description = "`not_bound`: no trace source is bound"),
+    (status = 504, description = "`query_timeout`: the ClickHouse query took too long"),
+))]
+pub(crate) async fn ddl(State(app): State<App>, caller: Caller) -> Result<JsonResponse<DdlAdvice>, Problem> {
+    Ok(JsonResponse(app.service.source().ddl(&caller.require_admin()?).await?))
 }

@@ -1,13 +1,9 @@
 //! Wire format of the access model.
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::{
-    AccessModel, Binding, ColumnValue, Display, ReadAs, RowOptions, TimeBucket, TimeUnit,
-};
+use tracewarden_model::{AccessModel, Binding, ColumnValue, Display, ReadAs, TimeBucket, TimeUnit};
 use tracewarden_service::{CurrentModel, SchemaEcho, SearchedAround};
 use utoipa::ToSchema;
-
-use crate::preconditions::Version;
 
 /// The bound table with its structural columns, as in every response with spans.
 #[serde_with::apply(Option => #[schema(nullable = false)])]
@@ -55,7 +51,7 @@ impl SchemaBinding {
             trace_id: binding.trace_id.clone(),
             span_id: binding.span_id.clone(),
             timestamp: binding.timestamp.clone(),
-            timestamp_unit: binding.rows.timestamp_unit,
+            timestamp_unit: binding.timestamp_unit,
             parent_span_id: binding.parent_span_id.clone(),
             display: binding.display.clone(),
             version: *version,
@@ -71,8 +67,7 @@ impl SchemaBinding {
 #[schema(as = PutBinding)]
 pub(crate) struct BindingRequest {
     /// The version of the access model to replace; acts as `If-Match` does.
-    #[schema(value_type = Option<u64>)]
-    version: Option<Version>,
+    version: Option<u64>,
     /// Database in ClickHouse.
     #[schema(examples("otel"))]
     database: String,
@@ -112,8 +107,7 @@ pub(crate) struct BindingRequest {
 
 impl BindingRequest {
     /// Returns the version to replace, if the body has one, and the binding.
-    pub(crate) fn into_parts(self) -> (Option<Version>, Binding) {
-        let Self { timestamp_unit, read_as, only, time_bucket, .. } = self;
+    pub(crate) fn into_parts(self) -> (Option<u64>, Binding) {
         let binding = Binding {
             database: self.database,
             table: self.table,
@@ -122,7 +116,10 @@ impl BindingRequest {
             timestamp: self.timestamp,
             parent_span_id: self.parent_span_id,
             trace_index: self.trace_index,
-            rows: RowOptions { timestamp_unit, read_as, only, time_bucket },
+            timestamp_unit: self.timestamp_unit,
+            read_as: self.read_as,
+            only: self.only,
+            time_bucket: self.time_bucket,
             display: self.display,
         };
         (self.version, binding)
@@ -152,8 +149,9 @@ mod tests {
             timestamp: column(),
             parent_span_id: column(),
             trace_index: Some(column()),
-            rows: RowOptions { timestamp_unit: Some(TimeUnit::Microseconds), only, ..RowOptions::default() },
-            display: Display::default(),
+            timestamp_unit: Some(TimeUnit::Microseconds),
+            only,
+            ..Binding::default()
         };
         let schema = SchemaEcho { binding, version: 1, omitted_columns: None, searched_around: None };
         let schema = serde_json::to_value(SchemaBinding::new(&schema)).unwrap();

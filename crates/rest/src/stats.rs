@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tracewarden_model::Timestamp;
 use tracewarden_service::{
-    FacetValue, SearchedAround, StatsBucket, StatsGroup, StatsNumbers, StatsOrder, StatsUnit,
+    FacetValue, Limit, SearchedAround, StatsBucket, StatsGroup, StatsNumbers, StatsOrder, StatsUnit,
     TraceStatsAnswer, TraceStatsRequest,
 };
 use utoipa::ToSchema;
@@ -14,7 +14,6 @@ use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
 use crate::filter_wire::{WireFilter, raw_filter};
-use crate::limit::Limit;
 use crate::problem::Problem;
 
 /// Selects traces as `POST /traces/query` does, and says how to count them.

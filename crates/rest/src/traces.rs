@@ -1,10 +1,11 @@
 //! `/traces`.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use tracewarden_model::Timestamp;
-use tracewarden_service::{QueryRequest, TraceOrder, View};
+use tracewarden_service::{Limit, QueryRequest, TraceOrder, View};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::accept::Representation;
@@ -12,7 +13,6 @@ use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
 use crate::filter_wire::{WireFilter, raw_filter};
-use crate::limit::Limit;
 use crate::page::{self, Page, SpanPage, TraceSpans};
 use crate::problem::Problem;
 use crate::progress;
@@ -72,7 +72,7 @@ impl TraceQuery {
 pub(crate) async fn query(
     State(app): State<App>,
     caller: Caller,
-    representation: Representation,
+    Extension(representation): Extension<Representation>,
     Json(query): Json<TraceQuery>,
 ) -> Result<Response, Problem> {
     let begun = app.service.traces().begin_query(&caller, query.into_request()?).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn query(
     match representation {
         Representation::Ndjson => progress::ndjson_response(begun, info).await,
         Representation::Json | Representation::Yaml => {
-            let page = Page::await_first_row(begun.run(None).await?).await?;
+            let page = Page::await_first_row(begun.run(None).await?.0).await?;
             Ok(page::respond(page.json(), representation, info))
         }
     }

@@ -8,21 +8,21 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use tracewarden_service::{Attributes, NewUser, UserAccess, UserChange, UserInfo, UserPage};
+use tracewarden_service::{
+    Attributes, Limit, NewUser, UserAccess, UserChange, UserInfo, UserPage, limit_in_query,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::body::Json;
 use crate::extractors::Caller;
-use crate::limit;
-use crate::limit::Limit;
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
 use crate::read_only::ReadOnly;
 
 /// A user to create.
-#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
+#[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewUser)]
@@ -43,14 +43,10 @@ pub(crate) struct CreateRequest {
     #[serde(default)]
     #[schema(required = false)]
     disabled: bool,
-    #[serde(default, rename = "id")]
-    _id: ReadOnly,
-    #[serde(default, rename = "must_change_password")]
-    _must_change_password: ReadOnly,
-    #[serde(default, rename = "created_at")]
-    _created_at: ReadOnly,
-    #[serde(default, rename = "last_login_at")]
-    _last_login_at: ReadOnly,
+    id: ReadOnly,
+    must_change_password: ReadOnly,
+    created_at: ReadOnly,
+    last_login_at: ReadOnly,
 }
 
 /// Returns a user with the `ETag` of the properties that administrators set.
@@ -96,7 +92,7 @@ pub(crate) struct ListRequest {
     cursor: Option<String>,
     /// Maximum number of users in a page: 100 when absent, at most 500.
     #[param(value_type = Option<Limit>, inline)]
-    #[serde(default, deserialize_with = "limit::in_query")]
+    #[serde(default, deserialize_with = "limit_in_query")]
     limit: Option<i64>,
 }
 
@@ -127,7 +123,7 @@ pub(crate) async fn get(
 }
 
 /// Changes to a user; absent members stay unchanged.
-#[serde_with::apply(ReadOnly => #[schema(inline, required = false)])]
+#[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = UserChange)]
@@ -142,12 +138,9 @@ pub(crate) struct ChangeRequest {
     username: Option<String>,
     /// The user's id, unchanged.
     id: Option<String>,
-    #[serde(default, rename = "must_change_password")]
-    _must_change_password: ReadOnly,
-    #[serde(default, rename = "created_at")]
-    _created_at: ReadOnly,
-    #[serde(default, rename = "last_login_at")]
-    _last_login_at: ReadOnly,
+    must_change_password: ReadOnly,
+    created_at: ReadOnly,
+    last_login_at: ReadOnly,
 }
 
 /// Changes a user. Roles and attributes take effect on the user's next request.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::response::{IntoResponse, Redirect, Response};
 use bytes::Bytes;
@@ -67,8 +68,8 @@ pub(crate) async fn get(uri: Uri, headers: HeaderMap) -> Response {
 /// Returns the response. `path` is not percent-decoded: names of files contain no character that would be encoded.
 fn answer(files: FileLookup, path: &str, headers: &HeaderMap) -> Response {
     if files(INDEX_PAGE).is_none() {
-        return (StatusCode::SERVICE_UNAVAILABLE, WebAppResponse { cache_control: "no-store" }, NOT_BUILT)
-            .into_response();
+        let uncached = Extension(WebAppResponse { cache_control: "no-store" });
+        return (StatusCode::SERVICE_UNAVAILABLE, uncached, NOT_BUILT).into_response();
     }
     // An encoded form of a file is not available under its own name.
     let stored = |name: &str| ENCODINGS.iter().any(|(_, suffix)| name.ends_with(suffix));

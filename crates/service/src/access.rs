@@ -10,7 +10,7 @@ pub(crate) mod sign_in_throttle;
 mod user_credentials;
 mod users;
 
-pub use api_keys::{ApiKeyInfo, CreatedApiKey, NewApiKey};
+pub use api_keys::{CreatedApiKey, NewApiKey};
 pub use preview::PreviewRequest;
 pub(crate) use roles::{
     CheckedPolicies, case_conflict, check_case_conflict, check_deletion, check_role_input, compile_policies,

@@ -19,12 +19,6 @@ pub struct AdminSettings {
     pub password_hash: Option<String>,
 }
 
-impl std::fmt::Debug for AdminSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AdminSettings").field("username", &self.username).finish_non_exhaustive()
-    }
-}
-
 impl AdminSettings {
     /// Checks that this can be an administrator's name; the error is a message for the operator.
     pub fn check_username(username: &str) -> Result<(), String> {

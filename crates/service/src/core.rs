@@ -12,6 +12,7 @@ mod clickhouse_errors;
 mod cursor;
 mod error;
 mod field_error;
+mod limit;
 mod metrics;
 mod model_change;
 mod open_audit_record;
@@ -51,6 +52,7 @@ pub use error::{Cause, QueryLimit, ServiceError};
 pub(crate) use error::{CursorFault, NotReady, Result};
 pub(crate) use field_error::unknown;
 pub use field_error::{FieldError, bounded};
+pub use limit::{Limit, limit_in_query};
 pub(crate) use metrics::PolicyCacheCollector;
 pub(crate) use model_change::{change_detail, check_version, no_change_detail, resolve};
 pub(crate) use open_audit_record::{OpenAuditRecord, PreparedRead};
@@ -58,7 +60,7 @@ pub use passwords::hash_password_phc;
 #[cfg(test)]
 pub(crate) use passwords::phc_cost;
 pub(crate) use passwords::{check_phc, check_strength, normal_form};
-pub(crate) use permits::Permit;
+pub use permits::{Limiter, Permit};
 pub(crate) use policy_errors::{policy_name, reason_text};
 pub use precondition::IfMatch;
 pub(crate) use principal::VerifiedCredential;
@@ -133,11 +135,6 @@ impl Core {
             entropy,
             settings,
         })
-    }
-
-    /// Settings of the service.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
     }
 
     /// Current time, the default end of a time window.

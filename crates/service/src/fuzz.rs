@@ -44,7 +44,7 @@ fn cursors() {
     let key = || CursorKey::new(&[7; 32]).unwrap();
     // A valid cursor, which the fuzzer mutates.
     let plain =
-        [&[1][..], &[2; 96], &1_i64.to_be_bytes(), &2_i64.to_be_bytes(), &[1], &5_i64.to_be_bytes(), b"4bf9"]
+        [&[2][..], &[2; 64], &1_i64.to_be_bytes(), &2_i64.to_be_bytes(), &[1], &5_i64.to_be_bytes(), b"4bf9"]
             .concat();
     let sealed = key().seal(&decode(&plain).unwrap(), &FuzzedEntropy::new(b"nonce")).unwrap();
     let known = sealed.clone();

@@ -34,13 +34,12 @@ pub use model_file::{
 };
 pub use service::Service;
 pub use traces::{
-    AnswerBody, PageCursors, PendingQuery, QueryAnswer, QueryRequest, SchemaEcho, SchemaSource, TraceAnswer,
-    Traces, View,
+    AnswerBody, PageCursors, PendingQuery, QueryAnswer, QueryRequest, SchemaEcho, TraceAnswer, Traces, View,
 };
 
 pub use tracewarden_appdb::{
-    AppDb, AuditRemoval, ChainFault, CurrentModel, DbError, DbInspection, ModelState, Policy, Preview, Role,
-    SchemaState, VerifiedAudit,
+    ApiKey, AppDb, AuditRemoval, ChainFault, CurrentModel, DbError, DbInspection, ModelState, Policy,
+    Preview, Role, SchemaState, VerifiedAudit,
 };
 pub use tracewarden_clickhouse::{
     ClickHouse, ClickHouseError, Column, Cost, DdlAdvice, DdlState, DdlSuggestion, Difference,
@@ -57,7 +56,7 @@ pub use tracewarden_policy::{
 pub type Secret = secrecy::SecretString;
 
 pub use access::{
-    Account, ApiKeyInfo, CreatedApiKey, CreatedUser, NewApiKey, NewUser, PasswordCredentials, PolicyCheck,
+    Account, CreatedApiKey, CreatedUser, NewApiKey, NewUser, PasswordCredentials, PolicyCheck,
     PreviewRequest, RoleDetail, Roles, SessionInfo, SignInAnswer, StoredRole, UserAccess, UserChange,
     UserInfo, UserPage, Users,
 };
@@ -67,10 +66,10 @@ pub use analysis::{
 };
 pub use core::{
     Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
-    Cause, Credential, FieldError, Identity, IfMatch, Limits, Me, Outcome, PasswordCost, Principal,
-    QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround, ServiceError, SessionOnly,
-    Settings, Tool, ToolCall, Transport, bounded, hash_password_phc, is_generated_password,
-    is_invisible_or_bidi_control, present,
+    Cause, Credential, FieldError, Identity, IfMatch, Limit, Limiter, Limits, Me, Outcome, PasswordCost,
+    Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround,
+    ServiceError, SessionOnly, Settings, Tool, ToolCall, Transport, bounded, hash_password_phc,
+    is_generated_password, is_invisible_or_bidi_control, limit_in_query, present,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

@@ -21,7 +21,7 @@ use futures::stream;
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep_until};
 use tracewarden_clickhouse::{
-    ClickHouse, ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary, TraceOrder,
+    ClickHouseError, Position, ProgressCallback, SelectRequest, Selection, Summary, TraceOrder,
 };
 use tracewarden_model::{Binding, Filter, Timestamp, TraceIdNotations, Window};
 
@@ -206,13 +206,15 @@ pub struct PendingQuery {
 }
 
 impl PendingQuery {
-    /// Returns the source of the answer's schema while the search runs.
-    pub fn schema(&self) -> SchemaSource {
-        SchemaSource {
-            store: self.access.store.clone(),
-            schema: self.access.echo(),
-            window: self.plan.window,
-            whole_spans: self.plan.shows_whole_spans(),
+    /// Returns a function that gives the answer's schema while the search runs, with the data about the table that is known by
+    /// then.
+    pub fn schema(&self) -> impl FnOnce() -> SchemaEcho + use<> {
+        let (store, schema, window) = (self.access.store.clone(), self.access.echo(), self.plan.window);
+        let shows_whole_spans = self.plan.shows_whole_spans();
+        move || {
+            let Some(known) = store.table_properties(&schema.binding, window) else { return schema };
+            let omitted_columns = shows_whole_spans.then_some(known.omitted_columns);
+            SchemaEcho { omitted_columns, searched_around: known.searched_around, ..schema }
         }
     }
 
@@ -221,20 +223,12 @@ impl PendingQuery {
         self.plan.window
     }
 
-    /// Runs the search and reports its progress, if `progress` is given. Dropping the future stops the search.
+    /// Runs the search and reports its progress, if `progress` is given. Dropping the future stops the search. The cursors are
+    /// for callers that may return only the first traces of the page.
     ///
     /// # Errors
     /// When the search fails; no span has been shown.
-    pub async fn run(self, progress: Option<ProgressCallback>) -> Result<QueryAnswer> {
-        self.run_with_cursors(progress).await.map(|(answer, _)| answer)
-    }
-
-    /// Does the same for callers that may return only the first traces of the page: also returns the cursors to continue from
-    /// there.
-    pub async fn run_with_cursors(
-        self,
-        progress: Option<ProgressCallback>,
-    ) -> Result<(QueryAnswer, PageCursors)> {
+    pub async fn run(self, progress: Option<ProgressCallback>) -> Result<(QueryAnswer, PageCursors)> {
         let Self { core, access, plan, mut record } = self;
         record.set_query(&access, plan.window, &plan.filter);
         let request = SelectRequest {
@@ -287,24 +281,6 @@ async fn body(
     // These answers are sent in one piece, so the completing record can also precede the first byte.
     record.complete(Outcome::Success, None).await?;
     Ok(body)
-}
-
-/// Schema of an answer that begins before its search has ended.
-pub struct SchemaSource {
-    store: ClickHouse,
-    schema: SchemaEcho,
-    window: Window,
-    whole_spans: bool,
-}
-
-impl SchemaSource {
-    /// Returns the schema, with the data about the table that is known by now.
-    pub fn now(self) -> SchemaEcho {
-        let Self { store, schema, window, whole_spans } = self;
-        let Some(known) = store.table_properties(&schema.binding, window) else { return schema };
-        let omitted_columns = whole_spans.then_some(known.omitted_columns);
-        SchemaEcho { omitted_columns, searched_around: known.searched_around, ..schema }
-    }
 }
 
 /// Positions at which a page can be cut.

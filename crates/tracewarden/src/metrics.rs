@@ -13,6 +13,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tracewarden_model::Timestamp;
 use tracewarden_service::Service;
 
 use crate::configuration::Configuration;
@@ -33,8 +34,13 @@ pub async fn bind(configuration: &Configuration) -> anyhow::Result<Option<TcpLis
     Ok(Some(listener))
 }
 
-/// Returns a registry with all metrics.
-pub fn registry(http: &tracewarden_rest::Metrics, connections: &Connections, service: &Service) -> Registry {
+/// Returns a registry with all metrics. The process started at `started`.
+pub fn registry(
+    http: &tracewarden_rest::Metrics,
+    connections: &Connections,
+    service: &Service,
+    started: Timestamp,
+) -> Registry {
     let mut registry = Registry::default();
     registry.register(
         "tracewarden_build",
@@ -44,7 +50,7 @@ pub fn registry(http: &tracewarden_rest::Metrics, connections: &Connections, ser
     http.register(&mut registry);
     connections.register(&mut registry);
     service.register_metrics(&mut registry);
-    registry.register_collector(Box::new(ProcessMetrics));
+    registry.register_collector(Box::new(ProcessMetrics { started }));
     registry
 }
 

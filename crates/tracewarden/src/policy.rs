@@ -6,7 +6,6 @@ mod error;
 mod evaluate;
 pub(crate) mod files;
 pub(crate) mod report;
-mod suite;
 mod test;
 
 use std::io::{self, ErrorKind, Write};

@@ -64,6 +64,7 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 }
 
 async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
+    let started = SystemClock.now();
     for warning in warnings(configuration) {
         tracing::warn!("{warning}");
     }
@@ -107,7 +108,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let timeout = Timeouts { grace: configuration.shutdown_grace, stall: CLIENT_STALL, head: HEAD_DEADLINE };
     let connections = Connections::new(configuration.max_connections);
     let metrics_task = metrics_listener.map(|listener| {
-        let routes = metrics::routes(metrics::registry(&http_metrics, &connections, &service));
+        let routes = metrics::routes(metrics::registry(&http_metrics, &connections, &service, started));
         // Metrics are served until the end, so that operators can watch the last requests finish.
         tokio::spawn(async move {
             let connections = Connections::new(METRICS_CONNECTIONS);

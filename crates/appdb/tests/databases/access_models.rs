@@ -21,8 +21,8 @@ async fn access_models(fixture: &Fixture) {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: None,
-        rows: tracewarden_model::RowOptions::default(),
         display: Display { name: Some("SpanName".to_owned()), ..Display::default() },
+        ..Binding::default()
     };
     let field = MarkedField {
         field: FieldRef::key("SpanAttributes", "a\"b"),

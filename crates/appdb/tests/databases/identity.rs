@@ -53,10 +53,10 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!(page.first().unwrap().roles, set(&["reader"]));
     assert_eq!(tx.role_members("reader").await.unwrap(), ["Ada", "bob"]);
     assert_eq!(tx.role_names().await.unwrap(), [ADMIN_ROLE, "reader"]);
-    assert_eq!(tx.users_with_role("reader", 1).await.unwrap(), std::slice::from_ref(&ada));
-    let holders = tx.users_with_role("reader", 9).await.unwrap();
+    assert_eq!(tx.users_batch(Some("reader"), "", 1, u32::MAX).await.unwrap(), std::slice::from_ref(&ada));
+    let holders = tx.users_batch(Some("reader"), "", 9, u32::MAX).await.unwrap();
     assert_eq!(holders.iter().map(|user| &user.roles).collect::<Vec<_>>(), [&ada.roles, &set(&["reader"])]);
-    assert_eq!(tx.users_with_role("nothing", 9).await.unwrap(), []);
+    assert_eq!(tx.users_batch(Some("nothing"), "", 9, u32::MAX).await.unwrap(), []);
     let kinds = |holders: u64| {
         let each = attributes().into_iter().map(|(name, value)| {
             let all = BTreeSet::from([AttributeKind::from(&value)]);
@@ -71,7 +71,7 @@ async fn users_and_roles(fixture: &Fixture) {
     let reader = tx.role("reader").await.unwrap().unwrap();
     assert_eq!((reader.policies.as_slice(), reader.revision), (policies.as_slice(), 3));
     assert_eq!((reader.created_at, reader.updated_at), (at(5), at(6)));
-    let roles = tx.roles_of_user("u1").await.unwrap();
+    let roles = tx.roles_named(&ada.roles).await.unwrap();
     assert_eq!(roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>(), [ADMIN_ROLE, "reader"]);
     assert_eq!(roles[1], reader);
     assert_eq!(tx.roles().await.unwrap(), roles);

@@ -65,7 +65,7 @@ impl ClickHouse {
         }
         let by_time = underlying.is_sorted_by(&binding.timestamp, &[])
             || underlying.projections.iter().any(|projection| projection.is_sorted_by(&binding.timestamp));
-        let reads_projections = binding.rows.read_as != Some(ReadAs::Final);
+        let reads_projections = binding.read_as != Some(ReadAs::Final);
         (!by_time && reads_projections && matches!(underlying.engine, TableEngine::MergeTree { .. }))
             .then(|| DdlKind::TimeProjection.to_string())
     }

@@ -14,7 +14,7 @@ mod statement;
 mod tests;
 mod types;
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 use tracewarden_model::{Binding, LogicalType};
 use tracewarden_policy::Predicate;
@@ -117,24 +117,20 @@ async fn impact_once(
         Some((binding, tables)) => Some((bound(binding, &tables)?, tables.index)),
         None => None,
     };
-    let (distinct, positions) = distinct(request.comparisons);
+    // Members with the same roles have the same results.
+    let distinct: BTreeSet<&Comparison> = request.comparisons.iter().collect();
+    let distinct: Vec<&Comparison> = distinct.into_iter().collect();
     let collateral =
         request.collateral.filter(|collateral| collateral.predicate_sets.iter().flatten().any(grants_access));
     let query = ImpactQuery { request: &request, after, collateral, distinct: &distinct };
     let (mut counts, fraction) = sampling_plan.take(&mut search, &query).await?;
     counts.collateral_values.resize(predicate_sets, CollateralValues::default());
-    let ids = request.samples as usize;
-    let compared = positions
-        .into_iter()
-        .map(|position| {
-            let mut compared = counts.compared.get(position).cloned().unwrap_or_default();
-            compared.gained_ids.truncate(ids);
-            compared.lost_ids.truncate(ids);
-            compared
-        })
-        .collect();
+    let compared = request.comparisons.iter().map(|comparison| {
+        let position = distinct.binary_search(&comparison).ok()?;
+        counts.compared.get(position).cloned()
+    });
     Ok(Impact {
-        compared,
+        compared: compared.map(Option::unwrap_or_default).collect(),
         collateral_values: counts.collateral_values,
         traces: counts.traces,
         fraction,
@@ -158,21 +154,17 @@ impl TraceCounter for ImpactQuery<'_> {
     }
 
     async fn granules(&self, search: &Search<'_>) -> f64 {
-        let after = match &self.after {
-            Some((table, index)) => match self.search_after(search, table, index.clone()) {
-                Ok(after) => granules(&after).await,
-                Err(_) => 0.0,
-            },
-            None => 0.0,
+        let after = match self.search_after(search) {
+            Ok(Some(after)) => granules(&after).await,
+            Ok(None) | Err(_) => 0.0,
         };
         granules(search).await + after
     }
 
     async fn count(&self, search: &Search<'_>, scan: &TraceScan<'_>) -> Result<Counts> {
         let mut counts = Counts::default();
-        let after = match &self.after {
-            Some((table, index)) => {
-                let after = self.search_after(search, table, index.clone())?;
+        let after = match self.search_after(search)? {
+            Some(after) => {
                 let scan = match scan {
                     TraceScan::BySpan { trace_set: sample @ TraceSet::Sample(_), .. } => {
                         TraceScan::BySpan { trace_set: *sample, scan: after.default_range.into() }
@@ -196,34 +188,13 @@ impl TraceCounter for ImpactQuery<'_> {
 }
 
 impl ImpactQuery<'_> {
-    /// Returns the same search of the table as it is read after the change.
-    fn search_after<'t>(
-        &'t self,
-        search: &Search<'t>,
-        table: &'t BoundTable,
-        index: Option<TraceIndex>,
-    ) -> Result<Search<'t>> {
+    /// Returns the same search of the table as it is read after the change, if it is read differently.
+    fn search_after<'t>(&'t self, search: &Search<'t>) -> Result<Option<Search<'t>>> {
+        let Some((table, index)) = &self.after else { return Ok(None) };
         // Which ids may be returned is decided by the binding that is in force.
         let all = RequiredPredicates::unscoped(&Predicate::True, &[], table)?;
-        let mut after = search.store.search_for(all, search.window, 0, table, index);
+        let mut after = search.store.search_for(all, search.window, 0, table, index.clone());
         after.deadline = search.deadline;
-        Ok(after)
+        Ok(Some(after))
     }
-}
-
-/// Returns the comparisons without repetition, since members with the same roles have the same results, and the index of each
-/// among them.
-fn distinct(comparisons: &[Comparison]) -> (Vec<&Comparison>, Vec<usize>) {
-    let mut known: HashMap<&Comparison, usize> = HashMap::new();
-    let mut distinct = Vec::new();
-    let positions = comparisons
-        .iter()
-        .map(|comparison| {
-            *known.entry(comparison).or_insert_with(|| {
-                distinct.push(comparison);
-                distinct.len() - 1
-            })
-        })
-        .collect();
-    (distinct, positions)
 }

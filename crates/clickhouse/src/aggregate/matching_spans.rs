@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tracewarden_model::{Binding, Display, MarkedField, TraceIdNotations};
+use tracewarden_model::{Binding, MarkedField, TraceIdNotations};
 use tracewarden_policy::Predicate;
 use utoipa::ToSchema;
 
@@ -24,8 +24,9 @@ use crate::{ClickHouse, ClickHouseError, Result};
 pub const MAX_FIRST_SPANS: usize = 20;
 /// Number of spans that are collected for the list: spans of one identity are listed once, and must not hide the others.
 const MAX_COLLECTED: usize = 10 * MAX_FIRST_SPANS;
-/// Maximum number of predicates of one statement, and maximum size of all of them together, in nodes as written.
-const MAX_PREDICATES: usize = 200;
+/// Maximum number of predicates of one statement.
+pub const MAX_PREDICATES: usize = 200;
+/// Maximum size of the predicates of one statement together, in nodes as written; a larger predicate has its own statement.
 const MAX_SIZE: u64 = 20_000;
 
 /// The spans of a trace that match a predicate.
@@ -62,14 +63,13 @@ pub struct TraceCounts {
 }
 
 /// The trace whose spans are read.
-#[derive(Clone, Copy)]
 struct TraceTarget<'a> {
+    /// The client of the endpoint that selected it.
+    client: Client,
     table: &'a BoundTable,
     /// The columns that identify spans.
-    display: &'a Display,
+    display: DisplayExpressions,
     trace_id: &'a str,
-    /// The endpoint that selected it.
-    endpoint: Option<usize>,
 }
 
 impl ClickHouse {
@@ -90,14 +90,14 @@ impl ClickHouse {
         selection.table.check_fields(referenced_fields.iter().map(AsRef::as_ref))?;
         let Some(trace) = selection.traces.first() else { return Ok(Vec::new()) };
         let target = TraceTarget {
+            client: self.client.pinned_to(selection.endpoint),
             table: selection.table.as_ref(),
-            display: &binding.display,
+            display: DisplayExpressions::new(&selection.table, &binding.display),
             trace_id: &trace.id,
-            endpoint: selection.endpoint,
         };
         let mut matching_spans = Vec::with_capacity(predicates.len());
         for part in parts(predicates) {
-            let (spans, mut found) = first_spans(&self.client, target, part).await?;
+            let (spans, mut found) = target.first_spans(part).await?;
             if spans < trace.spans {
                 return Err(ClickHouseError::incomplete("spans of a trace have disappeared"));
             }
@@ -108,7 +108,7 @@ impl ClickHouse {
                 .map(|(predicate, _)| predicate.clone())
                 .collect();
             if !unmatched.is_empty() {
-                let mut nearest = nearest(&self.client, target, &unmatched).await?.into_iter();
+                let mut nearest = target.nearest(&unmatched).await?.into_iter();
                 for matching_spans in found.iter_mut().filter(|matching_spans| matching_spans.spans == 0) {
                     matching_spans.nearest = nearest.next();
                 }
@@ -179,68 +179,82 @@ impl ClickHouse {
     }
 }
 
-/// Returns the number of spans, and for each predicate the number of matching spans and the first of them.
-async fn first_spans(
-    client: &Client,
-    target: TraceTarget<'_>,
-    predicates: &[Predicate],
-) -> Result<(u64, Vec<MatchingSpans>)> {
-    let table = target.table;
-    let mut statement = table.statement();
-    let conditions = predicates.iter().map(|predicate| table.condition(predicate, &mut statement));
-    let conditions = conditions.collect::<Result<Vec<String>>>()?;
-    let matched = aliases("p", predicates, &statement);
-    let (identity, display) = (identity_names(&statement), DisplayExpressions::new(table, target.display));
-    let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
-    let first: Vec<String> = matched
-        .iter()
-        .map(|matched| {
-            format!(
-                "arraySlice(arraySort(arrayDistinct(\
-                 groupArraySortedIf({MAX_COLLECTED})(({identity}), {matched}))), 1, {MAX_FIRST_SPANS})"
-            )
-        })
-        .collect();
-    let select = format!("count(), [{}], [{}]", counts.join(", "), first.join(", "));
-    let columns = conditions.iter().zip(&matched);
-    let (spans, counts, first): (u64, Vec<u64>, Vec<Vec<IdentityRow>>) =
-        target.row(client, &select, &display, columns, statement).await?;
-    if counts.len() != predicates.len() || first.len() != predicates.len() {
-        return Err(missing_counts());
+impl TraceTarget<'_> {
+    /// Returns the number of spans, and for each predicate the number of matching spans and the first of them.
+    async fn first_spans(&self, predicates: &[Predicate]) -> Result<(u64, Vec<MatchingSpans>)> {
+        let table = self.table;
+        let mut statement = table.statement();
+        let conditions = predicates.iter().map(|predicate| table.condition(predicate, &mut statement));
+        let conditions = conditions.collect::<Result<Vec<String>>>()?;
+        let matched = aliases("p", predicates, &statement);
+        let identity = identity_names(&statement);
+        let counts: Vec<String> = matched.iter().map(|matched| format!("countIf({matched})")).collect();
+        let first: Vec<String> = matched
+            .iter()
+            .map(|matched| {
+                format!(
+                    "arraySlice(arraySort(arrayDistinct(\
+                     groupArraySortedIf({MAX_COLLECTED})(({identity}), {matched}))), 1, {MAX_FIRST_SPANS})"
+                )
+            })
+            .collect();
+        let select = format!("count(), [{}], [{}]", counts.join(", "), first.join(", "));
+        let columns = conditions.iter().zip(&matched);
+        let (spans, counts, first): (u64, Vec<u64>, Vec<Vec<IdentityRow>>) =
+            self.row(&select, columns, statement).await?;
+        if counts.len() != predicates.len() || first.len() != predicates.len() {
+            return Err(missing_counts());
+        }
+        let matching_spans = counts.into_iter().zip(first).map(|(spans, first)| {
+            let first =
+                first.into_iter().map(|row| SpanIdentity::from_row(table, &self.display, row)).collect();
+            MatchingSpans { spans, first, nearest: None }
+        });
+        Ok((spans, matching_spans.collect()))
     }
-    let matching_spans = counts.into_iter().zip(first).map(|(spans, first)| {
-        let first = first.into_iter().map(|row| SpanIdentity::from_row(table, &display, row)).collect();
-        MatchingSpans { spans, first, nearest: None }
-    });
-    Ok((spans, matching_spans.collect()))
-}
 
-/// Returns the span that comes closest to each predicate.
-async fn nearest(
-    client: &Client,
-    target: TraceTarget<'_>,
-    predicates: &[Predicate],
-) -> Result<Vec<NearestSpan>> {
-    let table = target.table;
-    let mut statement = table.statement();
-    let scores = predicates.iter().map(|predicate| table.score(predicate, &mut statement));
-    let scores = scores.collect::<Result<Vec<String>>>()?;
-    let names = aliases("s", predicates, &statement);
-    let (identity, display) = (identity_names(&statement), DisplayExpressions::new(table, target.display));
-    let nearest: Vec<String> = names
-        .iter()
-        .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
-        .collect();
-    let select = format!("[{}]", nearest.join(", "));
-    let (nearest,): (Vec<(IdentityRow, f64)>,) =
-        target.row(client, &select, &display, scores.iter().zip(&names), statement).await?;
-    if nearest.len() != predicates.len() {
-        return Err(missing_counts());
+    /// Returns the span that comes closest to each predicate.
+    async fn nearest(&self, predicates: &[Predicate]) -> Result<Vec<NearestSpan>> {
+        let table = self.table;
+        let mut statement = table.statement();
+        let scores = predicates.iter().map(|predicate| table.score(predicate, &mut statement));
+        let scores = scores.collect::<Result<Vec<String>>>()?;
+        let names = aliases("s", predicates, &statement);
+        let identity = identity_names(&statement);
+        let nearest: Vec<String> = names
+            .iter()
+            .map(|score| format!("argMin((({identity}), {score}), (-{score}, {identity}))"))
+            .collect();
+        let select = format!("[{}]", nearest.join(", "));
+        let (nearest,): (Vec<(IdentityRow, f64)>,) =
+            self.row(&select, scores.iter().zip(&names), statement).await?;
+        if nearest.len() != predicates.len() {
+            return Err(missing_counts());
+        }
+        let nearest = nearest.into_iter().map(|(row, score)| NearestSpan {
+            span: SpanIdentity::from_row(table, &self.display, row),
+            score,
+        });
+        Ok(nearest.collect())
     }
-    let nearest = nearest
-        .into_iter()
-        .map(|(row, score)| NearestSpan { span: SpanIdentity::from_row(table, &display, row), score });
-    Ok(nearest.collect())
+
+    /// Returns the row of a statement over the trace's spans, each with its identity and further columns: expressions with
+    /// their names.
+    async fn row<'e, T: DeserializeOwned + Send + 'static>(
+        &self,
+        select: &str,
+        columns: impl Iterator<Item = (&'e String, &'e String)>,
+        mut statement: Statement,
+    ) -> Result<T> {
+        let columns: String = columns.map(|(expression, name)| format!(", {expression} AS {name}")).collect();
+        let identity = identity_columns(self.table, &self.display, &statement);
+        let is_trace = self.table.trace_id.is(self.trace_id, &mut statement);
+        let spans = self.table.spans(&is_trace, &mut statement);
+        statement.filters_by_trace_id = true;
+        statement.push(&format!("SELECT {select} FROM (SELECT {identity}{columns} FROM {spans})"));
+        let rows: Vec<T> = self.client.rows(statement).await?;
+        rows.into_iter().next().ok_or_else(missing_counts)
+    }
 }
 
 /// Returns a name for each predicate.
@@ -248,30 +262,8 @@ fn aliases(prefix: &str, predicates: &[Predicate], statement: &Statement) -> Vec
     (0..predicates.len()).map(|at| statement.alias(&format!("{prefix}{at}"))).collect()
 }
 
-impl TraceTarget<'_> {
-    /// Returns the row of a statement over the trace's spans, each with its identity and further columns: expressions with
-    /// their names.
-    async fn row<'e, T: DeserializeOwned + Send + 'static>(
-        &self,
-        client: &Client,
-        select: &str,
-        display: &DisplayExpressions,
-        columns: impl Iterator<Item = (&'e String, &'e String)>,
-        mut statement: Statement,
-    ) -> Result<T> {
-        let columns: String = columns.map(|(expression, name)| format!(", {expression} AS {name}")).collect();
-        let identity = identity_columns(self.table, display, &statement);
-        let is_trace = self.table.trace_id.is(self.trace_id, &mut statement);
-        let spans = self.table.spans(&is_trace, &mut statement);
-        statement.filters_by_trace_id = true;
-        statement.push(&format!("SELECT {select} FROM (SELECT {identity}{columns} FROM {spans})"));
-        let rows: Vec<T> = client.pinned_to(self.endpoint).rows(statement).await?;
-        rows.into_iter().next().ok_or_else(missing_counts)
-    }
-}
-
 /// Splits predicates into parts that each fit into one statement; a large one has a part of its own.
-fn parts(predicates: &[Predicate]) -> Vec<&[Predicate]> {
+pub(super) fn parts(predicates: &[Predicate]) -> Vec<&[Predicate]> {
     let (mut parts, mut begin, mut size) = (Vec::new(), 0, 0_u64);
     for (at, predicate) in predicates.iter().enumerate() {
         let next = size.saturating_add(predicate.size());

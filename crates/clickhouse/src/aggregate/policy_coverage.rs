@@ -8,15 +8,12 @@
 use tracewarden_model::{Binding, Timestamp};
 use tracewarden_policy::Predicate;
 
+use super::matching_spans::parts;
 use crate::client::QueryLimits;
 use crate::schema::{BoundTable, DisplayExpressions};
 use crate::sql::Statement;
 use crate::{ClickHouse, ClickHouseError, Result};
 
-/// Maximum number of predicates of one request.
-pub const MAX_PREDICATES: usize = 200;
-/// Maximum size of all predicates together, in nodes as written.
-const MAX_SIZE: u64 = 20_000;
 /// Maximum number of traces of a sample.
 const MAX_TRACES: u64 = 1_000;
 /// Maximum number of services of one trace that are counted.
@@ -33,8 +30,8 @@ const WINDOWS: [i64; 3] = [5 * MINUTE, 60 * MINUTE, 24 * 60 * MINUTE];
 pub struct PolicyCoverageRequest<'a> {
     /// The bound table.
     pub binding: &'a Binding,
-    /// Predicates that are counted one by one: a matching span grants access to its trace. Those beyond [`MAX_PREDICATES`],
-    /// or beyond the maximum total size, are left out at the end.
+    /// Predicates that are counted one by one: a matching span grants access to its trace. Those that do not fit into one
+    /// statement, at most [`MAX_PREDICATES`](crate::MAX_PREDICATES), are left out at the end.
     pub predicates: &'a [Predicate],
     /// The end of the windows.
     pub now: Timestamp,
@@ -90,10 +87,7 @@ async fn policy_coverage_within(
     rows: u64,
     found: &mut Option<PolicyCoverage>,
 ) -> Result<()> {
-    let predicates = predicates_within_limit(request.predicates);
-    if predicates.is_empty() {
-        return Ok(());
-    }
+    let Some(predicates) = parts(request.predicates).first().copied() else { return Ok(()) };
     let table = store.bound_table(request.binding).await?;
     let service = DisplayExpressions::new(&table, &request.binding.display).service;
     let client = store.client.with_limits(QueryLimits { seconds: request.seconds, rows });
@@ -115,18 +109,6 @@ async fn policy_coverage_within(
         }
     }
     Ok(())
-}
-
-/// Returns as many predicates as may be counted together.
-fn predicates_within_limit(predicates: &[Predicate]) -> &[Predicate] {
-    let mut left = MAX_SIZE;
-    let fitting = predicates.iter().take(MAX_PREDICATES).take_while(|predicate| {
-        let rest = left.checked_sub(predicate.size());
-        left = rest.unwrap_or_default();
-        rest.is_some()
-    });
-    let count = fitting.count();
-    predicates.get(..count).unwrap_or_default()
 }
 
 /// The time ranges of a sample.
@@ -204,6 +186,7 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
+    use crate::MAX_PREDICATES;
     use crate::agreement::{connect, execute};
 
     const NOW: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
@@ -217,8 +200,8 @@ mod tests {
             timestamp: "Timestamp".to_owned(),
             parent_span_id: "ParentSpanId".to_owned(),
             trace_index: None,
-            rows: tracewarden_model::RowOptions::default(),
             display: Display { service: service.then(|| "ServiceName".to_owned()), ..Display::default() },
+            ..Binding::default()
         }
     }
 
@@ -356,11 +339,11 @@ mod tests {
         let error = policy_coverage_within(&connect(&local), request, 10, &mut found).await.unwrap_err();
         assert!(matches!(error, ClickHouseError::TooLarge(_)) && found.is_none(), "{error}");
         let many = vec![Predicate::True; MAX_PREDICATES + 50];
-        assert_eq!(predicates_within_limit(&many).len(), MAX_PREDICATES);
+        assert_eq!(parts(&many)[0].len(), MAX_PREDICATES);
         let values: Vec<String> = (0..100).map(|number| format!("'{number}{}'", "x".repeat(50))).collect();
         let long = format!("ServiceName in [{}]", values.join(", "));
         let large = vec![predicate(&long); MAX_PREDICATES];
-        let expected = predicates_within_limit(&large);
+        let expected = parts(&large)[0];
         assert!(!expected.is_empty() && expected.len() < MAX_PREDICATES, "{}", expected.len());
         assert_eq!(ask(&local, true, &large).await.unwrap().covered.len(), expected.len());
     }

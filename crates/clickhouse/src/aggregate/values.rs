@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tracewarden_model::{LogicalType, MarkedField, Timestamp, Window};
 use tracewarden_policy::Predicate;
@@ -40,7 +41,7 @@ pub struct ValuesRequest<'a> {
 }
 
 /// A value that a filter can use unchanged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema, JsonSchema)]
 #[schema(as = FieldValue)]
 pub struct ValueCount {
     /// The value, or an element of an array.
@@ -239,8 +240,8 @@ mod tests {
             timestamp: "Timestamp".to_owned(),
             parent_span_id: "SpanId".to_owned(),
             trace_index: None,
-            rows: tracewarden_model::RowOptions::default(),
             display: Display::default(),
+            ..Binding::default()
         }
     }
 
@@ -281,7 +282,7 @@ mod tests {
     impl ValuesFixture {
         async fn new(local: &LocalStore) -> Self {
             let store = connect(local);
-            let columns = store.columns("default", "valued").await.unwrap();
+            let columns = store.catalogue().columns("default", "valued").await.unwrap();
             Self { store, columns }
         }
 

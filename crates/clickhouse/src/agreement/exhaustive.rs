@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use tracewarden_model::{
     AttributeValue, Caller, ColumnType, Condition, Decimal, FieldRef, FieldSource, LogicalType, MarkedField,
-    Number, OperandSource, Operator, Test, TextType, field::escape,
+    Number, OperandSource, Operator, Test, field::escape,
 };
 use tracewarden_policy::{FieldValue, Span, check, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
+use tracewarden_testkit::policies::column_types::text_types;
 use tracewarden_testkit::policies::{COLUMNS, GeneratedPolicy, Generator, hostile_values, literals};
 
 use crate::agreement::differential::{LoweredPolicy, Verdict, connect, evaluate_both, execute, load};
@@ -349,7 +350,7 @@ fn normalized(value: FieldValue, column_type: &ColumnType) -> FieldValue {
 #[tokio::test]
 async fn every_operator_on_every_hostile_value() {
     let model = Generator::model();
-    for known in TextType::all().map(|text_type| discriminant(&text_type)) {
+    for known in text_types().map(|text_type| discriminant(&text_type)) {
         let has_type = |field: &MarkedField| match field.column_type.bare() {
             ColumnType::Text(text_type) => discriminant(text_type) == known,
             _ => false,
@@ -415,7 +416,7 @@ async fn every_operator_on_every_hostile_value() {
     let conditions: Vec<Condition> = model.fields.iter().flat_map(conditions).collect();
     let mut matching = 0;
     // As filters are sent, which read any key column of the standard form; and with the map only.
-    let found = store.columns("default", "pairs").await.unwrap();
+    let found = store.catalogue().columns("default", "pairs").await.unwrap();
     let without: Vec<Column> = found.iter().map(|column| Column { key: None, ..column.clone() }).collect();
     let key_column_count = found.iter().filter(|column| column.key.is_some()).count();
     let reads_key_column = |condition: &&Condition| {

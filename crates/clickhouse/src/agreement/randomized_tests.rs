@@ -72,7 +72,6 @@ fn binding(index: bool) -> Binding {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: index.then(|| "spans_trace_id_ts".to_owned()),
-        rows: tracewarden_model::RowOptions::default(),
         display: Display {
             name: Some("SpanName".to_owned()),
             service: Some("ServiceName".to_owned()),
@@ -81,6 +80,7 @@ fn binding(index: bool) -> Binding {
             kind: Some("Kind".to_owned()),
             ..Display::default()
         },
+        ..Binding::default()
     }
 }
 

@@ -91,7 +91,7 @@ async fn paths_of_json_are_read_on_a_real_server() {
             store.client.rows(statement).await.unwrap_or_else(|error| panic!("{error}\n{part:#?}"));
         assert_eq!(rows.len(), spans.len());
     }
-    let columns = store.columns("default", "documents").await.unwrap();
+    let columns = store.catalogue().columns("default", "documents").await.unwrap();
     let sampled = store.catalogue().sample_keys("default", "documents", &columns, None).await.unwrap();
     for column in sampled {
         let with_examples = column.keys.iter().filter(|key| !key.examples.is_empty()).count();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracewarden_model::{
     Binding, ColumnType, ColumnValue, Condition, Display, FieldRef, FieldSource, Filter, LogicalType,
-    MarkedField, ReadAs, RowOptions, Test, TimeBucket, TimeUnit, Timestamp, Window,
+    MarkedField, ReadAs, Test, TimeBucket, TimeUnit, Timestamp, Window,
 };
 use tracewarden_policy::Predicate;
 use tracewarden_policy::predicate::{Atom, Relation, Text};
@@ -13,7 +13,7 @@ use tracewarden_testkit::local_store::LocalStore;
 use super::distributed::{CLUSTER, shards};
 use super::{binding, connect, execute, unrestricted_scope};
 use crate::schema::BoundTable;
-use crate::{BindingError, ClickHouse, SelectRequest, TraceOrder};
+use crate::{ClickHouse, ClickHouseError, SelectRequest, TraceOrder};
 
 const HOUR: i64 = 3_600_000_000_000;
 const NOW: i64 = 1_790_000_000_000_000_000;
@@ -37,13 +37,9 @@ async fn traces(store: &ClickHouse, binding: &Binding, from: i64, to: i64) -> Ve
     ids
 }
 
-fn with_rows(table: &str, rows: RowOptions) -> Binding {
-    Binding { rows, ..binding("default", table) }
-}
-
 async fn refusal(store: &ClickHouse, binding: &Binding) -> (String, String) {
     match store.catalogue().check_binding(binding).await {
-        Err(BindingError::Invalid(errors)) => {
+        Err(ClickHouseError::InvalidBinding(errors)) => {
             let (member, text) = errors.into_iter().next().unwrap();
             (member.to_owned(), text)
         }
@@ -78,7 +74,7 @@ async fn replaced_and_deleted_rows_are_never_spans_with_final() {
         )
         .await;
     }
-    let read_as = |read_as| with_rows("versions", RowOptions { read_as, ..RowOptions::default() });
+    let read_as = |read_as| Binding { read_as, ..binding("default", "versions") };
     let (member, text) = refusal(&store, &read_as(None)).await;
     assert_eq!(member, "read_as");
     assert!(text.contains("ReplacingMergeTree") && text.contains("`final`"), "{text}");
@@ -94,11 +90,8 @@ async fn replaced_and_deleted_rows_are_never_spans_with_final() {
     execute(&local, "CREATE VIEW default.seen AS SELECT * FROM default.versions".to_owned()).await;
     let warnings = store.catalogue().check_binding(&binding("default", "seen")).await.unwrap();
     assert!(warnings.iter().any(|text| text.contains("`default.versions`")), "{warnings:?}");
-    let (member, _) = refusal(
-        &store,
-        &with_rows("seen", RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() }),
-    )
-    .await;
+    let (member, _) =
+        refusal(&store, &Binding { read_as: Some(ReadAs::Final), ..binding("default", "seen") }).await;
     assert_eq!(member, "read_as");
 }
 
@@ -127,7 +120,7 @@ async fn versions_in_other_partitions_replace_rows_with_final() {
             )
             .await;
         }
-        let binding = with_rows(table, RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() });
+        let binding = Binding { read_as: Some(ReadAs::Final), ..binding("default", table) };
         store.catalogue().check_binding(&binding).await.unwrap();
         let found = async |from: i64, to: i64| traces(&store, &binding, from, to).await;
         assert_eq!(
@@ -161,7 +154,7 @@ async fn rows_of_other_tenants_are_never_spans() {
     .await;
     let only = |value: &str| {
         let only = vec![ColumnValue { column: "project".to_owned(), value: value.to_owned() }];
-        with_rows("shared", RowOptions { only, ..RowOptions::default() })
+        Binding { only, ..binding("default", "shared") }
     };
     store.catalogue().check_binding(&only("7")).await.unwrap();
     let found = async |value: &str| traces(&store, &only(value), NOW - HOUR, NOW + HOUR).await;
@@ -198,9 +191,11 @@ async fn time_buckets_are_compared_before_they_are_used() {
     .await;
     let bucket = |seconds| {
         let time_bucket = Some(TimeBucket { column: "bucket".to_owned(), seconds });
-        with_rows("bucketed", RowOptions { time_bucket, ..RowOptions::default() })
+        Binding { time_bucket, ..binding("default", "bucketed") }
     };
-    let Err(BindingError::Invalid(errors)) = store.catalogue().check_time_bucket(&bucket(900)).await else {
+    let Err(ClickHouseError::InvalidBinding(errors)) =
+        store.catalogue().check_time_bucket(&bucket(900)).await
+    else {
         panic!("accepted")
     };
     let [("time_bucket", text)] = errors.as_slice() else { panic!("{errors:?}") };
@@ -247,7 +242,7 @@ async fn only_filters_use_text_indexes_on_the_entries_of_a_map() {
     ));
     let condition = Condition { field: field.as_ref().clone(), test: Test::StringEq("v".to_owned()) };
     for (table, is_used) in [("indexed", true), ("plain", false)] {
-        let columns = store.columns("default", table).await.unwrap();
+        let columns = store.catalogue().columns("default", table).await.unwrap();
         let table = BoundTable::new(&binding("default", table), columns).unwrap();
         let mut statement = table.statement();
         let filter = table.any_group([condition.clone()].chunks(1), &mut statement).unwrap();
@@ -272,14 +267,14 @@ async fn a_span_that_has_not_ended_has_no_duration() {
         ),
     )
     .await;
-    let rows = RowOptions { timestamp_unit: Some(TimeUnit::Nanoseconds), ..RowOptions::default() };
+    let timestamp_unit = Some(TimeUnit::Nanoseconds);
     let display = Display {
         end: Some("Ended".to_owned()),
         status: Some("Status".to_owned()),
         error_values: vec!["bad".to_owned()],
         ..Display::default()
     };
-    let binding = Binding { display, ..with_rows("ends", rows) };
+    let binding = Binding { display, timestamp_unit, ..binding("default", "ends") };
     let trace = store.find(&binding, &unrestricted_scope(), "t").await.unwrap().unwrap();
     let spans = store.span_summaries(&binding, &trace, 10).await.unwrap();
     let found: Vec<_> =
@@ -307,7 +302,7 @@ async fn a_distributed_table_over_unseen_tables_needs_a_choice() {
     let (member, text) = refusal(&store, &binding("default", "over")).await;
     assert_eq!(member, "read_as");
     assert!(text.contains("cannot be seen"), "{text}");
-    let chosen = RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() };
-    let warnings = store.catalogue().check_binding(&with_rows("over", chosen)).await.unwrap();
+    let chosen = Binding { read_as: Some(ReadAs::Final), ..binding("default", "over") };
+    let warnings = store.catalogue().check_binding(&chosen).await.unwrap();
     assert!(warnings.iter().any(|text| text.contains("on another shard")), "{warnings:?}");
 }

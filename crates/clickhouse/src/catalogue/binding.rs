@@ -11,25 +11,8 @@ use crate::schema::{
 use crate::sql::{Statement, quote, quote_table};
 use crate::{ClickHouseError, Result};
 
-/// Why a table cannot be bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BindingError {
-    /// ClickHouse failed.
-    Store(ClickHouseError),
-    /// Invalid members of the binding, each with the reason.
-    Invalid(Vec<(&'static str, String)>),
-}
-
-impl From<ClickHouseError> for BindingError {
-    fn from(error: ClickHouseError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl BindingError {
-    fn invalid(member: &'static str, reason: impl Into<String>) -> Self {
-        Self::Invalid(vec![(member, reason.into())])
-    }
+fn invalid(member: &'static str, reason: impl Into<String>) -> ClickHouseError {
+    ClickHouseError::InvalidBinding(vec![(member, reason.into())])
 }
 
 /// Why tables of [`SYSTEM_DATABASES`] cannot be bound.
@@ -43,23 +26,23 @@ impl Catalogue {
     ///
     /// # Errors
     /// Everything that is invalid.
-    pub async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>, BindingError> {
+    pub async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>> {
         if SYSTEM_DATABASES.contains(&binding.database.as_str()) {
-            return Err(BindingError::invalid("database", SYSTEM_DATABASE_REASON));
+            return Err(invalid("database", SYSTEM_DATABASE_REASON));
         }
         let as_binding_error = |error| match error {
-            ClickHouseError::Unusable(message) => BindingError::invalid("database", message),
-            other => BindingError::Store(other),
+            ClickHouseError::Unusable(message) => invalid("database", message),
+            other => other,
         };
         Box::pin(self.verify_versions()).await.map_err(as_binding_error)?;
         let unsuitable = self.unsuitable(&binding.database, &binding.table).await?;
         if let Some(unsuitable) = unsuitable.as_ref().filter(|unsuitable| !unsuitable.readable) {
-            return Err(BindingError::invalid("table", &unsuitable.reason));
+            return Err(invalid("table", &unsuitable.reason));
         }
         let columns = self.columns(&binding.database, &binding.table).await.map_err(as_binding_error)?;
         if columns.is_empty() {
             let message = format!("there is no table `{}.{}`", binding.database, binding.table);
-            return Err(BindingError::invalid("table", message));
+            return Err(invalid("table", message));
         }
         let mut errors = column_errors(binding, &columns);
         let layout = self.current_layout(&binding.database, &binding.table).await?;
@@ -68,8 +51,7 @@ impl Catalogue {
         let mut warnings = self.partial_table_warnings(binding).await?;
         warnings.extend(unsuitable.map(|unsuitable| unsuitable.reason));
         warnings.extend(self.hidden_rows_warning(binding, &layout.engine).await?);
-        if let (Some(ReadAs::Final), TableEngine::Distributed { .. }) = (binding.rows.read_as, &layout.engine)
-        {
+        if let (Some(ReadAs::Final), TableEngine::Distributed { .. }) = (binding.read_as, &layout.engine) {
             let warning = "`FINAL` does not replace a row by a version of it on another shard: the sharding key must place all \
                            versions of a row together";
             warnings.push(warning.to_owned());
@@ -96,18 +78,18 @@ impl Catalogue {
                     .to_owned(),
             }),
         }
-        if errors.is_empty() { Ok(warnings) } else { Err(BindingError::Invalid(errors)) }
+        if errors.is_empty() { Ok(warnings) } else { Err(ClickHouseError::InvalidBinding(errors)) }
     }
 
     /// Compares the time bucket of each span with its timestamp, over the whole table: searches would miss spans that lie in
     /// another bucket. The binding is otherwise [valid](Self::check_binding).
     ///
     /// # Errors
-    /// [`BindingError::Invalid`] when a span lies outside its bucket, or a ClickHouse failure.
-    pub async fn check_time_bucket(&self, binding: &Binding) -> Result<(), BindingError> {
-        let Some(bucket) = &binding.rows.time_bucket else { return Ok(()) };
+    /// [`ClickHouseError::InvalidBinding`] when a span lies outside its bucket, or a ClickHouse failure.
+    pub async fn check_time_bucket(&self, binding: &Binding) -> Result<()> {
+        let Some(bucket) = &binding.time_bucket else { return Ok(()) };
         let mut unbucketed = binding.clone();
-        unbucketed.rows.time_bucket = None;
+        unbucketed.time_bucket = None;
         let columns = self.columns(&binding.database, &binding.table).await?;
         let table = BoundTable::new(&unbucketed, columns)?;
         let mut statement = table.statement();
@@ -129,9 +111,9 @@ impl Catalogue {
                      correct the length, or leave the time bucket out",
                     bucket.column
                 );
-                Err(BindingError::invalid("time_bucket", message))
+                Err(invalid("time_bucket", message))
             }
-            None => Err(ClickHouseError::incomplete("counts are missing").into()),
+            None => Err(ClickHouseError::incomplete("counts are missing")),
         }
     }
 
@@ -149,7 +131,7 @@ impl Catalogue {
         let changing = partition_columns
             .filter(|name| names_column(&layout.partition_key, name))
             .find(|name| !in_sorting_key(name));
-        let Some(changing) = changing.filter(|_| binding.rows.read_as == Some(ReadAs::Final)) else {
+        let Some(changing) = changing.filter(|_| binding.read_as == Some(ReadAs::Final)) else {
             return Ok(None);
         };
         let mut statement = Statement::default();
@@ -231,8 +213,8 @@ type ColumnCheck<'a> = (&'static str, Option<&'a String>, &'static str, fn(&Colu
 
 /// Checks the columns that a binding names.
 fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, String)> {
-    let (rows, display) = (&binding.rows, &binding.display);
-    let has_unit = rows.timestamp_unit.is_some();
+    let display = &binding.display;
+    let has_unit = binding.timestamp_unit.is_some();
     let time = "a DateTime or DateTime64 that is not nullable, or an integer with `timestamp_unit`";
     let integer_time = "an integer of 32 or 64 bits that is not nullable, since `timestamp_unit` is set";
     let (end, integer_end) =
@@ -260,13 +242,13 @@ fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, St
         }),
     ];
     let value = "a string, an integer, an enumeration, a UUID or a boolean";
-    let only = rows
+    let only = binding
         .only
         .iter()
         .map(|only| -> ColumnCheck<'_> { ("only", Some(&only.column), value, can_choose_rows) });
     let bucket: ColumnCheck<'_> = (
         "time_bucket",
-        rows.time_bucket.as_ref().map(|bucket| &bucket.column),
+        binding.time_bucket.as_ref().map(|bucket| &bucket.column),
         "a time, or seconds since the epoch as an integer, and not nullable",
         |column_type| is_time(column_type) || is_integer_time(column_type),
     );
@@ -306,14 +288,14 @@ fn column_errors(binding: &Binding, columns: &[Column]) -> Vec<(&'static str, St
             "they need a column with the status",
         ),
         (
-            rows.time_bucket.as_ref().is_some_and(|bucket| bucket.seconds == 0),
+            binding.time_bucket.as_ref().is_some_and(|bucket| bucket.seconds == 0),
             "time_bucket",
             "a bucket is at least one second long",
         ),
     ];
     let found = contradictions.into_iter().filter(|(is_wrong, ..)| *is_wrong);
     errors.extend(found.map(|(_, member, message)| (member, message.to_owned())));
-    for only in &rows.only {
+    for only in &binding.only {
         let column = column_named(columns, &only.column);
         if column.is_some_and(|column| !is_value_of(&only.value, &column.column_type)) {
             errors.push(("only", format!("`{}` is not a value of `{}`", only.value, only.column)));
@@ -369,7 +351,7 @@ fn is_value_of(text: &str, column_type: &ColumnType) -> bool {
 /// Checks that a table whose engine replaces rows is read as the administrator chose, and another one as it is.
 fn read_as_error(binding: &Binding, layout: &Layout) -> Option<(&'static str, String)> {
     let stored = &layout.underlying().engine;
-    match (binding.rows.read_as, stored) {
+    match (binding.read_as, stored) {
         (None, stored) if stored.replaces_rows() => Some((
             "read_as",
             format!(

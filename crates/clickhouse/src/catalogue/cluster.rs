@@ -129,16 +129,6 @@ impl Catalogue {
         }
         Ok(servers)
     }
-
-    /// Checks that every shard of a distributed table answers.
-    ///
-    /// # Errors
-    /// [`ClickHouseError::Unavailable`] when no replica of a shard answers.
-    pub(crate) async fn ping_shards(&self, engine: &TableEngine) -> Result<()> {
-        let TableEngine::Distributed { cluster, .. } = engine else { return Ok(()) };
-        let statement = format!("SELECT count() FROM cluster({}, system.one)", quote_literal(cluster));
-        self.client.rows::<(u64,)>(Statement::new(&statement)).await.map(|_| ())
-    }
 }
 
 /// Describes the settings of a server that differ from those that were sent, where they could change an answer.

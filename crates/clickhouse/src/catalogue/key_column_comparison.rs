@@ -11,7 +11,7 @@ use tracewarden_model::{Binding, MarkedField};
 
 use super::Catalogue;
 use crate::client::Client;
-use crate::schema::{BoundTable, Layout, ProjectedColumns, Projection, key_column_expression};
+use crate::schema::{BoundTable, Layout, Projection, key_column_expression};
 use crate::sql::{Statement, quote, quote_table};
 use crate::{ClickHouseError, Result};
 
@@ -230,13 +230,13 @@ fn projections_with<'a>(layout: &'a Layout, column: &str) -> Vec<&'a Projection>
 /// Returns the columns of a projection that are compared: those that it holds unchanged. `None` when the key column is not
 /// among them.
 fn plain_columns(key_column: &KeyColumn<'_>, projection: &Projection) -> Option<Vec<String>> {
-    let named = match projection.columns() {
+    let held = projection.columns();
+    if !projection.normal || !held.named.iter().any(|name| name == key_column.column) {
+        return None;
+    }
+    Some(match held.all {
         // It also has the map, and the value can be compared next to it.
-        ProjectedColumns::All { additional } if additional.iter().any(|name| name == key_column.column) => {
-            vec![key_column.map.to_owned(), key_column.column.to_owned()]
-        }
-        ProjectedColumns::All { .. } => return None,
-        ProjectedColumns::Named(named) => named,
-    };
-    (projection.normal && named.iter().any(|name| name == key_column.column)).then_some(named)
+        true => vec![key_column.map.to_owned(), key_column.column.to_owned()],
+        false => held.named,
+    })
 }

@@ -1,7 +1,7 @@
 //! Proposes a binding: from the names and types of a table's columns and its engine, and more exactly from a sample of its rows.
 
 use serde_json::Value;
-use tracewarden_model::{Binding, ColumnType, Display, ReadAs, RowOptions, TimeBucket, TimeUnit};
+use tracewarden_model::{Binding, ColumnType, Display, ReadAs, TimeBucket, TimeUnit};
 
 use super::Catalogue;
 use crate::Result;
@@ -132,12 +132,10 @@ pub(super) fn propose(candidate: &Candidate<'_>) -> Option<Binding> {
         parent_span_id: name(find(PARENT_SPAN_ID, &is_id))?,
         timestamp: timestamp.name.clone(),
         trace_index: candidate.trace_index.clone(),
-        rows: RowOptions {
-            timestamp_unit: timestamp_unit.map(Option::unwrap_or_default),
-            read_as: candidate.engine.replaces_rows().then_some(ReadAs::Final),
-            only: Vec::new(),
-            time_bucket,
-        },
+        timestamp_unit: timestamp_unit.map(Option::unwrap_or_default),
+        read_as: candidate.engine.replaces_rows().then_some(ReadAs::Final),
+        only: Vec::new(),
+        time_bucket,
         display: Display {
             name: name(find(NAME, &ColumnType::is_text)),
             service: name(find(SERVICE, &ColumnType::is_text)),
@@ -239,16 +237,16 @@ impl Catalogue {
     /// follows from it.
     pub async fn refine(&self, mut proposal: Binding, columns: &[Column]) -> Binding {
         let find = |name: Option<&String>| column_named(columns, name?);
-        if let Some(unit) = proposal.rows.timestamp_unit
+        if let Some(unit) = proposal.timestamp_unit
             && find(Some(&proposal.timestamp)).is_some_and(|column| unit_of_name(&column.name).is_none())
         {
             let expression = format!("max({})", quote(&proposal.timestamp));
             let newest = self.sampled(&proposal, columns, &[&expression]).await;
             let newest = newest.first().and_then(Value::as_f64).filter(|newest| *newest > 0.0);
-            proposal.rows.timestamp_unit = Some(newest.map_or(unit, unit_of_time));
+            proposal.timestamp_unit = Some(newest.map_or(unit, unit_of_time));
         }
         let Some(start) = find(Some(&proposal.timestamp))
-            .and_then(|column| TimeExpressions::new(column, proposal.rows.timestamp_unit))
+            .and_then(|column| TimeExpressions::new(column, proposal.timestamp_unit))
         else {
             return proposal;
         };

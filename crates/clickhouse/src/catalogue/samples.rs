@@ -313,7 +313,7 @@ mod tests {
                      SpanId String, ParentSpanId String) ENGINE = MergeTree ORDER BY Timestamp";
         execute(&local, table.to_owned()).await;
         let keys = async || {
-            let columns = store.columns("default", "spans").await.unwrap();
+            let columns = store.catalogue().columns("default", "spans").await.unwrap();
             let binding = binding("default", "spans");
             let mut sampled =
                 store.catalogue().sample_keys("default", "spans", &columns, Some(&binding)).await.unwrap();

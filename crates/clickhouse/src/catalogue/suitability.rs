@@ -72,7 +72,7 @@ mod tests {
     use tracewarden_testkit::local_store::LocalStore;
 
     use super::*;
-    use crate::BindingError;
+    use crate::ClickHouseError;
     use crate::agreement::binding;
     use crate::agreement::{connect, execute};
 
@@ -124,7 +124,7 @@ mod tests {
                 Ok(warnings) if readable => {
                     assert!(warnings.iter().any(|text| text.contains(reason)), "{warnings:?}")
                 }
-                Err(BindingError::Invalid(errors)) if !readable => {
+                Err(ClickHouseError::InvalidBinding(errors)) if !readable => {
                     let [(member, text)] = errors.as_slice() else { panic!("{errors:?}") };
                     assert!(*member == "table" && text.contains(reason), "{text}");
                 }

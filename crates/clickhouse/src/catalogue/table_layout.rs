@@ -43,7 +43,7 @@ impl Catalogue {
                 layout.projections.clone_from(&local.projections);
                 layout.sorting_key.clone_from(&local.sorting_key);
                 layout.partition_key.clone_from(&local.partition_key);
-                (layout.rows, layout.bytes) = (local.rows, local.bytes);
+                layout.rows = local.rows;
                 // The tables of the other servers cannot be seen, so the distributed table must declare the column, too.
                 for column in &mut layout.columns {
                     let local_column = column_named(&local.columns, &column.name);
@@ -66,11 +66,11 @@ impl Catalogue {
             statement
         };
         let tables = table_statement(
-            "SELECT engine, engine_full, sorting_key, partition_key, total_rows, total_bytes FROM system.tables",
+            "SELECT engine, engine_full, sorting_key, partition_key, total_rows FROM system.tables",
             "name",
             "",
         );
-        type TableRow = (String, String, String, String, Option<u64>, Option<u64>);
+        type TableRow = (String, String, String, String, Option<u64>);
         let columns = table_statement(
             "SELECT name, type, default_kind, default_expression FROM system.columns",
             "table",
@@ -94,8 +94,7 @@ impl Catalogue {
         )?;
         let unknown = indexes.is_none().then_some("system.data_skipping_indices").into_iter();
         let unknown = unknown.chain(projections.is_none().then_some("system.projections")).collect();
-        let (engine, full, sorting_key, partition_key, rows, bytes) =
-            tables.into_iter().next().unwrap_or_default();
+        let (engine, full, sorting_key, partition_key, rows) = tables.into_iter().next().unwrap_or_default();
         let columns = columns.into_iter().map(|(name, type_text, default_kind, default_expression)| Column {
             default_kind,
             default_expression,
@@ -109,7 +108,6 @@ impl Catalogue {
             sorting_key: split_list(&sorting_key).into_iter().map(str::to_owned).collect(),
             partition_key,
             rows,
-            bytes,
             unknown,
             local: None,
         })

@@ -66,6 +66,9 @@ pub enum ClickHouseError {
         /// Columns that resemble it.
         nearest: Vec<String>,
     },
+    /// Members of a binding are invalid, each with the reason. The text is for administrators.
+    #[error("the binding is invalid: {0:?}")]
+    InvalidBinding(Vec<(&'static str, String)>),
     /// A field of a policy or a filter has changed since it was marked. Never empty.
     #[error("marked fields have changed in the bound table: {}", named(.0))]
     FieldsChanged(Vec<ChangedField>),

@@ -157,6 +157,7 @@ impl InFlightStatement {
             ClickHouseError::IncompleteResponse(_) => "broken",
             ClickHouseError::UnknownColumn { .. }
             | ClickHouseError::FieldsChanged(_)
+            | ClickHouseError::InvalidBinding(_)
             | ClickHouseError::TableChanged(_)
             | ClickHouseError::Internal(_) => "internal",
         });

@@ -1,6 +1,6 @@
 //! Parses `SHOW GRANTS`: the rights of a user, and those that a reader of traces does not need.
 
-use crate::schema::{split_list, split_outside};
+use crate::schema::{only_name, split_list, split_outside};
 
 /// One line of `SHOW GRANTS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,22 +44,14 @@ impl Grant {
     /// Returns the database of the object; `None` for all databases.
     pub fn database(&self) -> Option<String> {
         let (database, _) = split_outside(&self.object, ".").unwrap_or((&self.object, ""));
-        single_name(database)
+        only_name(database)
     }
 
     /// Returns the table of the object; `None` for all tables of a database, or those with a common prefix.
     pub fn table(&self) -> Option<String> {
         let (_, table) = split_outside(&self.object, ".")?;
-        single_name(table)
+        only_name(table)
     }
-}
-
-/// Returns a name, unless it stands for several.
-fn single_name(name: &str) -> Option<String> {
-    if name.contains('*') && !name.starts_with('`') {
-        return None;
-    }
-    Some(name.trim_matches('`').replace("\\`", "`").replace("\\\\", "\\"))
 }
 
 /// Returns what a privilege allows, by its whole name. Unknown privileges count as dangerous.

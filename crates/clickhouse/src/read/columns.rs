@@ -8,22 +8,13 @@ use crate::{ClickHouseError, Result};
 
 /// Writes columns of ids as they are returned, and the others as they are.
 pub(super) fn returned_columns(table: &BoundTable, names: &[String]) -> Vec<String> {
+    let ids = [&table.trace_id, &table.span_id, &table.parent_span_id];
     let value = |name: &String| {
         let quoted = quote(name);
-        returned_id(table, &quoted).unwrap_or(quoted)
+        let id = ids.into_iter().find(|ids| ids.column == quoted);
+        id.and_then(|id| id.returned()).unwrap_or(quoted)
     };
     names.iter().map(value).collect()
-}
-
-/// Whether ids among these columns are returned in another form than the stored one.
-pub(super) fn converts_ids(table: &BoundTable, names: &[String]) -> bool {
-    names.iter().any(|name| returned_id(table, &quote(name)).is_some())
-}
-
-/// Writes the id in a column as it is returned; `None` for other columns, and where it is returned as it is stored.
-fn returned_id(table: &BoundTable, quoted: &str) -> Option<String> {
-    let ids = [&table.trace_id, &table.span_id, &table.parent_span_id];
-    ids.into_iter().find(|ids| ids.column == quoted)?.returned()
 }
 
 /// Returns the names of the columns to read. The trace id comes first, since it is used to check the lines.

@@ -130,8 +130,8 @@ mod tests {
             timestamp: "ts".to_owned(),
             parent_span_id: "p".to_owned(),
             trace_index: None,
-            rows: tracewarden_model::RowOptions::default(),
             display: Display::default(),
+            ..Binding::default()
         };
         let traces: Vec<SelectedTrace> =
             traces.iter().map(|(id, spans)| SelectedTrace { id: (*id).to_owned(), spans: *spans }).collect();

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tracewarden_model::Binding;
 use tracing::Instrument as _;
 
-use super::columns::{converts_ids, returned_columns};
+use super::columns::returned_columns;
 use super::lines::LineChecker;
 use crate::client::{Client, StreamedResponse};
 use crate::schema::{BoundTable, TraceSizes};
@@ -174,7 +174,8 @@ fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedT
     let (id, timestamp, span) = (&table.trace_id.text, &table.timestamp, &table.span_id.text);
     let quoted: Vec<String> = projection.iter().map(|name| quote(name)).collect();
     // No time bounds: a trace is read whole, however long it is.
-    if !converts_ids(table, projection) {
+    let values = returned_columns(table, projection);
+    if values == quoted {
         statement.push(&format!(
             "SELECT {} FROM {spans} ORDER BY {}",
             quoted.join(", "),
@@ -184,8 +185,8 @@ fn read_statement(table: &BoundTable, projection: &[String], traces: &[SelectedT
     }
     // In a sub-query: an alias with the name of a column would replace the column in the conditions, too.
     let names: Vec<String> = (0..projection.len()).map(|at| statement.alias(&format!("c{at}"))).collect();
-    let values = returned_columns(table, projection).into_iter().zip(&names);
-    let values: Vec<String> = values.map(|(value, name)| format!("{value} AS {name}")).collect();
+    let values: Vec<String> =
+        values.into_iter().zip(&names).map(|(value, name)| format!("{value} AS {name}")).collect();
     let named: Vec<String> =
         names.iter().zip(&quoted).map(|(name, quoted)| format!("{name} AS {quoted}")).collect();
     let [trace_key, time_key, span_key] = statement.aliases(["trace", "time", "span"]);

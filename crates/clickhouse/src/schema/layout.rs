@@ -36,8 +36,6 @@ pub(crate) struct Layout {
     pub(crate) partition_key: String,
     /// Rows, where ClickHouse knows the number. Those on this server, for a distributed table.
     pub(crate) rows: Option<u64>,
-    /// Bytes on disk, where ClickHouse knows the number.
-    pub(crate) bytes: Option<u64>,
     /// System tables that the user may not read or that this version does not have. Their part of the layout is unknown, and
     /// counts as absent.
     pub(crate) unknown: Vec<&'static str>,
@@ -93,14 +91,11 @@ pub(crate) struct Projection {
 
 /// The columns that a projection holds unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ProjectedColumns {
-    /// All but the materialized ones that are not in `additional`.
-    All {
-        /// Columns that are named in addition.
-        additional: Vec<String>,
-    },
-    /// These.
-    Named(Vec<String>),
+pub(crate) struct ProjectedColumns {
+    /// Whether it holds all but the materialized ones.
+    pub(crate) all: bool,
+    /// Columns that are named.
+    pub(crate) named: Vec<String>,
 }
 
 /// Layouts by database and table.
@@ -194,33 +189,19 @@ impl Projection {
         let selected = self.query.strip_prefix("SELECT ").unwrap_or_default();
         let selected = split_outside(selected, " ORDER BY ").map_or(selected, |(selected, _)| selected);
         let parts = split_list(selected);
-        let named = parts.iter().filter_map(|part| only_name(part)).collect();
-        if parts.contains(&"*") {
-            ProjectedColumns::All { additional: named }
-        } else {
-            ProjectedColumns::Named(named)
+        ProjectedColumns {
+            all: parts.contains(&"*"),
+            named: parts.iter().filter_map(|part| only_name(part)).collect(),
         }
     }
 }
-
-/// Engines, without `Replicated` and `Shared`, that replace, collapse or aggregate rows with the same sorting key.
-const REPLACING_ENGINES: [&str; 7] = [
-    "ReplacingMergeTree",
-    "CollapsingMergeTree",
-    "VersionedCollapsingMergeTree",
-    "AggregatingMergeTree",
-    "SummingMergeTree",
-    "CoalescingMergeTree",
-    "GraphiteMergeTree",
-];
 
 impl TableEngine {
     /// Whether a merge replaces, collapses or aggregates rows with the same sorting key. Until then, all are stored.
     pub(crate) fn replaces_rows(&self) -> bool {
         let Self::MergeTree { name } = self else { return false };
-        let name =
-            ["Replicated", "Shared"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-        REPLACING_ENGINES.contains(&name)
+        // Only these keep all rows. An unknown engine counts as one that replaces rows.
+        !matches!(name.as_str(), "MergeTree" | "ReplicatedMergeTree" | "SharedMergeTree")
     }
 
     pub(crate) fn name(&self) -> &str {

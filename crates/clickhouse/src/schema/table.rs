@@ -85,20 +85,20 @@ impl BoundTable {
         let parent_span_id =
             IdColumn::of_parents(parents, &span_id).ok_or_else(|| unusable(parents, "an id"))?;
         let column = find(&binding.timestamp)?;
-        let time = TimeExpressions::new(column, binding.rows.timestamp_unit)
-            .ok_or_else(|| unusable(column, "a time"))?;
+        let time =
+            TimeExpressions::new(column, binding.timestamp_unit).ok_or_else(|| unusable(column, "a time"))?;
         let integer_timestamp =
             is_integer(&column.column_type).then(|| (quote(&column.name), is_signed(&column.column_type)));
-        let time_bucket = binding.rows.time_bucket.as_ref().map(|bucket| {
+        let time_bucket = binding.time_bucket.as_ref().map(|bucket| {
             let column = find(&bucket.column)?;
             let is_integer = is_integer(&column.column_type);
             Ok(TimeBucketColumn { name: quote(&column.name), is_integer, seconds: i64::from(bucket.seconds) })
         });
         let time_bucket = time_bucket.transpose()?;
-        let only = binding.rows.only.iter().map(|only| Ok((find(&only.column)?.clone(), only.value.clone())));
+        let only = binding.only.iter().map(|only| Ok((find(&only.column)?.clone(), only.value.clone())));
         let only = only.collect::<Result<_>>()?;
         let table = quote_table(&binding.database, &binding.table);
-        let is_final = binding.rows.read_as == Some(ReadAs::Final);
+        let is_final = binding.read_as == Some(ReadAs::Final);
         Ok(Self {
             source: if is_final { format!("{table} FINAL") } else { table },
             is_final,
@@ -108,7 +108,7 @@ impl BoundTable {
             span_id,
             parent_span_id,
             integer_timestamp,
-            timestamp_unit: binding.rows.timestamp_unit,
+            timestamp_unit: binding.timestamp_unit,
             timestamp: time.time,
             ticks: time.ticks,
             nanos_per_tick: 10_i64.pow(9 - u32::from(time.precision)),

@@ -37,7 +37,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-pub(crate) use choice::{Plan, PlanChoice};
+pub(crate) use choice::Plan;
 pub(crate) use estimates::estimate_granules;
 pub(crate) use filtered_pass::PassOptions;
 use required_predicates::MAX_PREDICATES;
@@ -67,8 +67,10 @@ use page::{MatchingTrace, Page};
 use steps::fill_by_steps;
 
 impl Search<'_> {
-    /// Returns the traces after the end of the previous page, in order, as many as wanted. There is no partial answer.
-    pub(crate) async fn run(&self, choice: &PlanChoice) -> Result<Vec<MatchingTrace>> {
+    /// Returns the traces after the end of the previous page, in order, as many as wanted. There is no partial answer. `fixed` is the
+    /// plan of a test, which may still fall back to another one; otherwise the cheapest by estimate, or that of the last search of
+    /// the same shape, is used.
+    pub(crate) async fn run(&self, fixed: Option<&Plan>) -> Result<Vec<MatchingTrace>> {
         let mut page = Page::new(self.after.as_ref());
         // The grouped pass reads pages whose traces have no match inside the window, and filters with more predicates than bits.
         if self.after.as_ref().is_some_and(|after| after.tier == 0)
@@ -78,12 +80,12 @@ impl Search<'_> {
             return Ok(page.into_first(self.wanted));
         }
         let begun = Instant::now();
-        let is_attempted = *choice == PlanChoice::Auto && self.fill_without_estimate(&mut page).await?;
+        let is_attempted = fixed.is_none() && self.fill_without_estimate(&mut page).await?;
         if !is_attempted {
-            let (plan, step_options) = match choice {
-                PlanChoice::Auto => choose_plan(self).await,
-                PlanChoice::Fixed(plan @ Plan::Steps(step_options)) => (plan.clone(), *step_options),
-                PlanChoice::Fixed(plan) => (plan.clone(), no_steps(self)),
+            let (plan, step_options) = match fixed {
+                None => choose_plan(self).await,
+                Some(plan @ Plan::Steps(step_options)) => (plan.clone(), *step_options),
+                Some(plan) => (plan.clone(), no_steps(self)),
             };
             self.fill(plan, step_options, false, &mut page).await?;
         }

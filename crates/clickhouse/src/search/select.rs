@@ -18,9 +18,7 @@ use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::client::Cost;
 use crate::schema::{BoundTable, DisplayExpressions, Tables, TraceIndex, omitted_columns};
-use crate::search::plan::{
-    NO_FILTER, PlanChoice, PlannerOptions, RequiredPredicates, Search, window_with_margin,
-};
+use crate::search::plan::{NO_FILTER, PlannerOptions, RequiredPredicates, Search, window_with_margin};
 use crate::search::selection::SelectedTrace;
 use crate::{
     ClickHouse, ClickHouseError, ProgressCallback, Result, SelectRequest, Selection, TableProperties,
@@ -32,7 +30,7 @@ const MAX_SEARCH_ATTEMPTS: usize = 3;
 
 impl ClickHouse {
     pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable> {
-        let columns = self.columns(&binding.database, &binding.table).await?;
+        let columns = self.catalogue().columns(&binding.database, &binding.table).await?;
         BoundTable::new(binding, columns)
     }
 
@@ -127,7 +125,7 @@ impl ClickHouse {
     /// Reads the current tables of a binding, which need not be in force, and does not cache them.
     pub(crate) async fn read_tables(&self, binding: &Binding) -> Result<Tables> {
         let (columns, index) = match &binding.trace_index {
-            None => (self.columns(&binding.database, &binding.table).await?, None),
+            None => (self.catalogue().columns(&binding.database, &binding.table).await?, None),
             Some(name) => {
                 let [columns, index] =
                     self.catalogue().columns_of(&binding.database, [&binding.table, name]).await?;
@@ -156,7 +154,7 @@ impl ClickHouse {
         let mut search = self.prepare(request, table, tables.index, PlannerOptions::default())?;
         search.progress = progress;
         let found = match request.order {
-            TraceOrder::Newest => search.run(&PlanChoice::Auto).await?,
+            TraceOrder::Newest => search.run(None).await?,
             order => {
                 let display = DisplayExpressions::new(table, &request.binding.display);
                 search.run_sorted(order, &display).await?
@@ -256,9 +254,7 @@ impl ClickHouse {
             let mut search = store.search_for(required_predicates, window, limit, &table, tables.index);
             search.deadline = search.deadline.min(Instant::now() + timeout);
             let late = || ClickHouseError::Timeout("the search exceeds its time limit".to_owned());
-            tokio::time::timeout_at(search.deadline, search.run(&PlanChoice::Auto))
-                .await
-                .map_err(|_| late())??;
+            tokio::time::timeout_at(search.deadline, search.run(None)).await.map_err(|_| late())??;
         }
         Ok(store.cost())
     }

@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 mod fields;
 mod json;
 mod numbers;
-mod operators;
 
 use tracewarden_model::{FieldSource, LogicalType, MarkedField};
 use tracewarden_policy::Predicate;
@@ -23,33 +22,28 @@ use tracewarden_policy::predicate::{Array, Atom, Int, Quantifier, Relation, Text
 use crate::sql::statement::{Statement, quote};
 pub(crate) use fields::text as string;
 use fields::{boolean, compare_number, is_defined, is_present};
-use operators::operator;
+use numbers::operator;
 
 /// Returns the predicate as readable SQL with its values in place. For display only, never to be sent to ClickHouse.
 pub fn display_sql(predicate: &Predicate) -> String {
     let mut statement = Statement::default();
     let text = render(predicate, &mut statement);
-    let mut output = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while let Some((before, after)) = rest.split_once("{p") {
-        output.push_str(before);
-        // Names of columns may look like a placeholder; those are kept.
-        let placeholder = after.split_once('}').and_then(|(inside, rest)| {
+    let mut parts = text.split("{p");
+    let mut output = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let placeholder = part.split_once('}').and_then(|(inside, rest)| {
             let (number, kind) = inside.split_once(':')?;
-            Some((statement.parameters.get(number.parse::<usize>().ok()?)?, kind, rest))
+            Some((statement.parameters.get(number.parse::<usize>().ok()?)?.as_str(), kind, rest))
         });
-        let Some((value, kind, after)) = placeholder else {
-            output.push_str("{p");
-            rest = after;
-            continue;
-        };
-        match kind {
-            "String" => output.push_str(&format!("'{}'", value.replace('\'', "\\'"))),
-            _ => output.push_str(value),
+        match placeholder {
+            Some((value, "String", rest)) => {
+                output.push_str(&format!("'{}'{rest}", value.replace('\'', "\\'")));
+            }
+            Some((value, _, rest)) => output.extend([value, rest]),
+            // Names of columns may look like a placeholder; those are kept.
+            None => output.extend(["{p", part]),
         }
-        rest = after;
     }
-    output.push_str(rest);
     output
 }
 
@@ -87,9 +81,7 @@ fn conjunction(parts: &[Predicate], statement: &mut Statement) -> String {
         match implied(part, parts) {
             None => rendered.push(render(part, statement)),
             Some(field)
-                if statement.filters_rows
-                    && field.source.is_map_key()
-                    && fields::key_column(field).is_none() =>
+                if !statement.per_row && field.source.is_map_key() && fields::key_column(field).is_none() =>
             {
                 rendered.push(format!("indexHint({})", is_present(field, statement)));
             }
@@ -300,7 +292,7 @@ fn one_of(field: &MarkedField, values: &[String], negated: bool, statement: &mut
     };
     // A comparison with a map's value comes after a condition that an index on the map's values can serve.
     match fields::map_values(field) {
-        Some(map_values) if statement.filters_rows && !negated && field.column_type.is_string() => {
+        Some(map_values) if !statement.per_row && !negated && field.column_type.is_string() => {
             let indexed = match item_list(field, values, statement) {
                 Some(indexed) => indexed,
                 None => format!("hasAny({map_values}, {})", list(values, statement)),

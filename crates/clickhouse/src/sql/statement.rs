@@ -9,7 +9,7 @@ use tracewarden_model::Timestamp;
 pub(crate) const MAX_FIELD_BYTES: usize = 96 * 1024;
 
 /// A statement with its server-side parameters.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Statement {
     pub(crate) text: String,
     /// Values of `p0`, `p1`, …, encoded.
@@ -18,33 +18,17 @@ pub(crate) struct Statement {
     pub(crate) filters_by_trace_id: bool,
     /// Whether its answer omits shards that cannot be reached. Never for a statement about spans.
     pub(crate) skips_unavailable_shards: bool,
-    /// Whether its conditions choose rows. They are then written in a form that lets skip indexes exclude rows; for
-    /// conditions that are evaluated for every row, that form only costs time.
-    pub(crate) filters_rows: bool,
+    /// Whether its conditions are evaluated for every row. Others choose rows, and are written in a form that lets skip indexes
+    /// exclude rows; for every row, that form only costs time.
+    pub(crate) per_row: bool,
     /// Whether it reads rows with `FINAL`.
     pub(crate) reads_final: bool,
     /// Columns that list the entries of a map as `key=value` for a text index, by map.
     pub(crate) items: HashMap<String, String>,
     /// Index of a value in the parameters.
     parameter_indexes: HashMap<String, usize>,
-    /// Prefix of all names that this crate introduces.
-    prefix: String,
-}
-
-impl Default for Statement {
-    fn default() -> Self {
-        Self {
-            text: String::new(),
-            parameters: Vec::new(),
-            filters_by_trace_id: false,
-            skips_unavailable_shards: false,
-            filters_rows: true,
-            reads_final: false,
-            items: HashMap::new(),
-            parameter_indexes: HashMap::new(),
-            prefix: "tw_".to_owned(),
-        }
-    }
+    /// What follows `tw_` in all names that this crate introduces.
+    underscores: String,
 }
 
 impl Statement {
@@ -56,28 +40,28 @@ impl Statement {
     /// column, which could grant access to a trace: so the names of this crate have a prefix that no column has.
     pub(crate) fn for_columns<'a>(columns: impl Iterator<Item = &'a str> + Clone) -> Self {
         let mut statement = Self::default();
-        while columns.clone().any(|column| column.starts_with(&statement.prefix)) {
-            statement.prefix.push('_');
+        while columns.clone().any(|column| column.starts_with(&statement.alias(""))) {
+            statement.underscores.push('_');
         }
         statement
     }
 
     /// Returns the same statement for conditions that are evaluated for every row.
     pub(crate) fn evaluated_per_row(self) -> Self {
-        Self { filters_rows: false, ..self }
+        Self { per_row: true, ..self }
     }
 
     /// Writes a condition that chooses rows into a statement whose other conditions do not.
     pub(crate) fn filtering_rows<T>(&mut self, write: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.filters_rows, true);
+        let before = std::mem::replace(&mut self.per_row, false);
         let written = write(self);
-        self.filters_rows = before;
+        self.per_row = before;
         written
     }
 
     /// Returns a name of this crate's own, for an alias or a lambda variable.
     pub(crate) fn alias(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+        format!("tw_{}{name}", self.underscores)
     }
 
     /// Returns several such names.

@@ -42,15 +42,6 @@ struct Arguments {
     max_tokens: Option<i64>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-struct CountedValue {
-    value: String,
-    /// Number of traces with this value.
-    traces: u64,
-    /// Number of their spans with this value.
-    spans: u64,
-}
-
 /// The answer.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, JsonSchema)]
@@ -58,7 +49,7 @@ struct Answer {
     #[serde(rename = "ref")]
     reference: String,
     /// Most frequent first, by number of traces; each can be used in a condition.
-    values: Vec<CountedValue>,
+    values: Vec<ValueCount>,
     window: WindowText,
     /// If there is no trace index: only spans in this time range were read to match traces.
     searched_around: Option<SearchedAround>,
@@ -93,15 +84,10 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
             NextCall::new("list traces with the first value", Tool::QueryTraces, arguments)
         });
         let left = shown.len() < found.values.len();
-        let counted_value = |value: &ValueCount| CountedValue {
-            value: value.value.clone(),
-            traces: value.traces,
-            spans: value.spans,
-        };
         let answer = Answer {
             reference: found.reference.clone(),
             returned: shown.len(),
-            values: shown.into_iter().map(counted_value).collect(),
+            values: shown.into_iter().cloned().collect(),
             window,
             searched_around: window::searched_around(found.window, around),
             sampled_traces: found.sampled_traces,
@@ -132,7 +118,7 @@ fn text(answer: &Answer, left: bool) -> String {
         text += "None: no trace that you may read has such a value in this window. Try a longer `last`, or leave \
                  out `prefix` and `contains`; traces that you may not read are never counted.\n";
     }
-    let line = |CountedValue { value, traces, spans }: &CountedValue| {
+    let line = |ValueCount { value, traces, spans }: &ValueCount| {
         let (traces, spans) = (pluralize(*traces, "trace"), pluralize(*spans, "span"));
         format!("{} ({traces}, {spans})", value_line(value, 1_024))
     };

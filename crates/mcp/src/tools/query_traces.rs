@@ -106,7 +106,7 @@ async fn call(context: &Context<'_>, arguments: Arguments) -> Result<CallToolRes
     };
     let begun = context.service.traces().begin_query(context.principal, page).await?;
     let window = begun.window();
-    let (answer, page_cursors) = begun.run_with_cursors(None).await?;
+    let (answer, page_cursors) = begun.run(None).await?;
     let AnswerBody::Summaries(traces) = answer.body else {
         return Err(Failure::internal("a page of summaries contains other items"));
     };

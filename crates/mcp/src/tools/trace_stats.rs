@@ -265,7 +265,7 @@ fn line(numbers: &Numbers) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tracewarden_model::{Binding, Display, LogicalType, RowOptions, Timestamp, Window};
+    use tracewarden_model::{Binding, Display, LogicalType, Timestamp, Window};
     use tracewarden_service::{Limits, SchemaEcho};
 
     use super::*;
@@ -279,8 +279,8 @@ mod tests {
             timestamp: "Timestamp".to_owned(),
             parent_span_id: "ParentSpanId".to_owned(),
             trace_index: None,
-            rows: RowOptions::default(),
             display: Display::default(),
+            ..Binding::default()
         };
         TraceStatsAnswer {
             schema: SchemaEcho { binding, version: 1, omitted_columns: None, searched_around: None },

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::type_description::TypeDescription;
-
 /// A type whose values are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NumberType {
@@ -36,15 +34,6 @@ pub enum NumberType {
 }
 
 impl NumberType {
-    /// A type of each kind.
-    pub const ALL: [Self; 5] = [
-        Self::Integer { bits: 64, signed: true },
-        Self::Decimal { precision: 18, scale: 3 },
-        Self::Float { bits: 64 },
-        Self::DateTime,
-        Self::DateTime64 { precision: 9 },
-    ];
-
     pub(super) fn parse(head: &str, arguments: Option<&str>) -> Option<Self> {
         match (head, arguments) {
             ("Float32", None) => Some(Self::Float { bits: 32 }),
@@ -70,31 +59,6 @@ impl NumberType {
                 [8, 16, 32, 64, 128, 256].contains(&bits).then_some(Self::Integer { bits, signed })
             }
             _ => None,
-        }
-    }
-
-    /// Returns what the documentation says of the type.
-    pub fn description(self) -> TypeDescription {
-        let (names, value) = match self {
-            Self::Integer { .. } => ("`Int8` to `Int256`, `UInt8` to `UInt256`", "exact"),
-            Self::Decimal { .. } => ("`Decimal(P, S)`", "exact"),
-            Self::Float { .. } => (
-                "`Float32`, `Float64`",
-                "compared with the operand rounded once to the column's type; NaN is unequal to every number",
-            ),
-            Self::DateTime => ("`DateTime`", "seconds since the Unix epoch, exact"),
-            Self::DateTime64 { .. } => {
-                ("`DateTime64(P)`", "seconds since the Unix epoch, exact to the column's precision")
-            }
-        };
-        TypeDescription { names, value, error: "" }
-    }
-
-    /// Whether the type is a time.
-    pub fn is_time(self) -> bool {
-        match self {
-            Self::DateTime | Self::DateTime64 { .. } => true,
-            Self::Integer { .. } | Self::Decimal { .. } | Self::Float { .. } => false,
         }
     }
 }

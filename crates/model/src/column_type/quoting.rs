@@ -28,8 +28,8 @@ pub(super) fn split(arguments: &str) -> Option<Vec<&str>> {
     (depth == 0 && quote.is_none()).then_some(parts)
 }
 
-/// Parses a quoted name and returns it with the rest of the text.
-pub(super) fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
+/// Parses a quoted name or literal as ClickHouse writes it; returns it with the rest of the text.
+pub fn unquote(text: &str, quote: char) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.strip_prefix(quote)?.chars();
     loop {

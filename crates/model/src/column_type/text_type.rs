@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::quoting::{quoted, split, unquote};
-use super::type_description::TypeDescription;
 use crate::nearest::nearest;
 
 /// A type whose values are strings. SQL makes them strings with `toString`.
@@ -27,11 +26,6 @@ pub enum TextType {
 }
 
 impl TextType {
-    /// Returns a type of each kind.
-    pub fn all() -> [Self; 4] {
-        [Self::String, Self::FixedString { bytes: 4 }, Self::Enum { names: vec!["a".to_owned()] }, Self::Uuid]
-    }
-
     pub(super) fn parse(head: &str, arguments: Option<&str>) -> Option<Self> {
         Some(match (head, arguments) {
             ("String", None) => Self::String,
@@ -40,20 +34,6 @@ impl TextType {
             ("UUID", None) => Self::Uuid,
             _ => return None,
         })
-    }
-
-    /// Returns what the documentation says of the type.
-    pub fn description(&self) -> TypeDescription {
-        let not_utf8 = "in `size` and `matches`, if it is not UTF-8";
-        let (names, value, error) = match self {
-            Self::String => ("`String`", "the string; need not be UTF-8", not_utf8),
-            Self::FixedString { .. } => {
-                ("`FixedString(N)`", "its bytes without trailing zero bytes", not_utf8)
-            }
-            Self::Enum { .. } => ("`Enum8`, `Enum16`", "the name", ""),
-            Self::Uuid => ("`UUID`", "36 characters, lower case, with hyphens", ""),
-        };
-        TypeDescription { names, value, error }
     }
 
     /// Returns a stored string as `toString` writes it.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
 
-use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, FieldSource};
 
 use crate::check::Checker;
@@ -172,12 +171,7 @@ impl Checker<'_> {
                         self.parsed.snippet(argument).unwrap_or("\"key\" in SpanAttributes")
                     )
                 }
-                _ => {
-                    let key = self.suggest().example_key();
-                    let map = key.map.as_deref().unwrap_or("SpanAttributes");
-                    let key = escape(&key.name);
-                    format!("write for instance `\"{key}\" in {map}`")
-                }
+                _ => format!("write for instance `{}`", self.suggest().example_key_test()),
             },
         };
         self.refuse(
@@ -308,27 +302,7 @@ impl Checker<'_> {
 
 /// Whether the first argument of the function, a name in lower case without `_`, is a name for the element.
 fn declares_variable(function: &str) -> bool {
-    matches!(
-        function,
-        "exists"
-            | "all"
-            | "existsone"
-            | "any"
-            | "some"
-            | "every"
-            | "forall"
-            | "filter"
-            | "map"
-            | "anymatch"
-            | "allmatch"
-            | "existsany"
-            | "find"
-            | "foreach"
-            | "optmap"
-            | "optflatmap"
-            | "sortby"
-            | "transformlist"
-            | "transformmap"
-            | "cel.bind"
-    )
+    const FUNCTIONS: &str = "exists all existsone any some every forall filter map anymatch allmatch existsany \
+                             find foreach optmap optflatmap sortby transformlist transformmap cel.bind";
+    FUNCTIONS.split(' ').any(|known| known == function)
 }

@@ -62,14 +62,13 @@ impl Suggester<'_> {
 
     /// Suggests how to test for a key, with an existing key as example.
     pub(super) fn key_test(&self) -> String {
-        let key = self.example_key();
-        let map = key.map.as_deref().unwrap_or("SpanAttributes");
-        format!("to test whether a key is present, write `\"{}\" in {map}`", escape(&key.name))
+        format!("to test whether a key is present, write `{}`", self.example_key_test())
     }
 
-    /// Returns an example key for messages that refer to no specific map.
-    pub(super) fn example_key(&self) -> FieldRef {
+    /// Returns an example of such a test, for messages that refer to no specific map.
+    pub(super) fn example_key_test(&self) -> String {
         let key = self.scope.policy_fields().find(|field| field.source.is_map_key());
-        key.map_or_else(|| FieldRef::key("SpanAttributes", "key"), |field| field.field.clone())
+        let key = key.map_or_else(|| FieldRef::key("SpanAttributes", "key"), |field| field.field.clone());
+        format!("\"{}\" in {}", escape(&key.name), key.map.unwrap_or_default())
     }
 }

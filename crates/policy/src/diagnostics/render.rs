@@ -2,7 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::diagnostics::{Diagnostic, Severity, underlined};
+use crate::diagnostics::{Diagnostic, underlined};
 use crate::syntax_errors::escape_invisible;
 
 /// Maximum width. Longer lines are truncated around the underlined part.
@@ -13,10 +13,7 @@ impl Diagnostic {
     /// checked text; `origin` is its source, such as a file name. Invisible characters and characters that change the
     /// text direction are shown as escapes. Returns several lines without a final line break.
     pub fn render(&self, text: &str, origin: Option<&str>) -> String {
-        let level = match self.severity() {
-            Severity::Error => Level::ERROR,
-            Severity::Warning => Level::WARNING,
-        };
+        let level = if self.is_warning() { Level::WARNING } else { Level::ERROR };
         let underlined = underlined(text, self.line, self.column, self.length);
         let snippet = Snippet::source(text)
             .path(origin.map(escape_invisible))

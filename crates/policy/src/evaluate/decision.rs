@@ -63,9 +63,8 @@ pub fn explain(
             found.dedup();
             let decided_by = found.into_iter().map(|(span, truth, read)| {
                 let position = positions.entry((span.start, span.end));
-                let (line, column, length) = *position.or_insert_with(|| span.position(expression));
-                let outcome = truth.as_ref().ok().copied().into();
-                Decision { line, column, length, outcome, reason: truth.err(), read }
+                let position = *position.or_insert_with(|| span.position(expression));
+                Decision::new(position, truth.as_ref().ok().copied().into(), truth.err(), read)
             });
             verdicts.push(Verdict { outcome: truth.into(), decided_by: decided_by.collect() });
         }
@@ -184,7 +183,8 @@ impl<'a> Explainer<'a> {
                 None => self.condition(chooser, chosen),
             };
         }
-        let operands = operands(node);
+        // Only errors of operands make a node an error; `condition` explains the parts of a condition.
+        let operands = if is_condition(node) { Vec::new() } else { node.children() };
         let mut values = Vec::with_capacity(operands.len());
         for operand in operands {
             match self.evaluator.value(operand) {
@@ -224,7 +224,7 @@ impl<'a> Explainer<'a> {
                     name: node.span.of(self.expression).to_owned(),
                     value: reasons::format_value(value),
                 }),
-                _ => reasons::read_value(node, self.evaluator.policy.caller, self.evaluator.span),
+                _ => reasons::read_value(node, self.evaluator.policy, self.evaluator.span),
             };
             read.extend(read_value.filter(|read_value| !read.contains(read_value)));
         }
@@ -243,18 +243,5 @@ fn needs_utf8(node: &Node) -> bool {
         Kind::Compare(relation, ..) => !matches!(relation, Relation::Eq | Relation::Ne),
         Kind::Matches(..) | Kind::Size(_) => true,
         _ => false,
-    }
-}
-
-/// Returns the operands whose errors make the node an error.
-fn operands(node: &Node) -> Vec<&Node> {
-    match &node.kind {
-        Kind::Compare(..)
-        | Kind::In(..)
-        | Kind::TextCall(..)
-        | Kind::Matches(..)
-        | Kind::Size(_)
-        | Kind::List(_) => node.children(),
-        _ => Vec::new(),
     }
 }

@@ -1,12 +1,12 @@
 //! Describes why a part of a policy is an error, and which values it read.
 
 use tracewarden_model::field::escape;
-use tracewarden_model::{AttributeValue, Caller, LogicalType, MarkedField};
+use tracewarden_model::{LogicalType, MarkedField};
 
 use crate::evaluate::field_value::value_of;
 use crate::evaluate::value::Value;
 use crate::evaluate::verdict::{ABSENT, NULL, ReadValue};
-use crate::evaluate::{FieldValue, Span};
+use crate::evaluate::{FieldValue, PreparedPolicy, Span};
 use crate::expression::{Kind, Node};
 use crate::syntax_errors::escape_invisible;
 
@@ -62,21 +62,18 @@ fn field_error_reason(field: &MarkedField, span: &Span) -> String {
 }
 
 /// Returns the value that a node reads, if it is a field or belongs to the caller.
-pub(super) fn read_value(node: &Node, caller: &Caller, span: &Span) -> Option<ReadValue> {
+pub(super) fn read_value(node: &Node, policy: &PreparedPolicy<'_>, span: &Span) -> Option<ReadValue> {
     let (name, value) = match &node.kind {
         Kind::Field(field) => {
             let value = value_of(field, span).map_or_else(|| ABSENT.to_owned(), format_field_value);
             (field.field.to_string(), value)
         }
         Kind::Attribute(name) => {
-            let value = caller.attributes.get(name).map_or_else(|| ABSENT.to_owned(), format_attribute);
+            let value = policy.attributes.get(name.as_str()).map_or_else(|| ABSENT.to_owned(), format_value);
             (format!("user.attributes[\"{}\"]", escape(name)), value)
         }
-        Kind::Username => ("user.username".to_owned(), truncate(quoted(caller.username.as_bytes()))),
-        Kind::Roles => {
-            let roles = caller.roles.iter().map(|role| quoted(role.as_bytes()));
-            ("user.roles".to_owned(), format_list(roles))
-        }
+        Kind::Username => ("user.username".to_owned(), format_value(&policy.username)),
+        Kind::Roles => ("user.roles".to_owned(), format_value(&policy.roles)),
         _ => return None,
     };
     Some(ReadValue { name: escape_invisible(&name), value })
@@ -91,14 +88,6 @@ fn format_field_value(value: &FieldValue) -> String {
         FieldValue::Array(list) => format_list(list.iter().map(format_field_value)),
         FieldValue::Map(entries) => format!("a map of {} entries", entries.len()),
         FieldValue::Other(text) => truncate(text.clone()),
-    }
-}
-
-fn format_attribute(value: &AttributeValue) -> String {
-    match value {
-        AttributeValue::String(text) => truncate(quoted(text.as_bytes())),
-        AttributeValue::Bool(value) => value.to_string(),
-        AttributeValue::Strings(list) => format_list(list.iter().map(|text| quoted(text.as_bytes()))),
     }
 }
 

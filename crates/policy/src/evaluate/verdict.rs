@@ -57,7 +57,7 @@ impl Verdict {
     pub fn render(&self, title: &str, text: &str, origin: Option<&str>) -> String {
         let annotations = self.decided_by.iter().map(|decision| {
             let outcome = <&str>::from(decision.outcome);
-            let label = match decision.detail() {
+            let label = match &decision.detail {
                 Some(detail) => format!("{outcome}: {detail}"),
                 None => outcome.to_owned(),
             };
@@ -70,37 +70,60 @@ impl Verdict {
     }
 }
 
-/// A sub-expression that determined the outcome, with its own outcome: inside a negation, the opposite of the whole's.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A deciding part of the expression.
+// Inside a negation, its outcome is the opposite of the whole's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Decision {
     /// Line, from 1.
     pub line: u32,
-    /// Column in code points, from 1.
+    /// Column, from 1, in code points.
     pub column: u32,
-    /// Length in code points, at least 1. May include line breaks.
+    /// Length, in code points.
+    // At least 1. May include line breaks.
     pub length: u32,
-    /// Outcome of the sub-expression.
+    /// Outcome of this part by itself.
     pub outcome: Outcome,
-    /// Reason of an error. Names fields and attributes, but contains no values of the span.
+    /// Reason for an error, and the values that the part read.
+    // Contains data of the span: show it only to users who may see the span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, examples("`SpanAttributes[\"team\"]` is absent on this span"))]
+    pub detail: Option<String>,
+    /// Reason for an error. Names fields and attributes, but contains no values of the span.
+    #[serde(skip)]
     pub reason: Option<String>,
-    /// Values that it read. These are data of the span: show them only to users who may see the span.
+    /// Values that it read. These are data of the span, too.
+    #[serde(skip)]
     pub read: Vec<ReadValue>,
 }
 
 impl Decision {
-    /// Returns the reason of an error and the values read, as text; `None` if there is neither. Contains data of the
-    /// span.
-    pub fn detail(&self) -> Option<String> {
-        let is_missing = |read: &ReadValue| [ABSENT, NULL].contains(&read.value.as_str());
-        let read: Vec<String> =
-            self.read.iter().map(|ReadValue { name, value }| format!("`{name}` is {value}")).collect();
-        match &self.reason {
-            // The reason already says that a value is absent or NULL.
-            Some(reason) if self.read.iter().all(is_missing) => Some(reason.clone()),
-            Some(reason) => Some(format!("{reason}: {}", read.join(", "))),
-            None if read.is_empty() => None,
-            None => Some(read.join(", ")),
-        }
+    pub(super) fn new(
+        (line, column, length): (u32, u32, u32),
+        outcome: Outcome,
+        reason: Option<String>,
+        read: Vec<ReadValue>,
+    ) -> Self {
+        let detail = detail(reason.as_ref(), &read);
+        Self { line, column, length, outcome, detail, reason, read }
+    }
+
+    /// Returns the text of the part.
+    pub fn text<'a>(&self, expression: &'a str) -> &'a str {
+        expression.get(underlined(expression, self.line, self.column, self.length)).unwrap_or_default()
+    }
+}
+
+/// Returns the reason for an error and the values read, as text; `None` if there is neither.
+fn detail(reason: Option<&String>, read: &[ReadValue]) -> Option<String> {
+    let is_missing = |read: &ReadValue| [ABSENT, NULL].contains(&read.value.as_str());
+    let values: Vec<String> =
+        read.iter().map(|ReadValue { name, value }| format!("`{name}` is {value}")).collect();
+    match reason {
+        // The reason already says that a value is absent or NULL.
+        Some(reason) if read.iter().all(is_missing) => Some(reason.clone()),
+        Some(reason) => Some(format!("{reason}: {}", values.join(", "))),
+        None if values.is_empty() => None,
+        None => Some(values.join(", ")),
     }
 }
 

@@ -91,10 +91,7 @@ impl Alternatives {
                 continue;
             }
             // `x == "a" || x == "b"` is `x in ["a", "b"]`.
-            if let Some(merged) = joined.iter_mut().find_map(|known| merge(known, conjunction)) {
-                let (slot, merged_conjunction) = merged;
-                *slot = merged_conjunction;
-            } else {
+            if !joined.iter_mut().any(|known| merge(known, conjunction)) {
                 joined.push(conjunction.clone());
             }
         }
@@ -128,22 +125,23 @@ impl Alternatives {
     }
 }
 
-/// Merges two alternatives if each is a single fact and both are about the same value.
-fn merge<'a>(known: &'a mut Conjunction, other: &Conjunction) -> Option<(&'a mut Conjunction, Conjunction)> {
+/// Merges another alternative into a known one if each is a single fact and both are about the same value; returns whether it did.
+fn merge(known: &mut Conjunction, other: &Conjunction) -> bool {
     let only = |conjunction: &Conjunction| match conjunction.0.len() {
         1 => conjunction.0.first().cloned(),
         _ => None,
     };
-    let (ours, theirs) = (only(known)?, only(other)?);
+    let (Some(ours), Some(theirs)) = (only(known), only(other)) else { return false };
     match (&ours.fact, &theirs.fact) {
         (Fact::OneOf(subject, values), Fact::OneOf(other, more))
             if subject == other && ours.holds && theirs.holds =>
         {
             let fact = Fact::OneOf(subject.clone(), values.union(more).cloned().collect());
             let literal = Literal { fact, holds: true, needs: ours.needs.clone() };
-            Some((known, Conjunction([Rc::new(literal)].into())))
+            *known = Conjunction([Rc::new(literal)].into());
+            true
         }
-        _ => None,
+        _ => false,
     }
 }
 

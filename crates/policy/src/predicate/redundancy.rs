@@ -96,11 +96,8 @@ impl DistinctParts {
             }
         }
         if !absorbed.is_empty() {
-            let mut index = 0;
-            self.parts.retain(|_| {
-                index += 1;
-                !absorbed.contains(&(index - 1))
-            });
+            let mut indexes = 0..;
+            self.parts.retain(|_| indexes.next().is_none_or(|index| !absorbed.contains(&index)));
             self.indices.clear();
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{field, model};
 use tracewarden_model::{AccessModel, FieldRef, FieldSource, LogicalType};
-use tracewarden_policy::{Severity, check, role_warnings};
+use tracewarden_policy::{check, role_warnings};
 
 const EXPRESSION: &str = ">>> ";
 const ANOTHER: &str = "+++ ";
@@ -190,7 +190,7 @@ fn suggestions_in_hints_are_accepted() {
                 Ok(checked) => checked.warnings().to_vec(),
                 Err(errors) => errors,
             };
-            let before = found.iter().filter(|found| found.severity() == Severity::Error).count();
+            let before = found.iter().filter(|found| !found.is_warning()).count();
             for diagnostic in found {
                 let hint = diagnostic.hint.clone().unwrap_or_default();
                 // Parts of a pattern are not expressions, and a list of usable fields is not a suggestion for this

@@ -3,12 +3,10 @@
 //! owner can hand it out without granting more.
 
 use secrecy::ExposeSecret as _;
-use serde::Serialize;
 use serde_json::json;
 use tracewarden_appdb::{ApiKey, WriteTx};
 use tracewarden_model::{Timestamp, nearest::nearest};
 use tracewarden_policy::Diagnostic;
-use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::access::Account;
@@ -30,49 +28,11 @@ pub struct NewApiKey {
     pub tools: Option<Vec<String>>,
 }
 
-/// A personal API key, without its token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = ApiKey)]
-pub struct ApiKeyInfo {
-    /// Opaque id.
-    #[schema(read_only)]
-    pub id: String,
-    /// Purpose of the key.
-    pub name: String,
-    /// First characters of the token, to recognise the key.
-    #[schema(examples("twk_4fG8"), read_only)]
-    pub token_hint: String,
-    /// When the key was created.
-    #[schema(read_only)]
-    pub created_at: Timestamp,
-    /// Time from which the key is invalid; null if it does not expire.
-    #[schema(required = true)]
-    pub expires_at: Option<Timestamp>,
-    /// When the key was last used, accurate to about a minute.
-    #[schema(required = true, read_only)]
-    pub last_used_at: Option<Timestamp>,
-    /// The policy that the key is limited to; null if there is none.
-    #[schema(required = true)]
-    pub policy: Option<String>,
-    /// The tools that the key is limited to; null if it is not limited to tools.
-    #[schema(required = true)]
-    pub tools: Option<Vec<String>>,
-}
-
-impl From<ApiKey> for ApiKeyInfo {
-    fn from(key: ApiKey) -> Self {
-        let ApiKey {
-            id, name, hint: token_hint, created_at, expires_at, last_used_at, policy, tools, ..
-        } = key;
-        Self { id, name, token_hint, created_at, expires_at, last_used_at, policy, tools }
-    }
-}
-
 /// New API key with its token, which is never shown again.
 #[derive(Debug, Clone)]
 pub struct CreatedApiKey {
     /// The key.
-    pub key: ApiKeyInfo,
+    pub key: ApiKey,
     /// Token of the key.
     pub token: Secret,
 }
@@ -138,7 +98,7 @@ impl Account {
                 "tools": key.tools,
             });
             self.core.commit_change(tx, principal, ACTION, Some(&key.id), detail).await?;
-            Ok(CreatedApiKey { key: key.into(), token })
+            Ok(CreatedApiKey { key, token })
         };
         self.core.audit_denial(principal, ACTION, None, result.await).await
     }
@@ -176,9 +136,8 @@ impl Account {
     }
 
     /// Returns the caller's keys, newest first, including expired ones.
-    pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKeyInfo>> {
-        let keys = self.core.db.begin_read().await?.api_keys_of_user(principal.user_id()).await?;
-        Ok(keys.into_iter().map(ApiKeyInfo::from).collect())
+    pub async fn my_api_keys(&self, principal: &Principal) -> Result<Vec<ApiKey>> {
+        Ok(self.core.db.begin_read().await?.api_keys_of_user(principal.user_id()).await?)
     }
 
     /// Revokes one of the caller's keys; a caller with an API key may revoke that key and the owner's other keys.

@@ -1,7 +1,5 @@
 //! Sign-in and sign-out.
 
-use std::fmt;
-
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::json;
@@ -29,12 +27,6 @@ pub struct PasswordCredentials {
     pub password: Secret,
 }
 
-impl fmt::Debug for PasswordCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Login(..)")
-    }
-}
-
 /// Successful sign-in.
 #[derive(Debug, Clone)]
 pub struct SignInAnswer {
@@ -42,13 +34,6 @@ pub struct SignInAnswer {
     pub token: Secret,
     /// The caller.
     pub me: Me,
-}
-
-/// Inputs for the creation of a session, besides the password.
-struct SessionCreation {
-    attempt: SignInAttempt,
-    context: AuditContext,
-    info: RequestInfo,
 }
 
 /// The user was deleted or has changed: the current user has another password hash or is disabled.
@@ -119,7 +104,6 @@ impl Account {
             }
             return Err(error);
         }
-        let creation = SessionCreation { attempt, context, info };
         let mut user = user;
         for verification in 1..=VERIFICATIONS_MAX {
             let stored = user.as_ref().map(|user| &user.password_hash);
@@ -130,7 +114,7 @@ impl Account {
                     // replaced.
                     let password = credentials.password.clone();
                     let renewed = self.core.passwords.renew(password, &found.password_hash, verified).await?;
-                    match self.open_session(&found, renewed, &creation).await? {
+                    match self.open_session(&found, renewed, &attempt, &context, &info).await? {
                         Ok(answer) => return Ok(answer),
                         Err(UserChanged(Some(current))) if verification < VERIFICATIONS_MAX => {
                             user = Some(current);
@@ -144,7 +128,7 @@ impl Account {
                 Some(_) if !verified.is_match() => "wrong_password",
                 Some(_) => "disabled",
             };
-            self.record_failure(&creation.context, reason).await?;
+            self.record_failure(&context, reason).await?;
             break;
         }
         Err(ServiceError::InvalidCredentials)
@@ -177,9 +161,10 @@ impl Account {
         &self,
         verified: &User,
         renewed: Option<PasswordHash>,
-        creation: &SessionCreation,
+        attempt: &SignInAttempt,
+        context: &AuditContext,
+        info: &RequestInfo,
     ) -> Result<Result<SignInAnswer, UserChanged>> {
-        let SessionCreation { attempt, context, info } = creation;
         let token = tokens::session_token(self.core.entropy.as_ref())?;
         let mut tx = self.begin_sign_in_write().await?;
         let now = self.core.now();

@@ -1,8 +1,9 @@
 //! Administrators' view of other users' sessions and API keys: listing and ending them.
 
 use serde_json::json;
+use tracewarden_appdb::ApiKey;
 
-use crate::access::api_keys::{ApiKeyInfo, revoke_key};
+use crate::access::api_keys::revoke_key;
 use crate::access::sessions::{SessionInfo, end_session};
 use crate::access::users::Users;
 use crate::core::{Administrator, Result, find_user};
@@ -40,10 +41,10 @@ impl Users {
     }
 
     /// Returns a user's keys, newest first.
-    pub async fn user_api_keys(&self, _admin: &Administrator<'_>, username: &str) -> Result<Vec<ApiKeyInfo>> {
+    pub async fn user_api_keys(&self, _admin: &Administrator<'_>, username: &str) -> Result<Vec<ApiKey>> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
-        Ok(tx.api_keys_of_user(&user.id).await?.into_iter().map(ApiKeyInfo::from).collect())
+        Ok(tx.api_keys_of_user(&user.id).await?)
     }
 
     /// Revokes one key of a user, or all of them.

@@ -395,7 +395,7 @@ impl Users {
     pub async fn user_access(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserAccess> {
         let mut tx = self.core.db.begin_read().await?;
         let user = find_user(&mut tx, username).await?;
-        let roles = tx.roles_of_user(&user.id).await?;
+        let roles = tx.roles_named(&user.roles).await?;
         let model = tx.access_model().await?;
         drop(tx);
         let applied = self.core.compile_user_policies(PolicyInputs::user(&user, roles, model), None).await?;

@@ -3,38 +3,47 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tracewarden_appdb::{AuditFilter, AuditRecord};
 use tracewarden_model::{Timestamp, TraceIdNotations};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::core::audit_event::Outcome;
 use crate::core::error::{Result, ServiceError};
+use crate::core::limit::{Limit, limit_in_query};
 use crate::core::principal::Administrator;
 use crate::core::text::sanitize;
 use crate::core::{Core, query_input, validate};
 
-/// Filter for audit entries; an absent member matches all.
-#[derive(Debug, Clone, Default)]
+/// Selects audit records.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct AuditQuery {
-    /// Start of the window, inclusive, by the time at which actions began.
+    /// Only records from this time on.
+    #[param(inline)]
     pub from: Option<Timestamp>,
-    /// End of the window, exclusive.
+    /// Only records before this time; must be later than `from`.
+    #[param(inline)]
     pub to: Option<Timestamp>,
-    /// Name or id of the user.
+    /// Name of the user, case-insensitive, or the user's id. For a deleted user, the name exactly as it was recorded.
     pub actor: Option<String>,
-    /// Id of the API key or session.
+    /// Id of the API key or session that was used, which a record has as `actor.credential_id`.
     pub key: Option<String>,
-    /// Name of the action.
-    pub action: Option<String>,
-    /// Object of the action. A trace id may have any notation.
+    /// Object of the action, such as a trace id (in any notation), a role or a user.
     pub target: Option<String>,
+    /// Name of the action.
+    #[param(example = "traces.query")]
+    pub action: Option<String>,
     /// Outcome of the action.
+    #[param(inline)]
     pub outcome: Option<Outcome>,
-    /// Cursor from the preceding page.
+    /// `next_cursor` of the previous page.
     pub cursor: Option<String>,
-    /// Number of entries in a page, 1 to 500; 50 when absent.
+    /// Maximum number of records in a page: 50 when absent, at most 500.
+    #[param(value_type = Option<Limit>, inline)]
+    #[serde(default, deserialize_with = "limit_in_query")]
     pub limit: Option<i64>,
 }
 

@@ -114,14 +114,9 @@ impl Core {
     /// Reads the inputs of the principal's access to traces, in the snapshot of the transaction.
     pub(crate) async fn authority(&self, tx: &mut ReadTx, principal: &Principal) -> Result<Authority> {
         let principal = self.reread(tx, principal).await?.into_principal()?;
-        let roles = match principal.preview() {
-            None => tx.roles_of_user(principal.user_id()).await?,
-            Some(preview) => {
-                // A role that has been deleted since grants nothing.
-                let names: Vec<&str> = preview.roles.iter().map(String::as_str).collect();
-                tx.roles_named(&names).await?
-            }
-        };
+        // A role of a preview that has been deleted since grants nothing.
+        let names = principal.preview().map_or(&principal.user.roles, |preview| &preview.roles);
+        let roles = tx.roles_named(names).await?;
         let CurrentModel { version, model } = tx.current_model().await?;
         Ok(Authority { principal, roles, model, version })
     }

@@ -17,6 +17,11 @@ impl From<ClickHouseError> for ServiceError {
             ClickHouseError::UnknownColumn { name, nearest } => {
                 return Self::refused("/columns", "unknown_field", unknown("column", name, nearest));
             }
+            ClickHouseError::InvalidBinding(members) => {
+                let error =
+                    |(member, reason): &(&str, String)| FieldError::invalid(format!("/{member}"), reason);
+                return Self::Refused(members.iter().map(error).collect());
+            }
             ClickHouseError::Unavailable { .. } => return Self::ClickHouseUnavailable(source),
             ClickHouseError::Internal(_) => return Self::internal(source),
             ClickHouseError::Exception { .. }

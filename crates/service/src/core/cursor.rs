@@ -7,21 +7,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tracewarden_clickhouse::{Position, TraceOrder};
-use tracewarden_model::{
-    Binding, Entropy, Filter, RawCondition, ReadAs, Scalar, TimeUnit, Timestamp, Window,
-};
+use tracewarden_model::{Binding, Display, Entropy, Filter, RawCondition, Timestamp, Window};
 
 use crate::core::error::{CursorFault, Result, ServiceError};
 use crate::core::principal::Principal;
+use crate::core::query_input::condition_detail;
 
 /// Common properties of the pages of one query, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     filter: [u8; 32],
-    binding: [u8; 32],
-    caller: [u8; 32],
+    /// Everything else: the order, the binding and the caller.
+    query: [u8; 32],
 }
 
 /// Content of a cursor.
@@ -35,7 +35,7 @@ pub(crate) struct Cursor {
 /// Encryption key that all replicas share.
 pub(crate) struct CursorKey(XChaCha20Poly1305);
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const ASSOCIATED_DATA: &[u8] = b"tracewarden trace cursor";
 const NONCE_BYTES: usize = 24;
 /// Maximum length of a cursor text, far above any real cursor; longer texts are not decoded.
@@ -83,34 +83,16 @@ impl Fingerprint {
         binding: &Binding,
         principal: &Principal,
     ) -> Self {
-        let Binding {
-            database, table, trace_id, span_id, timestamp, parent_span_id, trace_index, rows, ..
-        } = binding;
-        let mut bound = CanonicalHasher::new("binding");
-        for text in [database, table, trace_id, span_id, timestamp, parent_span_id] {
-            bound.text(text);
-        }
-        bound.optional(trace_index.as_deref());
-        bound.optional(rows.timestamp_unit.map(TimeUnit::as_str));
-        bound.optional(rows.read_as.map(ReadAs::as_str));
-        for only in &rows.only {
-            bound.text(&only.column);
-            bound.text(&only.value);
-        }
         // `longest` and `most_errors` depend on the display columns.
-        if order != TraceOrder::Newest {
-            bound.text(&format!("{order:?} {:?}", binding.display));
-        }
-        let mut caller = CanonicalHasher::new("caller");
-        caller.text(principal.user_id());
+        let display = (order != TraceOrder::Newest).then_some(&binding.display);
+        let rows = Binding { display: Display::default(), ..binding.clone() };
         // The fingerprint of a previewed user stays the same when their roles change, like the caller's own.
         let preview = principal.preview().map(|preview| match &preview.user_id {
-            Some(id) => format!("of {id}"),
-            None => format!("{preview:?}"),
+            Some(id) => json!({ "of": id }),
+            None => json!(preview),
         });
-        caller.optional(preview.as_deref());
-        caller.optional(principal.key_policy());
-        Self { filter: filter_digest(sent), binding: bound.finish(), caller: caller.finish() }
+        let caller = (principal.user_id(), preview, principal.key_policy());
+        Self { filter: filter_digest(sent), query: digest(&json!([order, rows, display, caller])) }
     }
 }
 
@@ -129,89 +111,25 @@ impl Cursor {
 
 /// Returns the digest of a filter. Its parts are ANDed, so their order is ignored.
 fn filter_digest(sent: &Filter<RawCondition>) -> [u8; 32] {
-    let list = |kind, conditions: &[RawCondition]| {
-        unordered_digest(kind, conditions.iter().map(condition_digest).collect())
+    let sorted = |mut texts: Vec<String>| {
+        texts.sort_unstable();
+        texts
     };
-    let mut parts: Vec<[u8; 32]> = sent.conditions.iter().map(condition_digest).collect();
-    parts.extend(sent.same_span.iter().map(|group| list("same_span", group)));
-    parts.extend(sent.none.chunks(1).map(|condition| list("none", condition)));
-    unordered_digest("filter", parts)
+    let list = |conditions: &[RawCondition]| {
+        sorted(conditions.iter().map(|condition| condition_detail(condition).to_string()).collect())
+    };
+    let groups = sent.same_span.iter().map(|group| json!(list(group)).to_string());
+    digest(&json!([list(&sent.conditions), sorted(groups.collect()), list(&sent.none)]))
 }
 
-fn unordered_digest(kind: &str, mut digests: Vec<[u8; 32]>) -> [u8; 32] {
-    digests.sort_unstable();
-    let mut canonical = CanonicalHasher::new(kind);
-    for digest in &digests {
-        canonical.bytes(digest);
-    }
-    canonical.finish()
-}
-
-fn condition_digest(condition: &RawCondition) -> [u8; 32] {
-    let mut canonical = CanonicalHasher::new("condition");
-    canonical.optional(condition.field.map.as_deref());
-    canonical.text(&condition.field.name);
-    canonical.text(&condition.op);
-    canonical.optional(condition.value.as_ref().map(scalar).as_deref());
-    match &condition.values {
-        None => canonical.optional(None),
-        Some(values) => {
-            canonical.text(&values.len().to_string());
-            for value in values {
-                canonical.text(&scalar(value));
-            }
-        }
-    }
-    canonical.finish()
-}
-
-/// Canonical text of a value. A number has one form however it was written: `1` and `1.0` are the same JSON number, and
-/// clients may send either.
-fn scalar(value: &Scalar) -> String {
-    match value {
-        Scalar::String(text) | Scalar::Digits(text, _) => format!("s{text}"),
-        Scalar::Bool(value) => format!("b{value}"),
-        Scalar::Number(value) => format!("n{value}"),
-    }
-}
-
-/// Hash over length-prefixed members, so that different lists of members never have the same input.
-struct CanonicalHasher(Sha256);
-
-impl CanonicalHasher {
-    fn new(kind: &str) -> Self {
-        let mut canonical = Self(Sha256::new());
-        canonical.text(kind);
-        canonical
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.0.update([1]);
-        self.0.update((bytes.len() as u64).to_be_bytes());
-        self.0.update(bytes);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
-
-    fn optional(&mut self, text: Option<&str>) {
-        match text {
-            None => self.0.update([0]),
-            Some(text) => self.text(text),
-        }
-    }
-
-    fn finish(self) -> [u8; 32] {
-        self.0.finalize().into()
-    }
+fn digest(content: &Value) -> [u8; 32] {
+    Sha256::digest(content.to_string()).into()
 }
 
 pub(crate) fn encode(cursor: &Cursor) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend(cursor.fingerprint.filter);
-    bytes.extend(cursor.fingerprint.binding);
-    bytes.extend(cursor.fingerprint.caller);
+    bytes.extend(cursor.fingerprint.query);
     bytes.extend(cursor.window.from().as_nanos().to_be_bytes());
     bytes.extend(cursor.window.to().as_nanos().to_be_bytes());
     bytes.push(cursor.position.tier);
@@ -223,15 +141,14 @@ pub(crate) fn encode(cursor: &Cursor) -> Vec<u8> {
 pub(crate) fn decode(bytes: &[u8]) -> Option<Cursor> {
     let ([VERSION], rest) = bytes.split_first_chunk::<1>()? else { return None };
     let (filter, rest) = rest.split_first_chunk::<32>()?;
-    let (binding, rest) = rest.split_first_chunk::<32>()?;
-    let (caller, rest) = rest.split_first_chunk::<32>()?;
+    let (query, rest) = rest.split_first_chunk::<32>()?;
     let (from, rest) = rest.split_first_chunk::<8>()?;
     let (to, rest) = rest.split_first_chunk::<8>()?;
     let ([tier], rest) = rest.split_first_chunk::<1>()?;
     let (key, trace_id) = rest.split_first_chunk::<8>()?;
     let at = |bytes: &[u8; 8]| Timestamp::from_nanos(i64::from_be_bytes(*bytes));
     Some(Cursor {
-        fingerprint: Fingerprint { filter: *filter, binding: *binding, caller: *caller },
+        fingerprint: Fingerprint { filter: *filter, query: *query },
         window: Window::new(at(from), at(to)).ok()?,
         position: Position {
             tier: *tier,

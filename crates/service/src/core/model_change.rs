@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tracewarden_appdb::{CurrentModel, DbError, NewChange, Policy, Role, WriteTx};
 use tracewarden_clickhouse::{Column, FieldLookupError, PhysicalField, physical_field};
-use tracewarden_model::{AccessModel, Binding, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
+use tracewarden_model::{AccessModel, ColumnType, FieldRef, FieldSource, LogicalType, MarkedField};
 use tracewarden_policy as policy;
 
 use crate::core::Core;
@@ -159,8 +159,7 @@ fn broken_policies(roles: &[Role], current: &AccessModel, next: &AccessModel) ->
 pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessModel) -> Value {
     let mut changed = Vec::new();
     if current.binding != next.binding {
-        let [before, after] = [current, next].map(|model| model.binding.as_ref().map(binding_detail));
-        changed.push(("binding", json!({ "before": before, "after": after })));
+        changed.push(("binding", json!({ "before": current.binding, "after": next.binding })));
     }
     let [before, after] = [current, next].map(|model| -> BTreeMap<String, Value> {
         model.fields.iter().map(|field| (field.field.to_string(), field_detail(field))).collect()
@@ -169,29 +168,6 @@ pub(crate) fn change_detail(version: u64, current: &AccessModel, next: &AccessMo
         changed.push(("fields", difference(&before, &after)));
     }
     with_members(json!({ "version": version }), changed)
-}
-
-fn binding_detail(binding: &Binding) -> Value {
-    let [trace_id, span_id, timestamp, parent_span_id] = binding.structural_columns();
-    let (display, rows, bucket) = (&binding.display, &binding.rows, binding.rows.time_bucket.as_ref());
-    let detail = json!({
-        "database": binding.database,
-        "table": binding.table,
-        "columns": [trace_id, span_id, timestamp, parent_span_id],
-        "trace_index": binding.trace_index,
-        "display": [display.name, display.service, display.duration, display.status, display.kind],
-    });
-    // Members that most tables do not need.
-    let members = [
-        ("timestamp_unit", rows.timestamp_unit.map(|unit| json!(unit))),
-        ("read_as", rows.read_as.map(|read_as| json!(read_as))),
-        ("only", (!rows.only.is_empty()).then(|| json!(rows.only))),
-        ("time_bucket", bucket.map(|bucket| json!(bucket))),
-        ("duration_unit", display.duration_unit.map(|unit| json!(unit))),
-        ("end", display.end.as_deref().map(Value::from)),
-        ("error_values", (!display.error_values.is_empty()).then(|| json!(display.error_values))),
-    ];
-    with_members(detail, members)
 }
 
 fn field_detail(field: &MarkedField) -> Value {

@@ -72,8 +72,9 @@ impl Permits {
     }
 }
 
-/// Limits the work of one kind: in total, by key (a user, a credential or an address), or both.
-pub(crate) struct Limiter {
+/// Limits the work of one kind: in total, by key (a user, a credential or an address), or both. Work has an amount, 1 unless a
+/// caller says otherwise.
+pub struct Limiter {
     total: Option<Arc<Semaphore>>,
     max_per_key: Option<usize>,
     running: Arc<RunningByKey>,
@@ -84,7 +85,7 @@ type RunningByKey = Mutex<HashMap<String, usize>>;
 
 /// Permit for one piece of work, released when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub struct Permit {
     _total: Option<OwnedSemaphorePermit>,
     _by_key: Option<KeyPermit>,
 }
@@ -93,10 +94,12 @@ pub(crate) struct Permit {
 struct KeyPermit {
     running: Arc<RunningByKey>,
     key: String,
+    amount: usize,
 }
 
 impl Limiter {
-    pub(crate) fn total(total: usize) -> Self {
+    /// At most `total` together.
+    pub fn total(total: usize) -> Self {
         Self::new(Some(total), None)
     }
 
@@ -105,7 +108,8 @@ impl Limiter {
         Self::new(None, max)
     }
 
-    pub(crate) fn shared(total: usize, max_per_key: usize) -> Self {
+    /// At most `total` together, and `max_per_key` for each key.
+    pub fn shared(total: usize, max_per_key: usize) -> Self {
         Self::new(Some(total), Some(max_per_key))
     }
 
@@ -120,7 +124,7 @@ impl Limiter {
     }
 
     pub(crate) fn try_acquire(&self, key: &str) -> Option<Permit> {
-        let by_key = self.key_permit(key)?;
+        let by_key = self.key_permit(key, 1)?;
         let total = match &self.total {
             Some(total) => Some(Arc::clone(total).try_acquire_owned().ok()?),
             None => None,
@@ -128,17 +132,22 @@ impl Limiter {
         Some(Permit { _total: total, _by_key: Some(by_key) })
     }
 
-    /// Waits for a permit; `None` if the key already has its share.
-    pub(crate) async fn acquire(&self, key: &str) -> Option<Permit> {
-        let by_key = self.key_permit(key)?;
-        Some(Permit { _by_key: Some(by_key), ..self.wait().await })
+    /// Waits for a permit; `None` if the key would have more than its share.
+    pub async fn acquire(&self, key: &str, amount: usize) -> Option<Permit> {
+        let by_key = self.key_permit(key, amount)?;
+        Some(Permit { _by_key: Some(by_key), ..self.wait_for(amount).await })
     }
 
     /// Waits for a permit of the total; those who wait get it in order.
     pub(crate) async fn wait(&self) -> Permit {
+        self.wait_for(1).await
+    }
+
+    async fn wait_for(&self, amount: usize) -> Permit {
+        let amount = u32::try_from(amount).unwrap_or(u32::MAX);
         let total = match &self.total {
             // The semaphore is never closed.
-            Some(total) => Arc::clone(total).acquire_owned().await.ok(),
+            Some(total) => Arc::clone(total).acquire_many_owned(amount).await.ok(),
             None => None,
         };
         Permit { _total: total, _by_key: None }
@@ -146,10 +155,10 @@ impl Limiter {
 
     /// Runs work off the threads that serve requests once there is a permit. A caller that is cancelled before the work starts
     /// leaves the queue.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T> {
+    ///
+    /// # Errors
+    /// An internal error if the work panicked.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         // The permit moves into the work: otherwise, after a client disconnects, the next work would start while this one
         // still runs.
         let permit = self.wait().await;
@@ -161,14 +170,14 @@ impl Limiter {
         .await
     }
 
-    fn key_permit(&self, key: &str) -> Option<KeyPermit> {
+    fn key_permit(&self, key: &str, amount: usize) -> Option<KeyPermit> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = running.get(key).copied().unwrap_or_default();
-        if self.max_per_key.is_some_and(|max| count >= max) {
+        let total = running.get(key).copied().unwrap_or_default().saturating_add(amount);
+        if self.max_per_key.is_some_and(|max| total > max) {
             return None;
         }
-        running.insert(key.to_owned(), count.saturating_add(1));
-        Some(KeyPermit { running: Arc::clone(&self.running), key: key.to_owned() })
+        running.insert(key.to_owned(), total);
+        Some(KeyPermit { running: Arc::clone(&self.running), key: key.to_owned(), amount })
     }
 }
 
@@ -176,7 +185,7 @@ impl Drop for KeyPermit {
     fn drop(&mut self) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         match running.get_mut(&self.key) {
-            Some(count) if *count > 1 => *count -= 1,
+            Some(total) if *total > self.amount => *total -= self.amount,
             _ => {
                 running.remove(&self.key);
             }
@@ -228,12 +237,12 @@ mod tests {
     #[tokio::test]
     async fn a_user_with_its_share_does_not_wait_and_others_get_what_is_returned() {
         let limiter = Arc::new(Limiter::shared(2, 1));
-        let ada = limiter.acquire("ada").await.unwrap();
-        assert!(limiter.acquire("ada").await.is_none());
-        let bob = limiter.acquire("bob").await.unwrap();
+        let ada = limiter.acquire("ada", 1).await.unwrap();
+        assert!(limiter.acquire("ada", 1).await.is_none());
+        let bob = limiter.acquire("bob", 1).await.unwrap();
         let waiting = tokio::spawn({
             let limiter = Arc::clone(&limiter);
-            async move { limiter.acquire("eve").await.is_some() }
+            async move { limiter.acquire("eve", 1).await.is_some() }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

@@ -254,16 +254,11 @@ impl Identity {
         Ok(Principal(self))
     }
 
-    /// Checks that the caller uses a session.
+    /// Returns the session, which actions require that a stolen API key must not be able to do.
     ///
     /// # Errors
     /// [`ServiceError::SessionRequired`] if the caller uses an API key.
-    pub fn require_own_session(&self) -> Result<()> {
-        self.require_session().map(drop)
-    }
-
-    /// Returns the session, which actions require that a stolen API key must not be able to do.
-    pub(crate) fn require_session(&self) -> Result<&Session> {
+    pub fn require_session(&self) -> Result<&Session> {
         self.session().ok_or(ServiceError::SessionRequired)
     }
 

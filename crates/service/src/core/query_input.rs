@@ -137,23 +137,28 @@ fn number(value: &Decimal) -> Value {
 /// Formats the filter for the audit log, as one list of conditions: those of a group have its number as `same_span`, and
 /// those that no span may satisfy have `none`. A number has every digit; it is text if a 64-bit JSON number cannot represent it.
 pub(crate) fn filter_detail(filter: &Filter<RawCondition>) -> Value {
+    let with = |sent, name, value| with_members(condition_detail(sent), [(name, Some(value))]);
+    let conditions = filter.conditions.iter().map(condition_detail);
+    let groups = filter
+        .same_span
+        .iter()
+        .zip(1..)
+        .flat_map(|(group, number)| group.iter().map(move |sent| with(sent, "same_span", json!(number))));
+    let none = filter.none.iter().map(|sent| with(sent, "none", json!(true)));
+    conditions.chain(groups).chain(none).collect()
+}
+
+/// Formats a condition; equal conditions have the same text, however their numbers were written.
+pub(crate) fn condition_detail(condition: &RawCondition) -> Value {
     let scalar = |value: &Scalar| match value {
         Scalar::String(text) | Scalar::Digits(text, _) => json!(text),
         Scalar::Bool(value) => json!(value),
         Scalar::Number(value) => number(value),
     };
-    let condition = |condition: &RawCondition, member: Option<(&'static str, Value)>| {
-        let value = condition.value.as_ref().map(scalar);
-        let values = condition.values.as_ref().map(|values| values.iter().map(scalar).collect());
-        let detail = json!({ "field": condition.field.to_string(), "op": condition.op });
-        with_members(with_members(detail, [("value", value), ("values", values)]), member)
-    };
-    let conditions = filter.conditions.iter().map(|sent| condition(sent, None));
-    let groups = filter.same_span.iter().zip(1..).flat_map(|(group, number)| {
-        group.iter().map(move |sent| condition(sent, Some(("same_span", json!(number)))))
-    });
-    let none = filter.none.iter().map(|sent| condition(sent, Some(("none", json!(true)))));
-    conditions.chain(groups).chain(none).collect()
+    let value = condition.value.as_ref().map(scalar);
+    let values = condition.values.as_ref().map(|values| values.iter().map(scalar).collect());
+    let detail = json!({ "field": condition.field.to_string(), "op": condition.op });
+    with_members(detail, [("value", value), ("values", values)])
 }
 
 #[cfg(test)]

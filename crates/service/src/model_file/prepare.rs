@@ -105,7 +105,7 @@ impl ModelFiles {
         let of_binding =
             |error: ServiceError| error.map_pointers(|pointer| pointer.insert_str(0, "/binding"));
         notes.extend(source.check_binding(&binding).await.map_err(of_binding)?);
-        let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
+        let columns = self.core.clickhouse.catalogue().columns(&binding.database, &binding.table).await?;
         let fields = resolve_marks(marks, &columns)?;
         let mut known = current.clone();
         if is_other_table(current, &binding) {
@@ -146,9 +146,11 @@ impl PreparedImport {
 fn skipped_comparisons(known: &AccessModel, next: &Binding, fields: &[MarkedField]) -> Option<String> {
     let columns = adopted(known, fields).filter_map(|(_, field)| field.column.as_ref());
     let mut compared: Vec<String> = columns.map(|column| format!("`{column}` with the map")).collect();
-    if known.binding.as_ref().map(|binding| &binding.rows) != Some(&next.rows) {
-        compared
-            .extend(next.rows.time_bucket.iter().map(|_| "the time bucket with the timestamp".to_owned()));
+    let rows = |binding: &Binding| {
+        (binding.timestamp_unit, binding.read_as, binding.only.clone(), binding.time_bucket.clone())
+    };
+    if known.binding.as_ref().map(rows) != Some(rows(next)) {
+        compared.extend(next.time_bucket.iter().map(|_| "the time bucket with the timestamp".to_owned()));
     }
     (!compared.is_empty()).then(|| {
         format!(

@@ -114,7 +114,7 @@ impl Core {
             Some(role) if any(CheckedPolicy::depends_on_caller) => {
                 // One more than the limit shows whether there are further users.
                 let limit = u32::try_from(MAX_HOLDERS).unwrap_or(u32::MAX).saturating_add(1);
-                tx.users_with_role(role, limit).await?
+                tx.users_batch(Some(role), "", limit, u32::MAX).await?
             }
             _ => Vec::new(),
         };

@@ -9,7 +9,6 @@ use tracewarden_policy::{Decision, Diagnostic, Outcome, Span, Verdict};
 use utoipa::ToSchema;
 
 use crate::core::Attributes;
-use crate::policies::verdict::EvaluatedDecision;
 
 /// Parses a span in the JSON form that a query returns, for policies under an access model; `None` if the text is not a span.
 /// The transport defines the form.
@@ -67,7 +66,7 @@ pub enum PolicyVerdict {
 pub struct DecidingPart {
     /// Position and outcome.
     #[serde(flatten)]
-    decision: EvaluatedDecision,
+    decision: Decision,
     /// Text of the part in the expression.
     #[schema(examples("SpanAttributes[\"team\"] == user.attributes.team"))]
     text: String,
@@ -91,10 +90,7 @@ pub struct DecidedBy {
 impl DecidedBy {
     /// Explains the verdict of the reference evaluator, which agrees with ClickHouse.
     pub(crate) fn new(span: SpanIdentity, verdict: Verdict, expression: &str) -> Self {
-        let part = |decision: Decision| DecidingPart {
-            text: part(expression, &decision).unwrap_or_default(),
-            decision: decision.into(),
-        };
+        let part = |decision: Decision| DecidingPart { text: decision.text(expression).to_owned(), decision };
         Self {
             span_id: span.span_id,
             start: span.start.to_string(),
@@ -102,15 +98,6 @@ impl DecidedBy {
             parts: verdict.decided_by.into_iter().map(part).collect(),
         }
     }
-}
-
-/// Returns the text at a position. Lines and code points are counted from 1.
-fn part(expression: &str, decision: &Decision) -> Option<String> {
-    let before = usize::try_from(decision.line).ok()?.checked_sub(1)?;
-    let column = usize::try_from(decision.column).ok()?.checked_sub(1)?;
-    let lines: usize = expression.split_inclusive('\n').take(before).map(str::len).sum();
-    let rest = expression.get(lines..)?;
-    Some(rest.chars().skip(column).take(usize::try_from(decision.length).ok()?).collect())
 }
 
 /// The result of a policy, or of a scoped API key's policy, on one trace.
@@ -232,13 +219,14 @@ mod tests {
             column,
             length,
             outcome: Outcome::True,
+            detail: None,
             reason: None,
             read: Vec::new(),
         };
         let text = "a == 'ö' &&\n  b == 'x'";
-        assert_eq!(part(text, &at(1, 1, 8)).unwrap(), "a == 'ö'");
-        assert_eq!(part(text, &at(2, 3, 8)).unwrap(), "b == 'x'");
-        assert_eq!(part(text, &at(1, 1, 22)).unwrap(), text);
-        assert_eq!(part(text, &at(0, 1, 1)), None);
+        assert_eq!(at(1, 1, 8).text(text), "a == 'ö'");
+        assert_eq!(at(2, 3, 8).text(text), "b == 'x'");
+        assert_eq!(at(1, 1, 22).text(text), text);
+        assert_eq!(at(3, 1, 1).text(text), "");
     }
 }

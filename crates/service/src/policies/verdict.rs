@@ -4,32 +4,6 @@ use serde::Serialize;
 use tracewarden_policy::{Decision, Outcome, Verdict};
 use utoipa::ToSchema;
 
-/// A deciding part of the expression.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Decision)]
-pub struct EvaluatedDecision {
-    /// Line, from 1.
-    line: u32,
-    /// Column, from 1, in code points.
-    column: u32,
-    /// Length, in code points.
-    length: u32,
-    /// Outcome of this part by itself.
-    outcome: Outcome,
-    /// Reason for an error, and the values that the part read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, examples("`SpanAttributes[\"team\"]` is absent on this span"))]
-    detail: Option<String>,
-}
-
-impl From<Decision> for EvaluatedDecision {
-    fn from(decision: Decision) -> Self {
-        let detail = decision.detail();
-        let Decision { line, column, length, outcome, .. } = decision;
-        Self { line, column, length, outcome, detail }
-    }
-}
-
 /// Outcome of the expression on one span.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Evaluation {
@@ -40,7 +14,7 @@ pub struct Evaluation {
     #[schema(nullable = false)]
     detail: Option<String>,
     /// The parts that determine the outcome, in text order.
-    decided_by: Vec<EvaluatedDecision>,
+    decided_by: Vec<Decision>,
 }
 
 impl From<Verdict> for Evaluation {
@@ -48,7 +22,7 @@ impl From<Verdict> for Evaluation {
         let Verdict { outcome, decided_by } = verdict;
         let reason = decided_by.iter().find_map(|decision| decision.reason.clone());
         let detail = reason.filter(|_| outcome == Outcome::Error);
-        Self { outcome, detail, decided_by: decided_by.into_iter().map(Into::into).collect() }
+        Self { outcome, detail, decided_by }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Binding of a table as the trace source.
 
 use tracewarden_appdb::CurrentModel;
-use tracewarden_clickhouse::BindingError;
 use tracewarden_model::{AccessModel, Binding, Display, MarkedField};
 
 use crate::core::{Administrator, FieldError, IfMatch, Result, ServiceError, check_version, resolve};
@@ -38,7 +37,7 @@ impl Source {
             let current = current.model;
             let mut warnings = self.check_binding(&binding).await?;
             self.check_time_bucket(&current, &binding).await?;
-            let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
+            let columns = self.core.clickhouse.catalogue().columns(&binding.database, &binding.table).await?;
             let other_table = is_other_table(&current, &binding);
             let mut errors = Vec::new();
             let mut fields = Vec::with_capacity(current.fields.len());
@@ -80,7 +79,7 @@ impl Source {
     /// [`ServiceError::Refused`] with pointers to members of the binding, or a ClickHouse failure.
     pub(crate) async fn check_binding(&self, binding: &Binding) -> Result<Vec<String>> {
         refuse_system_database(&binding.database, "/database")?;
-        self.core.clickhouse.catalogue().check_binding(binding).await.map_err(refusal)
+        Ok(self.core.clickhouse.catalogue().check_binding(binding).await?)
     }
 
     /// Compares a time bucket with all spans, unless the current binding reads the same rows with it.
@@ -89,19 +88,6 @@ impl Source {
         if current.binding.as_ref().map(rows) == Some(rows(binding)) {
             return Ok(());
         }
-        self.core.clickhouse.catalogue().check_time_bucket(binding).await.map_err(refusal)
-    }
-}
-
-fn refusal(error: BindingError) -> ServiceError {
-    match error {
-        BindingError::Store(error) => ServiceError::from(error),
-        BindingError::Invalid(members) => ServiceError::Refused(
-            members
-                .into_iter()
-                // Members of `display` are named `display.name`.
-                .map(|(member, detail)| FieldError::invalid(format!("/{}", member.replace('.', "/")), detail))
-                .collect(),
-        ),
+        Ok(self.core.clickhouse.catalogue().check_time_bucket(binding).await?)
     }
 }

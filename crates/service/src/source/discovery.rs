@@ -85,7 +85,7 @@ impl Source {
             return Err(absent);
         }
         let unsuitable = self.core.clickhouse.catalogue().unsuitable(database, table).await?;
-        let columns = self.core.clickhouse.columns(database, table).await?;
+        let columns = self.core.clickhouse.catalogue().columns(database, table).await?;
         // A parameterised view has no columns.
         if columns.is_empty() && unsuitable.is_none() {
             return Err(absent);

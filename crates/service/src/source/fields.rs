@@ -50,7 +50,7 @@ impl Source {
             let current = current.model;
             let binding = current.binding.clone().ok_or(ServiceError::NotBound)?;
             check_field_count(&marks)?;
-            let columns = self.core.clickhouse.columns(&binding.database, &binding.table).await?;
+            let columns = self.core.clickhouse.catalogue().columns(&binding.database, &binding.table).await?;
             if columns.is_empty() {
                 let detail = "the bound table no longer exists";
                 return Err(ServiceError::conflict(detail));

@@ -70,7 +70,7 @@ impl Traces {
             let mut tx = self.core.db.begin_read().await?;
             let authority = self.core.admin_authority(&mut tx, admin).await?;
             let user = find_user(&mut tx, user).await?;
-            let roles = tx.roles_of_user(&user.id).await?;
+            let roles = tx.roles_named(&user.roles).await?;
             drop(tx);
             let access = self.core.access_even_if_broken(authority).await?;
             let detail = access.detail([("explained", user_decision_inputs(&user, &roles))]);

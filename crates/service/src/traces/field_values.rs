@@ -3,7 +3,7 @@
 //! Counted are all spans of some of the newest traces to which the caller's policies grant access, and no others: a span of
 //! another trace neither adds a value, nor changes a count, nor influences which traces are sampled.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Duration, timeout};
 use tracewarden_clickhouse::{SelectRequest, TraceOrder, ValueCount, ValuesRequest};
@@ -11,11 +11,11 @@ use tracewarden_model::{
     AccessModel, Condition, FieldRef, Filter, LogicalType, MarkedField, Test, Timestamp, Window,
 };
 use tracewarden_policy::{Predicate, lower_condition};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::core::{
-    Outcome, PreparedRead, Principal, Result, SearchedAround, ServiceError, TRACES_VALUES, query_input,
-    unknown,
+    Limit, Outcome, PreparedRead, Principal, Result, SearchedAround, ServiceError, TRACES_VALUES,
+    limit_in_query, query_input, unknown,
 };
 use crate::traces::Traces;
 
@@ -29,20 +29,28 @@ const SMALL_SAMPLE_TRACES: u32 = 50;
 const DEFAULT_VALUES: u32 = 20;
 const MAX_VALUES: u32 = 100;
 
-/// Request for the values of a field.
-#[derive(Debug, Clone, Default)]
+/// The field and the time window.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct FieldValuesRequest {
-    /// Field, as `GET /filter/schema` writes it.
+    /// `ref` of a filterable field of type string or string_array, as `GET /filter/schema` writes it.
+    #[param(example = "ServiceName")]
+    #[serde(rename = "ref")]
     pub reference: String,
-    /// Prefix of the values, compared exactly as the operator `prefix` does; absent or empty for all.
+    /// Prefix of the values, compared exactly, as by the operator `prefix`.
     pub prefix: Option<String>,
-    /// Text that the values contain, ignoring the case of ASCII letters; absent or empty for all.
+    /// Text that the values contain, ignoring the case of ASCII letters.
     pub contains: Option<String>,
     /// Start of the window; 24 hours before `to` when absent.
+    #[param(inline, example = "2026-11-20T12:00:00Z")]
     pub from: Option<Timestamp>,
     /// End of the window, exclusive; now when absent.
+    #[param(inline, example = "2026-11-21T12:00:00Z")]
     pub to: Option<Timestamp>,
-    /// Maximum number of values in the answer, at least 1; capped.
+    /// Maximum number of values: 20 when absent, at most 100.
+    #[param(value_type = Option<Limit>, inline)]
+    #[serde(default, deserialize_with = "limit_in_query")]
     pub limit: Option<i64>,
 }
 

@@ -175,7 +175,7 @@ impl TraceReader {
         if self.span_permit.is_some() {
             return Ok(());
         }
-        let acquire = self.core.permits.whole_traces.acquire(&self.user);
+        let acquire = self.core.permits.whole_traces.acquire(&self.user, 1);
         let span_permit = tokio::time::timeout(TIMEOUT, acquire).await;
         let late = || ServiceError::Overloaded { what: "other requests hold many spans in memory" };
         let span_permit =

@@ -64,7 +64,7 @@ async fn a_scoped_key_calls_only_its_tools_and_cannot_administer() {
         assert_eq!(matches!(refused, Err(ServiceError::ScopedKey)), is_scoped, "{refused:?}");
         assert_eq!((caller.is_admin(), refused.is_ok()), (!is_scoped, !is_scoped));
         let by_session = caller.auth() == AuthKind::Session;
-        let refused = caller.require_own_session();
+        let refused = caller.require_session();
         assert_eq!(matches!(refused, Err(ServiceError::SessionRequired)), !by_session, "{refused:?}");
         assert_eq!(refused.is_ok(), by_session);
         assert_eq!(caller.username(), "ada");

@@ -256,7 +256,7 @@ async fn keys_act_for_their_owner_within_bounds() {
     let expires_at = Some(admin_now(&fixture).saturating_add(100 * SECOND));
     let new = NewApiKey { name: "ci".to_owned(), expires_at, policy: None, tools: None };
     let created = fixture.service.account().create_api_key(&admin, new).await.unwrap();
-    assert!(created.token.expose_secret().starts_with(&created.key.token_hint));
+    assert!(created.token.expose_secret().starts_with(&created.key.hint));
     let credential = Credential::ApiKey(created.token.clone());
     let by_key = fixture.principal(&credential).await;
     assert!(by_key.is_admin() && by_key.auth() == AuthKind::ApiKey);

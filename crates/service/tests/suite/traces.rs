@@ -332,7 +332,7 @@ async fn a_truncated_page_continues_where_it_ended() {
     let page = async |cursor: Option<String>, limit| {
         let request = QueryRequest { limit: Some(limit), cursor, view: View::Ids, ..query(vec![]) };
         let begun = reading.fixture.service.traces().begin_query(&reading.reader, request).await.unwrap();
-        let (answer, page_cursors) = begun.run_with_cursors(None).await.unwrap();
+        let (answer, page_cursors) = begun.run(None).await.unwrap();
         let AnswerBody::Ids(ids) = answer.body else { panic!() };
         (ids, answer.next_cursor, page_cursors)
     };

@@ -453,8 +453,8 @@ async fn records_contain_the_values_before_and_after(database: DatabaseKind) {
     binding.display.name = Some("ServiceName".to_owned());
     service.source().put_binding(&administrator, binding, Some(IfMatch::Versions(vec![3]))).await.unwrap();
     let record = detail().await;
-    assert_eq!(record["binding"]["before"]["display"][0], serde_json::Value::Null);
-    assert_eq!(record["binding"]["after"]["display"][0], "ServiceName", "{record}");
+    assert_eq!(record["binding"]["before"]["display"]["name"], serde_json::Value::Null);
+    assert_eq!(record["binding"]["after"]["display"]["name"], "ServiceName", "{record}");
 
     let roles = service.roles();
     let put = |text: &str| {

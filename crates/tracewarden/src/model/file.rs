@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tracewarden_documents::{Document, Json};
-use tracewarden_policy::{CODES, Diagnostic};
+use tracewarden_policy::{Diagnostic, ERRORS, WARNINGS};
 
 use super::answers::Warning;
 use super::api_client::{ApiClient, Body, Failure, InvalidMember, Problem};
@@ -134,7 +134,8 @@ fn diagnostic(
     message: &str,
     hint: Option<&str>,
 ) -> Option<Diagnostic> {
-    let known = CODES.iter().map(|known| known.code).chain([POLICY_INVALID]).find(|known| *known == code)?;
+    let codes = ERRORS.iter().chain(WARNINGS).copied();
+    let known = codes.chain([POLICY_INVALID]).find(|known| *known == code)?;
     let (message, hint) = (message.to_owned(), hint.map(str::to_owned));
     Some(Diagnostic { line, column, length, code: known, message, hint })
 }

@@ -1,16 +1,18 @@
 //! `tracewarden policy test`.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
-use tracewarden_documents::pluralize;
-use tracewarden_policy::suite::{self, Evidence, Test, TestError};
+use tracewarden_documents::{PolicyFile, SuiteFault, pluralize, resolve};
+use tracewarden_model::AccessModel;
+use tracewarden_policy::suite::{self, Evidence, Failure, SuitePolicy, Test, TestError};
 
+use super::columns::print_misspelt_columns;
 use super::error::{EXIT_FAILED, ErrorReport, Line};
-use super::files::{self, sanitize};
+use super::files::{self, NamedDocument, sanitize};
 use super::report;
-use super::suite::Suite;
 use crate::command_line::{Format, PolicyTest};
 
 #[derive(Serialize, Default)]
@@ -33,16 +35,10 @@ struct TestResult {
     failures: Vec<Failure>,
 }
 
-/// A result that differs from the expected one.
-#[derive(Serialize)]
-struct Failure {
-    /// The part of the test that failed.
-    about: String,
-    expected: String,
-    got: String,
-    /// The parts of the policies that decided, rendered.
-    #[serde(skip)]
-    evidence: Vec<String>,
+/// A test file with all its names resolved.
+struct Suite {
+    named: NamedDocument,
+    tests: suite::Suite,
 }
 
 /// Runs the tests in files. If the tests of one file cannot be run, no tests are run.
@@ -69,29 +65,34 @@ pub(super) fn run(options: &PolicyTest, output: &mut String) -> Result<u8, Error
     }
     match options.format {
         Format::Json => output.push_str(&report::json(&results)),
-        Format::Text => show(&results, output),
+        Format::Text => show(&suites, &results, output),
     }
     Ok(if results.failed > 0 { EXIT_FAILED } else { 0 })
 }
 
 impl Suite {
-    fn run(&self, test: &Test) -> Result<TestResult, ErrorReport> {
-        let failures = self
-            .tests
-            .run(test, &AtomicBool::new(false))
-            .map_err(|test_error| self.error_report(&test_error))?;
-        let failures: Vec<Failure> = failures.into_iter().map(|failure| self.failure(failure)).collect();
-        Ok(TestResult { name: test.name.clone(), passed: failures.is_empty(), failures })
+    /// Reads a file. The report has every reason why its tests cannot be run.
+    fn read(path: &Path, given: Option<&AccessModel>) -> Result<Self, ErrorReport> {
+        let (named, file, model) = files::roles(path, given)?;
+        print_column_notes(&named, &file, &model);
+        let tests = resolve(&file, &model).map_err(|faults| {
+            faults.iter().flat_map(|fault| lines(&named, fault)).collect::<ErrorReport>()
+        })?;
+        Ok(Self { named, tests })
     }
 
-    fn failure(&self, failure: suite::Failure) -> Failure {
-        let suite::Failure { about, expected, got, evidence } = failure;
-        Failure {
-            about: sanitize(&about),
-            expected: expected.to_owned(),
-            got: sanitize(&got),
-            evidence: evidence.iter().map(|evidence| self.evidence(evidence)).collect(),
+    /// Position of a line of the policy's text: "roles.yaml:12, policy `dev/One`".
+    fn at(&self, policy: &SuitePolicy, line: u32) -> String {
+        self.named.origin(&policy.pointer, &policy_name(&policy.label)).at(line)
+    }
+
+    fn run(&self, test: &Test) -> Result<TestResult, ErrorReport> {
+        let failures = self.tests.run(test, &AtomicBool::new(false));
+        let mut failures = failures.map_err(|test_error| self.error_report(&test_error))?;
+        for Failure { about, got, .. } in &mut failures {
+            (*about, *got) = (sanitize(about), sanitize(got));
         }
+        Ok(TestResult { name: test.name.clone(), passed: failures.is_empty(), failures })
     }
 
     fn evidence(&self, evidence: &Evidence) -> String {
@@ -113,18 +114,45 @@ impl Suite {
     }
 }
 
-fn show(results: &Results, output: &mut String) {
-    for file in &results.files {
+fn policy_name(label: &str) -> String {
+    format!("policy `{}`", sanitize(label))
+}
+
+/// Prints notes on misspelt columns in all spans of the file.
+fn print_column_notes(named: &NamedDocument, file: &PolicyFile, model: &AccessModel) {
+    for (at, trace) in file.traces.iter().enumerate() {
+        print_misspelt_columns(named, &trace.spans, model, &format!("/traces/{at}/spans"));
+    }
+    for (at, test) in file.tests.iter().enumerate() {
+        if let Some(spans) = &test.spans {
+            print_misspelt_columns(named, spans, model, &format!("/tests/{at}/spans"));
+        }
+    }
+}
+
+fn lines(named: &NamedDocument, fault: &SuiteFault) -> Vec<Line> {
+    match fault {
+        SuiteFault::Member(fault) => vec![Line::Message(named.at(&fault.pointer, &fault.message))],
+        SuiteFault::Policy { pointer, label, expression, diagnostics } => {
+            let origin = named.origin(pointer, &policy_name(label));
+            let rendered =
+                diagnostics.iter().map(|found| found.render(expression, Some(&origin.at(found.line))));
+            rendered.map(Line::Rendered).collect()
+        }
+    }
+}
+
+fn show(suites: &[Suite], results: &Results, output: &mut String) {
+    for (suite, file) in suites.iter().zip(&results.files) {
         let _ = writeln!(output, "{}", file.file);
         for test in &file.tests {
             let _ =
                 writeln!(output, "  {} {}", if test.passed { "ok  " } else { "FAIL" }, sanitize(&test.name));
-            for failure in &test.failures {
-                let Failure { about, expected, got, evidence } = failure;
+            for Failure { about, expected, got, evidence } in &test.failures {
                 let gap = if output.ends_with("\n\n") { "" } else { "\n" };
                 let _ = writeln!(output, "{gap}       {about}: expected {expected}, got {got}\n");
                 for part in evidence {
-                    for line in part.lines() {
+                    for line in suite.evidence(part).lines() {
                         let _ = writeln!(output, "         {line}");
                     }
                     output.push('\n');

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use tracewarden_model::{LogicalType, NumberType, Operands, Operator, TextType, TypeDescription};
+use tracewarden_model::{LogicalType, Operands, Operator};
+use tracewarden_testkit::policies::column_types::{
+    NUMBER_TYPES, TypeDescription, describe_number, describe_text, text_types,
+};
 
 use crate::support::Service;
 
@@ -52,8 +55,8 @@ fn the_committed_table_of_operators_is_current() {
 
 #[test]
 fn the_committed_table_of_types_is_current() {
-    let texts = TextType::all().map(|text_type| (text_type.description(), LogicalType::String));
-    let numbers = NumberType::ALL.map(|number_type| (number_type.description(), LogicalType::Number));
+    let texts = text_types().map(|text_type| (describe_text(&text_type), LogicalType::String));
+    let numbers = NUMBER_TYPES.map(|number_type| (describe_number(number_type), LogicalType::Number));
     let mut table =
         "| ClickHouse type | logical type | the value | an error |\n|---|---|---|---|\n".to_owned();
     for (TypeDescription { names, value, error }, logical) in texts.into_iter().chain(numbers) {

@@ -3,6 +3,7 @@
 //! All values come from a small set, which includes hostile ones, so equality, prefixes and membership hold often enough to make
 //! true results common.
 
+pub mod column_types;
 mod columns;
 mod expressions;
 pub mod literals;

@@ -79,7 +79,7 @@ const LOWERING: &[Part] = &[
             "crates/clickhouse/src/sql/predicates.rs",
             "crates/clickhouse/src/sql/predicates/fields.rs",
             "crates/clickhouse/src/sql/predicates/json.rs",
-            "crates/clickhouse/src/sql/predicates/operators.rs",
+            "crates/clickhouse/src/sql/predicates/numbers.rs",
         ],
         tests: &[
             Tests {
@@ -132,7 +132,6 @@ const AUTHORISATION: &[Part] = &[
             "crates/rest/src/access.rs",
             "crates/rest/src/cookies.rs",
             "crates/rest/src/cross_site.rs",
-            "crates/rest/src/extractors.rs",
             "crates/rest/src/routes.rs",
         ],
         tests: &[

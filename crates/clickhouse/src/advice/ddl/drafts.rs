@@ -123,7 +123,7 @@ pub(super) fn drafts(facts: &Facts<'_>) -> Drafts {
     };
     let keys = drafter.key_columns();
     drafter.skip_indexes(&keys);
-    if matches!(engine.as_str(), "MergeTree" | "ReplicatedMergeTree" | "SharedMergeTree") {
+    if !underlying.engine.replaces_rows() {
         drafter.time_projection(&keys);
         drafter.trace_projection(&keys);
     } else {
@@ -296,7 +296,7 @@ impl Drafter<'_> {
             }
         }
         let trace_id = &self.facts.binding.trace_id;
-        if !self.underlying.is_sorted_by(trace_id, &self.facts.binding.rows.only) {
+        if !self.underlying.is_sorted_by(trace_id, &self.facts.binding.only) {
             self.skip_index(trace_id, IndexedExpression::Column, Vec::new());
         }
         let in_key: Vec<Option<String>> =

@@ -5,7 +5,7 @@ use tracewarden_model::{ColumnType, FieldSource, ReadAs};
 use super::drafts::{Draft, DraftSubject, Drafter, KeyColumn, state};
 use super::parts::materialize;
 use super::suggestion::{DdlKind, DdlState, DdlSuggestion};
-use crate::schema::{ProjectedColumns, Projection, column_named};
+use crate::schema::{Projection, column_named};
 use crate::sql::quote;
 
 impl Drafter<'_> {
@@ -14,8 +14,8 @@ impl Drafter<'_> {
     pub(super) fn time_projection(&mut self, keys: &[KeyColumn]) {
         let binding = self.facts.binding;
         // ClickHouse reads no projection with `FINAL`. A table with other leading columns in its key is read by these.
-        let rows = &binding.rows;
-        if rows.read_as == Some(ReadAs::Final) || !rows.only.is_empty() || rows.time_bucket.is_some() {
+        let is_final = binding.read_as == Some(ReadAs::Final);
+        if is_final || !binding.only.is_empty() || binding.time_bucket.is_some() {
             return;
         }
         let kind = DdlKind::TimeProjection;
@@ -62,7 +62,7 @@ impl Drafter<'_> {
             .iter()
             .filter(|projection| Some(&projection.name) != complete.map(|complete| &complete.name))
             // A projection with all columns may have another purpose.
-            .filter(|projection| matches!(projection.columns(), ProjectedColumns::Named(_)))
+            .filter(|projection| !projection.columns().all)
             .map(|projection| projection.name.clone())
             .collect();
         let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
@@ -92,22 +92,18 @@ impl Drafter<'_> {
             let column = column_named(&self.underlying.columns, name);
             column.is_some_and(|column| column.default_kind != "MATERIALIZED")
         };
-        match projection.columns() {
-            ProjectedColumns::Named(named) => columns.iter().all(|column| named.contains(column)),
-            ProjectedColumns::All { additional } => {
-                columns.iter().all(|column| additional.contains(column) || is_selected(column))
-            }
-        }
+        let held = projection.columns();
+        columns.iter().all(|column| held.named.contains(column) || (held.all && is_selected(column)))
     }
 
     /// Drafts a projection with all columns, sorted by trace id: a trace is then read from one place.
     pub(super) fn trace_projection(&mut self, keys: &[KeyColumn]) {
-        if self.facts.binding.rows.read_as == Some(ReadAs::Final) {
+        if self.facts.binding.read_as == Some(ReadAs::Final) {
             return;
         }
         let trace_id = self.facts.binding.trace_id.clone();
         let kind = DdlKind::TraceProjection;
-        if self.underlying.is_sorted_by(&trace_id, &self.facts.binding.rows.only) {
+        if self.underlying.is_sorted_by(&trace_id, &self.facts.binding.only) {
             return self.in_place(kind.to_string(), kind, "the table's own order", None);
         }
         let selected_by_star: Vec<String> = self

@@ -27,8 +27,8 @@ fn binding() -> Binding {
         timestamp: "Start".to_owned(),
         parent_span_id: "parent".to_owned(),
         trace_index: None,
-        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
+        ..Binding::default()
     }
 }
 
@@ -78,7 +78,7 @@ fn mark(field: FieldRef, columns: &[crate::Column]) -> MarkedField {
 }
 
 async fn marked(store: &ClickHouse) -> Vec<MarkedField> {
-    let columns = store.columns(DATABASE, TABLE).await.unwrap();
+    let columns = store.catalogue().columns(DATABASE, TABLE).await.unwrap();
     let keys = KEYS.iter().map(|key| FieldRef::key(MAP, *key));
     let others = [
         FieldRef::column("service"),
@@ -332,7 +332,7 @@ async fn failed_mutations_are_not_reported_as_building() {
     ] {
         execute(&local, statement).await;
     }
-    let columns = store.columns(DATABASE, TABLE).await.unwrap();
+    let columns = store.catalogue().columns(DATABASE, TABLE).await.unwrap();
     let fields = [mark(FieldRef::column("never"), &columns)];
     let ask = async || {
         let advice = store.ddl(&binding(), &fields, false).await.unwrap();

@@ -78,7 +78,7 @@ fn bounds(facts: &Facts<'_>, from: &str) -> String {
     };
     let id = id.unwrap_or_else(|| format!("ifNull(toString({}), '')", quote(&binding.trace_id)));
     let timestamp = column(&binding.timestamp)
-        .and_then(|column| TimeExpressions::new(column, binding.rows.timestamp_unit))
+        .and_then(|column| TimeExpressions::new(column, binding.timestamp_unit))
         .map_or_else(|| quote(&binding.timestamp), |expressions| expressions.time);
     format!(
         "SELECT {trace} AS `TraceId`, min({at}) AS `Start`, max({at}) AS `End` FROM \

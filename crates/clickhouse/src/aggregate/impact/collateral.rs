@@ -3,21 +3,18 @@
 
 use tracewarden_model::MarkedField;
 
-use crate::aggregate::values::{MAX_VALUE_BYTES, resolve_field_values};
+use crate::aggregate::codes::{Values, code};
 use crate::schema::{BoundTable, known_column, plain_text};
-use crate::sql::{Statement, render, strings};
+use crate::sql::Statement;
 use crate::{ClickHouseError, Result};
 
 /// Maximum number of predicate sets of one request.
 pub const MAX_PREDICATE_SETS: usize = 16;
 /// Maximum number of values of one span that are counted.
-const MAX_SPAN_VALUES: usize = 1_000;
+const MAX_SPAN_VALUES: u32 = 1_000;
 /// Maximum number of values of one trace, each with the predicates that the spans with this value satisfy. No list shows as
 /// many, but clients that send spans decide how many there are.
 const MAX_TRACE_VALUES: usize = 4_000;
-/// Prefix of the hash that replaces a value that no list can show. It is not valid in UTF-8, so no value that can be shown
-/// begins with it.
-pub(super) const HIDDEN_VALUE_PREFIX: &str = "char(255)";
 
 /// The field whose values are counted.
 #[derive(Debug, Clone, Copy)]
@@ -70,8 +67,8 @@ pub struct SharedValue {
 }
 
 impl CollateralGrouping<'_> {
-    /// Writes, for a trace, its distinct values, each with every distinct `mask` of a span that has it. A value that no list
-    /// can show is replaced by a hash with the prefix [`HIDDEN_VALUE_PREFIX`].
+    /// Writes, for a trace, its distinct values, each with every distinct `mask` of a span that has it. Each value is its
+    /// [`code`]: one that is too long to be shown must not be kept once for every trace.
     ///
     /// # Errors
     /// When the column or field has changed.
@@ -81,14 +78,6 @@ impl CollateralGrouping<'_> {
         table: &BoundTable,
         statement: &mut Statement,
     ) -> Result<String> {
-        let text = statement.alias("text");
-        // Values that are too long to be shown must not be kept once for every trace.
-        let bounded = |text: &str| {
-            format!(
-                "if(length({text}) > {MAX_VALUE_BYTES} OR NOT isValidUTF8({text}), \
-                 concat({HIDDEN_VALUE_PREFIX}, hex(sipHash128({text}))), {text})"
-            )
-        };
         Ok(match self {
             Self::Column(name) => {
                 let unknown =
@@ -96,17 +85,13 @@ impl CollateralGrouping<'_> {
                 let (column, quoted) = known_column(table, Some(name)).ok_or_else(unknown)?;
                 let value = plain_text(&quoted, &column.column_type);
                 // One value per span, as a value and not as an array: half the time of the whole statement.
-                format!("groupUniqArrayIf({MAX_TRACE_VALUES})(({}, {mask}), {value} != '')", bounded(&value))
+                format!("groupUniqArrayIf({MAX_TRACE_VALUES})(({}, {mask}), {value} != '')", code(&value))
             }
             Self::Field(field) => {
-                let (field, having) = resolve_field_values(field, None, &table.columns)?;
-                let having = render(&having, statement);
-                let values = strings(&field, None, statement);
-                let values = if having == "1" { values } else { format!("if({having}, {values}, [])") };
+                let codes = Values::of(field, MAX_SPAN_VALUES, &table.columns, statement)?.array();
+                let text = statement.alias("text");
                 format!(
-                    "groupUniqArrayArray({MAX_TRACE_VALUES})(arrayMap({text} -> ({bounded}, {mask}), \
-                     arrayMap({text} -> toString({text}), arraySlice({values}, 1, {MAX_SPAN_VALUES}))))",
-                    bounded = bounded(&text),
+                    "groupUniqArrayArray({MAX_TRACE_VALUES})(arrayMap({text} -> ({text}, {mask}), {codes}))"
                 )
             }
         })

@@ -8,11 +8,12 @@
 
 use tracewarden_policy::Predicate;
 
-use super::collateral::{CollateralQuery, HIDDEN_VALUE_PREFIX};
+use super::collateral::CollateralQuery;
 use super::masks::Masks;
 use super::parts::QueryPart;
 use super::types::ImpactRequest;
 use crate::Result;
+use crate::aggregate::codes::UNLISTABLE;
 use crate::schema::BoundTable;
 use crate::search::{Aggregates, MAX_LONG_TRACES, Search, TraceScan};
 use crate::sql::Statement;
@@ -183,7 +184,7 @@ fn collateral_rows(
     );
     format!(
         "SELECT {number}, arrayJoin(if({number} = {set_count}, [(toUInt8({COMPARED}), '', toUInt8(0))], \
-         arrayPushFront(arrayMap({pair} -> (toUInt8({LISTED} + startsWith({pair}.1, {HIDDEN_VALUE_PREFIX})), {pair}.1, {pair}.2), {distinct_values}), \
+         arrayPushFront(arrayMap({pair} -> (toUInt8({LISTED} + startsWith({pair}.1, {UNLISTABLE})), {pair}.1, {pair}.2), {distinct_values}), \
          (toUInt8({TOTAL}), '', toUInt8(0))))) AS {row}, if({number} = {set_count}, {mask}, arrayMap({bit} -> toUInt64(0), {mask})) AS {satisfied_bits}, {latest}, {trace}, \
          {readable}, {beyond} FROM ({valued})"
     )

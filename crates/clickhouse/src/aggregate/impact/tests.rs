@@ -407,7 +407,7 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
         let table = BoundTable::new(&binding, tables.columns.to_vec()).unwrap();
         let required_predicates = RequiredPredicates::new(&readable, &NO_FILTER, &table).unwrap();
         let search = store.search_for(required_predicates, window(), 0, &table, tables.index);
-        let (distinct, _) = distinct(&comparisons);
+        let distinct: Vec<&Comparison> = comparisons.iter().collect();
         let query = ImpactQuery {
             request: &request,
             after: None,

@@ -16,7 +16,7 @@ pub const MAX_IMPACT_PREDICATES: usize = 1_000;
 
 /// One user's access before and after a change, each as indexes of predicates: a trace is accessible when any of its spans
 /// satisfies any of them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Comparison {
     /// Before.
     pub before: Vec<usize>,

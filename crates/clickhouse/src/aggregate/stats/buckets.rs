@@ -7,28 +7,12 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Widths of a second and more that people use, ascending, in nanoseconds. Longer ones are doublings of the last.
-const WIDTHS: [i64; 20] = [
-    SECOND,
-    2 * SECOND,
-    5 * SECOND,
-    10 * SECOND,
-    15 * SECOND,
-    30 * SECOND,
-    MINUTE,
-    2 * MINUTE,
-    5 * MINUTE,
-    10 * MINUTE,
-    15 * MINUTE,
-    30 * MINUTE,
-    HOUR,
-    2 * HOUR,
-    3 * HOUR,
-    6 * HOUR,
-    12 * HOUR,
-    DAY,
-    2 * DAY,
-    7 * DAY,
+/// Widths of a second and more that people use, ascending, as numbers of a unit. Longer ones are doublings of a week.
+const WIDTHS: [(i64, &[i64]); 4] = [
+    (SECOND, &[1, 2, 5, 10, 15, 30]),
+    (MINUTE, &[1, 2, 5, 10, 15, 30]),
+    (HOUR, &[1, 2, 3, 6, 12]),
+    (DAY, &[1, 2]),
 ];
 
 /// Buckets of equal width that cover a window. They begin at multiples of their width since the epoch, in UTC; the window may
@@ -45,17 +29,12 @@ impl Buckets {
     pub fn covering(window: Window, most: u32) -> Self {
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(2);
         let below_a_second = (0..9).flat_map(|digits| [1, 2, 5].map(|first| first * 10_i64.pow(digits)));
-        let longer = std::iter::successors(WIDTHS.last().copied(), |width| width.checked_mul(2));
-        let widths = below_a_second.chain(WIDTHS).chain(longer);
-        let buckets = widths.map(|width| Self { window, width });
+        let usual = WIDTHS.iter().flat_map(|(unit, numbers)| numbers.iter().map(move |number| number * unit));
+        let longer = std::iter::successors(Some(7 * DAY), |width| width.checked_mul(2));
+        let widths = below_a_second.chain(usual).chain(longer);
+        let mut buckets = widths.map(|width| Self { window, width });
         // The last width is about half of all times.
-        let fallback = Self { window, width: i64::MAX };
-        buckets.into_iter().find(|buckets| buckets.count() <= most).unwrap_or(fallback)
-    }
-
-    /// Width in nanoseconds.
-    pub fn width_nanos(&self) -> i64 {
-        self.width
+        buckets.find(|buckets| buckets.count() <= most).unwrap_or(Self { window, width: i64::MAX })
     }
 
     /// Number of the first bucket since the epoch, and of the last.
@@ -104,7 +83,7 @@ mod tests {
 
     #[test]
     fn widths_are_those_that_people_use() {
-        let width = |length: i64, most: u32| Buckets::covering(window(0, length), most).width_nanos();
+        let width = |length: i64, most: u32| Buckets::covering(window(0, length), most).width;
         assert_eq!(width(HOUR, 60), MINUTE);
         assert_eq!(width(HOUR, 59), 2 * MINUTE);
         assert_eq!(width(DAY, 100), 15 * MINUTE);

@@ -4,8 +4,8 @@ use tracewarden_model::{LogicalType, MarkedField};
 
 use super::classes::{BUCKET, FIRST_FACET, GROUP, NO_GROUP};
 use super::types::StatsRequest;
-use crate::aggregate::values::{is_unlistable, resolve_field_values};
-use crate::sql::{Statement, render, string, strings};
+use crate::aggregate::codes::{UNLISTABLE, Values, if_true};
+use crate::sql::Statement;
 use crate::{ClickHouseError, Column, Result};
 
 /// Maximum number of elements of one array that make a group each. No list shows as many, but clients that send spans decide
@@ -16,12 +16,9 @@ const MAX_ELEMENTS_OF_TWO: u32 = 50;
 /// The same for each facet, of which there may be several.
 const MAX_ELEMENTS_OF_FACET: u32 = 100;
 
-/// First byte of a [`code`] instead of a value that no list can show: no UTF-8 begins with it.
-const UNLISTABLE: &str = r"'\xFF'";
-
 /// The groups of a span by one or two fields or by time, or the values of a facet.
 ///
-/// As SQL, a group is a tuple of its class and the [`code`]s of its values, of which the second can be missing and is then empty.
+/// As SQL, a group is a tuple of its class and the [codes](crate::aggregate::codes::code) of its values, of which the second can be missing and is then empty.
 pub(super) enum Groups {
     /// At most one group.
     One {
@@ -153,45 +150,4 @@ fn groups(
             values.array()
         )),
     })
-}
-
-/// The values of a field of a span as SQL, each as its [`code`].
-enum Values {
-    /// The value of a string field.
-    One { value: String, defined: String },
-    /// The elements of an array field.
-    Many(String),
-}
-
-impl Values {
-    fn of(field: &MarkedField, most: u32, columns: &[Column], statement: &mut Statement) -> Result<Self> {
-        let (field, defined) = resolve_field_values(field, None, columns)?;
-        let defined = render(&defined, statement);
-        if field.logical != LogicalType::StringArray {
-            let value = code(&format!("toString({})", string(&field, statement)));
-            return Ok(Self::One { value, defined });
-        }
-        let text = statement.alias("text");
-        let values = format!("arraySlice({}, 1, {most})", strings(&field, None, statement));
-        let values = if_true(&defined, &values, "[]");
-        Ok(Self::Many(format!("arrayMap({text} -> {}, {values})", code(&format!("toString({text})")))))
-    }
-
-    fn array(&self) -> String {
-        match self {
-            Self::One { value, defined } => if_true(defined, &format!("[{value}]"), "[]"),
-            Self::Many(values) => values.clone(),
-        }
-    }
-}
-
-/// Writes `then` where the condition is true, and `otherwise` elsewhere.
-fn if_true(condition: &str, then: &str, otherwise: &str) -> String {
-    if condition == "1" { then.to_owned() } else { format!("if({condition}, {then}, {otherwise})") }
-}
-
-/// SQL: the value, or [`UNLISTABLE`] and its hash if no list can show it. Such values are counted, but not kept: one can be as large as a
-/// span, and pairs hold many copies.
-fn code(value: &str) -> String {
-    format!("if({}, concat({UNLISTABLE}, hex(sipHash128({value}))), {value})", is_unlistable(value))
 }

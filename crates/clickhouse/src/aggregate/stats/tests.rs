@@ -31,7 +31,7 @@ async fn insert(local: &LocalStore, columns: &str, select: &str) {
 }
 
 async fn fields(store: &ClickHouse, names: &[&str], logical: LogicalType) -> Vec<MarkedField> {
-    let columns = store.columns("default", "spans").await.unwrap();
+    let columns = store.catalogue().columns("default", "spans").await.unwrap();
     let field = |name: &&str| {
         let field = FieldRef::column(*name);
         let physical = physical_field(&field, &columns).unwrap();

@@ -111,7 +111,7 @@ async fn a_key_column_is_read_only_if_the_servers_have_it() {
         execute(&local, format!("ALTER TABLE {table} ADD COLUMN {}", column(expression))).await;
     }
     let key_columns = async |store: &ClickHouse| {
-        let columns = store.columns("default", "spans").await.unwrap();
+        let columns = store.catalogue().columns("default", "spans").await.unwrap();
         columns.into_iter().filter_map(|column| column.key).map(|key| key.key).collect::<Vec<_>>()
     };
     let expected = ask(&connect(&local), "one", |_| {}).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use tracewarden_model::{
     AccessModel, Binding, Caller, ColumnType, ColumnValue, Condition, Display, FieldRef, FieldSource, Filter,
-    LogicalType, MarkedField, RowOptions, Test, Timestamp, Window,
+    LogicalType, MarkedField, Test, Timestamp, Window,
 };
 use tracewarden_policy::{AccessScope, CompiledPolicies, Predicate, RolePolicy, authorise, lower_condition};
 use tracewarden_testkit::local_store::LocalStore;
@@ -68,12 +68,12 @@ pub(super) fn binding(table: &str, index: bool) -> Binding {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: index.then(|| format!("{table}_trace_id_ts")),
-        rows: tracewarden_model::RowOptions::default(),
         display: Display {
             service: Some("ServiceName".to_owned()),
             duration: Some("Duration".to_owned()),
             ..Display::default()
         },
+        ..Binding::default()
     }
 }
 
@@ -306,8 +306,7 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
     }
     // The same policy through a binding that reads other rows.
     let only = vec![ColumnValue { column: "ServiceName".to_owned(), value: "web".to_owned() }];
-    let rows = RowOptions { only, ..RowOptions::default() };
-    let other = Binding { rows, ..super::statements::binding(table, true) };
+    let other = Binding { only, ..super::statements::binding(table, true) };
     let request = ImpactRequest {
         binding: &super::statements::binding(table, false),
         binding_after: Some(&other),
@@ -330,7 +329,7 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
         "{compared:?}"
     );
     answered("traces that another binding grants and revokes", format!("{compared:?}"));
-    let columns = store.columns("default", table).await.unwrap();
+    let columns = store.catalogue().columns("default", table).await.unwrap();
     let mut sampled =
         store.catalogue().sample_keys("default", table, &columns, Some(&binding)).await.unwrap();
     // The order in which examples are found is not specified.

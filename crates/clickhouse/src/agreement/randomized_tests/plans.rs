@@ -8,9 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{HOUR, Query, SECOND};
 use crate::schema::WindowShare;
-use crate::search::{
-    Plan, PlanChoice, PlannerOptions, Position, RequiredPredicate, RequiredPredicates, StepOptions,
-};
+use crate::search::{Plan, PlannerOptions, Position, RequiredPredicate, RequiredPredicates, StepOptions};
 use crate::{ClickHouse, ProgressCallback, SelectRequest};
 
 /// Returns limits that are so small that everything is cut, given up or skipped that can be.
@@ -44,15 +42,15 @@ pub(super) async fn check_plans(
         window_share: *shares.choose(random).unwrap(),
         expects_few_matches: random.random_bool(0.5),
     });
-    let steps = steps.map(|step_options| PlanChoice::Fixed(Plan::Steps(step_options)));
+    let steps = steps.map(|step_options| Some(Plan::Steps(step_options)));
     let filters: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
     let rare = |first: RequiredPredicate| {
         let others = filters.iter().copied().filter(|other| *other != first);
-        PlanChoice::Fixed(Plan::FilteredPass([first].into_iter().chain(others).collect()))
+        Some(Plan::FilteredPass([first].into_iter().chain(others).collect()))
     };
-    let one_pass = PlanChoice::Fixed(Plan::FilteredPass(Vec::new()));
+    let one_pass = Some(Plan::FilteredPass(Vec::new()));
     let one_pass = predicates.iter().map(|&predicate| rare(predicate)).chain([one_pass]);
-    let mut choices: Vec<PlanChoice> = vec![PlanChoice::Auto, PlanChoice::Fixed(Plan::GroupByTrace)];
+    let mut choices: Vec<Option<Plan>> = vec![None, Some(Plan::GroupByTrace)];
     choices.extend(one_pass);
     choices.extend(steps.choose(random).cloned());
     choices.shuffle(random);
@@ -62,7 +60,7 @@ pub(super) async fn check_plans(
         let options = tiny_options(random);
         let options = match choice {
             // Whatever the number of traces.
-            PlanChoice::Fixed(Plan::FilteredPass(_)) if random.random_bool(0.8) => {
+            Some(Plan::FilteredPass(_)) if random.random_bool(0.8) => {
                 PlannerOptions { max_rare_traces: 1_000, ..options }
             }
             _ => options,
@@ -85,15 +83,13 @@ pub(super) async fn check_plans(
         };
         // With a large page, few traces are expected, and a pass follows sooner.
         let limit = *[2, 5, 200].choose(random).unwrap();
-        let found =
-            read_pages(store, query, limit, |_| (PlanChoice::Fixed(Plan::Steps(step_options)), options))
-                .await;
+        let found = read_pages(store, query, limit, |_| (Some(Plan::Steps(step_options)), options)).await;
         assert_eq!(found, expected, "steps of {first} ns with the trace index");
         coverage.with_trace_index += usize::from(!expected.is_empty());
     }
     if random.random_bool(0.3) {
         let found = read_pages(store, query, 3, |page| {
-            let choice = choices.get(page % choices.len()).cloned().unwrap_or(PlanChoice::Auto);
+            let choice = choices.get(page % choices.len()).cloned().unwrap_or(None);
             (choice, PlannerOptions::default())
         });
         assert_eq!(found.await, expected, "another plan on each page");
@@ -111,12 +107,12 @@ pub(super) struct PlanCoverage {
 }
 
 impl PlanCoverage {
-    fn counter(&mut self, choice: &PlanChoice) -> &mut usize {
+    fn counter(&mut self, choice: &Option<Plan>) -> &mut usize {
         match choice {
-            PlanChoice::Auto => &mut self.best,
-            PlanChoice::Fixed(Plan::Steps(_)) => &mut self.steps,
-            PlanChoice::Fixed(Plan::FilteredPass(_)) => &mut self.one_pass,
-            PlanChoice::Fixed(Plan::GroupByTrace) => &mut self.grouped,
+            None => &mut self.best,
+            Some(Plan::Steps(_)) => &mut self.steps,
+            Some(Plan::FilteredPass(_)) => &mut self.one_pass,
+            Some(Plan::GroupByTrace) => &mut self.grouped,
         }
     }
 
@@ -133,7 +129,7 @@ async fn read_pages(
     store: &ClickHouse,
     query: &Query<'_>,
     limit: u32,
-    mut choose_plan: impl FnMut(usize) -> (PlanChoice, PlannerOptions),
+    mut choose_plan: impl FnMut(usize) -> (Option<Plan>, PlannerOptions),
 ) -> Vec<String> {
     let table = store.bound_table(query.binding).await.unwrap();
     let mut ids = Vec::new();
@@ -154,7 +150,7 @@ async fn read_pages(
         }
         let index = store.read_tables(binding).await.unwrap().index;
         let search = store.prepare(&request, &table, index, options).unwrap();
-        let found = search.run(&choice).await.unwrap();
+        let found = search.run(choice.as_ref()).await.unwrap();
         // Ids that do not fit into one statement are sent in several.
         assert!(
             search.statements_sent.into_inner() <= 7 || options.max_ids < 1_000,

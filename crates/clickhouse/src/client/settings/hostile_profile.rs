@@ -154,7 +154,7 @@ async fn answers(store: &ClickHouse) -> BTreeMap<&'static str, String> {
     let none = store.find(&binding, &scope, "f0000000000000000000000000000002").await.unwrap();
     answers.insert("none", format!("{}", none.is_none()));
     answers.insert("tables", format!("{:?}", store.catalogue().tables().await.unwrap()));
-    let columns = store.columns("otel", "otel_traces").await.unwrap();
+    let columns = store.catalogue().columns("otel", "otel_traces").await.unwrap();
     answers.insert("columns", format!("{columns:?}"));
     let keys = store.catalogue().sample_keys("otel", "otel_traces", &columns, Some(&binding)).await.unwrap();
     answers.insert("keys", format!("{keys:?}"));

@@ -35,8 +35,8 @@ fn binding(table: &str) -> Binding {
         timestamp: "At".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: None,
-        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
+        ..Binding::default()
     }
 }
 
@@ -52,7 +52,7 @@ async fn create(local: &LocalStore, table: &str, columns: &str, engine: &str) {
 
 /// Returns the conditions on the column or the map: of a policy with this column adopted, and of a filter.
 async fn rendered_conditions(store: &ClickHouse, table: &str, adopted: Option<&str>) -> (String, String) {
-    let columns = store.columns("default", table).await.unwrap();
+    let columns = store.catalogue().columns("default", table).await.unwrap();
     let bound = BoundTable::new(&binding(table), columns).unwrap();
     let model = AccessModel { version: 1, binding: None, fields: vec![field(adopted)] };
     let checked = tracewarden_policy::check("m[\"it's\"] == 'x'", &model).unwrap();
@@ -118,11 +118,11 @@ async fn policies_read_adopted_columns_and_filters_any_key_column() {
     execute(&local, "CREATE TABLE default.numbers (TraceId String, SpanId String, ParentSpanId String, At DateTime64(9), \
         m Map(String, UInt64), b LowCardinality(Nullable(String)) MATERIALIZED if(mapContains(m, 'it\\'s'), \
         mapValues(m)[indexOf(mapKeys(m), 'it\\'s')], NULL)) ENGINE = MergeTree ORDER BY At".to_owned()).await;
-    let columns = store.columns("default", "numbers").await.unwrap();
+    let columns = store.catalogue().columns("default", "numbers").await.unwrap();
     assert!(columns.iter().all(|column| column.key.is_none()), "{columns:?}");
 
     let refused = async |table: &str, column: &str| {
-        let columns = store.columns("default", table).await.unwrap();
+        let columns = store.catalogue().columns("default", table).await.unwrap();
         adoption_error(&field(Some(column)), &columns).unwrap_or_default()
     };
     assert_eq!(refused("two", "b").await, "");
@@ -173,7 +173,7 @@ async fn comparisons_read_every_row_and_every_copy() {
 
     // A column that was created in the standard form agrees, also in parts from before it was created.
     create(&local, "fresh", "filler String DEFAULT 'x'", "MergeTree ORDER BY At").await;
-    assert_eq!(store.columns("default", "fresh").await.unwrap().len(), 7);
+    assert_eq!(store.catalogue().columns("default", "fresh").await.unwrap().len(), 7);
     write("fresh", 100).await;
     alter(
         "fresh",

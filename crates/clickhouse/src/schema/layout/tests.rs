@@ -168,9 +168,9 @@ async fn added_and_dropped_objects_are_detected() {
     assert_eq!(projection("by_time").sorting_key, ["at"]);
     assert_eq!(
         projection("by_time").columns(),
-        ProjectedColumns::Named(vec!["at".to_owned(), "trace".to_owned(), map.to_owned()])
+        ProjectedColumns { all: false, named: vec!["at".to_owned(), "trace".to_owned(), map.to_owned()] }
     );
-    assert_eq!(projection("whole").columns(), ProjectedColumns::All { additional: vec!["at".to_owned()] });
+    assert_eq!(projection("whole").columns(), ProjectedColumns { all: true, named: vec!["at".to_owned()] });
 
     // The layout is cached for a while, and not longer.
     execute(&local, format!("ALTER TABLE {table} DROP PROJECTION by_time")).await;

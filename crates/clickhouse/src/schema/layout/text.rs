@@ -3,6 +3,8 @@
 //! ClickHouse writes a name bare or in backticks, and a key literal can hold anything. A comparison of texts would depend on
 //! both; parsing does not.
 
+use tracewarden_model::unquote;
+
 /// Parses a text from its beginning. A method that finds something else consumes nothing.
 pub(super) struct Scanner<'a> {
     rest: &'a str,
@@ -44,32 +46,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn quoted(&mut self, quote: char) -> Option<String> {
-        let mut characters = self.rest.strip_prefix(quote)?.chars();
-        let mut text = String::new();
-        loop {
-            match characters.next()? {
-                '\\' => text.push(unescaped(characters.next()?)?),
-                c if c == quote => break,
-                c => text.push(c),
-            }
-        }
-        self.rest = characters.as_str();
+        let (text, rest) = unquote(self.rest, quote)?;
+        self.rest = rest;
         Some(text)
     }
-}
-
-/// Returns the character that ClickHouse writes with this one after a backslash; it writes no other escapes.
-fn unescaped(character: char) -> Option<char> {
-    Some(match character {
-        'b' => '\u{8}',
-        'f' => '\u{c}',
-        'n' => '\n',
-        'r' => '\r',
-        't' => '\t',
-        '0' => '\0',
-        '\\' | '\'' | '`' => character,
-        _ => return None,
-    })
 }
 
 /// Parses a name and nothing else.

@@ -11,7 +11,7 @@ use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{binding, connect, execute};
-use crate::search::{Plan, PlanChoice, PlannerOptions, RequiredPredicate, StepOptions};
+use crate::search::{Plan, PlannerOptions, RequiredPredicate, StepOptions};
 use crate::{ClickHouse, SelectRequest, TraceOrder};
 
 const NOON: i64 = 1_790_000_000;
@@ -96,7 +96,7 @@ async fn found(
     binding: &Binding,
     policy: &str,
     window: Window,
-    plan: &PlanChoice,
+    plan: &Option<Plan>,
 ) -> Vec<String> {
     let field = MarkedField {
         field: FieldRef::column("Place"),
@@ -126,7 +126,7 @@ async fn found(
     let table = Arc::new(crate::schema::table::BoundTable::new(binding, tables.columns.to_vec()).unwrap());
     let search = store.prepare(&request, &table, tables.index, PlannerOptions::default()).unwrap();
     let mut ids: Vec<String> =
-        search.run(plan).await.unwrap().into_iter().map(|found| found.position.trace_id).collect();
+        search.run(plan.as_ref()).await.unwrap().into_iter().map(|found| found.position.trace_id).collect();
     ids.sort();
     ids
 }
@@ -155,12 +155,12 @@ async fn traces_beyond_the_index_are_found() {
         expects_few_matches: false,
     };
     let plans = [
-        PlanChoice::Auto,
-        PlanChoice::Fixed(Plan::Steps(step_options(WindowShare::Most))),
-        PlanChoice::Fixed(Plan::Steps(step_options(WindowShare::Part))),
-        PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
-        PlanChoice::Fixed(Plan::FilteredPass(vec![])),
-        PlanChoice::Fixed(Plan::GroupByTrace),
+        None,
+        Some(Plan::Steps(step_options(WindowShare::Most))),
+        Some(Plan::Steps(step_options(WindowShare::Part))),
+        Some(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
+        Some(Plan::FilteredPass(vec![])),
+        Some(Plan::GroupByTrace),
     ];
     for (timestamp, encoding) in [
         ("DateTime64(9)", EntryEncoding::ByView),

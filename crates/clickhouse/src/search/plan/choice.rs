@@ -20,16 +20,6 @@ pub(crate) enum Plan {
     GroupByTrace,
 }
 
-/// How the plan is chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PlanChoice {
-    /// The cheapest plan by estimate, or that of the last search of the same shape.
-    Auto,
-    /// This plan; it may still fall back to another one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests fix the plan"))]
-    Fixed(Plan),
-}
-
 /// Divisors of the remaining window: possible lengths of the first step, besides the whole and the last day.
 const STEP_DIVISORS: [i64; 2] = [16, 64];
 /// A day in nanoseconds, by which tables are partitioned.
@@ -82,11 +72,7 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let required_predicates = search.required_predicates.all();
     let window = Some((search.window.from(), search.window.to()));
     // ClickHouse uses no skip index for predicates combined with `OR`.
-    let step_filter =
-        match (required_predicates.as_slice(), search.required_predicates.not_implied().as_slice()) {
-            ([only], []) => Some(*only),
-            _ => None,
-        };
+    let step_filter = search.required_predicates.only();
     // The window without a filter, whose size is compared with that of the trace index.
     let unfiltered = step_filter.map(|_| (None, window));
     let reads: Vec<(Option<RequiredPredicate>, TimeRange)> = step_lengths

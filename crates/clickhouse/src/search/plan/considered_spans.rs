@@ -40,16 +40,11 @@ pub(crate) fn trace_id_condition(
         TraceSet::Given(ids) | TraceSet::Bounded(BoundedTraces { traces: ids, .. }) => {
             format!("IN {}", statement.string_array(ids))
         }
-        TraceSet::Window => {
+        // The traces of the window include those of a sample.
+        TraceSet::Window | TraceSet::Sample(_) => {
             let inside = search.window_condition(statement);
             let spans = search.table.spans(&inside, statement);
             format!("GLOBAL IN (SELECT {} FROM {spans})", search.table.trace_id.text)
-        }
-        TraceSet::Sample(sample) => {
-            let id = &search.table.trace_id.text;
-            let (inside, sampled) = (search.window_condition(statement), sample.condition(id));
-            let spans = search.table.spans(&format!("{inside} AND {sampled}"), statement);
-            format!("GLOBAL IN (SELECT {id} FROM {spans})")
         }
     }
 }

@@ -47,8 +47,8 @@ fn binding(index: bool) -> Binding {
         timestamp: "At".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: index.then(|| "ends".to_owned()),
-        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
+        ..Binding::default()
     }
 }
 
@@ -150,12 +150,12 @@ impl<'a> SearchCase<'a> {
     }
 
     /// Returns traces with their positions, and the maximum number of statements of a page.
-    async fn pages(&self, choice: &PlanChoice, options: PlannerOptions) -> (Vec<Position>, usize) {
+    async fn pages(&self, choice: &Option<Plan>, options: PlannerOptions) -> (Vec<Position>, usize) {
         let (mut positions, mut most, mut after) = (Vec::new(), 0, None);
         let (table, limit) = (self.table().await, self.limit as usize);
         for _ in 0..self.pages {
             let search = self.search(&table, after, options).await;
-            let found = search.run(choice).await.unwrap();
+            let found = search.run(choice.as_ref()).await.unwrap();
             most = most.max(search.statements_sent.into_inner());
             let more = found.len() > limit;
             positions.extend(found.into_iter().take(limit).map(|found| found.position));
@@ -167,9 +167,9 @@ impl<'a> SearchCase<'a> {
         (positions, most)
     }
 
-    async fn assert_same_results(&self, choices: &[PlanChoice], options: PlannerOptions) -> usize {
+    async fn assert_same_results(&self, choices: &[Option<Plan>], options: PlannerOptions) -> usize {
         let one_page = Self { limit: self.limit * self.pages as u32, pages: 1, ..*self };
-        let (expected, _) = one_page.pages(&PlanChoice::Fixed(Plan::GroupByTrace), options).await;
+        let (expected, _) = one_page.pages(&Some(Plan::GroupByTrace), options).await;
         for choice in choices {
             let (found, most) = self.pages(choice, options).await;
             let details =
@@ -181,8 +181,8 @@ impl<'a> SearchCase<'a> {
     }
 }
 
-fn steps(first: i64, use_trace_index: bool, window_share: WindowShare) -> PlanChoice {
-    PlanChoice::Fixed(Plan::Steps(StepOptions {
+fn steps(first: i64, use_trace_index: bool, window_share: WindowShare) -> Option<Plan> {
+    Some(Plan::Steps(StepOptions {
         first,
         statement: 0,
         use_trace_index,
@@ -319,8 +319,7 @@ async fn exclusions_do_not_exceed_the_statements_of_a_page() {
     let search_case =
         SearchCase { limit: 20, pages: 2, ..SearchCase::new(&store, &binding, &scope, &filter, window) };
     for first in [SECOND, 60 * SECOND, HOUR] {
-        let choices =
-            [PlanChoice::Auto, steps(first, true, WindowShare::Part), steps(first, false, WindowShare::Most)];
+        let choices = [None, steps(first, true, WindowShare::Part), steps(first, false, WindowShare::Most)];
         assert_eq!(search_case.assert_same_results(&choices, PlannerOptions::default()).await, 6);
     }
 }
@@ -381,18 +380,17 @@ async fn odd_bounds_give_the_same_result_in_every_plan() {
                 .filter(|trace| trace.4 && !(exact && trace.0 == "finer"))
                 .map(|trace| trace.0)
                 .collect();
-            let found =
-                search_case.pages(&PlanChoice::Fixed(Plan::GroupByTrace), PlannerOptions::default()).await.0;
+            let found = search_case.pages(&Some(Plan::GroupByTrace), PlannerOptions::default()).await.0;
             let found: Vec<&str> = found.iter().map(|position| position.trace_id.as_str()).collect();
             assert_eq!(found, expected, "{timestamp} at {begin}");
             let choices = [
-                PlanChoice::Auto,
+                None,
                 steps(HOUR, true, WindowShare::Most),
                 steps(600 * SECOND, true, WindowShare::Part),
                 steps(600 * SECOND, false, WindowShare::Part),
-                PlanChoice::Fixed(Plan::FilteredPass(vec![])),
-                PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Group(0)])),
-                PlanChoice::Fixed(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
+                Some(Plan::FilteredPass(vec![])),
+                Some(Plan::FilteredPass(vec![RequiredPredicate::Group(0)])),
+                Some(Plan::FilteredPass(vec![RequiredPredicate::Policies])),
             ];
             search_case.assert_same_results(&choices, PlannerOptions::default()).await;
         }

@@ -172,12 +172,8 @@ impl TraceScan<'_> {
 
     /// Whether the aggregates are of all spans of each trace in the default range, and no others.
     pub(crate) fn holds_default_range(&self, search: &Search<'_>) -> bool {
-        match self {
-            Self::BySpan { .. } => false,
-            Self::ByTrace { range, long, .. } => {
-                range.is_some() && *range == search.default_range && long.is_empty()
-            }
-        }
+        let Self::ByTrace { range, long, .. } = self else { return false };
+        range.is_some() && *range == search.default_range && long.is_empty()
     }
 
     /// SQL: the traces, one per row: `trace`; `latest`, its latest span in the window in ticks; `readable`, whether it
@@ -288,12 +284,8 @@ async fn rarest(search: &Search<'_>, required_predicates: &[RequiredPredicate]) 
     let reads: Vec<(Option<RequiredPredicate>, TimeRange)> =
         required_predicates.iter().map(|predicate| (Some(*predicate), search.default_range)).collect();
     let granules = estimate_granules(search, &reads).await.unwrap_or_default();
-    let selected = |at: usize| granules.get(at).map(|granules| granules.selected);
-    required_predicates
-        .iter()
-        .enumerate()
-        .min_by_key(|(at, _)| selected(*at))
-        .map(|(_, predicate)| *predicate)
+    let estimated = required_predicates.iter().zip(granules).min_by_key(|(_, granules)| granules.selected);
+    estimated.map(|(predicate, _)| predicate).or(required_predicates.first()).copied()
 }
 
 /// SQL: the entries near the window. A trace without one does not count as indexed. Further entries of a trace extend its bounds: a span

@@ -39,8 +39,8 @@ fn binding() -> Binding {
         timestamp: "At".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: Some("ends".to_owned()),
-        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
+        ..Binding::default()
     }
 }
 

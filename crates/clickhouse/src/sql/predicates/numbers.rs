@@ -10,13 +10,17 @@
 use tracewarden_model::{Decimal, NumberType};
 use tracewarden_policy::predicate::Relation;
 
-use super::operators::operator;
 use crate::sql::statement::Statement;
 
 /// Matches a text that is a number: decimal digits, with optional sign, point and exponent. `nan` and `inf` are numbers, too.
 const NUMBER: &str = "^[+-]?(?i:(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?|nan|inf(?:inity)?)$";
 /// The parts of a finite number: digits before and after the point, sign and digits of the exponent.
 const PARTS: &str = "^[+-]?([0-9]*)[.]?([0-9]*)(?:[eE]([+-]?)0*([0-9]*))?$";
+
+/// Writes the operator of a comparison.
+pub(super) fn operator(relation: Relation) -> &'static str {
+    if relation == Relation::Eq { "=" } else { relation.symbol() }
+}
 
 fn sql_bool(value: bool) -> &'static str {
     if value { "1" } else { "0" }

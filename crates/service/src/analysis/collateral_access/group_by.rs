@@ -102,8 +102,8 @@ mod tests {
             timestamp,
             parent_span_id,
             trace_index: None,
-            rows: tracewarden_model::RowOptions::default(),
             display,
+            ..Binding::default()
         };
         let by = |reference: &str| parse_group_by(reference, &model, &binding);
         assert!(matches!(by("ServiceName"), Ok(CollateralGroupBy::Column(_))));

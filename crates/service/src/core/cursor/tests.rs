@@ -1,5 +1,5 @@
 use tracewarden_model::ambient::EntropyError;
-use tracewarden_model::{Decimal, FieldRef};
+use tracewarden_model::{Decimal, FieldRef, Scalar};
 
 use super::*;
 
@@ -14,7 +14,7 @@ impl Entropy for FixedEntropy {
 
 fn cursor() -> Cursor {
     Cursor {
-        fingerprint: Fingerprint { filter: [1; 32], binding: [2; 32], caller: [3; 32] },
+        fingerprint: Fingerprint { filter: [1; 32], query: [2; 32] },
         window: Window::new(Timestamp::from_nanos(-5), Timestamp::from_nanos(9)).unwrap(),
         position: Position { tier: 1, key: i64::MIN, trace_id: "ab\"ü".to_owned() },
     }
@@ -61,8 +61,7 @@ fn another_filter_is_reported_as_a_mismatch() {
         cursor().check(&fingerprint).unwrap_err().code()
     };
     assert_eq!(other(|fingerprint| fingerprint.filter = [0; 32]), "cursor_filter_mismatch");
-    assert_eq!(other(|fingerprint| fingerprint.binding = [0; 32]), "invalid_cursor");
-    assert_eq!(other(|fingerprint| fingerprint.caller = [0; 32]), "invalid_cursor");
+    assert_eq!(other(|fingerprint| fingerprint.query = [0; 32]), "invalid_cursor");
 }
 
 #[test]

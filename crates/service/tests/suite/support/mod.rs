@@ -84,7 +84,7 @@ pub trait TracesSteps {
 
 impl TracesSteps for Traces {
     async fn query(&self, principal: &Principal, request: QueryRequest) -> Result<QueryAnswer, ServiceError> {
-        self.begin_query(principal, request).await?.run(None).await
+        self.begin_query(principal, request).await?.run(None).await.map(|(answer, _)| answer)
     }
 }
 
@@ -206,8 +206,8 @@ pub fn otel_binding() -> Binding {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: None,
-        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
+        ..Binding::default()
     }
 }
 

@@ -21,7 +21,6 @@ fn layout(engine: TableEngine, columns: &[(&str, &str)]) -> Layout {
         sorting_key: vec!["ServiceName".to_owned(), "toDateTime(Timestamp)".to_owned()],
         partition_key: "toDate(Timestamp)".to_owned(),
         rows: Some(1_000),
-        bytes: Some(1_000_000),
         unknown: Vec::new(),
         local: None,
     }
@@ -51,8 +50,8 @@ fn suggested(cluster: &str, database: &str) -> Vec<Draft> {
         timestamp: "Timestamp".to_owned(),
         parent_span_id: "ParentSpanId".to_owned(),
         trace_index: None,
-        rows: tracewarden_model::RowOptions::default(),
         display: Display::default(),
+        ..Binding::default()
     };
     let fields = [string_key("SpanAttributes", "tenant.id")];
     let parts = Parts { projections: Some((1, BTreeMap::new())), ..Parts::default() };

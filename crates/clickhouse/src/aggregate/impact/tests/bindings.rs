@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tracewarden_model::{ColumnValue, Filter, ReadAs, RowOptions, TimeBucket};
+use tracewarden_model::{ColumnValue, Filter, ReadAs, TimeBucket};
 
 use super::*;
 use crate::{SelectRequest, TraceOrder};
@@ -43,17 +43,16 @@ async fn fill(local: &LocalStore) -> ClickHouse {
 
 fn bindings() -> Vec<Binding> {
     let only = |project: u8| vec![ColumnValue { column: "Project".to_owned(), value: project.to_string() }];
-    let with = |read_as, only| RowOptions { read_as: Some(read_as), only, ..RowOptions::default() };
+    let with = |read_as, only| Binding { read_as: Some(read_as), only, ..binding("default", "rows") };
     let bucket = Some(TimeBucket { column: "Bucket".to_owned(), seconds: 3_600 });
     let (last, all) = (with(ReadAs::Final, Vec::new()), with(ReadAs::AsIs, Vec::new()));
-    let plain = |rows| Binding { rows, ..binding("default", "rows") };
     vec![
-        plain(last.clone()),
-        plain(all),
-        plain(with(ReadAs::Final, only(0))),
-        plain(with(ReadAs::AsIs, only(1))),
-        plain(RowOptions { time_bucket: bucket, ..last.clone() }),
-        Binding { trace_index: Some("bounds".to_owned()), ..plain(last) },
+        last.clone(),
+        all,
+        with(ReadAs::Final, only(0)),
+        with(ReadAs::AsIs, only(1)),
+        Binding { time_bucket: bucket, ..last.clone() },
+        Binding { trace_index: Some("bounds".to_owned()), ..last },
     ]
 }
 
@@ -98,12 +97,7 @@ async fn a_changed_binding_gains_and_loses_what_searches_find() {
     let mut differences = BTreeSet::new();
     for (i, (before, found_before)) in found.iter().enumerate() {
         for (j, (after, found_after)) in found.iter().enumerate() {
-            let what = || {
-                format!(
-                    "{:?} {:?} to {:?} {:?}",
-                    before.rows, before.trace_index, after.rows, after.trace_index
-                )
-            };
+            let what = || format!("{before:?} to {after:?}");
             // The caller reads the traces of a team, with the present binding.
             let readable = scope(POLICIES[1]);
             // Each pair of bindings in one of the ways to count, each way with every binding on both sides.

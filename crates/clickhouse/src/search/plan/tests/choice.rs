@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::ClickHouseConfig;
-use tracewarden_model::{ReadAs, RowOptions};
+use tracewarden_model::ReadAs;
 
 /// A skip index serves the user, the sorting key the service; no index serves the tenant and the team.
 #[tokio::test]
@@ -48,14 +48,14 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
                 assert!(expected.is_empty() && matches!(other, Plan::Steps(_)), "{conditions:?}: {other:?}")
             }
         }
-        search_case.assert_same_results(&[PlanChoice::Auto], PlannerOptions::default()).await;
+        search_case.assert_same_results(&[None], PlannerOptions::default()).await;
     }
     let rows = async |policy: &str, conditions: &[(&str, &str)], rare: Vec<RequiredPredicate>| {
         let (metered, scope, filter, binding) =
             (store.metered(), scope(&[policy]), filter(conditions), binding(true));
         let search_case =
             SearchCase::new(&metered, &binding, &scope, &filter, window(BEGIN, BEGIN + 12 * HOUR));
-        search_case.pages(&PlanChoice::Fixed(Plan::FilteredPass(rare)), PlannerOptions::default()).await;
+        search_case.pages(&Some(Plan::FilteredPass(rare)), PlannerOptions::default()).await;
         metered.cost().rows
     };
     let both = [service, ("User", "u7")];
@@ -81,7 +81,7 @@ async fn rare_predicates_with_an_index_are_read_first_and_narrowed() {
         assert_eq!(plan(&without_history, hours).await, Plan::FilteredPass(vec![second, first]));
         let search_case =
             SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + hours * HOUR));
-        search_case.assert_same_results(&[PlanChoice::Auto], options).await;
+        search_case.assert_same_results(&[None], options).await;
         assert!(matches!(plan(&store, hours).await, Plan::Steps(_)));
     }
 }
@@ -106,7 +106,7 @@ async fn a_step_is_left_out_if_pages_need_most_of_the_window_unless_it_saves_muc
         let (table, options) =
             (search_case.table().await, PlannerOptions { statement_cost, ..PlannerOptions::default() });
         let (_, step_options) = choose_plan(&search_case.search(&table, None, options).await).await;
-        let (found, _) = search_case.pages(&PlanChoice::Auto, options).await;
+        let (found, _) = search_case.pages(&None, options).await;
         (step_options.first < 40_000 * SECOND, step_options.expects_few_matches, found.len())
     };
     let [all, other] = &scopes;
@@ -150,8 +150,8 @@ async fn a_pass_follows_the_first_step_if_it_reads_few_traces() {
     let [merged, _] = tables("DateTime64(9)", "DateTime");
     let merged = merged.replace("default.spans", "default.merged").replace("MergeTree", "ReplacingMergeTree");
     execute(&local, merged).await;
-    let rows = RowOptions { read_as: Some(ReadAs::Final), ..RowOptions::default() };
-    let merged = Binding { table: "merged".to_owned(), rows, ..binding.clone() };
+    let read_as = Some(ReadAs::Final);
+    let merged = Binding { table: "merged".to_owned(), read_as, ..binding.clone() };
     assert_eq!(search(&store, some, &merged).await.0, 3, "a set would merge rows again");
     // The grouped pass reads all times.
     let config = ClickHouseConfig { max_trace_duration_nanos: None, ..(*store.config).clone() };
@@ -184,8 +184,8 @@ async fn a_rare_value_is_read_without_an_estimate_if_recent_ones_were_rare() {
                 ..SearchCase::new(&store, &binding, scope, &filter, window(BEGIN, BEGIN + seconds * SECOND))
             };
             let options = PlannerOptions::default();
-            let expected = search_case.pages(&PlanChoice::Fixed(Plan::GroupByTrace), options).await.0;
-            let (found, statements) = search_case.pages(&PlanChoice::Auto, options).await;
+            let expected = search_case.pages(&Some(Plan::GroupByTrace), options).await.0;
+            let (found, statements) = search_case.pages(&None, options).await;
             assert_eq!(found, expected, "{user}");
             (statements, found.len())
         };

@@ -5,9 +5,9 @@ use tracewarden_policy::KeyConstraint;
 use super::*;
 
 /// Every plan, and steps of several lengths.
-fn all_plans(predicates: &[RequiredPredicate]) -> Vec<PlanChoice> {
-    let pass = |rare: &[RequiredPredicate]| PlanChoice::Fixed(Plan::FilteredPass(rare.to_vec()));
-    let mut plans = vec![PlanChoice::Auto, pass(&[]), pass(predicates)];
+fn all_plans(predicates: &[RequiredPredicate]) -> Vec<Option<Plan>> {
+    let pass = |rare: &[RequiredPredicate]| Some(Plan::FilteredPass(rare.to_vec()));
+    let mut plans = vec![None, pass(&[]), pass(predicates)];
     plans.extend(predicates.iter().map(|predicate| pass(&[*predicate])));
     for first in [60 * SECOND, HOUR / 4, HOUR] {
         plans.push(steps(first, true, WindowShare::Most));

@@ -117,10 +117,10 @@ async fn search(store: &ClickHouse, mut random: ChaCha8Rng) -> (usize, usize) {
     };
     let required_predicates =
         RequiredPredicates::new(&scope, &filter, &search_case.table().await).unwrap().all();
-    let mut choices = vec![PlanChoice::Auto];
+    let mut choices = vec![None];
     let count = random.random_range(0..=3);
     let rare = required_predicates.sample(&mut random, count).copied().collect();
-    choices.push(PlanChoice::Fixed(Plan::FilteredPass(rare)));
+    choices.push(Some(Plan::FilteredPass(rare)));
     let first = *[length / 64, length / 7, length].choose(&mut random).unwrap();
     let share = *[WindowShare::Most, WindowShare::Part].choose(&mut random).unwrap();
     choices.push(steps(first, random.random_bool(0.7), share));

@@ -9,7 +9,10 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// A limit in a JSON body: a whole number in any notation; `5.0` and `5` are the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limit(pub(crate) i64);
+pub struct Limit(
+    /// The number.
+    pub i64,
+);
 
 impl PartialSchema for Limit {
     fn schema() -> RefOr<Schema> {
@@ -30,7 +33,10 @@ impl<'de> Deserialize<'de> for Limit {
 }
 
 /// Deserialises a limit in a query.
-pub(crate) fn in_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+///
+/// # Errors
+/// When the value is not a whole number.
+pub fn limit_in_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let limit = parse_saturating(&text).ok_or_else(|| Error::custom("expected a whole number"))?;
     Ok(Some(limit))
@@ -75,15 +81,15 @@ mod tests {
             (&huge, i64::MAX),
         ] {
             assert_eq!(parse_saturating(text), Some(limit), "{text}");
-            assert_eq!(crate::body::parse::<Limit>(text.as_bytes()).unwrap(), Limit(limit), "{text}");
+            assert_eq!(serde_json::from_str::<Limit>(text).unwrap(), Limit(limit), "{text}");
         }
         for (text, limit) in
             [("5.0", 5), ("1e3", 1_000), ("-0.0", 0), ("1.5e30", i64::MAX), ("-1e999", i64::MIN)]
         {
-            assert_eq!(crate::body::parse::<Limit>(text.as_bytes()).unwrap(), Limit(limit), "{text}");
+            assert_eq!(serde_json::from_str::<Limit>(text).unwrap(), Limit(limit), "{text}");
         }
         for text in ["1.5", "1e-3", "\"5\"", "\"inf\"", "true", "null", "[1]", "{}"] {
-            assert!(crate::body::parse::<Limit>(text.as_bytes()).is_err(), "{text}");
+            assert!(serde_json::from_str::<Limit>(text).is_err(), "{text}");
         }
         for text in ["", "-", "+5", " 5", "5 ", "1.5", "x", "--1"] {
             assert_eq!(parse_saturating(text), None, "{text}");
