@@ -265,8 +265,8 @@ fn selection_sql(scope: &AccessScope) -> String {
         step_statement(&search, 1_800_000_000_000_000_000, &remainder, use_trace_index).unwrap()
     });
     let index = index.unwrap();
-    let [long_most, long_part] =
-        [most, part].map(|share| long_traces_statement(&search, &index, share, search.default_range, 20_000));
+    let [long_most, long_part] = [most, part]
+        .map(|share| long_traces_statement(&search, &index, share, search.default_range, 20_000, true));
     let traces = ["abc", "abd", "abe"].map(str::to_owned);
     let rare = vec![RequiredPredicate::Group(0), RequiredPredicate::Policies];
     let after = request.after.clone();

@@ -19,6 +19,8 @@ pub(crate) struct SearchHistory {
     pub(crate) lengths_per_trace: Recent<i64>,
     /// By shape: the pass over few traces that an estimate chose; `None` after a search for which it was wrong.
     pub(crate) rare_traces: Recent<Option<RareTraces>>,
+    /// By hash of the name of a trace index: it has unusable entries.
+    pub(crate) unusable_entries: Recent<()>,
 }
 
 /// A pass over the traces of a rare predicate, whatever the value that it compares with.

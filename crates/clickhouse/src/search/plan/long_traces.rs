@@ -1,7 +1,10 @@
 //! Long traces: their bounds in the trace index overlap the window and extend beyond its margins, or are unusable. Spans that no pass
 //! reads can decide them.
 
-use super::search::{Search, TimeRange};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::resolve::RESOLVE_STATEMENTS;
+use super::search::{IndexRow, Search, TimeRange};
 use super::trace_bounds::TraceBounds;
 use super::trace_id::with_valid_trace_id;
 use crate::Result;
@@ -16,27 +19,55 @@ pub(crate) async fn long_traces(
     let mut long = TraceBounds::new(search.default_range);
     // Without required predicates, a trace with a span inside is found by that span.
     let by_any_span = search.required_predicates.all().is_empty();
-    let Some(index) = search.index.as_ref().filter(|_| !by_any_span) else { return Ok(Some(long)) };
-    let (range, max_ids) = (search.default_range, search.options.max_ids);
-    let read = || search.rows(long_traces_statement(search, index, window_share, range, max_ids));
-    let rows = search.long_traces.get_or_try_init(read).await?;
-    if rows.len() > max_ids {
-        return Ok(None);
-    }
+    let Some(index) = search.index.as_ref().filter(|_| !by_any_span) else {
+        return Ok(Some(long));
+    };
+    let rows = search.long_traces.get_or_try_init(|| list(search, index, window_share)).await?;
+    let Some(rows) = rows else { return Ok(None) };
     for row in rows {
         long.insert(search.table, row.clone());
     }
     Ok(Some(long))
 }
 
-/// Writes the statement that lists the traces whose bounds overlap the window and extend beyond `range`, or are unusable. Rows: id, start
-/// and end in nanoseconds, whether unusable. At most `limit` + 1 rows, so that the caller sees that there are more.
+/// Lists the long traces; `None` if there are too many. Few indexes have unusable entries, and the statement that looks for spans of
+/// their traces in the window reads the index twice. So it follows, as one more statement, only where such an entry was found.
+async fn list(
+    search: &Search<'_>,
+    index: &TraceIndex,
+    window_share: WindowShare,
+) -> Result<Option<Vec<IndexRow>>> {
+    let (range, max_ids) = (search.default_range, search.options.max_ids);
+    let read = |checks_spans| {
+        search.rows(long_traces_statement(search, index, window_share, range, max_ids, checks_spans))
+    };
+    let known = &search.store.search_history.unusable_entries;
+    let mut hasher = DefaultHasher::new();
+    index.name.hash(&mut hasher);
+    let (hash, is_unusable) = (hasher.finish(), |(.., unusable): &IndexRow| *unusable == 1);
+    let checks_spans = known.get(hash).is_some();
+    let mut rows: Vec<IndexRow> = read(checks_spans).await?;
+    if !checks_spans && index.unusable_entry().is_some() && rows.iter().any(is_unusable) {
+        known.insert(hash, ());
+        // The statements to resolve candidates must remain.
+        if search.statements_left() <= RESOLVE_STATEMENTS {
+            return Ok(None);
+        }
+        rows = read(true).await?;
+    }
+    Ok((rows.len() <= max_ids).then_some(rows))
+}
+
+/// Writes the statement that lists the traces whose bounds overlap the window and extend beyond `range`, or are unusable; of those with
+/// an unusable entry, if `checks_spans`, only traces with a span in the window. Rows: id, start and end in nanoseconds, whether
+/// unusable. At most `limit` + 1 rows, so that the caller sees that there are more.
 pub(crate) fn long_traces_statement(
     search: &Search<'_>,
     index: &TraceIndex,
     window_share: WindowShare,
     range: TimeRange,
     limit: usize,
+    checks_spans: bool,
 ) -> Statement {
     let table = search.table;
     let mut statement = table.statement();
@@ -52,7 +83,7 @@ pub(crate) fn long_traces_statement(
     let [begin, finish, low, high] = [begin, finish, low, high].map(|nanos| statement.int(nanos));
     let (id, entry_id, name) = (&table.trace_id.text, &index.trace_id, &index.name);
     // An unusable entry is near every window: one span of a broken clock must not make every search read the whole table.
-    let is_unusable = match index.unusable_entry() {
+    let is_unusable = match index.unusable_entry().filter(|_| checks_spans) {
         None => unusable.clone(),
         Some(entry) => {
             let inside = search.window_condition(&mut statement);

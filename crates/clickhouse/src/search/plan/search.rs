@@ -16,7 +16,7 @@ use crate::sql::Statement;
 use crate::{ClickHouse, ClickHouseError, ProgressCallback, Result, SearchProgress};
 
 /// Maximum statements of one search. With the one that reads the table's columns, a page takes eight.
-const MAX_STATEMENTS: usize = 7;
+pub(super) const MAX_STATEMENTS: usize = 7;
 
 /// A predicate is rare if its matches are expected to be at most this many times the wanted traces: with a more frequent
 /// predicate, steps fill the page sooner.
@@ -80,8 +80,8 @@ pub(crate) struct Search<'a> {
     pub(crate) deadline: Instant,
     /// Number of statements that were sent.
     pub(crate) statements_sent: AtomicUsize,
-    /// The [long traces](super::long_traces); set by the first pass.
-    pub(crate) long_traces: OnceCell<Vec<IndexRow>>,
+    /// The [long traces](super::long_traces), `None` if there are too many; set by the first pass.
+    pub(crate) long_traces: OnceCell<Option<Vec<IndexRow>>>,
     /// [`RequiredPredicates::shape`], if the plan depends on it.
     pub(crate) shape: OnceLock<u64>,
     pub(crate) progress: Option<ProgressCallback>,

@@ -14,6 +14,7 @@ use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::long_traces::long_traces;
+use super::search::MAX_STATEMENTS;
 use super::*;
 use crate::agreement::{connect, execute};
 use crate::schema::{BoundTable, WindowShare};
@@ -425,5 +426,17 @@ async fn a_trace_with_a_broken_clock_does_not_affect_other_windows() {
         let search = search_case.search(&table, None, PlannerOptions::default()).await;
         let long = long_traces(&search, share).await.unwrap().unwrap();
         assert_eq!(long.traces().count(), 0);
+        assert_eq!(search.statements_left(), MAX_STATEMENTS - 1, "unusable entries are known");
+        // Nothing is known: one more statement, unless it is needed for the candidates.
+        for (sent, found) in [(0, Some(0)), (4, None)] {
+            let store = connect(&local);
+            let search_case =
+                SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 9 * HOUR));
+            let search = search_case.search(&table, None, PlannerOptions::default()).await;
+            search.statements_sent.store(sent, Ordering::Relaxed);
+            let long = long_traces(&search, share).await.unwrap();
+            assert_eq!(long.map(|long| long.traces().count()), found);
+            assert_eq!(search.statements_left(), if sent == 0 { MAX_STATEMENTS - 2 } else { 2 });
+        }
     }
 }

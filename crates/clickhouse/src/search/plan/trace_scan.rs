@@ -141,7 +141,8 @@ impl TraceScan<'_> {
             return Ok(Vec::new());
         };
         let fully_read = fully_read_range(search);
-        let statement = long_traces_statement(search, index, WindowShare::Part, fully_read, MAX_LONG_TRACES);
+        let statement =
+            long_traces_statement(search, index, WindowShare::Part, fully_read, MAX_LONG_TRACES, true);
         let rows: Vec<IndexRow> = search.rows(statement).await?;
         Ok(rows.into_iter().map(|(id, ..)| id).collect())
     }
