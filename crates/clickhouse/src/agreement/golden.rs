@@ -265,8 +265,10 @@ fn selection_sql(scope: &AccessScope) -> String {
         step_statement(&search, 1_800_000_000_000_000_000, &remainder, use_trace_index).unwrap()
     });
     let index = index.unwrap();
-    let [long_most, long_part] = [most, part]
-        .map(|share| long_traces_statement(&search, &index, share, search.default_range, 20_000, true));
+    let long = [(most, false), (part, false), (part, true)].map(|(share, checks_spans)| {
+        long_traces_statement(&search, &index, share, search.default_range, 20_000, checks_spans)
+    });
+    let [long_most, long_part, long_checked] = long;
     let traces = ["abc", "abd", "abe"].map(str::to_owned);
     let rare = vec![RequiredPredicate::Group(0), RequiredPredicate::Policies];
     let after = request.after.clone();
@@ -294,6 +296,7 @@ fn selection_sql(scope: &AccessScope) -> String {
         ("a step with the trace index", step_with_index),
         ("long traces, with most of the trace index in the window", long_most),
         ("long traces, with part of the trace index in the window", long_part),
+        ("the same, of unusable entries only those with a span in the window", long_checked),
         ("a filtered pass over the rest after steps", of_rest),
         ("a filtered pass over the traces of rare predicates", of_rare),
         ("traces decided by id", decision),

@@ -62,7 +62,7 @@ use crate::Result;
 use candidates::Candidates;
 use choice::{choose_plan, no_steps, unestimated_steps};
 use filtered_pass::fill_by_filtered_pass;
-use grouping::fill_by_grouping;
+use grouping::{GROUPING_STATEMENTS, fill_by_grouping};
 use page::{MatchingTrace, Page};
 use steps::fill_by_steps;
 
@@ -115,12 +115,17 @@ impl Search<'_> {
         if rare.window == self.window_length() {
             step_options.window_share = rare.window_share;
         }
-        let filled = match self.fill(plan, step_options, true, page).await {
-            Err(error) if error.is_over_limit() => fill_by_steps(self, step_options, page).await,
-            filled => return filled.map(|()| true),
-        };
-        history.insert(self.shape(), None);
-        filled.map(|()| true)
+        match self.fill(plan, step_options, true, page).await {
+            Err(error) if error.is_over_limit() => {
+                history.insert(self.shape(), None);
+                // Not even the grouped pass has its statements.
+                if self.statements_left() < GROUPING_STATEMENTS {
+                    return Err(error);
+                }
+                fill_by_steps(self, step_options, page).await.map(|()| true)
+            }
+            filled => filled.map(|()| true),
+        }
     }
 
     /// Fills the page according to a plan; by steps if its first filter has too many traces.

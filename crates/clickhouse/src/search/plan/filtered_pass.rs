@@ -17,7 +17,8 @@ use crate::schema::WindowShare;
 use crate::search::selection::Position;
 use crate::sql::Statement;
 
-/// Maximum statements of a pass whose `LIMIT` is not reached: itself, the long traces unless they are read, and resolving the candidates.
+/// Statements that a pass needs if its `LIMIT` is not reached: itself, the long traces unless they are read, and resolving the candidates.
+/// One more for unusable entries is sent only if it is left.
 pub(crate) fn filtered_pass_statements(search: &Search<'_>) -> usize {
     1 + usize::from(!search.long_traces.initialized()) + RESOLVE_STATEMENTS
 }

@@ -30,8 +30,9 @@ pub(crate) async fn long_traces(
     Ok(Some(long))
 }
 
-/// Lists the long traces; `None` if there are too many. Few indexes have unusable entries, and the statement that looks for spans of
-/// their traces in the window reads the index twice. So it follows, as one more statement, only where such an entry was found.
+/// Lists the long traces; `None` if there are too many. Few indexes have unusable entries, and to look for spans of their traces in the
+/// window takes another scan of the index. So the statement does so only if such an entry is known; if the first statement finds one, a
+/// second statement follows.
 async fn list(
     search: &Search<'_>,
     index: &TraceIndex,
@@ -45,14 +46,11 @@ async fn list(
     let mut hasher = DefaultHasher::new();
     index.name.hash(&mut hasher);
     let (hash, is_unusable) = (hasher.finish(), |(.., unusable): &IndexRow| *unusable == 1);
-    let checks_spans = known.get(hash).is_some();
+    // Where a second statement would leave too few to resolve the candidates, the first one looks for spans. The pass is counted already.
+    let checks_spans = known.get(hash).is_some() || search.statements_left() <= RESOLVE_STATEMENTS + 1;
     let mut rows: Vec<IndexRow> = read(checks_spans).await?;
     if !checks_spans && index.unusable_entry().is_some() && rows.iter().any(is_unusable) {
         known.insert(hash, ());
-        // The statements to resolve candidates must remain.
-        if search.statements_left() <= RESOLVE_STATEMENTS {
-            return Ok(None);
-        }
         rows = read(true).await?;
     }
     Ok((rows.len() <= max_ids).then_some(rows))
