@@ -61,6 +61,9 @@ fn processor_time() -> f64 {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
     use super::*;
 
     #[test]
@@ -71,5 +74,16 @@ mod tests {
         assert!(open_files().unwrap() > before - 3);
         drop(file);
         assert!((0.0..3_600.0).contains(&processor_time()), "{}", processor_time());
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        let started = Timestamp::from_nanos(1_800_000_000_500_000_000);
+        registry.register_collector(Box::new(ProcessMetrics { started }));
+        encode(&mut text, &registry).unwrap();
+        let value = |name: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().parse().unwrap()
+        };
+        assert_eq!(value("process_start_time_seconds "), 1_800_000_000.5);
+        assert!(value("process_max_fds ") > before as f64 && value("process_open_fds ") > 0.0);
+        assert!(value("process_resident_memory_bytes ") > 1e6 && value("process_cpu_seconds_total ") >= 0.0);
     }
 }
