@@ -5,6 +5,7 @@
 //! a distributed table less than one table, and the rows are not where the declared sharding key puts them: answers are right
 //! only because of the settings that are sent.
 
+mod contradictions;
 mod discovery;
 mod lost_shard;
 mod recorder;

@@ -173,6 +173,9 @@ pub(crate) const OPTIONAL_SETTINGS: &[(&str, &str)] = &[
     ("automatic_parallel_replicas_mode", "0"),
     ("make_distributed_plan", "0"),
     ("prefer_global_in_and_join", "0"),
+    // It replaces contradictory comparisons by a constant, and the initiating server and the shards then name the columns around
+    // it differently: an error instead of no results (observed with 26.7).
+    ("optimize_redundant_comparisons", "0"),
     // Indexes and projections, as above.
     ("use_skip_indexes", "1"),
     // Indexes are evaluated before reading begins: only then does ClickHouse count what they leave when it chooses between
