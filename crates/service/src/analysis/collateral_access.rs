@@ -11,13 +11,14 @@ pub(super) mod groups;
 
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
-use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Cost, ImpactRequest, SharedValue};
+use tracewarden_clickhouse::{
+    ClickHouseError, CollateralGrouping, CollateralQuery, Cost, ImpactRequest, SharedValue,
+};
 use tracewarden_model::Window;
 use utoipa::ToSchema;
 
 use crate::access::check_role_input;
 use crate::analysis::change::Change;
-use crate::analysis::collateral_access::group_by::CollateralGroupBy;
 use crate::analysis::collateral_access::groups::MemberGroups;
 use crate::analysis::counted_traces::{Counted, CountedTraces};
 use crate::analysis::estimate::estimate;
@@ -114,7 +115,7 @@ impl Analysis {
         &self,
         access: &Access,
         change: &Change<'_>,
-        by: &CollateralGroupBy,
+        by: &CollateralGrouping,
         deadline: Instant,
     ) -> Result<CollateralAnswer> {
         let mut subjects = self.subjects(change, deadline).await?;
@@ -143,7 +144,7 @@ impl Analysis {
         access: &Access,
         window: Window,
         subjects: &Subjects,
-        by: &CollateralGroupBy,
+        by: &CollateralGrouping,
         deadline: Instant,
     ) -> Result<CollateralAnswer> {
         let _permit = self.preview_permit(deadline).await?;
@@ -159,7 +160,7 @@ impl Analysis {
                 comparisons: &[],
                 collateral: Some(CollateralQuery {
                     predicate_sets: &batch.predicate_sets,
-                    by: by.grouping(),
+                    by,
                     limit: MAX_COLLATERAL_VALUES,
                 }),
                 window,
@@ -192,7 +193,7 @@ impl Analysis {
         mut groups: MemberGroups,
         members: u64,
         window: Window,
-        by: &CollateralGroupBy,
+        by: &CollateralGrouping,
         fraction: f64,
         cost: Cost,
     ) -> Result<CollateralAnswer, ClickHouseError> {

@@ -12,12 +12,13 @@ mod preview;
 
 use serde_json::json;
 use tokio::time::{Duration, Instant, timeout_at};
-use tracewarden_clickhouse::{ClickHouseError, CollateralQuery, Difference, Impact, ImpactRequest};
+use tracewarden_clickhouse::{
+    ClickHouseError, CollateralGrouping, CollateralQuery, Difference, Impact, ImpactRequest,
+};
 
 use crate::analysis::Analysis;
 use crate::analysis::change::Change;
 use crate::analysis::collateral_access::MAX_COLLATERAL_VALUES;
-use crate::analysis::collateral_access::group_by::CollateralGroupBy;
 use crate::analysis::collateral_access::groups::MemberGroups;
 use crate::analysis::counted_traces::{Counted, CountedTraces};
 use crate::analysis::estimate::{estimate, sample_note};
@@ -174,7 +175,7 @@ impl Analysis {
                 });
             let collateral = combined.as_ref().map(|(collateral_count, _, predicate_sets)| CollateralQuery {
                 predicate_sets,
-                by: collateral_count.by.grouping(),
+                by: collateral_count.by,
                 limit: MAX_COLLATERAL_VALUES,
             });
             let deadline =
@@ -274,7 +275,7 @@ impl Analysis {
 
 /// Collateral access by the role's policies after the change, if the statement that compares can also count it.
 struct CollateralCount<'a> {
-    by: &'a CollateralGroupBy,
+    by: &'a CollateralGrouping,
     /// Deadline for both.
     deadline: Instant,
     /// The counts and the share of the traces that they cover; `None` if they were not made.

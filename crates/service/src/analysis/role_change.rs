@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::json;
 use tracewarden_appdb::{ModelState, Policy};
+use tracewarden_clickhouse::CollateralGrouping;
 use tracewarden_model::{Timestamp, Window};
 use utoipa::ToSchema;
 
 use crate::access::{CheckedPolicies, check_case_conflict, policies_detail};
 use crate::analysis::Analysis;
 use crate::analysis::change::Change;
-use crate::analysis::collateral_access::group_by::{CollateralGroupBy, parse_group_by};
+use crate::analysis::collateral_access::group_by::parse_group_by;
 use crate::core::{Administrator, PreparedRead, Result, ServiceError, present, query_input};
 
 /// A role, and the traces to evaluate.
@@ -48,7 +49,7 @@ pub(super) struct RoleChange {
     pub(super) after: ModelState,
     pub(super) window: Window,
     /// `None` if no service column is bound, and the request names no field.
-    pub(super) by: Option<CollateralGroupBy>,
+    pub(super) by: Option<CollateralGrouping>,
 }
 
 impl RoleChange {
@@ -94,13 +95,13 @@ impl Analysis {
         }
         let by = match &request.by {
             Some(by) => Some(parse_group_by(by, &before.model, &access.binding)?),
-            None => CollateralGroupBy::default_for(&access.binding),
+            None => access.binding.display.service.clone().map(CollateralGrouping::Column),
         };
         let detail = access.detail([
             ("from", json!(window.from().to_string())),
             ("to", json!(window.to().to_string())),
             ("policies", json!(after.roles.get(&request.role).map(|policies| policies_detail(policies)))),
-            ("by", json!(by.as_ref().map(CollateralGroupBy::name))),
+            ("by", json!(by.as_ref().map(CollateralGrouping::name))),
         ]);
         Ok(PreparedRead { access, plan: RoleChange { before, after, window, by }, detail })
     }

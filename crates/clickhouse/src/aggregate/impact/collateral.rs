@@ -17,12 +17,12 @@ const MAX_SPAN_VALUES: u32 = 1_000;
 const MAX_TRACE_VALUES: usize = 4_000;
 
 /// The field whose values are counted.
-#[derive(Debug, Clone, Copy)]
-pub enum CollateralGrouping<'a> {
+#[derive(Debug, Clone)]
+pub enum CollateralGrouping {
     /// A marked field of type string or string_array.
-    Field(&'a MarkedField),
+    Field(Box<MarkedField>),
     /// A column of the bound table that holds strings: a display column. An empty string does not count as a value.
-    Column(&'a str),
+    Column(String),
 }
 
 /// Which collateral access to count.
@@ -32,7 +32,7 @@ pub struct CollateralQuery<'a> {
     /// satisfies any predicate of the set.
     pub predicate_sets: &'a [Vec<usize>],
     /// The field whose values are counted.
-    pub by: CollateralGrouping<'a>,
+    pub by: &'a CollateralGrouping,
     /// Maximum number of values for each set.
     pub limit: u32,
 }
@@ -66,7 +66,15 @@ pub struct SharedValue {
     pub matching_traces: u64,
 }
 
-impl CollateralGrouping<'_> {
+impl CollateralGrouping {
+    /// Returns the name of the field or the column.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Field(field) => field.field.to_string(),
+            Self::Column(name) => name.clone(),
+        }
+    }
+
     /// Writes, for a trace, its distinct values, each with every distinct `mask` of a span that has it. Each value is its
     /// [`code`]: one that is too long to be shown must not be kept once for every trace.
     ///
@@ -80,8 +88,7 @@ impl CollateralGrouping<'_> {
     ) -> Result<String> {
         Ok(match self {
             Self::Column(name) => {
-                let unknown =
-                    || ClickHouseError::UnknownColumn { name: (*name).to_owned(), nearest: Vec::new() };
+                let unknown = || ClickHouseError::UnknownColumn { name: name.clone(), nearest: Vec::new() };
                 let (column, quoted) = known_column(table, Some(name)).ok_or_else(unknown)?;
                 let value = plain_text(&quoted, &column.column_type);
                 // One value per span, as a value and not as an array: half the time of the whole statement.

@@ -120,7 +120,7 @@ impl<'a> TestRequest<'a> {
             comparisons: &[],
             collateral: Some(CollateralQuery {
                 predicate_sets: &predicate_sets,
-                by: CollateralGrouping::Column("Service"),
+                by: &CollateralGrouping::Column("Service".to_owned()),
                 limit: 10,
             }),
             window: window(),
@@ -303,7 +303,7 @@ async fn complete_samples_are_reported_as_samples() {
         comparisons: &[comparison(&[], &[0])],
         collateral: Some(CollateralQuery {
             predicate_sets: &[vec![0]],
-            by: CollateralGrouping::Column("Service"),
+            by: &CollateralGrouping::Column("Service".to_owned()),
             limit: 1,
         }),
         window: short,
@@ -384,8 +384,11 @@ async fn the_index_is_joined_to_traces_only_if_equivalent() {
     let predicates =
         [scope("Team == '0'").predicate().clone(), scope("Service == 'web'").predicate().clone()];
     let comparisons = [comparison(&[1], &[0])];
-    let collateral =
-        CollateralQuery { predicate_sets: &[vec![0]], by: CollateralGrouping::Column("Service"), limit: 10 };
+    let collateral = CollateralQuery {
+        predicate_sets: &[vec![0]],
+        by: &CollateralGrouping::Column("Service".to_owned()),
+        limit: 10,
+    };
     let request = ImpactRequest {
         binding: &binding,
         binding_after: None,

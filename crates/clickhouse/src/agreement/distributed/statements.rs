@@ -296,7 +296,7 @@ pub(super) async fn ask(store: &ClickHouse, table: &str, mut then: impl FnMut(&'
         // A sample is reported as one, even if it reads everything.
         assert_eq!(fraction < 1.0, sampling_plan.full_count.is_zero());
         answered(titles[0], format!("{compared:?} of {traces}"));
-        let by = CollateralGrouping::Column("ServiceName");
+        let by = &CollateralGrouping::Column("ServiceName".to_owned());
         let collateral = Some(CollateralQuery { predicate_sets: &[vec![0], vec![1]], by, limit: 5 });
         let found =
             store.impact_with_plan(ImpactRequest { collateral, ..request }, sampling_plan).await.unwrap();

@@ -303,8 +303,10 @@ impl ImpactCheck<'_> {
             .filter(|field| matches!(field.logical, LogicalType::String | LogicalType::StringArray))
             .collect();
         let by = match coverage.random.random_bool(0.3) {
-            true => CollateralGrouping::Column("ServiceName"),
-            false => CollateralGrouping::Field(fields.choose(&mut coverage.random).unwrap()),
+            true => CollateralGrouping::Column("ServiceName".to_owned()),
+            false => {
+                CollateralGrouping::Field(Box::new((*fields.choose(&mut coverage.random).unwrap()).clone()))
+            }
         };
         let readable_ids = all(store, binding, readable, window).await;
         let mut expected = Vec::new();
@@ -322,7 +324,7 @@ impl ImpactCheck<'_> {
                 let (mut all, mut matching) = (BTreeSet::new(), BTreeSet::new());
                 for (span, matched) in data_set.spans.iter().zip(&caller_policies.matched[*number]) {
                     if span.trace == id.as_bytes() && (low..high).contains(&span.at) {
-                        let span_values = span_values(span, by);
+                        let span_values = span_values(span, &by);
                         matching.extend(span_values.iter().filter(|_| *matched).cloned());
                         all.extend(span_values);
                     }
@@ -361,7 +363,7 @@ impl ImpactCheck<'_> {
                 binding_after: None,
                 predicates: &predicates,
                 comparisons: &comparisons,
-                collateral: Some(CollateralQuery { predicate_sets: &predicate_sets, by, limit }),
+                collateral: Some(CollateralQuery { predicate_sets: &predicate_sets, by: &by, limit }),
                 window,
                 readable,
                 only_readable,
@@ -412,7 +414,7 @@ pub(super) fn bounds(data_set: &DataSet, trace: &[u8], window: Window) -> (i64, 
     }
 }
 
-fn span_values(span: &StoredSpan, by: CollateralGrouping<'_>) -> Vec<Vec<u8>> {
+fn span_values(span: &StoredSpan, by: &CollateralGrouping) -> Vec<Vec<u8>> {
     match by {
         CollateralGrouping::Field(field) => strings(field_value(span, field).as_ref(), field),
         CollateralGrouping::Column(name) => match span.values.get(name) {

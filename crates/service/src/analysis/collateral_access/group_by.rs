@@ -8,35 +8,6 @@ use tracewarden_model::{AccessModel, Binding, FieldRef, LogicalType, MarkedField
 
 use crate::core::{Result, ServiceError, unknown};
 
-/// Field or column by whose values collateral access is counted.
-#[derive(Debug, Clone)]
-pub(crate) enum CollateralGroupBy {
-    Field(Box<MarkedField>),
-    Column(String),
-}
-
-impl CollateralGroupBy {
-    /// Returns the column of service names, if one is bound.
-    pub(crate) fn default_for(binding: &Binding) -> Option<Self> {
-        binding.display.service.clone().map(Self::Column)
-    }
-
-    pub(crate) fn name(&self) -> String {
-        match self {
-            Self::Field(field) => field.field.to_string(),
-            Self::Column(name) => name.clone(),
-        }
-    }
-
-    /// Returns the form that ClickHouse queries use.
-    pub(crate) fn grouping(&self) -> CollateralGrouping<'_> {
-        match self {
-            Self::Field(field) => CollateralGrouping::Field(field),
-            Self::Column(name) => CollateralGrouping::Column(name),
-        }
-    }
-}
-
 /// Returns the display columns that contain text.
 fn display_columns(binding: &Binding) -> impl Iterator<Item = &String> {
     let display = &binding.display;
@@ -51,9 +22,9 @@ pub(crate) fn parse_group_by(
     reference: &str,
     model: &AccessModel,
     binding: &Binding,
-) -> Result<CollateralGroupBy> {
+) -> Result<CollateralGrouping> {
     if let Some(column) = display_columns(binding).find(|column| *column == reference) {
-        return Ok(CollateralGroupBy::Column(column.clone()));
+        return Ok(CollateralGrouping::Column(column.clone()));
     }
     let names: BTreeMap<String, &MarkedField> =
         model.fields.iter().map(|field| (field.field.to_string(), field)).collect();
@@ -66,7 +37,7 @@ pub(crate) fn parse_group_by(
         let detail = format!("`{reference}` is of type {}, and only text is counted by value", field.logical);
         return Err(ServiceError::refused("/by", "value_type", detail));
     }
-    Ok(CollateralGroupBy::Field(Box::new((*field).clone())))
+    Ok(CollateralGrouping::Field(Box::new((*field).clone())))
 }
 
 #[cfg(test)]
@@ -106,8 +77,8 @@ mod tests {
             ..Binding::default()
         };
         let by = |reference: &str| parse_group_by(reference, &model, &binding);
-        assert!(matches!(by("ServiceName"), Ok(CollateralGroupBy::Column(_))));
-        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(CollateralGroupBy::Field(_))));
+        assert!(matches!(by("ServiceName"), Ok(CollateralGrouping::Column(_))));
+        assert!(matches!(by("SpanAttributes[\"team\"]"), Ok(CollateralGrouping::Field(_))));
         assert_eq!(by("Duration").unwrap_err().code(), "value_type");
         let error = by("ServiceNam").unwrap_err();
         assert_eq!((error.code(), error.errors()[0].pointer.as_str()), ("unknown_field", "/by"));

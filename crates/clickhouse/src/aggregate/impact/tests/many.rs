@@ -23,8 +23,11 @@ async fn many_comparisons_of_large_predicates_are_possible() {
     let predicates = [large("web"), large("cart"), large("none"), Predicate::True];
     let comparisons: Vec<Comparison> =
         (0..400).map(|number: usize| comparison(&[number % 3], &[number % 4])).collect();
-    let collateral =
-        CollateralQuery { predicate_sets: &[vec![3]], by: CollateralGrouping::Column("Service"), limit: 1 };
+    let collateral = CollateralQuery {
+        predicate_sets: &[vec![3]],
+        by: &CollateralGrouping::Column("Service".to_owned()),
+        limit: 1,
+    };
     let compared: Vec<&Comparison> = comparisons.iter().collect::<BTreeSet<_>>().into_iter().collect();
     let asked = parts(&compared, Some(collateral), &predicates, false);
     assert!(asked.len() > 1 && asked.iter().filter(|part| part.collateral.is_some()).count() == 1);
