@@ -8,8 +8,9 @@ use http::HeaderValue;
 use rmcp::model::{ClientJsonRpcMessage, JsonObject};
 use schemars::JsonSchema;
 use serde_json::Value;
+use tracewarden_model::invisible::is_invisible_or_bidi_control;
 use tracewarden_model::{FieldRef, Timestamp};
-use tracewarden_service::{Tool, is_invisible_or_bidi_control};
+use tracewarden_service::Tool;
 
 use crate::answer::Meter;
 use crate::arguments::{Condition, parse_arguments, raw_filter};

@@ -10,6 +10,7 @@ pub mod field;
 pub mod filter;
 #[cfg(test)]
 mod fuzz;
+pub mod invisible;
 pub mod logical;
 pub mod nearest;
 pub mod operator;

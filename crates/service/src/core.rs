@@ -70,7 +70,6 @@ pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
 pub use settings::{Limits, PasswordCost, Settings};
 pub(crate) use tasks::{CancelOnDrop, blocking, run_to_completion};
-pub use text::is_invisible_or_bidi_control;
 pub(crate) use text::sanitize;
 pub use tokens::is_generated_password;
 pub use tool_call::{RecordedCall, ToolCall};

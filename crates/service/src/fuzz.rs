@@ -11,10 +11,10 @@ use fuzzing::{parts, target, texts, within_time_limit};
 use secrecy::ExposeSecret as _;
 use tracewarden_model::Entropy;
 use tracewarden_model::ambient::EntropyError;
+use tracewarden_model::invisible::is_invisible_or_bidi_control;
 
 use crate::core::{
-    CursorKey, check_phc, check_strength, decode, encode, is_invisible_or_bidi_control, normal_form,
-    phc_cost, tokens, validate,
+    CursorKey, check_phc, check_strength, decode, encode, normal_form, phc_cost, tokens, validate,
 };
 
 /// Entropy that the fuzzer chooses, repeated cyclically.

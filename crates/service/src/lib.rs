@@ -69,7 +69,7 @@ pub use core::{
     Cause, Credential, FieldError, Identity, IfMatch, Limit, Limiter, Limits, Me, Outcome, PasswordCost,
     Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround,
     ServiceError, SessionOnly, Settings, Tool, ToolCall, Transport, bounded, hash_password_phc,
-    is_generated_password, is_invisible_or_bidi_control, limit_in_query, present,
+    is_generated_password, limit_in_query, present,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use tracewarden_service::is_invisible_or_bidi_control;
+use tracewarden_model::invisible::is_invisible_or_bidi_control;
 
 use crate::json::Json;
 

@@ -1,5 +1,7 @@
 //! Characters that are invisible, look like a space or change the text direction.
 
+use tracewarden_model::invisible::is_invisible_or_bidi_control;
+
 /// Replaces invisible characters and characters that change the text direction by CEL escapes, so that suggestions can
 /// still be pasted. Characters of ordinary scripts stay as they are.
 pub(crate) fn escape_invisible(text: &str) -> String {
@@ -29,26 +31,17 @@ pub(crate) fn invisible_replacement(character: char) -> Option<&'static str> {
         | '\u{2800}' => Some(" "),
         // Line breaks that only some programs recognise.
         '\u{b}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(" "),
-        // Joiners, direction marks, fillers, tags.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{600}'..='\u{605}'
-        | '\u{61c}'
-        | '\u{6dd}'
-        | '\u{70f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{3164}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}' => Some(""),
-        other if other.is_control() => Some(""),
+        other if is_invisible_or_bidi_control(other) => Some(""),
         _ => None,
+    }
+}
+
+#[test]
+fn no_invisible_character_stays() {
+    for hidden in ('\0'..=char::MAX).filter(|character| is_invisible_or_bidi_control(*character)) {
+        assert!(escape_invisible(&format!("a{hidden}b")).is_ascii(), "{hidden:?}");
+    }
+    for shown in ["é", "김", "❤\u{fe0f}", "\u{600}"] {
+        assert_eq!(escape_invisible(shown), shown);
     }
 }

@@ -1,6 +1,6 @@
 //! Text from clients that is logged, recorded or shown.
 
-use crate::core::username_characters;
+use tracewarden_model::invisible::is_invisible_or_bidi_control;
 
 const TEXT_MAX_CHARS: usize = 256;
 
@@ -8,31 +8,4 @@ const TEXT_MAX_CHARS: usize = 256;
 /// direction.
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars().filter(|character| !is_invisible_or_bidi_control(*character)).take(TEXT_MAX_CHARS).collect()
-}
-
-/// Variation selector that displays the preceding character as an emoji; also used in the titles that users choose. It
-/// carries no information except its presence.
-const EMOJI_VARIATION_SELECTOR: char = '\u{FE0F}';
-
-/// Whether a character is a control character, is invisible or changes the text direction. Invisible characters include tags
-/// and variation selectors, which can hide whole sentences from people but not from models.
-pub fn is_invisible_or_bidi_control(character: char) -> bool {
-    if character.is_ascii() {
-        return character.is_ascii_control();
-    }
-    // Line and paragraph separators; interlinear annotation characters.
-    let breaks = matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFB}');
-    breaks
-        || character.is_control()
-        || (character != EMOJI_VARIATION_SELECTOR && username_characters::is_default_ignorable(character))
-}
-
-#[test]
-fn rejects_invisible_characters() {
-    let hidden = "\0\u{7}\u{85}\u{AD}\u{34F}\u{61C}\u{115F}\u{17B4}\u{180B}\u{180F}\u{200B}\u{200D}\u{2028}\u{2029}\u{202E}\
-                  \u{2065}\u{2800}\u{3164}\u{FE00}\u{FE0E}\u{FEFF}\u{FFA0}\u{FFF9}\u{FFFB}\u{1BCA0}\u{1D173}\u{E0041}\u{E0100}";
-    hidden.chars().for_each(|character| assert!(is_invisible_or_bidi_control(character), "{character:?}"));
-    "a ~é\u{301}אب김😀❤\u{FE0F}"
-        .chars()
-        .for_each(|character| assert!(!is_invisible_or_bidi_control(character), "{character:?}"));
 }

@@ -2,12 +2,9 @@
 //! Similar letters of different scripts are not compared.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
-use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
-use icu_properties::{CodePointMapDataBorrowed, CodePointSetData};
-
-/// Assigned characters of a visible category that are nevertheless drawn as blank: Unicode's `UnicodeData.txt` names them
-/// BLANK, NULL or OBJECT REPLACEMENT.
-const BLANK_CHARACTERS: [char; 5] = ['\u{2800}', '\u{FFFC}', '\u{13441}', '\u{13442}', '\u{1D159}'];
+use icu_properties::CodePointMapDataBorrowed;
+use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
+use tracewarden_model::invisible::is_default_ignorable;
 
 pub(crate) fn username_fault(name: &str) -> Option<String> {
     let categories = CodePointMapDataBorrowed::<GeneralCategory>::new();
@@ -34,13 +31,6 @@ fn is_visible(character: char, category: GeneralCategory) -> bool {
     // Separators are the other spaces; `Other` is control, format, private and unassigned.
     let unseen = GeneralCategoryGroup::Separator.union(GeneralCategoryGroup::Other).contains(category);
     character == ' ' || !(unseen || is_default_ignorable(character))
-}
-
-/// Whether a character is invisible although it is neither a space nor a control character; includes the characters that set
-/// the text direction.
-pub(crate) fn is_default_ignorable(character: char) -> bool {
-    CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character)
-        || BLANK_CHARACTERS.contains(&character)
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracewarden_appdb::{ADMIN_ROLE, ReadTx, User};
 use tracewarden_model::AttributeValue;
+use tracewarden_model::invisible::is_invisible_or_bidi_control;
 use tracewarden_model::nearest::nearest;
 
 use crate::core::error::{Result, ServiceError};
 use crate::core::field_error::{FieldError, unknown};
-use crate::core::text::is_invisible_or_bidi_control;
 use crate::core::username_characters;
 
 const ATTRIBUTES_MAX: usize = 64;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tracewarden_documents::{Document, EvaluatedUser, Fault, Json, Lines, MemberFault, PolicyFile};
+use tracewarden_model::invisible::is_invisible_or_bidi_control;
 use tracewarden_model::{AccessModel, Caller};
 
 use super::error::{ErrorReport, Line};
@@ -16,11 +17,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Replaces control characters, invisible characters and characters that change the direction of text.
 pub(crate) fn sanitize(text: &str) -> String {
-    let is_unsafe = |character: char| {
-        character.is_control()
-            || matches!(u32::from(character), 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x2069 | 0xFEFF)
-    };
-    text.chars().map(|character| if is_unsafe(character) { '\u{fffd}' } else { character }).collect()
+    text.replace(is_invisible_or_bidi_control, "\u{fffd}")
 }
 
 /// Returns a file's name for messages.
