@@ -153,8 +153,10 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
     let planned = workspace.run(&["plan", "changed.json"]).expect_output(0);
     println!("{planned}");
     for part in [
-        "\nRoles\n  + support\n      + policies:\n      +   - title: Billing\n      +     expression:\n      +       ServiceName == \"billing\"\n",
-        &format!("\nPolicies\n  ~ blue / Blue\n      - expression: {policy}\n      + expression: {other}\n"),
+        "\nRoles\n  + support\n      + policies:\n      +   - title: Billing\n      +     expression: |-\n      +       ServiceName == \"billing\"\n",
+        &format!(
+            "\nPolicies\n  ~ blue / Blue\n      - expression: '{policy}'\n      + expression: '{other}'\n"
+        ),
         "\nUsers who would see more or fewer traces\n  traces from ",
         "  ada  +1 -0, 1 as before\n",
         "\n1 to add, 1 to change, 0 to remove\n",
@@ -196,7 +198,7 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
     assert!(newest[1..].iter().any(|line| line.contains("`support`")), "{history}");
     let one = workspace.run(&["history", &(change + 1).to_string()]).expect_output(0);
     println!("{one}");
-    assert!(one.contains(&format!("      + expression: {other}\n")), "{one}");
+    assert!(one.contains(&format!("      + expression: '{other}'\n")), "{one}");
     let two = workspace.run(&["history", "--limit", "2"]).expect_output(0);
     assert!(two.ends_with("older changes: --limit 4\n"), "{two}");
     let listed: Value = serde_json::from_str(
@@ -214,7 +216,8 @@ async fn a_model_is_exported_edited_planned_applied_and_restored() {
     let restored = workspace.run(&["restore", &change.to_string(), "--yes"]).expect_output(0);
     println!("{restored}");
     assert!(
-        restored.contains("\n  - support\n") && restored.contains(&format!("      + expression: {policy}\n")),
+        restored.contains("\n  - support\n")
+            && restored.contains(&format!("      + expression: '{policy}'\n")),
         "{restored}"
     );
     assert!(restored.contains("\n0 to add, 1 to change, 1 to remove\n"), "{restored}");

@@ -48,7 +48,7 @@ pub fn export_and_import(subject: &DemoUnderTest<'_>, findings: &mut Findings) -
     tests.retain(|test| test.get("user") != Some(&json!("stefan")));
     model.write("changed.json", &file.to_string())?;
     let planned = model.run(&["plan", "changed.json", "--detailed-exitcode", "--seconds", "0"], 3)?;
-    findings.assert(planned.contains(&format!("+ expression: {}", PROPOSAL.expression)), || {
+    findings.assert(planned.contains(&format!("+ expression: '{}'", PROPOSAL.expression)), || {
         format!("the plan does not show the new policy: {planned}")
     });
     findings.assert(!sees()?, || "a plan has taken effect".to_owned());

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices_deadline, group_diff_ops};
+use tracewarden_documents::{Json, json_of, yaml};
 
 use crate::model::answers::Difference;
 use crate::model::paint::{Paint, sanitize};
@@ -103,8 +104,8 @@ fn diff_operations(before: &[String], after: &[String], deadline: Instant) -> Ve
     diff_operations.unwrap_or_else(|| vec![replaced])
 }
 
-/// Formats a value as lines to read and compare: members by name, strings as they are. Members that are part of the
-/// object's name are left out, since the heading shows them.
+/// Writes a value as the lines of a model file. Members that are part of the object's name are left out, since the heading shows
+/// them.
 fn lines(value: &Value, kind: &str) -> Vec<String> {
     let omitted: &[&str] = match kind {
         "field" => &["map", "name", "ref"],
@@ -112,76 +113,15 @@ fn lines(value: &Value, kind: &str) -> Vec<String> {
         "role" => &["name"],
         _ => &[],
     };
-    let mut lines = Vec::new();
-    match value {
-        Value::Object(members) => {
-            let members = members.iter().filter(|(name, _)| !omitted.contains(&name.as_str()));
-            members.for_each(|(name, value)| member(&mut lines, "", name, value));
-        }
-        Value::Null => {}
-        value => items(&mut lines, "", value),
+    let mut shown = value.clone();
+    if let Value::Object(members) = &mut shown {
+        members.retain(|name, value| !value.is_null() && !omitted.contains(&name.as_str()));
     }
-    lines
-}
-
-fn member(lines: &mut Vec<String>, indentation: &str, name: &str, value: &Value) {
-    let name = sanitize(name);
-    match value {
-        Value::Null => {}
-        Value::String(text) if text.trim_end().contains('\n') => {
-            lines.push(format!("{indentation}{name}:"));
-            // A trailing newline would not be visible.
-            lines.extend(text.trim_end().lines().map(|line| format!("{indentation}  {}", sanitize(line))));
-        }
-        Value::Array(list) if list.iter().any(|item| item.is_object() || item.is_array()) => {
-            lines.push(format!("{indentation}{name}:"));
-            items(lines, &format!("{indentation}  "), value);
-        }
-        Value::Object(members) if !members.is_empty() => {
-            lines.push(format!("{indentation}{name}:"));
-            items(lines, &format!("{indentation}  "), value);
-        }
-        value => lines.push(format!("{indentation}{name}: {}", one_line(value))),
-    }
-}
-
-/// Formats the members of an object, or the items of a list, each item with a dash.
-fn items(lines: &mut Vec<String>, indentation: &str, value: &Value) {
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                member(lines, indentation, name, value);
-            }
-        }
-        Value::Array(list) => {
-            for item in list {
-                let mut item_lines = Vec::new();
-                items(&mut item_lines, "", item);
-                for (index, line) in item_lines.into_iter().enumerate() {
-                    lines.push(format!("{indentation}{}{line}", if index == 0 { "- " } else { "  " }));
-                }
-            }
-        }
-        Value::String(text) => {
-            lines.extend(text.lines().map(|line| format!("{indentation}{}", sanitize(line))))
-        }
-        value => lines.push(format!("{indentation}{value}")),
-    }
-}
-
-/// Formats a value on one line.
-fn one_line(value: &Value) -> String {
-    match value {
-        // Without quotes, an empty string or one with surrounding whitespace could not be recognised.
-        Value::String(text) if text.is_empty() || text.trim() != text.as_str() => {
-            sanitize(&format!("{text:?}"))
-        }
-        Value::String(text) => sanitize(text),
-        Value::Array(list) => {
-            let items: Vec<String> = list.iter().map(one_line).collect();
-            format!("[{}]", items.join(", "))
-        }
-        value => value.to_string(),
+    match json_of(&shown) {
+        Some(Json::Null) => Vec::new(),
+        // Deeper than files may be.
+        None => vec![sanitize(&shown.to_string())],
+        Some(shown) => yaml(&shown).lines().map(str::to_owned).collect(),
     }
 }
 
@@ -209,8 +149,8 @@ mod tests {
             {"kind": "field", "name": "SpanAttributes[\"team\"]", "change": "removed", "after": null,
              "before": {"map": "SpanAttributes", "name": "team", "ref": "x", "type": "string", "policy": true}},
             {"kind": "binding", "name": "binding", "change": "changed",
-             "before": {"table": "a", "trace_index": null, "display": {"name": "N"}, "tags": ["x", ""]},
-             "after": {"table": "a", "trace_index": "t", "display": {"name": "M"}, "tags": ["x", "y"]}},
+             "before": {"table": "a", "trace_index": null, "display": {"name": "One"}, "tags": ["x", ""]},
+             "after": {"table": "a", "trace_index": "t", "display": {"name": "Two"}, "tags": ["x", "y"]}},
             {"kind": "weather", "name": "rain", "change": "turned", "before": 1, "after": 2},
         ]));
         let expected = "
@@ -219,10 +159,12 @@ Binding
         table: a
       + trace_index: t
         display:
-      -   name: N
-      - tags: [x, \"\"]
-      +   name: M
-      + tags: [x, y]
+      -   name: One
+      +   name: Two
+        tags:
+          - x
+      -   - ''
+      +   - 'y'
 
 Fields
   - SpanAttributes[\"team\"]  type: string, policy: true
@@ -233,7 +175,7 @@ Roles
       +   - title: Tenants
       +     expression: a in b
       +   - title: Crashes
-      +     expression:
+      +     expression: |-
       +       a &&
       +         b
 
