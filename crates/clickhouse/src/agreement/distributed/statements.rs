@@ -31,7 +31,7 @@ pub(super) const INDEX_DEFINITIONS: &str = "TraceId String, Start DateTime, End 
 const TRACES: u64 = 500;
 const NOON: i64 = 1_800_000_000;
 
-fn field(field: FieldRef, source: FieldSource, column_type: &str) -> MarkedField {
+pub(super) fn field(field: FieldRef, source: FieldSource, column_type: &str) -> MarkedField {
     MarkedField {
         field,
         source,
@@ -43,7 +43,7 @@ fn field(field: FieldRef, source: FieldSource, column_type: &str) -> MarkedField
     }
 }
 
-fn service() -> MarkedField {
+pub(super) fn service() -> MarkedField {
     field(FieldRef::column("ServiceName"), FieldSource::Column, "LowCardinality(String)")
 }
 
