@@ -234,5 +234,10 @@ weather
             {"kind": "field", "name": hostile, "change": "removed", "before": {"type": format!(" {hostile}")}},
         ]));
         assert!(!text.replace('\n', "").contains(is_invisible_or_bidi_control), "{text:?}");
+        // Deeper than files may be.
+        let deep = (0..100).fold(json!(hostile), |inner, _| json!([inner]));
+        let text = rendered(json!([{"kind": "weather", "name": "rain", "change": "added", "after": deep}]));
+        assert!(text.contains(&"[".repeat(100)), "{text:?}");
+        assert!(!text.replace('\n', "").contains(is_invisible_or_bidi_control), "{text:?}");
     }
 }
