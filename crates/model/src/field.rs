@@ -143,7 +143,7 @@ pub enum FieldSource {
 
 /// Two array columns that hold a map: its keys, and its values in the same order. The map's name is what the names of the
 /// columns have in common; these are the rest of both names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::VariantArray)]
 pub enum ArrayPair {
     /// `Map.key` and `Map.value`.
     NestedKeyValue,
@@ -158,15 +158,6 @@ pub enum ArrayPair {
 }
 
 impl ArrayPair {
-    /// All pairs.
-    pub const ALL: [Self; 5] = [
-        Self::NestedKeyValue,
-        Self::NestedKeysValues,
-        Self::NestedNamesValues,
-        Self::KeysValues,
-        Self::NamesValues,
-    ];
-
     /// Returns the names of the columns with the keys and the values of this map.
     pub fn columns(self, map: &str) -> [String; 2] {
         self.suffixes().map(|suffix| format!("{map}{suffix}"))

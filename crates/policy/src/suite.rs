@@ -115,7 +115,7 @@ impl Suite {
                     failures.push(Failure {
                         about: format!("policy `{}` on span {}", policy.label, index + 1),
                         expected: expected.into(),
-                        got: verdict.outcome.to_string(),
+                        got: <&str>::from(verdict.outcome).to_owned(),
                         evidence: vec![evidence(policy, index, verdict)],
                     });
                 }

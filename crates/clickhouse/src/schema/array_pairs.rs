@@ -1,5 +1,6 @@
 //! Maps that are stored as two array columns: one with the keys, one with the values.
 
+use strum::VariantArray as _;
 use tracewarden_model::{ArrayPair, ColumnType};
 
 use crate::schema::column::{Column, column_named};
@@ -27,7 +28,7 @@ impl PairedMap {
 pub fn paired_maps(columns: &[Column]) -> Vec<PairedMap> {
     let mut maps: Vec<PairedMap> = Vec::new();
     for keys in columns {
-        for pair in ArrayPair::ALL {
+        for pair in ArrayPair::VARIANTS {
             // By the name, so that of several pairs the same one is found everywhere.
             if let Some(map) = pair.map_of_keys(&keys.name).and_then(|name| find_paired_map(name, columns))
                 && !maps.iter().any(|known| known.name == map.name)
@@ -41,7 +42,7 @@ pub fn paired_maps(columns: &[Column]) -> Vec<PairedMap> {
 
 /// Finds a map by its name.
 pub(crate) fn find_paired_map(name: &str, columns: &[Column]) -> Option<PairedMap> {
-    ArrayPair::ALL.into_iter().find_map(|pair| paired_map(name, pair, columns))
+    ArrayPair::VARIANTS.iter().find_map(|pair| paired_map(name, *pair, columns))
 }
 
 fn paired_map(name: &str, pair: ArrayPair, columns: &[Column]) -> Option<PairedMap> {

@@ -13,7 +13,7 @@ pub(super) const ABSENT: &str = "absent";
 pub(super) const NULL: &str = "NULL";
 
 /// Value of an expression or a part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, strum::Display, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 #[schema(as = PolicyOutcome)]
@@ -24,11 +24,6 @@ pub enum Outcome {
     False,
     /// Evaluation failed: the span satisfies neither the policy nor its negation.
     Error,
-}
-
-impl Outcome {
-    /// All variants.
-    pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Error];
 }
 
 impl From<Option<bool>> for Outcome {

@@ -42,7 +42,7 @@ fn assert_decision(expression: &str, expected: &str) {
                 text.chars().skip(decision.column as usize - 1).take(decision.length as usize).collect();
             let outcome = match &decision.reason {
                 Some(reason) => format!("error, {reason}"),
-                None => decision.outcome.to_string(),
+                None => <&str>::from(decision.outcome).to_owned(),
             };
             assert_eq!(decision.reason.is_some(), decision.outcome == Outcome::Error);
             let read: Vec<String> =
