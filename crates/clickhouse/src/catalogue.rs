@@ -22,6 +22,7 @@ use crate::schema::LayoutCache;
 pub use binding::SYSTEM_DATABASE_REASON;
 pub use discovery::TableSummary;
 pub use key_column_comparison::KeyColumnComparison;
+pub(crate) use samples::newest_hour;
 pub use samples::{SampledColumn, SampledKey};
 pub use suitability::Unsuitability;
 pub(crate) use version::check_version;

@@ -111,6 +111,17 @@ impl Client {
         self.rows_within(statement, MAX_COLLECTED_BYTES).await
     }
 
+    /// Returns the first row of a small answer; `None` without one, or if ClickHouse refuses this statement.
+    pub(crate) async fn row_unless_refused<T: DeserializeOwned + Send + 'static>(
+        &self,
+        statement: Statement,
+    ) -> Result<Option<T>> {
+        match self.rows(statement).await {
+            Err(error) if error.is_refusal() => Ok(None),
+            rows => Ok(rows?.into_iter().next()),
+        }
+    }
+
     /// Like [`Self::rows`], with a maximum size of the answer in bytes; [`ClickHouseError::TooLarge`] above it.
     pub(crate) async fn rows_within<T: DeserializeOwned + Send + 'static>(
         &self,

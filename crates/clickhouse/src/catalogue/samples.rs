@@ -110,7 +110,7 @@ impl Catalogue {
             None => SampleRows::Table(quote_table(database, table)),
             Some(binding) => {
                 let table = BoundTable::new(binding, columns.to_vec())?;
-                let newest_hour = newest_hour(&client, &table).await;
+                let newest_hour = newest_hour(&client, &table).await?;
                 SampleRows::Spans(Box::new(table), newest_hour)
             }
         };
@@ -155,9 +155,12 @@ fn sampled_columns(columns: &[Column]) -> Vec<Sampled<'_>> {
     of_columns.chain(of_pairs).collect()
 }
 
-/// Returns the newest hour of a table's spans; `None` where it has none or cannot be read. It excludes the future: one span
+/// Returns the newest hour of a table's spans; `None` if it has none, or ClickHouse refuses to read it. It excludes the future: one span
 /// from a clock that is years ahead would otherwise be the whole sample.
-async fn newest_hour(client: &Client, table: &BoundTable) -> Option<(Timestamp, Timestamp)> {
+pub(crate) async fn newest_hour(
+    client: &Client,
+    table: &BoundTable,
+) -> Result<Option<(Timestamp, Timestamp)>> {
     const HOUR_NANOS: i64 = 3_600_000_000_000;
     let mut statement = table.statement();
     let ticks = &table.ticks;
@@ -169,11 +172,11 @@ async fn newest_hour(client: &Client, table: &BoundTable) -> Option<(Timestamp, 
     statement.push(&format!(
         "SELECT if(countIf({past}) > 0, maxIf({ticks}, {past}), max({ticks})), count() FROM {spans}"
     ));
-    // If this fails, the statement that reads the keys fails as well, and reports it.
-    let rows: Vec<(i64, u64)> = client.rows(statement).await.unwrap_or_default();
-    let (newest, _) = rows.into_iter().find(|(_, spans)| *spans > 0)?;
-    let newest = Timestamp::from_nanos(newest.saturating_mul(table.nanos_per_tick));
-    Some((newest.saturating_sub(HOUR_NANOS), newest.saturating_add(table.nanos_per_tick)))
+    let newest: Option<(i64, u64)> = client.row_unless_refused(statement).await?;
+    Ok(newest.filter(|(_, spans)| *spans > 0).map(|(newest, _)| {
+        let newest = Timestamp::from_nanos(newest.saturating_mul(table.nanos_per_tick));
+        (newest.saturating_sub(HOUR_NANOS), newest.saturating_add(table.nanos_per_tick))
+    }))
 }
 
 impl SampleSource<'_> {
@@ -278,12 +281,9 @@ impl SampleSource<'_> {
             examples.join(", "),
             read.join(", "),
         ));
-        let rows: Vec<(Vec<Vec<String>>,)> = match self.client.rows(statement).await {
-            // Paths without examples are better than none.
-            Err(error) if error.is_refusal() => return Ok(()),
-            rows => rows?,
-        };
-        let found = rows.into_iter().next().map(|(found,)| found).unwrap_or_default();
+        // Paths without examples are better than none.
+        let found: Option<(Vec<Vec<String>>,)> = self.client.row_unless_refused(statement).await?;
+        let found = found.map(|(found,)| found).unwrap_or_default();
         for (key, examples) in named.into_iter().zip(found) {
             key.examples = examples;
         }

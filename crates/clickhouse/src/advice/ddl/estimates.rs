@@ -4,7 +4,6 @@
 //! A fact that cannot be determined in a few seconds is unknown. ClickHouse counts the sampled spans; only the number of
 //! distinct values and their average length leave it.
 
-use serde::de::DeserializeOwned;
 use tracewarden_model::Timestamp;
 
 use super::drafts::{DraftSubject, Drafts, IndexedExpression};
@@ -12,6 +11,7 @@ use super::facts::Facts;
 use super::order::ordered;
 use super::parts::Parts;
 use super::suggestion::{DdlAdvice, DdlSuggestion, Reads};
+use crate::catalogue::newest_hour;
 use crate::client::{Client, QueryLimits};
 use crate::schema::{BoundTable, column_named};
 use crate::sql::{Statement, quote};
@@ -19,8 +19,6 @@ use crate::{ClickHouse, Result};
 
 /// Time limit of each statement, in seconds.
 const TIMEOUT_SECONDS: u32 = 5;
-/// Window of the search that estimates are for: the newest data.
-const WINDOW_NANOS: i64 = 3_600_000_000_000;
 /// Maximum number of rows that are counted.
 const SAMPLE_ROWS: u64 = 20_000;
 /// Number of traces of a page.
@@ -51,7 +49,7 @@ struct Estimator<'a> {
     samples: bool,
     /// Number of rows of the table.
     rows: Option<f64>,
-    /// The newest hour of its data.
+    /// The newest hour of its data: the window of the search that estimates are for.
     window: Option<(Timestamp, Timestamp)>,
     /// Number of rows in that hour.
     in_window: Option<f64>,
@@ -76,7 +74,7 @@ pub(super) async fn estimated(
         in_window: None,
     };
     if estimator.rows.is_some() {
-        estimator.window = estimator.newest_hour().await?;
+        estimator.window = newest_hour(&estimator.client, table).await?;
         estimator.in_window = estimator.rows_in_window().await?;
     }
     let max_trace_nanos = store.config.max_trace_duration_nanos;
@@ -106,33 +104,6 @@ struct Estimates {
 }
 
 impl Estimator<'_> {
-    /// Returns the rows of the answer; `None` when ClickHouse cannot answer.
-    async fn rows<T: DeserializeOwned + Send + 'static>(
-        &self,
-        statement: Statement,
-    ) -> Result<Option<Vec<T>>> {
-        match self.client.rows(statement).await {
-            Err(error) if error.is_refusal() => Ok(None),
-            rows => rows.map(Some),
-        }
-    }
-
-    /// Returns the only row of the answer; `None` when ClickHouse cannot answer.
-    async fn row<T: DeserializeOwned + Send + 'static>(&self, statement: Statement) -> Result<Option<T>> {
-        Ok(self.rows(statement).await?.and_then(|rows| rows.into_iter().next()))
-    }
-
-    async fn newest_hour(&self) -> Result<Option<(Timestamp, Timestamp)>> {
-        let mut statement = self.table.statement();
-        let spans = self.table.spans("1", &mut statement);
-        statement.push(&format!("SELECT max({}) FROM {spans}", self.table.ticks));
-        let newest: Option<(i64,)> = self.row(statement).await?;
-        Ok(newest.map(|(newest,)| {
-            let newest = Timestamp::from_nanos(newest.saturating_mul(self.table.nanos_per_tick));
-            (newest.saturating_sub(WINDOW_NANOS), newest.saturating_add(1))
-        }))
-    }
-
     /// Writes the condition that a span is in the newest hour, extended by `nanos` before and after.
     fn around(&self, statement: &mut Statement, nanos: i64) -> Option<String> {
         let (from, to) = self.window?;
@@ -144,7 +115,7 @@ impl Estimator<'_> {
         let Some(in_window) = self.around(&mut statement, 0) else { return Ok(None) };
         let spans = self.table.spans(&in_window, &mut statement);
         statement.push(&format!("SELECT toFloat64(count()) FROM {spans}"));
-        Ok(self.row::<(f64,)>(statement).await?.map(|(rows,)| rows))
+        Ok(self.client.row_unless_refused::<(f64,)>(statement).await?.map(|(rows,)| rows))
     }
 
     /// Returns the number of rows that ClickHouse estimates it would read for these columns of the newest hour and `nanos`
@@ -160,8 +131,10 @@ impl Estimator<'_> {
 
     async fn estimate(&self, statement: Statement) -> Result<Option<f64>> {
         type Row = (String, String, u64, u64, u64);
-        let rows = self.rows::<Row>(statement).await?;
-        Ok(rows.map(|rows| rows.iter().map(|(_, _, _, rows, _)| *rows as f64).sum()))
+        match self.client.rows::<Row>(statement).await {
+            Err(error) if error.is_refusal() => Ok(None),
+            rows => Ok(Some(rows?.iter().map(|(_, _, _, rows, _)| *rows as f64).sum())),
+        }
     }
 
     async fn estimates(&self, subject: &DraftSubject, max_trace_nanos: Option<i64>) -> Result<Estimates> {
@@ -225,7 +198,7 @@ impl Estimator<'_> {
              FROM (SELECT arrayMap({values}_2 -> ifNull(toString({values}_2), ''), {strings}) AS {values} FROM \
              (SELECT {column} FROM {spans} LIMIT {rows}))"
         ));
-        let row: Option<(f64, f64, f64)> = self.row(statement).await?;
+        let row: Option<(f64, f64, f64)> = self.client.row_unless_refused(statement).await?;
         Ok(row.filter(|(rows, ..)| *rows > 0.0).map(|(rows, distinct, length)| ValueSample {
             rows,
             distinct,
@@ -267,7 +240,7 @@ impl Estimator<'_> {
                 let spans = self.table.spans(&in_window, &mut statement);
                 let id = &self.table.trace_id.text;
                 statement.push(&format!("SELECT groupUniqArray({PAGE_TRACES})({id}) FROM {spans}"));
-                self.row(statement).await?
+                self.client.row_unless_refused(statement).await?
             }
             None => None,
         };

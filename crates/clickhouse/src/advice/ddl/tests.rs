@@ -254,6 +254,25 @@ async fn suggestions_run_unchanged_and_disappear() {
     assert_eq!(contents(&store).await, before);
 }
 
+/// One span from a clock that is years ahead.
+#[tokio::test]
+async fn estimates_are_for_the_newest_hour_before_now() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    let fields = marked(&store).await;
+    let reads = async || {
+        let advice = store.ddl(&binding(), &fields, true).await.unwrap();
+        let by_time = advice.suggestions.into_iter().find(|found| found.kind == DdlKind::TimeProjection);
+        by_time.unwrap().reads_after.unwrap().rows
+    };
+    let before = reads().await;
+    let future = "toDateTime64('2100-01-01 00:00:00', 9) AS `Start`, '7' AS `trace id`, '7' AS `span`";
+    let table = quote_table(DATABASE, TABLE);
+    execute(&local, format!("INSERT INTO {table} (`Start`, `trace id`, `span`) SELECT {future}")).await;
+    assert_eq!(reads().await, before);
+}
+
 #[tokio::test]
 async fn partial_objects_are_completed_under_any_name() {
     let local = LocalStore::start().unwrap();
