@@ -88,6 +88,7 @@ impl Analysis {
         admin: &Administrator<'_>,
         request: PolicyPreviewRequest,
     ) -> Result<CollateralAnswer> {
+        let started = Instant::now();
         let role = request.role.as_str();
         let checked = match &request.policies {
             Some(policies) => check_role_input(role, policies),
@@ -105,7 +106,7 @@ impl Analysis {
         let (access, (plan, by), mut record) =
             self.core.begin_read(admin, POLICY_COLLATERAL_ACCESS, Some(role), prepare).await?;
         record.set_query_with_timeout(&access, plan.window);
-        let answer = self.count_members(&access, &plan.change(role), &by, Instant::now() + timeout).await;
+        let answer = self.count_members(&access, &plan.change(role), &by, started + timeout).await;
         let answer = record.check(answer).await?;
         record.complete(Outcome::Success, None).await?;
         Ok(answer)

@@ -37,8 +37,10 @@ const SAMPLES: u32 = 10;
 const MAX_COMPARISONS_WITH_COLLATERAL: usize = 16;
 /// Share of the available time for a statement that counts both.
 const COLLATERAL_TIME_SHARE: f64 = 0.7;
-/// Share of the available time for each statement but the last.
+/// Share of the available time for each statement but the first and the last.
 const INTERMEDIATE_TIME_SHARE: f64 = 0.7;
+/// Share of it for the first and the last one. The tables are read first, and `deadline` ends the statement without its results.
+const LAST_TIME_SHARE: f64 = 0.95;
 /// Maximum number of users that are listed.
 const USERS_LISTED: usize = 200;
 
@@ -197,8 +199,9 @@ impl Analysis {
                 samples: SAMPLES,
                 timeout: match (collateral.is_some(), is_last) {
                     (true, _) => left.mul_f64(COLLATERAL_TIME_SHARE),
-                    (false, true) => left,
-                    (false, false) => left.mul_f64(INTERMEDIATE_TIME_SHARE),
+                    // Without the first batch, there is no answer.
+                    (false, _) if is_last || at == 0 => left.mul_f64(LAST_TIME_SHARE),
+                    (false, _) => left.mul_f64(INTERMEDIATE_TIME_SHARE),
                 },
             };
             let mut found = timeout_at(deadline, store.impact(request)).await;

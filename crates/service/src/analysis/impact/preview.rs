@@ -1,7 +1,7 @@
 //! Preview of a role: the impact of storing these policies, or of deleting the role.
 
 use serde::Serialize;
-use tokio::time::{Duration, Instant};
+use tokio::time::{Duration, Instant, timeout_at};
 use tracewarden_clickhouse::Cost;
 use tracewarden_model::Window;
 use utoipa::ToSchema;
@@ -16,9 +16,7 @@ use crate::analysis::{Analysis, timeout};
 use crate::core::{Access, Administrator, Outcome, Result, ServiceError};
 
 const POLICY_PREVIEW: &str = "policy.preview";
-/// Share of the requested time for all queries to ClickHouse; the rest is for the answer.
-const QUERY_TIME_SHARE: f64 = 0.95;
-/// Share of that for the comparison; the rest is for collateral access.
+/// Share of the time for the comparison; the rest is for collateral access.
 const COMPARISON_TIME_SHARE: f64 = 0.85;
 /// Time-out of a search whose cost is measured.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -69,7 +67,6 @@ impl Analysis {
             self.core.begin_read(admin, POLICY_PREVIEW, Some(role), prepare).await?;
         let (change, window) = (plan.change(role), plan.window);
         record.set_query_with_timeout(&access, window);
-        let timeout = timeout.mul_f64(QUERY_TIME_SHARE);
         let deadline = started + timeout;
         let by = plan.by.as_ref().filter(|_| request.policies.is_some());
         let mut collateral_count = by.map(|by| CollateralCount { by, deadline, counted: None });
@@ -142,7 +139,7 @@ impl Analysis {
             let (limit, grant) = (self.core.settings.limits.default_limit, &side.whole);
             let (binding, fields) = (&access.binding, &grant.referenced_fields);
             let found = access.store.search_cost(binding, grant.predicates(), fields, window, limit, left);
-            *cost = found.await.ok();
+            *cost = timeout_at(deadline, found).await.ok().and_then(Result::ok);
         }
         let [before, after] = costs;
         SearchCosts { before, after }
