@@ -275,7 +275,7 @@ fn selection_sql(scope: &AccessScope) -> String {
     let of_rare = PassOptions { trace_filters: rare, after: after.clone(), ..PassOptions::default() };
     let of_rare = filtered_pass_statement(&search, &of_rare, &[]).unwrap();
     let of_rest = PassOptions {
-        expects_few_matches: true,
+        selects_traces: true,
         after,
         steps_read_from: Some(1_800_000_600_000_000_000),
         ..PassOptions::default()

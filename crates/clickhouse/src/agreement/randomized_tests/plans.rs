@@ -44,6 +44,7 @@ pub(super) async fn check_plans(
         use_trace_index: random.random_bool(0.5),
         window_share: *shares.choose(random).unwrap(),
         expects_few_matches: random.random_bool(0.5),
+        selects_traces: random.random_bool(0.5),
     });
     let steps = steps.map(|step_options| Some(Plan::Steps(step_options)));
     let filters: Vec<RequiredPredicate> = predicates.iter().copied().filter(|_| random.random()).collect();
@@ -83,6 +84,7 @@ pub(super) async fn check_plans(
             use_trace_index: true,
             window_share: *shares.choose(random).unwrap(),
             expects_few_matches: false,
+            selects_traces: true,
         };
         // With a large page, few traces are expected, and a pass follows sooner.
         let limit = *[2, 5, 200].choose(random).unwrap();

@@ -153,6 +153,7 @@ async fn traces_beyond_the_index_are_found() {
         use_trace_index: true,
         window_share,
         expects_few_matches: false,
+        selects_traces: true,
     };
     let plans = [
         None,

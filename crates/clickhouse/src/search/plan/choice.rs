@@ -3,6 +3,7 @@
 use tracewarden_model::Timestamp;
 
 use super::estimates::{Granules, estimate_granules};
+use super::filtered_pass::filter_groups;
 use super::required_predicates::RequiredPredicate;
 use super::search::{Search, TimeRange};
 use super::steps::StepOptions;
@@ -53,6 +54,7 @@ pub(crate) fn no_steps(search: &Search<'_>) -> StepOptions {
         use_trace_index: true,
         window_share: WindowShare::Part,
         expects_few_matches: false,
+        selects_traces: !filter_groups(search).is_empty(),
     }
 }
 
@@ -92,13 +94,14 @@ pub(crate) async fn choose_plan(search: &Search<'_>) -> (Plan, StepOptions) {
     let window = unfiltered.first().or(steps.first()).copied().unwrap_or_default();
     let steps: Vec<(i64, u64)> =
         step_lengths.into_iter().zip(steps.iter().map(|granules| granules.selected)).collect();
-    let step_options = choose_step_options(search, &steps, window, index);
+    let mut step_options = choose_step_options(search, &steps, window, index);
     let whole = steps.first().map_or(0, |(_, granules)| *granules);
     tracing::debug!(granules = whole, index_granules = index, predicates = ?predicate_granules, "estimated");
     let most = search.max_rare_matches() as f64;
     let mut by_granules: Vec<(RequiredPredicate, Granules)> =
         required_predicates.into_iter().zip(predicate_granules.iter().copied()).collect();
     by_granules.sort_by_key(|(_, granules)| granules.selected);
+    step_options.selects_traces = selects_traces(search, &by_granules);
     let window = search.window_length();
     let is_frequent = |predicate| {
         let hash = search.required_predicates.hash(predicate);
@@ -163,7 +166,19 @@ fn choose_step_options(
         use_trace_index: is_small(chosen.1),
         window_share: if is_inside { WindowShare::Most } else { WindowShare::Part },
         expects_few_matches: is_left_out,
+        ..no_steps(search)
     }
+}
+
+/// Whether a pass with few matches first selects traces by the filter. One group of conditions alone can select traces that fill
+/// all granules, so that the pass reads maps twice, which costs more than grouping the spans of the policies.
+fn selects_traces(search: &Search<'_>, by_granules: &[(RequiredPredicate, Granules)]) -> bool {
+    let groups = filter_groups(search);
+    let [one @ RequiredPredicate::Group(at)] = groups.as_slice() else { return !groups.is_empty() };
+    let is_selective = |(predicate, granules): &(RequiredPredicate, Granules)| {
+        predicate == one && granules.selected.saturating_mul(2) <= granules.after_primary_key
+    };
+    !search.required_predicates.reads_maps(*at) || by_granules.iter().any(is_selective)
 }
 
 /// Possible lengths of the first step, longest first. One ends at the start of the last day: tables are partitioned by day,

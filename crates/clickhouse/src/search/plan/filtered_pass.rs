@@ -36,8 +36,8 @@ pub(crate) struct PassOptions {
     pub(crate) is_unestimated: bool,
     /// This page and the earlier ones are complete up to this position.
     pub(crate) after: Option<Position>,
-    /// Whether few traces are expected to match: then the pass first selects traces by the [`filter_groups`].
-    pub(crate) expects_few_matches: bool,
+    /// Whether the pass first selects traces by the [`filter_groups`].
+    pub(crate) selects_traces: bool,
     /// Start of the range that steps have read, in nanoseconds; it ends at `after`, or at the end of the window.
     pub(crate) steps_read_from: Option<i64>,
 }
@@ -194,7 +194,7 @@ fn pass_condition(
         return Ok(format!("{range} AND {}", filter(only, statement)?));
     }
     if options.trace_filters.is_empty() {
-        let of_filter = match options.expects_few_matches {
+        let of_filter = match options.selects_traces {
             true => trace_filter_condition(search, range, known, statement)?,
             false => String::new(),
         };

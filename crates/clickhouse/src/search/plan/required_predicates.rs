@@ -9,6 +9,7 @@ use tracewarden_policy::{AccessScope, Predicate};
 
 use crate::Result;
 use crate::schema::BoundTable;
+use crate::schema::key_columns::{Purpose, with_column};
 use crate::sql::Statement;
 
 /// A predicate that a span of the trace must satisfy.
@@ -143,6 +144,15 @@ impl<'a> RequiredPredicates<'a> {
             conditions.iter().map(shape).collect::<Vec<_>>().hash(&mut hasher);
         }
         hasher.finish()
+    }
+
+    /// Whether a group of conditions reads maps, which are most of what a search reads.
+    pub(crate) fn reads_maps(&self, group: usize) -> bool {
+        let columns = &self.table.columns;
+        let of_map = |Condition { field, .. }: &Condition| {
+            field.source.is_map_key() && with_column(field.clone(), columns, Purpose::Filter).column.is_none()
+        };
+        self.filter.required_groups().nth(group).is_some_and(|group| group.iter().any(of_map))
     }
 
     /// Writes whether a span is an ordering span, or satisfies a predicate or an exclusion.

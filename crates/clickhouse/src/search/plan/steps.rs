@@ -8,7 +8,7 @@
 use tracewarden_model::Timestamp;
 
 use super::candidates::{Candidate, CandidateColumns, Candidates};
-use super::filtered_pass::{PassOptions, fill_by_filtered_pass, filter_groups, filtered_pass_statements};
+use super::filtered_pass::{PassOptions, fill_by_filtered_pass, filtered_pass_statements};
 use super::grouping::{GROUPING_STATEMENTS, fill_by_grouping};
 use super::page::Page;
 use super::resolve::{RESOLVE_STATEMENTS, Resolution, resolve_candidates};
@@ -42,6 +42,8 @@ pub(crate) struct StepOptions {
     pub(crate) window_share: WindowShare,
     /// Whether [few](are_matches_few) traces are expected to match, before anything is read.
     pub(crate) expects_few_matches: bool,
+    /// Whether a pass with few matches first selects traces by the filter.
+    pub(crate) selects_traces: bool,
 }
 
 /// The part of the window not yet read.
@@ -66,7 +68,7 @@ pub(crate) async fn fill_by_steps(
     let further_step = match search.can_merge_partial_results() {
         // The grouped pass, which may read all times, never costs less.
         false => (1, 0),
-        true if filter_groups(search).is_empty() => (1, step_options.statement),
+        true if !step_options.selects_traces => (1, step_options.statement),
         true => (STEP_COST_RATIO, step_options.statement),
     };
     // Candidates not yet resolved, and the pass over the rest.
@@ -78,7 +80,7 @@ pub(crate) async fn fill_by_steps(
         // Keeps statements to resolve and group after a step that reaches its `LIMIT`.
         if bottom == from || left <= of_pass.max(RESOLVE_STATEMENTS.saturating_add(GROUPING_STATEMENTS)) {
             if search.can_merge_partial_results() && left >= of_pass {
-                rest.expects_few_matches = expects_few_matches;
+                rest.selects_traces = expects_few_matches && step_options.selects_traces;
                 return fill_by_filtered_pass(search, &rest, candidates, window_share, page).await.map(drop);
             }
             return fill_by_grouping(search, rest.after.as_ref(), page).await;

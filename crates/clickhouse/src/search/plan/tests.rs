@@ -189,6 +189,7 @@ fn steps(first: i64, use_trace_index: bool, window_share: WindowShare) -> Option
         use_trace_index,
         window_share,
         expects_few_matches: false,
+        selects_traces: true,
     }))
 }
 

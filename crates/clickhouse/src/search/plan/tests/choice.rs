@@ -121,6 +121,48 @@ async fn a_step_is_left_out_if_pages_need_most_of_the_window_unless_it_saves_muc
     assert_eq!(search(all, "t1", 200).await, (false, true, 0), "two thirds of the window before");
 }
 
+/// A pass that selects traces by one key of a map reads the map twice, unless a skip index leaves few granules.
+#[tokio::test]
+async fn traces_are_not_selected_by_a_frequent_key_of_a_map() {
+    let local = LocalStore::start().unwrap();
+    let store = connect(&local);
+    create(&local).await;
+    for statement in [
+        "ALTER TABLE default.spans ADD COLUMN Attributes Map(String, String), \
+         ADD INDEX values mapValues(Attributes) TYPE bloom_filter(0.01) GRANULARITY 1",
+        "INSERT INTO default.spans SELECT fromUnixTimestamp64Nano(BEGIN + number * 1000000000), toString(number), \
+         toString(number), '', 's', 'u', 't', 'Ok', '', map('region', 'r', 'user', concat('user', toString(number))) \
+         FROM numbers(40000)",
+    ] {
+        execute(&local, statement.replace("BEGIN", &BEGIN.to_string())).await;
+    }
+    let key = |name: &str, value: &str| Condition {
+        field: MarkedField {
+            field: FieldRef::key("Attributes", name),
+            source: FieldSource::MapKey,
+            ..field("Attributes")
+        },
+        test: Test::StringEq(value.to_owned()),
+    };
+    let tenant = filter(&[("Tenant", "t")]).all_conditions().cloned().collect::<Vec<_>>();
+    let (scope, binding) = (scope(&["Status == \"Ok\""]), binding(false));
+    for (conditions, selects_traces) in [
+        (vec![key("region", "r")], false),
+        (vec![key("user", "user7")], true),
+        (tenant.clone(), true),
+        ([tenant, vec![key("region", "r")]].concat(), true),
+        (Vec::new(), false),
+    ] {
+        let filter = Filter::of(conditions);
+        let search_case =
+            SearchCase::new(&store, &binding, &scope, &filter, window(BEGIN, BEGIN + 40_000 * SECOND));
+        let (table, options) = (search_case.table().await, PlannerOptions::default());
+        let (_, step_options) = choose_plan(&search_case.search(&table, None, options).await).await;
+        assert_eq!(step_options.selects_traces, selects_traces, "{filter:?}");
+        search_case.assert_same_results(&[None], options).await;
+    }
+}
+
 /// No trace matches. A pass that reads only the traces of the filter replaces the second step, which would cost more.
 #[tokio::test]
 async fn a_pass_follows_the_first_step_if_it_reads_few_traces() {
@@ -135,8 +177,10 @@ async fn a_pass_follows_the_first_step_if_it_reads_few_traces() {
     let search = async |store: &ClickHouse, scope: &AccessScope, binding: &Binding| {
         let store = store.metered();
         let case = SearchCase::new(&store, binding, scope, &filter, window(BEGIN, BEGIN + 48_000 * SECOND));
-        let steps = steps(3_000 * SECOND, false, WindowShare::Part);
-        let (found, statements) = case.pages(&steps, PlannerOptions::default()).await;
+        let (table, options) = (case.table().await, PlannerOptions::default());
+        let unestimated = no_steps(&case.search(&table, None, options).await);
+        let steps = StepOptions { first: 3_000 * SECOND, use_trace_index: false, ..unestimated };
+        let (found, statements) = case.pages(&Some(Plan::Steps(steps)), options).await;
         assert_eq!(found, []);
         (statements, store.cost().bytes)
     };
