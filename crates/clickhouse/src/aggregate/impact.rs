@@ -67,18 +67,8 @@ impl ClickHouse {
             return fault("values are of fields of strings".to_owned());
         }
         let store = self.metered();
-        let read_tables = async || {
-            let after = match request.binding_after {
-                Some(binding) => Some((binding, store.read_tables(binding).await?)),
-                None => None,
-            };
-            Ok((store.bound_tables(request.binding).await?, after))
-        };
-        store
-            .on_one_endpoint(read_tables, |(tables, after)| {
-                impact_once(&store, request, sampling_plan, tables, after)
-            })
-            .await
+        let attempt = |tables, _| impact_once(&store, request, sampling_plan, tables);
+        store.with_tables(request.binding, attempt).await
     }
 }
 
@@ -87,7 +77,6 @@ async fn impact_once(
     request: ImpactRequest<'_>,
     sampling_plan: SamplingPlan,
     tables: Tables,
-    after: Option<(&Binding, Tables)>,
 ) -> Result<Impact> {
     let bound = |binding: &Binding, tables: &Tables| {
         let table = BoundTable::new(binding, tables.columns.to_vec())?;
@@ -95,6 +84,13 @@ async fn impact_once(
         Ok::<_, ClickHouseError>(table)
     };
     let table = bound(request.binding, &tables)?;
+    let after = match request.binding_after {
+        Some(binding) => {
+            let tables = store.read_tables(binding).await?;
+            Some((bound(binding, &tables)?, tables.index))
+        }
+        None => None,
+    };
     let readable = RequiredPredicates::new(request.readable, &NO_FILTER, &table)?;
     let mut search = store.search_for(readable, request.window, 0, &table, tables.index);
     if let Some(collateral) = request.collateral {
@@ -113,10 +109,6 @@ async fn impact_once(
         let collateral_values = vec![CollateralValues::default(); predicate_sets];
         return Ok(Impact { compared, collateral_values, traces: 0, fraction: 1.0, cost: store.cost() });
     }
-    let after = match after {
-        Some((binding, tables)) => Some((bound(binding, &tables)?, tables.index)),
-        None => None,
-    };
     // Members with the same roles have the same results.
     let distinct: BTreeSet<&Comparison> = request.comparisons.iter().collect();
     let distinct: Vec<&Comparison> = distinct.into_iter().collect();

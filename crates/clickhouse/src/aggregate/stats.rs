@@ -47,11 +47,7 @@ impl ClickHouse {
         if request.facets.len() > MAX_FACETS {
             return Err(ClickHouseError::Internal("too many facets".to_owned()));
         }
-        self.on_one_endpoint(
-            || self.bound_tables(request.binding),
-            |tables| stats_for_tables(self, request, tables),
-        )
-        .await
+        self.with_tables(request.binding, |tables, _| stats_for_tables(self, request, tables)).await
     }
 }
 

@@ -10,14 +10,14 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use futures::future::Either;
+use futures::future::{Either, select};
 use tokio::sync::OnceCell;
 use tokio::time::{Duration, Instant};
 use tracewarden_model::{Binding, MarkedField, Timestamp, TraceIdNotations, Window};
 use tracewarden_policy::{AccessScope, Predicate};
 
-use crate::client::Cost;
-use crate::schema::{BoundTable, DisplayExpressions, Tables, TraceIndex, omitted_columns};
+use crate::client::{Client, Cost};
+use crate::schema::{BoundTable, Column, DisplayExpressions, Tables, TraceIndex, omitted_columns};
 use crate::search::plan::{NO_FILTER, PlannerOptions, RequiredPredicates, Search, window_with_margin};
 use crate::search::selection::SelectedTrace;
 use crate::{
@@ -25,8 +25,36 @@ use crate::{
     TraceOrder,
 };
 
-/// How often a search is restarted on another endpoint.
-const MAX_SEARCH_ATTEMPTS: usize = 3;
+/// Maximum attempts to get all answers from one endpoint, after the first one.
+const MAX_ATTEMPTS: usize = 3;
+
+/// Whether the tables given to an attempt are confirmed for the endpoint that answers it.
+#[derive(Clone)]
+pub(crate) struct Confirmation {
+    is_confirmed: Arc<AtomicBool>,
+    client: Client,
+    endpoint_switches: usize,
+}
+
+impl Confirmation {
+    fn new(client: &Client, is_confirmed: bool) -> Self {
+        let endpoint_switches = client.endpoint_switches().max(1);
+        Self { is_confirmed: Arc::new(is_confirmed.into()), client: client.clone(), endpoint_switches }
+    }
+
+    fn is_same_endpoint(&self) -> bool {
+        self.client.endpoint_switches() <= self.endpoint_switches
+    }
+
+    /// Reports progress only after the tables are confirmed: the number of traces found is information about spans, too.
+    fn confirmed(self, progress: ProgressCallback) -> ProgressCallback {
+        Arc::new(move |report| {
+            if self.is_confirmed.load(Ordering::Acquire) && self.is_same_endpoint() {
+                progress(report);
+            }
+        })
+    }
+}
 
 impl ClickHouse {
     pub(crate) async fn bound_table(&self, binding: &Binding) -> Result<BoundTable> {
@@ -34,27 +62,58 @@ impl ClickHouse {
         BoundTable::new(binding, columns)
     }
 
-    /// Reads tables and sends statements that depend on them, until one endpoint answers all of the latter: another one may
-    /// have other columns than those that were read. [`ClickHouseError::IncompleteResponse`] when the endpoint changes with
-    /// every attempt.
-    pub(crate) async fn on_one_endpoint<Tables, Found, R, A>(
+    /// Sends statements that depend on the tables of a binding; see [`Self::with_schema`].
+    pub(crate) async fn with_tables<Found, A: Future<Output = Result<Found>>>(
         &self,
-        read_tables: impl Fn() -> R,
-        attempt: impl Fn(Tables) -> A,
+        binding: &Binding,
+        attempt: impl Fn(Tables, Confirmation) -> A,
+    ) -> Result<Found> {
+        self.with_schema(self.cached_schema.get(binding), || self.bound_tables(binding), attempt).await
+    }
+
+    /// Sends statements that depend on a description of tables, until one endpoint answers all of them: another one may have
+    /// other columns. Every request reads the description, since policies depend on it. The statements do not wait for that if
+    /// it is cached, but this function returns nothing that was found before it has [confirmed](Confirmation) the description.
+    /// [`ClickHouseError::IncompleteResponse`] when the endpoint changes with every attempt.
+    async fn with_schema<Schema: Clone + PartialEq, Found, R, A>(
+        &self,
+        mut cached: Option<Schema>,
+        read: impl Fn() -> R,
+        attempt: impl Fn(Schema, Confirmation) -> A,
     ) -> Result<Found>
     where
-        R: Future<Output = Result<Tables>>,
+        R: Future<Output = Result<Schema>>,
         A: Future<Output = Result<Found>>,
     {
-        for _ in 0..MAX_SEARCH_ATTEMPTS {
-            let tables = read_tables().await?;
-            let endpoint_switches = self.client.endpoint_switches().max(1);
-            let found = attempt(tables).await;
-            if self.client.endpoint_switches() <= endpoint_switches {
+        for _ in 0..=MAX_ATTEMPTS {
+            let (schema, is_current) = match cached.take() {
+                Some(cached) => (cached, false),
+                None => (read().await?, true),
+            };
+            let confirmation = Confirmation::new(&self.client, is_current);
+            let finding = pin!(attempt(schema.clone(), confirmation.clone()));
+            let found = if is_current {
+                finding.await
+            } else {
+                match select(pin!(read()), finding).await {
+                    Either::Left((current, finding)) => {
+                        if current? != schema || !confirmation.is_same_endpoint() {
+                            continue;
+                        }
+                        confirmation.is_confirmed.store(true, Ordering::Release);
+                        finding.await
+                    }
+                    Either::Right((found, current)) => match current.await? == schema {
+                        true => found,
+                        false => continue,
+                    },
+                }
+            };
+            if confirmation.is_same_endpoint() {
                 return found;
             }
         }
-        Err(ClickHouseError::incomplete("the endpoint changed with every search"))
+        Err(ClickHouseError::incomplete("the endpoint changed with every attempt"))
     }
 
     /// Selects the traces of a page: those in the window that the access scope allows and that match every condition.
@@ -62,56 +121,11 @@ impl ClickHouse {
     /// # Errors
     /// When ClickHouse fails. There is no partial selection.
     pub async fn select(&self, request: SelectRequest<'_>) -> Result<Selection> {
-        if let Some(found) = self.select_with_cached_schema(&request).await? {
-            return Ok(found);
-        }
-        self.on_one_endpoint(
-            || self.bound_tables(request.binding),
-            |current| self.search(&request, current, request.progress.clone()),
-        )
+        self.with_tables(request.binding, |tables, confirmation| {
+            let progress = request.progress.clone().map(|progress| confirmation.confirmed(progress));
+            self.search(&request, tables, progress)
+        })
         .await
-    }
-
-    /// Searches with the cached tables. Every request reads the columns, since policies depend on them. The search does not
-    /// wait for them, but none of its results leave this function before the cached tables are confirmed. `None` where they
-    /// are not confirmed, or the endpoint changed: another endpoint may have other columns.
-    async fn select_with_cached_schema(&self, request: &SelectRequest<'_>) -> Result<Option<Selection>> {
-        let cached_schema = self.cached_schema.get(request.binding).filter(|_| !request.scope.is_empty());
-        let Some(cached_schema) = cached_schema else { return Ok(None) };
-        let confirmed = Arc::new(AtomicBool::new(false));
-        let endpoint_switches = self.client.endpoint_switches().max(1);
-        let is_same_endpoint = {
-            let client = self.client.clone();
-            move || client.endpoint_switches() <= endpoint_switches
-        };
-        let progress = request.progress.clone().map(|progress| {
-            let (confirmed, is_same_endpoint) = (Arc::clone(&confirmed), is_same_endpoint.clone());
-            // The number of traces found is information about spans, too.
-            let confirmed_progress: ProgressCallback = Arc::new(move |report| {
-                if confirmed.load(Ordering::Acquire) && is_same_endpoint() {
-                    progress(report);
-                }
-            });
-            confirmed_progress
-        });
-        let current = pin!(self.bound_tables(request.binding));
-        let search = pin!(self.search(request, cached_schema.clone(), progress));
-        let found = match futures::future::select(current, search).await {
-            Either::Left((current, search)) => {
-                if current? != cached_schema || !is_same_endpoint() {
-                    return Ok(None);
-                }
-                confirmed.store(true, Ordering::Release);
-                search.await
-            }
-            Either::Right((found, current)) => {
-                if current.await? != cached_schema {
-                    return Ok(None);
-                }
-                found
-            }
-        };
-        if is_same_endpoint() { found.map(Some) } else { Ok(None) }
     }
 
     /// Reads the current tables of a binding, and caches them for later requests, which still confirm them. If the trace
@@ -276,19 +290,20 @@ impl ClickHouse {
         if notations.ids().is_empty() {
             return Ok(None);
         }
-        self.on_one_endpoint(
-            || self.bound_table(binding),
-            |table| self.find_in(Arc::new(table), scope, &notations),
-        )
-        .await
+        // The trace index, which may be on other servers, is not needed.
+        let cached = self.cached_schema.get(binding).map(|tables| tables.columns.to_vec());
+        let read = || async { self.catalogue().columns(&binding.database, &binding.table).await };
+        self.with_schema(cached, read, |columns, _| self.find_in(binding, columns, scope, &notations)).await
     }
 
     async fn find_in(
         &self,
-        table: Arc<BoundTable>,
+        binding: &Binding,
+        columns: Vec<Column>,
         scope: &AccessScope,
         notations: &TraceIdNotations,
     ) -> Result<Option<Selection>> {
+        let table = Arc::new(BoundTable::new(binding, columns)?);
         let mut statement = table.statement();
         let required_predicates = RequiredPredicates::new(scope, &NO_FILTER, &table)?;
         let having = required_predicates.having_clause(&required_predicates.all(), &mut statement)?;

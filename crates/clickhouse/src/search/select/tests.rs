@@ -7,13 +7,15 @@ use tracewarden_model::{
     AccessModel, Caller, ColumnType, Condition, Display, FieldRef, FieldSource, LogicalType, MarkedField,
     Test, Timestamp,
 };
-use tracewarden_policy::{CompiledPolicies, RolePolicy, authorise};
+use tracewarden_policy::{AccessScope, CompiledPolicies, RolePolicy, authorise};
 use tracewarden_testkit::local_store::LocalStore;
 
 use super::*;
 use crate::agreement::{connect, execute};
 use crate::schema::key_column_expression;
-use crate::{Result, SelectRequest, TraceOrder};
+use crate::{
+    Comparison, ImpactRequest, Result, SelectRequest, StatsOrder, StatsRequest, StatsUnit, TraceOrder,
+};
 
 const BEGIN: i64 = 1_790_000_000;
 
@@ -49,20 +51,26 @@ async fn select_ids(store: &ClickHouse) -> (Result<Vec<String>>, Vec<u32>) {
     select_ids_with(store, &Filter::default()).await
 }
 
+/// The scope of the policy.
+fn scope() -> AccessScope {
+    let policy = RolePolicy { role: "r", title: "t", expression: "m[\"k\"] == \"x\"" };
+    authorise([policy], None, &Caller::default(), &model(), &CompiledPolicies::new()).unwrap()
+}
+
+fn window() -> Window {
+    let at = |seconds: i64| Timestamp::from_nanos((BEGIN + seconds) * 1_000_000_000);
+    Window::new(at(0), at(100)).unwrap()
+}
+
 /// Like [`select_ids`], with a filter.
 async fn select_ids_with(store: &ClickHouse, filter: &Filter) -> (Result<Vec<String>>, Vec<u32>) {
-    let model = model();
-    let expression = "m[\"k\"] == \"x\"".to_owned();
-    let policy = RolePolicy { role: "r", title: "t", expression: &expression };
-    let scope = authorise([policy], None, &Caller::default(), &model, &CompiledPolicies::new()).unwrap();
-    let at = |seconds: i64| Timestamp::from_nanos((BEGIN + seconds) * 1_000_000_000);
     let reports = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&reports);
     let request = SelectRequest {
         binding: &binding(),
-        scope: &scope,
+        scope: &scope(),
         filter,
-        window: Window::new(at(0), at(100)).unwrap(),
+        window: window(),
         order: TraceOrder::Newest,
         limit: 10,
         after: None,
@@ -73,10 +81,48 @@ async fn select_ids_with(store: &ClickHouse, filter: &Filter) -> (Result<Vec<Str
     (found.map(|found| found.trace_ids().map(str::to_owned).collect()), reports)
 }
 
+/// Returns the number of traces that statistics count.
+async fn count_traces(store: &ClickHouse) -> u64 {
+    let request = StatsRequest {
+        binding: &binding(),
+        scope: &scope(),
+        filter: &Filter::default(),
+        window: window(),
+        group: &[],
+        per: StatsUnit::Trace,
+        order: StatsOrder::Count,
+        limit: 1,
+        buckets: None,
+        facets: &[],
+        max_traces: 10,
+    };
+    store.stats(request).await.unwrap().total.traces
+}
+
+/// Returns the number of traces that only the policy grants access to.
+async fn gained_traces(store: &ClickHouse) -> u64 {
+    let (scope, comparison) = (scope(), Comparison { before: Vec::new(), after: vec![0] });
+    let request = ImpactRequest {
+        binding: &binding(),
+        binding_after: None,
+        predicates: &[scope.predicate().clone()],
+        comparisons: &[comparison],
+        collateral: None,
+        window: window(),
+        readable: &scope,
+        only_readable: false,
+        referenced_fields: scope.referenced_fields(),
+        samples: 10,
+        timeout: Duration::from_secs(60),
+    };
+    store.impact(request).await.unwrap().compared[0].gained
+}
+
 #[tokio::test]
-async fn searches_do_not_rely_on_the_cached_schema() {
+async fn reads_do_not_rely_on_the_cached_schema() {
     let local = LocalStore::start().unwrap();
     let store = connect(&local);
+    let others = [connect(&local), connect(&local), connect(&local)];
     let run = |statement: &str| execute(&local, statement.to_owned());
     let form = key_column_expression("m", "k");
     run(&format!(
@@ -95,8 +141,10 @@ async fn searches_do_not_rely_on_the_cached_schema() {
         )
     };
     run(&insert("a", "x")).await;
-    for _ in 0..2 {
-        assert_eq!(select_ids(&store).await.0, Ok(vec!["a".to_owned()]));
+    for store in [&store].into_iter().chain(&others) {
+        for _ in 0..2 {
+            assert_eq!(select_ids(store).await.0, Ok(vec!["a".to_owned()]));
+        }
     }
 
     // The key column now has the policy's value in every new span. A search that relied on it would find them.
@@ -106,6 +154,10 @@ async fn searches_do_not_rely_on_the_cached_schema() {
     let (found, reports) = select_ids(&store).await;
     assert_eq!(found, Ok(vec!["a".to_owned()]));
     assert!(reports.iter().all(|count| *count <= 1), "{reports:?}");
+    let [finding, counting, comparing] = &others;
+    assert!(finding.find(&binding(), &scope(), "b").await.unwrap().is_none());
+    assert_eq!(count_traces(counting).await, 1);
+    assert_eq!(gained_traces(comparing).await, 1);
     // The current tables are cached now, until they change as well.
     assert_eq!(select_ids(&store).await.0, Ok(vec!["a".to_owned()]));
 
