@@ -45,7 +45,7 @@ enum Command {
     KeepDatabase,
     /// Check the repository's rules: dependencies between crates, lints, file sizes, formatting.
     Tidy,
-    /// Run benchmarks, and write the figures to `docs/internals/benchmarks.md`.
+    /// Run benchmarks, and write the figures to `docs/internals/benchmarks*.md`.
     Bench {
         /// Benchmark to run; all by default.
         #[command(subcommand)]

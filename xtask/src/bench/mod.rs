@@ -62,18 +62,27 @@ pub struct Section {
     targets: Vec<Target>,
 }
 
-/// Section titles, in document order.
-const TITLES: [&str; 10] = [
-    "Searching",
-    conditions::TITLE,
-    conditions::CURVE_TITLE,
-    layouts::TITLE,
-    statistics::TITLE,
-    "Previews",
-    "Streaming",
-    "Small answers",
-    "Policies",
-    "Access model",
+/// The documents in `docs/internals`: file name, title, and titles of the sections in order.
+const DOCUMENTS: [(&str, &str, &[&str]); 2] = [
+    (
+        "benchmarks.md",
+        "Benchmarks",
+        &[
+            "Searching",
+            layouts::TITLE,
+            statistics::TITLE,
+            "Previews",
+            "Streaming",
+            "Small answers",
+            "Policies",
+            "Access model",
+        ],
+    ),
+    (
+        "benchmarks-conditions.md",
+        "Benchmarks: several conditions",
+        &[conditions::TITLE, conditions::CURVE_TITLE],
+    ),
 ];
 
 /// Runs the benchmarks and replaces the measured sections of the document. With `check`, a missed target is an error.
@@ -121,17 +130,26 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes the document. Sections that were not measured stay unchanged.
+/// Writes the documents. Sections that were not measured stay unchanged.
 fn write(measured: &[Section]) -> Result<()> {
-    let path = workspace::root().join("docs/internals/benchmarks.md");
+    for (name, title, titles) in DOCUMENTS {
+        if measured.iter().any(|section| titles.contains(&section.title)) {
+            write_document(name, title, titles, measured)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_document(name: &str, title: &str, titles: &[&str], measured: &[Section]) -> Result<()> {
+    let path = workspace::root().join("docs/internals").join(name);
     let stored = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let mut document = String::from(
-        "# Benchmarks\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page; \
+    let mut document = format!(
+        "# {title}\n\n`cargo xtask bench` measures on the machine that it runs on and writes this page; \
          with `--check`, it fails if a target is missed.\nClickHouse, the service and the client share that \
-         machine, so ratios mean more than times.\n\n",
+         machine, so ratios mean more than times.\n\n"
     );
     let _ = writeln!(document, "Cores: {}.\n", std::thread::available_parallelism().map_or(0, usize::from));
-    let sections: Vec<String> = TITLES
+    let sections: Vec<String> = titles
         .iter()
         .filter_map(|title| {
             let new = measured.iter().find(|section| section.title == *title);

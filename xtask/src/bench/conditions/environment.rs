@@ -1,9 +1,11 @@
 //! Starts each kind of ClickHouse in turn, fills it with each data set, and starts a service in front of it.
 
-use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use serde_json::Value;
 
 use super::cells::{CALLERS, fields};
 use super::data::{self, DATABASE, Size, TABLE};
@@ -11,7 +13,11 @@ use crate::bench::clickhouse::{ClickHouse, ClickHouseKind};
 use crate::bench::numbers::grouped;
 use crate::bench::service::{BenchService, Source};
 use crate::bench::store::Store;
-use crate::stack::interrupt::Interrupted;
+use crate::stack::api::list;
+use crate::stack::interrupt::{self, Interrupted};
+
+/// Maximum time in which ClickHouse builds the trace projection.
+const PROJECTION_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A data set in one kind of ClickHouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +26,8 @@ pub struct DataSet {
     pub spans: u64,
     /// Whether each partition is merged into one part.
     pub merged: bool,
+    /// Whether the table has the trace projection that the service suggests.
+    pub trace_projection: bool,
 }
 
 /// A data set in ClickHouse with a freshly started service, whose caches are empty.
@@ -43,7 +51,33 @@ pub struct Plan<'a> {
 impl DataSet {
     pub fn name(self) -> String {
         let parts = if self.merged { "merged" } else { "unmerged" };
-        format!("{}, {} spans, {parts}", self.store.name(), grouped(self.spans))
+        let projection = if self.trace_projection { ", with a trace projection" } else { "" };
+        format!("{}, {} spans, {parts}{projection}", self.store.name(), grouped(self.spans))
+    }
+}
+
+impl Environment {
+    /// Adds the trace projection that the service suggests, with the columns that it needs.
+    pub fn add_trace_projection(&self) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < PROJECTION_TIMEOUT {
+            let advice = self.service.administrator.get("/schema/ddl")?;
+            let suggestions = list(&advice, "/suggestions")?;
+            let is_projection =
+                |suggestion: &&Value| suggestion.get("kind").is_some_and(|kind| kind == "trace_projection");
+            let Some(projection) = suggestions.iter().find(is_projection) else { return Ok(()) };
+            let needs = list(projection, "/needs")?;
+            let needed = suggestions.iter().filter(|one| one.get("id").is_some_and(|id| needs.contains(id)));
+            for suggestion in needed.chain([projection]) {
+                // Empty while ClickHouse builds it.
+                for statement in list(suggestion, "/statements")?.iter().filter_map(Value::as_str) {
+                    self.store.run(statement)?;
+                }
+            }
+            interrupt::check()?;
+            thread::sleep(Duration::from_secs(1));
+        }
+        bail!("ClickHouse takes more than {} s to build the trace projection", PROJECTION_TIMEOUT.as_secs())
     }
 }
 
@@ -89,11 +123,12 @@ impl Plan<'_> {
         let client = store.client();
         let span_count = data::fill(&client, spans)?;
         eprintln!("{}: {} spans", kind.name(), grouped(span_count));
+        let data = DataSet { store: kind, spans, merged: true, trace_projection: false };
         if self.unmerged {
-            self.environment(store, directory, DataSet { store: kind, spans, merged: false }, measure)?;
+            self.environment(store, directory, DataSet { merged: false, ..data }, measure)?;
         }
         data::merge(&client)?;
-        self.environment(store, directory, DataSet { store: kind, spans, merged: true }, measure)?;
+        self.environment(store, directory, data, measure)?;
         data::drop_all(&client)
     }
 

@@ -59,6 +59,7 @@ pub struct Measured {
 /// A data set with the service and the ClickHouse instance that serve it.
 pub struct Bench<'a> {
     pub environment: &'a Environment,
+    pub data: DataSet,
     pub log: &'a Log,
     pub effort: Effort,
     /// Number of searches so far. Each search uses values that no earlier search used.
@@ -120,7 +121,7 @@ impl Bench<'_> {
         drop(variants);
         let service = handwritten.pop().unwrap_or_default();
         let (found, statements) = (answer.map_or(0, |answer| answer.len()), most_statements.get());
-        Ok(Measured { data: self.environment.data, page, found, handwritten, service, statements })
+        Ok(Measured { data: self.data, page, found, handwritten, service, statements })
     }
 
     fn through_service(&self, page: Page, conditions: &[Condition]) -> Result<(Answer, Duration)> {
@@ -174,10 +175,10 @@ impl Bench<'_> {
         sample: &Sample<Answer>,
         statements: Option<u64>,
     ) -> Result<()> {
-        let DataSet { store, spans, merged } = self.environment.data;
+        let DataSet { store, spans, merged, trace_projection } = self.data;
         self.log.write(&json!({
-            "store": store.name(), "spans": spans, "merged": merged, "caller": page.access.caller.name,
-            "cell": page.cell.name, "limit": page.limit, "view": page.view.name(), "contestant": variant,
+            "store": store.name(), "spans": spans, "merged": merged, "trace_projection": trace_projection,
+            "caller": page.access.caller.name, "cell": page.cell.name, "limit": page.limit, "view": page.view.name(), "contestant": variant,
             "round": round, "milliseconds": sample.elapsed.as_secs_f64() * 1e3, "rows": sample.rows,
             "bytes": sample.bytes, "statements": statements, "found": sample.answer.len(),
         }))

@@ -158,14 +158,24 @@ pub fn run(options: &Options) -> Result<Option<Section>> {
     };
     let (failures, mut measured) = (Failures::default(), Vec::<Measured>::new());
     let versions = plan.run(|environment| {
-        let bench =
-            Bench { environment, log: &log, effort: options.effort(), next_condition: SharedCell::new(0) };
-        for page in &pages {
-            let Some(one) = failures.tolerate(bench.measure(*page))? else { continue };
-            eprintln!("{}", report::line(&one));
-            measured.push(one);
+        let data = environment.data;
+        let (effort, next_condition) = (options.effort(), SharedCell::new(0));
+        let mut bench = Bench { environment, data, log: &log, effort, next_condition };
+        let mut measure = |bench: &Bench<'_>, page: &Page| -> Result<()> {
+            if let Some(one) = failures.tolerate(bench.measure(*page))? {
+                eprintln!("{}", report::line(&one));
+                measured.push(one);
+            }
+            Ok(())
+        };
+        pages.iter().try_for_each(|page| measure(&bench, page))?;
+        // The exporter's table is not sorted by trace: a page's few traces lie in most of its granules.
+        let mut whole = pages.iter().filter(|page| report::has_target_for_whole_pages(page, data)).peekable();
+        if whole.peek().is_some() {
+            environment.add_trace_projection()?;
+            bench.data.trace_projection = true;
         }
-        Ok(())
+        whole.try_for_each(|page| measure(&bench, page))
     })?;
     let section = if options.curve {
         report::curve_section(&curve::curves(&measured), &versions, options.rounds)

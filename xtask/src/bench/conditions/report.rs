@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::curve::Curve;
 use super::environment::DataSet;
 use super::handwritten::SHAPES;
-use super::measure::{Measured, View};
+use super::measure::{Measured, Page, View};
 use crate::bench::Section;
 use crate::bench::interleaved::geometric_mean;
 use crate::bench::numbers::{grouped, time};
@@ -16,6 +16,9 @@ pub const CURVE_TITLE: &str = "Time against rows";
 
 /// Allowed fixed overhead per page in milliseconds, in addition to the allowed ratio to the hand-written statement.
 const GRACE: f64 = 30.0;
+
+/// Maximum time of whole pages of cells, relative to the fastest hand-written statement for their ids.
+const WHOLE_PAGES: [(&str, f64); 2] = [("service, tenant", 1.3), ("service, user", 2.0)];
 
 /// Maximum geometric mean, relative to the fastest hand-written statement, for this many spans.
 fn mean_asked(spans: u64) -> f64 {
@@ -120,22 +123,34 @@ fn table<'a>(measured: impl Iterator<Item = &'a Measured>) -> String {
 fn targets(measured: &[Measured]) -> Vec<Target> {
     let mut targets = Vec::new();
     let mut done: Vec<DataSet> = Vec::new();
-    for DataSet { store, spans, merged } in measured.iter().map(|one| one.data) {
-        let data = DataSet { store, spans, merged };
+    for data in measured.iter().map(|one| one.data) {
         if done.contains(&data) {
             continue;
         }
         done.push(data);
         let selected: Vec<&Measured> = measured.iter().filter(|one| one.data == data).collect();
-        targets.extend(bars_of(&data.name(), data, &selected));
+        if !data.trace_projection {
+            targets.extend(targets_of(&data.name(), data, &selected));
+        }
+        let is_same =
+            |one: &&Measured| DataSet { trace_projection: data.trace_projection, ..one.data } == data;
+        let same: Vec<&Measured> = measured.iter().filter(is_same).collect();
+        let whole = WHOLE_PAGES.iter();
+        targets.extend(whole.filter_map(|(cell, required)| whole_pages(data, &same, cell, *required)));
     }
     targets
 }
 
-fn bars_of(name: &str, data: DataSet, selected: &[&Measured]) -> Vec<Target> {
+/// Whether the time of this page, as a whole, has a target with this data set.
+pub fn has_target_for_whole_pages(page: &Page, data: DataSet) -> bool {
+    let is_listed = WHOLE_PAGES.iter().any(|(cell, _)| *cell == page.cell.name);
+    data.merged && data.spans < 2_500_000 && page.view == View::Whole && page.limit == 20 && is_listed
+}
+
+fn targets_of(name: &str, data: DataSet, selected: &[&Measured]) -> Vec<Target> {
     let worst = |of: &dyn Fn(&Measured) -> f64| selected.iter().map(|one| of(one)).fold(f64::NAN, f64::max);
     let several = selected.iter().filter(|one| one.page.cell.terms.len() > 1);
-    let mut targets = vec![
+    vec![
         Target::at_most(
             &format!("{name}: worst cell, of 1.2 times by hand plus 30 ms"),
             1.0,
@@ -157,33 +172,25 @@ fn bars_of(name: &str, data: DataSet, selected: &[&Measured]) -> Vec<Target> {
             2.0,
             worst(&|one| one.service.rows as f64 / one.rows_of_one_pass().max(1) as f64),
         ),
-    ];
-    if data.spans < 2_500_000 {
-        targets.extend(
-            [("service, tenant", 1.3), ("service, user", 2.0)]
-                .into_iter()
-                .filter_map(|(cell, required)| whole_pages(name, selected, cell, required)),
-        );
-    }
-    targets
+    ]
 }
 
-/// Compares whole pages of 20 traces with the hand-written statement that returns only their ids, if both were measured.
-fn whole_pages(name: &str, selected: &[&Measured], cell: &str, required: f64) -> Option<Target> {
-    let of = |view: View| {
-        let wanted = move |one: &&&Measured| {
-            one.page.view == view && one.page.limit == 20 && one.page.cell.name == cell
-        };
-        selected.iter().filter(wanted)
-    };
-    let ratios: Vec<f64> = of(View::Whole)
+/// Compares whole pages of 20 traces with the hand-written statement that returns only their ids from the table without a trace
+/// projection, if both were measured.
+fn whole_pages(data: DataSet, selected: &[&Measured], cell: &str, required: f64) -> Option<Target> {
+    let of_cell = |one: &&&Measured| one.page.limit == 20 && one.page.cell.name == cell;
+    let ids = || selected.iter().filter(of_cell).filter(|one| one.page.view == View::Ids);
+    let whole = selected.iter().filter(of_cell).filter(|one| one.data == data);
+    let ratios: Vec<f64> = whole
+        .filter(|one| has_target_for_whole_pages(&one.page, data))
         .filter_map(|whole| {
             let same = |ids: &&&Measured| ids.page.access.caller.name == whole.page.access.caller.name;
-            Some(whole.service.milliseconds / of(View::Ids).find(same)?.fastest_handwritten())
+            Some(whole.service.milliseconds / ids().find(same)?.fastest_handwritten())
         })
         .collect();
     let worst = ratios.iter().copied().reduce(f64::max)?;
-    Some(Target::at_most(&format!("{name}: whole page of {cell}, times its ids by hand"), required, worst))
+    let what = format!("{}: whole page of {cell}, times its ids by hand", data.name());
+    Some(Target::at_most(&what, required, worst))
 }
 
 /// Returns the section about search time against the number of spans.
