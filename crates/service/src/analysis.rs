@@ -59,3 +59,16 @@ pub(crate) fn timeout(seconds: Option<i64>) -> Result<Duration> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn part_of_the_requested_time_is_left_for_the_answer() {
+        for (seconds, milliseconds) in [(Some(1), 900), (Some(2), 1_900), (None, 9_500), (Some(60), 57_000)] {
+            assert_eq!(timeout(seconds).unwrap(), Duration::from_millis(milliseconds), "{seconds:?}");
+        }
+        assert!([0, 61, -1].into_iter().all(|seconds| timeout(Some(seconds)).is_err()));
+    }
+}

@@ -155,8 +155,8 @@ fn sampled_columns(columns: &[Column]) -> Vec<Sampled<'_>> {
     of_columns.chain(of_pairs).collect()
 }
 
-/// Returns the newest hour of a table's spans; `None` if it has none, or ClickHouse refuses to read it. It excludes the future: one span
-/// from a clock that is years ahead would otherwise be the whole sample.
+/// Returns the newest hour of a table's spans; `None` if it has none, or ClickHouse refuses to read it. It excludes the
+/// future: one span from a clock that is years ahead would otherwise be the whole hour.
 pub(crate) async fn newest_hour(
     client: &Client,
     table: &BoundTable,
