@@ -59,46 +59,71 @@ export const waitUntilVisible = (locator: Locator, timeout = 15_000): Promise<vo
 export const waitUntilDetached = (locator: Locator, timeout = 15_000): Promise<void> =>
   locator.first().waitFor({ state: "detached", timeout });
 
-const pendingRequests = new WeakMap<Page, Set<Request>>();
+interface Requests {
+  pending: Set<Request>;
+  started: number;
+}
+
+const requestsByPage = new WeakMap<Page, Requests>();
 
 /** Tracks the page's requests for {@link waitUntilIdle}. Must be called before the page is first opened. */
 export function trackRequests(page: Page): void {
-  const requests = new Set<Request>();
-  pendingRequests.set(page, requests);
-  page.on("request", (request) => requests.add(request));
-  page.on("requestfinished", (request) => requests.delete(request));
-  page.on("requestfailed", (request) => requests.delete(request));
+  const requests: Requests = { pending: new Set(), started: 0 };
+  requestsByPage.set(page, requests);
+  page.on("request", (request) => {
+    requests.pending.add(request);
+    requests.started += 1;
+  });
+  page.on("requestfinished", (request) => requests.pending.delete(request));
+  page.on("requestfailed", (request) => requests.pending.delete(request));
 }
 
-/** Number of consecutive checks that must find the page idle, and their distance in milliseconds. */
-const IDLE_CHECKS = { times: 5, apart: 60 };
+/** Time in milliseconds for which an idle page neither changes nor sends a request. */
+const QUIET_TIME = 200;
 
-/** Waits until the page is idle: no pending request, and no loading indicator. */
+/** Waits until the page is idle: no pending request, no loading indicator, and no change. */
 export async function waitUntilIdle(page: Page, timeout = 30_000): Promise<void> {
   const deadline = Date.now() + timeout;
-  for (let idleChecks = 0; idleChecks < IDLE_CHECKS.times; ) {
-    const pending = await pendingReason(page);
-    if (Date.now() > deadline) {
-      throw new Error(`the page waits for ${pending} after ${timeout} ms: ${page.url()}`);
+  for (;;) {
+    const requests = requestsByPage.get(page);
+    const started = requests?.started;
+    const [pending] = requests?.pending ?? [];
+    const reason = pending?.url() ?? (await page.evaluate(busyReason, QUIET_TIME).catch(navigationReason));
+    if (reason === null && requests?.started === started && requests?.pending.size === 0) {
+      return;
     }
-    idleChecks = pending === null ? idleChecks + 1 : 0;
-    await page.waitForTimeout(IDLE_CHECKS.apart);
+    if (Date.now() > deadline) {
+      throw new Error(`the page waits for ${reason ?? "requests"} after ${timeout} ms: ${page.url()}`);
+    }
+    if (pending !== undefined) {
+      await page.waitForTimeout(20);
+    }
   }
-  await page.evaluate(() => document.fonts.ready.then(() => undefined));
 }
 
-async function pendingReason(page: Page): Promise<string | null> {
-  const [request] = pendingRequests.get(page) ?? [];
-  if (request !== undefined) {
-    return request.url();
+/** A navigation ends what runs in the page. */
+function navigationReason(error: unknown): string {
+  if (error instanceof Error && /context was destroyed|navigat/.test(error.message)) {
+    return "a navigation";
   }
-  return page.evaluate(() => {
-    if (document.querySelector("main, [role=main]") === null) {
-      return "its main element";
-    }
-    const loading = '[aria-busy="true"], .mantine-Loader-root, .mantine-Skeleton-root, [data-loading]';
-    return document.querySelector(loading)?.outerHTML.slice(0, 200) ?? null;
+  throw error;
+}
+
+/** Runs in the page: waits for this time, and returns why the page is not quiet, or `null`. */
+async function busyReason(milliseconds: number): Promise<string | null> {
+  await document.fonts.ready;
+  let change: string | null = null;
+  const observer = new MutationObserver(([first]) => {
+    change ??= `a change of ${first?.target.nodeName ?? "an element"}`;
   });
+  observer.observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
+  await new Promise((resolve) => setTimeout(resolve, milliseconds));
+  observer.disconnect();
+  if (document.querySelector("main, [role=main]") === null) {
+    return "its main element";
+  }
+  const loading = '[aria-busy="true"], .mantine-Loader-root, .mantine-Skeleton-root, [data-loading]';
+  return document.querySelector(loading)?.outerHTML.slice(0, 200) ?? change;
 }
 
 /** Time of a performance mark in milliseconds since the page was opened. */

@@ -49,6 +49,7 @@ export const VIEWS: readonly View[] = [
   { name: "search", userKind: "reader", path: () => "/search" },
   { name: "search-empty", userKind: "reader", path: () => "/search?last=1s" },
   { name: "search-day", userKind: "reader", path: () => "/search?last=24h" },
+  { name: "search-operations", userKind: "reader", path: () => "/search?last=24h&view=operations" },
   {
     name: "search-entry",
     userKind: "reader",
