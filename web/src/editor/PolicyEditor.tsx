@@ -19,10 +19,12 @@ import type { Api } from "../api/client";
 import { useMe } from "../app/useMe";
 import { Chevron } from "../components/Chevron";
 import { errorText } from "../components/errorText";
+import { PageLink } from "../components/links";
 import { Message } from "../components/Message";
 import { SanitizedText } from "../components/SanitizedText";
 import type { EditorHandle } from "./CodeEditor";
 import { type Diagnostic, summary, toDiagnostics } from "./diagnostics";
+import { UNMARKED_FIELD, underlinedName } from "./fixes";
 import classes from "./PolicyEditor.module.css";
 import { checkQuery, fixesQuery } from "./queries";
 import { useVocabulary } from "./vocabulary";
@@ -132,6 +134,11 @@ export function PolicyEditor({
             <DiagnosticItem
               key={diagnosticKey(diagnostic)}
               diagnostic={diagnostic}
+              unmarkedName={
+                me.is_admin && diagnostic.code === UNMARKED_FIELD
+                  ? underlinedName(debouncedValue, diagnostic)
+                  : null
+              }
               onReveal={() => handle.current?.reveal(diagnostic)}
               onFix={onChange}
             />
@@ -233,10 +240,13 @@ function Status({
 
 function DiagnosticItem({
   diagnostic,
+  unmarkedName,
   onReveal,
   onFix,
 }: {
   diagnostic: Diagnostic;
+  /** Name of a field that the user can mark, so that policies can name it. */
+  unmarkedName: string | null;
   onReveal: () => void;
   onFix: (text: string) => void;
 }) {
@@ -269,6 +279,19 @@ function DiagnosticItem({
             {fix.label}
           </Button>
         ))}
+        {unmarkedName !== null && (
+          // In another tab, so that the edited policy stays.
+          <PageLink
+            to="/source"
+            search={{ find: unmarkedName }}
+            target="_blank"
+            size="xs"
+            display="block"
+            mt={4}
+          >
+            Mark this field in the trace source
+          </PageLink>
+        )}
       </div>
     </li>
   );

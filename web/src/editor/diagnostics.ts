@@ -4,6 +4,7 @@ import type { SourcePosition } from "./position";
 
 /** A diagnostic for a part of an expression. Errors prevent saving, warnings do not. */
 export type Diagnostic = SourcePosition & {
+  readonly code: string;
   readonly severity: "error" | "warning";
   readonly message: string;
   readonly hint?: string | undefined;
@@ -19,15 +20,18 @@ export function toDiagnostics(
     ...errors.map((diagnostic) => ({ diagnostic, severity: "error" as const })),
     ...warnings.map((diagnostic) => ({ diagnostic, severity: "warning" as const })),
   ];
-  return withSeverity.map(({ diagnostic: { line, column, length, message, hint }, severity }, index) => ({
-    line,
-    column,
-    length,
-    message,
-    hint,
-    severity,
-    fixes: fixes[index] ?? [],
-  }));
+  return withSeverity.map(
+    ({ diagnostic: { line, column, length, code, message, hint }, severity }, index) => ({
+      line,
+      column,
+      length,
+      code,
+      message,
+      hint,
+      severity,
+      fixes: fixes[index] ?? [],
+    }),
+  );
 }
 
 /** Errors in a rejected body that refer to one expression, such as `/policies/0/expression`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fixCandidates, isImprovement } from "./fixes";
+import { fixCandidates, isImprovement, underlinedName } from "./fixes";
 
 const wireDiagnostic = (hint: string, column: number, length: number) => ({
   line: 1,
@@ -33,6 +33,13 @@ describe("a hint", () => {
     expect(fixCandidates("S", wireDiagnostic("leave one of them out", 1, 1))).toEqual([]);
   });
 
+  it("gives no fix for an unmarked field if it only lists other fields", () => {
+    const unmarked = (hint: string) => ({ ...wireDiagnostic(hint, 1, 1), code: "unmarked_field" });
+    const list = "policies can name `A`, `B` and 3 more; an administrator can mark it with `policy`";
+    expect(fixCandidates("S", unmarked(list))).toEqual([]);
+    expect(fixCandidates("S", unmarked("did you mean `T`?"))).toHaveLength(1);
+  });
+
   it("shows invisible characters by name in the label, and keeps them in the text", () => {
     expect(fixCandidates("S", wireDiagnostic("did you mean `T\u202e`?", 1, 1))).toEqual([
       { label: "Replace with T⟨U+202E⟩", text: "T\u202e" },
@@ -44,6 +51,14 @@ describe("a hint", () => {
       '"😀" == S',
     );
   });
+});
+
+it.each([
+  ['SpanAttributes["region"] == "eu"', 24, "region"],
+  ["Regoin == 1", 6, "Regoin"],
+  ["", 0, null],
+])("the underlined name of %s", (text, length, name) => {
+  expect(underlinedName(text, wireDiagnostic("", 1, length))).toBe(name);
 });
 
 describe("a changed expression is better", () => {

@@ -1,9 +1,12 @@
 import type { Api } from "../api/client";
 import { sanitize, truncate } from "../lib/sanitize";
-import { type Range, rangeOf } from "./position";
+import { type Range, rangeOf, type SourcePosition } from "./position";
 
 /** A replacement for an expression. */
 export type Fix = { readonly label: string; readonly text: string };
+
+/** Code of a diagnostic for a field that policies cannot name. */
+export const UNMARKED_FIELD = "unmarked_field";
 
 const QUOTED = /`([^`]+)`/g;
 
@@ -13,6 +16,10 @@ const QUOTED = /`([^`]+)`/g;
  * better. */
 export function fixCandidates(text: string, diagnostic: Api["Diagnostic"]): Fix[] {
   const hint = diagnostic.hint ?? "";
+  // It lists fields that policies can name, none of which needs to mean the same.
+  if (diagnostic.code === UNMARKED_FIELD && !hint.startsWith("did you mean")) {
+    return [];
+  }
   const range = rangeOf(text, diagnostic);
   const fixes: Fix[] = [];
   for (const match of hint.matchAll(QUOTED)) {
@@ -31,6 +38,15 @@ export function fixCandidates(text: string, diagnostic: Api["Diagnostic"]): Fix[
     }
   }
   return fixes;
+}
+
+/** The name of the field that a diagnostic underlines, without its map: `region` in `SpanAttributes["region"]`. */
+export function underlinedName(text: string, diagnostic: SourcePosition): string | null {
+  const { from, to } = rangeOf(text, diagnostic);
+  const part = text.slice(from, to);
+  const [, key] = /\[\s*["']([^"'\\]+)["']\s*\]\s*$/.exec(part) ?? [];
+  const name = key ?? part.trim();
+  return name === "" || name.length > 200 ? null : name;
 }
 
 export function replaceRange(text: string, { from, to }: Range, replacement: string): string {

@@ -30,6 +30,7 @@ export function FieldsEditor({
   columnsOf,
   onlyMarked,
   onOnlyMarked,
+  initialText = "",
 }: {
   model: Api["AccessModel"];
   binding: Api["Binding"];
@@ -40,8 +41,10 @@ export function FieldsEditor({
   columnsOf: ReadonlyMap<string, string[]>;
   onlyMarked: boolean;
   onOnlyMarked: (onlyMarked: boolean) => void;
+  /** Text that the listed fields contain at first. */
+  initialText?: string;
 }) {
-  const [text, setText] = useState("");
+  const [text, setText] = useState(initialText);
   const [container, setContainer] = useState(ALL_CONTAINERS);
   const [order, setOrder] = useState<SortOrder>("frequency");
   const [onlyRejected, setOnlyRejected] = useState(false);

@@ -64,7 +64,7 @@ function BoundSource({
   schema: { model: Api["AccessModel"]; etag: string };
   binding: Api["Binding"];
 }) {
-  const { tab = "fields" } = route.useSearch();
+  const { tab = "fields", find } = route.useSearch();
   const navigate = route.useNavigate();
   const edit = useFieldChanges(schema);
   const { model } = schema;
@@ -93,7 +93,7 @@ function BoundSource({
           <Tabs.Tab value="speed">Performance</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="fields">
-          <FieldsTab model={model} binding={binding} edit={edit} />
+          <FieldsTab model={model} binding={binding} edit={edit} find={find} />
         </Tabs.Panel>
         <Tabs.Panel value="binding">
           <BindingView binding={binding} version={model.version} />
@@ -111,10 +111,13 @@ function FieldsTab({
   model,
   binding,
   edit,
+  find,
 }: {
   model: Api["AccessModel"];
   binding: Api["Binding"];
   edit: ReturnType<typeof useFieldChanges>;
+  /** Text that the listed fields contain at first. */
+  find: string | undefined;
 }) {
   const [onlyMarked, setOnlyMarked] = useState(true);
   // Example values are span data, and reading them is audited. They are fetched only when the user asks for more than the defined
@@ -138,6 +141,7 @@ function FieldsTab({
         columnsOf={columnsOf}
         onlyMarked={onlyMarked}
         onOnlyMarked={setOnlyMarked}
+        initialText={find ?? ""}
       />
       <SaveBar
         edit={edit}

@@ -10,7 +10,11 @@ export const TABS = ["fields", "binding", "speed"] as const;
 export type Tab = (typeof TABS)[number];
 
 /** State of the trace source page in the URL. */
-export type SourceUrl = { tab?: Tab };
+export type SourceUrl = {
+  tab?: Tab;
+  /** Text that the listed fields contain. */
+  find?: string;
+};
 
 export function parseSetupUrl(search: Record<string, unknown>): SetupUrl {
   const step = oneOf(STEPS, search.step);
@@ -20,5 +24,5 @@ export function parseSetupUrl(search: Record<string, unknown>): SetupUrl {
 }
 
 export function parseSourceUrl(search: Record<string, unknown>): SourceUrl {
-  return omitUndefined({ tab: oneOf(TABS, search.tab) });
+  return omitUndefined({ tab: oneOf(TABS, search.tab), find: textParam(search.find) });
 }
