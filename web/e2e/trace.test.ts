@@ -9,7 +9,7 @@ import { clipboard, pagePath, signIn, waitUntilIdle, waitUntilVisible } from "./
 import { EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
 import type { Session } from "./session";
 
-const { clickhouseUrl, clickhousePassword } = environment();
+const { clickhouseUrl, clickhousePassword, trace10k } = environment();
 
 interface Span {
   TraceId: string;
@@ -71,6 +71,73 @@ describe("the waterfall", () => {
     const count = Number(await response.text());
     expect(count).toBe(spans.length);
     expect(await rowCount()).toBe(count);
+  });
+
+  test("shows at least 28 spans in a window of 1440 × 900, and 10 at a zoom of 200 %", async () => {
+    const { page } = visitor;
+    const before = page.viewportSize();
+    const visibleRows = () =>
+      grid().evaluate((element) => {
+        const { top, bottom } = element.getBoundingClientRect();
+        const scale = element.querySelector("[role=row]")?.getBoundingClientRect();
+        return [...element.querySelectorAll("[id^=span-]")].filter((row) => {
+          const box = row.getBoundingClientRect();
+          const from = Math.max(0, top, scale?.bottom ?? 0);
+          return box.top >= from - 1 && box.bottom <= Math.min(bottom, window.innerHeight) + 1;
+        }).length;
+      });
+    const openLarge = async (width: number, height: number) => {
+      await page.setViewportSize({ width, height });
+      await page.goto(pagePath(`/trace/${trace10k}`));
+      await waitUntilIdle(page);
+    };
+    await openLarge(1440, 900);
+    expect(await visibleRows()).toBeGreaterThanOrEqual(28);
+    await openLarge(720, 450);
+    await grid().evaluate((element) => element.scrollIntoView({ block: "end" }));
+    expect(await visibleRows()).toBeGreaterThanOrEqual(10);
+    await page.setViewportSize(before ?? { width: 1280, height: 720 });
+  });
+
+  test("has the sizes and colours of the theme and of its own style sheet", async () => {
+    await openTrace();
+    const { page } = visitor;
+    const styles = await page.evaluate(() => {
+      const facts = document.querySelector("header dl");
+      const root = getComputedStyle(document.documentElement);
+      return {
+        factSize: facts === null ? "" : getComputedStyle(facts).fontSize,
+        small: root.getPropertyValue("--mantine-font-size-sm"),
+        hasOutline: document.querySelector(".outline") !== null,
+      };
+    });
+    // The component library's are 14 px.
+    expect(styles).toEqual({
+      factSize: "13px",
+      small: expect.stringContaining("0.8125rem"),
+      hasOutline: false,
+    });
+    const [tag, size] = await page
+      .getByRole("treegrid", { name: "Spans" })
+      .locator("[role=row] [role=gridcell]")
+      .first()
+      .evaluate((cell) => [cell.tagName, getComputedStyle(cell).fontSize]);
+    expect([tag, size]).toEqual(["DIV", "13px"]);
+  });
+
+  test("gives each service its own colour", async () => {
+    await openTrace();
+    const colours = await visitor.page
+      .getByRole("region", { name: "Self time by service" })
+      .getByRole("button")
+      .evaluateAll((items) =>
+        items.map((item) => {
+          const dot = item.querySelector("[aria-hidden]");
+          return dot === null ? "" : getComputedStyle(dot).backgroundColor;
+        }),
+      );
+    expect(colours.length).toBeGreaterThan(2);
+    expect(new Set(colours).size).toBe(colours.length);
   });
 
   test("is navigated with the keyboard", async () => {

@@ -28,7 +28,7 @@ const SHORTCUTS: [string, [string, string][]][] = [
       ["↑ ↓ or k j", "previous, next span"],
       ["← →", "collapse, expand; again: go to the parent, the first child"],
       ["Enter", "open the span's details"],
-      ["e E", "next, previous error"],
+      ["e E", "next, previous error, with its details"],
       ["w", "show why you can see the trace"],
       ["n N", "next, previous match"],
       ["Home End, PageUp PageDown", "first, last, page"],

@@ -86,6 +86,20 @@ export function eventsOf(span: RawSpan, columns: Columns): SpanEvent[] {
   );
 }
 
+/** Times and names of events, without their attributes. */
+export function eventTimesOf(span: RawSpan, columns: Columns): Pick<SpanEvent, "at" | "name">[] {
+  return nestedElements(span, columns.events, ["Timestamp", "Name"]).map(([at, name]) => ({
+    at,
+    name: textOf(name),
+  }));
+}
+
+/** Whether a span has events, fast enough for a hundred thousand spans. */
+export function hasEvents(span: RawSpan, { events }: Columns): boolean {
+  const values = events === undefined ? undefined : (span[events] ?? span[`${events}.Name`]);
+  return Array.isArray(values) && values.length > 0;
+}
+
 /** Events that are exceptions by OpenTelemetry's semantic conventions. */
 export function exceptionsOf(span: RawSpan, columns: Columns): Exception[] {
   return eventsOf(span, columns)

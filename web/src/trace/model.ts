@@ -364,9 +364,14 @@ export function nameOf(trace: Trace, index: number): string {
   return nameOrPlaceholder(trace.names[trace.name[index] ?? 0]);
 }
 
+/** Service of a span; empty if it has none. */
+export function serviceOfSpan(trace: Trace, index: number): string {
+  return trace.services[trace.service[index] ?? 0]?.name ?? "";
+}
+
 /** Service of a span, or a replacement if it has none. */
 export function serviceNameOf(trace: Trace, index: number): string {
-  return trace.services[trace.service[index] ?? 0]?.name || "(no service)";
+  return serviceOfSpan(trace, index) || "(no service)";
 }
 
 /** Services by self time, greatest first. */

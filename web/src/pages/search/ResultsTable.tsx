@@ -7,6 +7,7 @@ import type { Api } from "../../api/client";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ServiceDot } from "../../components/ServiceDot";
 import { Time } from "../../components/Time";
+import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { NO_NAME, nameOrPlaceholder } from "../../lib/names";
 import { sanitize } from "../../lib/sanitize";
@@ -249,7 +250,7 @@ function Cell({ column, trace }: { column: Column; trace: Trace }) {
 function Service({ name }: { name: string }) {
   return (
     <span className={classes.service}>
-      <ServiceDot service={name} />
+      <ServiceDot colour={serviceColour(name)} />
       <SanitizedText text={name} maxLength={60} />
     </span>
   );

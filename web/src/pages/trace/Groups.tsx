@@ -3,11 +3,11 @@ import { IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ServiceDot } from "../../components/ServiceDot";
-import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { type GroupColumn, groupsOf, sortGroups } from "../../trace/groups";
-import type { Trace } from "../../trace/model";
+import { serviceOfSpan, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
+import { serviceColourIn } from "./useColours";
 import type { FindResult } from "./useFind";
 
 const COLUMNS: [GroupColumn, string][] = [
@@ -88,7 +88,8 @@ export function Groups({
           {sorted.slice(0, limit).map((group) => (
             <Table.Tr key={group.longest}>
               <Table.Td>
-                <ServiceDot service={group.service} /> <SanitizedText text={group.service} maxLength={80} />
+                <ServiceDot colour={serviceColourIn(trace, serviceOfSpan(trace, group.longest))} />{" "}
+                <SanitizedText text={group.service} maxLength={80} />
               </Table.Td>
               <Table.Td>
                 <UnstyledButton
@@ -114,7 +115,7 @@ export function Groups({
                   <span
                     style={{
                       width: `${(group.self / totalSelf) * 100}%`,
-                      background: serviceColour(group.service),
+                      background: serviceColourIn(trace, serviceOfSpan(trace, group.longest)),
                     }}
                   />
                 </span>

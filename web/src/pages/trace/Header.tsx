@@ -29,7 +29,7 @@ export function Header({
   const errors = trace.errorSpans.length;
   return (
     <header className={classes.header}>
-      <PageTitle title={sanitize(truncate(title, MAX_TITLE_LENGTH))}>
+      <PageTitle title={sanitize(truncate(title, MAX_TITLE_LENGTH))} isDense>
         <CopyButton value={trace.id} name="trace id" label="Trace id" />
         <CopyButton value={() => window.location.href} name="link" label="Link" />
         <CopyButton
@@ -59,26 +59,28 @@ export function Header({
           </Button>
         </Tooltip>
       </PageTitle>
-      <dl className={classes.facts}>
-        <Fact name="Start">
-          <Time at={trace.startTime} />
-        </Fact>
-        <Fact name="Duration">{formatDuration(trace.length)}</Fact>
-        <Fact name="Spans">{trace.count.toLocaleString("en")}</Fact>
-        <Fact name="Services">{trace.services.length.toLocaleString("en")}</Fact>
-        <Fact name="Depth">{(trace.maxDepth + 1).toLocaleString("en")}</Fact>
-        <Fact name="Errors">
-          <Text span inherit c={errors > 0 ? "var(--tw-error)" : "inherit"} fw={600}>
-            {errors.toLocaleString("en")}
-          </Text>
-        </Fact>
-        <Fact name="Trace id">
-          <code className={classes.id}>
-            <SanitizedText text={trace.id} maxLength={64} />
-          </code>
-        </Fact>
-      </dl>
-      {children}
+      <div className={classes.band}>
+        <dl className={classes.facts}>
+          <Fact name="Start">
+            <Time at={trace.startTime} />
+          </Fact>
+          <Fact name="Duration">{formatDuration(trace.length)}</Fact>
+          <Fact name="Spans">{trace.count.toLocaleString("en")}</Fact>
+          <Fact name="Services">{trace.services.length.toLocaleString("en")}</Fact>
+          <Fact name="Depth">{(trace.maxDepth + 1).toLocaleString("en")}</Fact>
+          <Fact name="Errors">
+            <Text span inherit c={errors > 0 ? "var(--tw-error)" : "inherit"} fw={600}>
+              {errors.toLocaleString("en")}
+            </Text>
+          </Fact>
+          <Fact name="Trace id">
+            <code className={classes.id}>
+              <SanitizedText text={trace.id} maxLength={64} />
+            </code>
+          </Fact>
+        </dl>
+        {children}
+      </div>
     </header>
   );
 }

@@ -6,7 +6,7 @@ import classes from "./trace.module.css";
 import { contextOf, useColours } from "./useColours";
 import type { TraceState } from "./useTraceState";
 
-const HEIGHT = 52;
+const HEIGHT = 36;
 /** With more spans than this, the lines of the map cannot be distinguished. */
 const MAX_LINES = 20_000;
 

@@ -1,21 +1,34 @@
 import { Button, UnstyledButton } from "@mantine/core";
+import { IconLockOpen } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ServiceDot } from "../../components/ServiceDot";
-import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { countOf } from "../../lib/numbers";
 import { sanitize } from "../../lib/sanitize";
+import { hasEvents } from "../../trace/details";
 import { servicesBySelf, type Trace } from "../../trace/model";
 import classes from "./trace.module.css";
+import { serviceColourIn } from "./useColours";
+import waterfall from "./waterfall.module.css";
 
 const INITIAL_COUNT = 8;
 
 /** Self time of each service, as a bar that is also the legend. */
-export function Services({ trace, onFind }: { trace: Trace; onFind: (text: string) => void }) {
+export function Services({
+  trace,
+  accessLabel,
+  onFind,
+}: {
+  trace: Trace;
+  /** Meaning of the padlock at spans, if there are any. */
+  accessLabel: string | null;
+  onFind: (text: string) => void;
+}) {
   const [showAll, setShowAll] = useState(false);
   const services = useMemo(() => servicesBySelf(trace), [trace]);
   const totalSelf = services.reduce((sum, service) => sum + service.self, 0) || 1;
+  const showsEvents = useMemo(() => trace.spans.some((span) => hasEvents(span, trace.columns)), [trace]);
   const shownServices = showAll ? services.slice(0, 200) : services.slice(0, INITIAL_COUNT);
   return (
     <section aria-label="Self time by service" className={classes.services}>
@@ -23,7 +36,7 @@ export function Services({ trace, onFind }: { trace: Trace; onFind: (text: strin
         {services.slice(0, 60).map((service) => (
           <span
             key={service.name}
-            style={{ flexGrow: service.self / totalSelf, background: serviceColour(service.name) }}
+            style={{ flexGrow: service.self / totalSelf, background: serviceColourIn(trace, service.name) }}
           />
         ))}
       </div>
@@ -42,7 +55,7 @@ export function Services({ trace, onFind }: { trace: Trace; onFind: (text: strin
               ),
             )}
           >
-            <ServiceDot service={service.name} />
+            <ServiceDot colour={serviceColourIn(trace, service.name)} />
             <SanitizedText text={service.name || "(no service)"} maxLength={40} />
             <span className={classes.secondary}>{formatDuration(service.self)}</span>
             {service.errors > 0 && (
@@ -54,6 +67,18 @@ export function Services({ trace, onFind }: { trace: Trace; onFind: (text: strin
           <span className={classes.criticalLegend} aria-hidden />
           <span className={classes.secondary}>critical path</span>
         </span>
+        {showsEvents && (
+          <span className={classes.legendItem}>
+            <span className={classes.eventLegend} aria-hidden />
+            <span className={classes.secondary}>event (broad: exception)</span>
+          </span>
+        )}
+        {accessLabel !== null && (
+          <span className={classes.legendItem} title={accessLabel}>
+            <IconLockOpen size={14} className={waterfall.accessMark} aria-hidden />
+            <span className={classes.secondary}>grants access</span>
+          </span>
+        )}
         {services.length > INITIAL_COUNT && (
           <Button size="compact-xs" variant="subtle" onClick={() => setShowAll(!showAll)}>
             {showAll ? "Fewer" : `${(services.length - INITIAL_COUNT).toLocaleString("en")} more`}

@@ -24,10 +24,11 @@ import {
   statusOf,
 } from "../../trace/details";
 import { Flag } from "../../trace/flags";
-import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import { nameOf, serviceNameOf, serviceOfSpan, type Trace } from "../../trace/model";
 import { Fact } from "./Fact";
 import { SearchLinks } from "./SearchLinks";
 import classes from "./trace.module.css";
+import { serviceColourIn } from "./useColours";
 import type { TraceState } from "./useTraceState";
 import { Entries, LongText, NoItems } from "./Values";
 import type { MatchingSpans } from "./why/useAccess";
@@ -86,7 +87,7 @@ export function SpanPanel({
             <LongText text={nameOf(trace, index)} initialLength={200} /> {columnLinks(columns.name)}
           </Title>
           <Text size="sm" component="div">
-            <ServiceDot service={trace.services[trace.service[index] ?? 0]?.name ?? ""} />{" "}
+            <ServiceDot colour={serviceColourIn(trace, serviceOfSpan(trace, index))} />{" "}
             <SanitizedText text={serviceNameOf(trace, index)} maxLength={120} />{" "}
             {columnLinks(columns.service)}
             {parts.kind !== "" && parts.kind !== "unspecified" && (

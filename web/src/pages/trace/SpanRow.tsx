@@ -4,12 +4,13 @@
 import { IconAlertCircleFilled, IconAlertTriangle, IconLockOpen } from "@tabler/icons-react";
 import { memo } from "react";
 import { SanitizedText } from "../../components/SanitizedText";
-import { serviceColour } from "../../lib/colours";
 import { formatDuration } from "../../lib/duration";
 import { countOf } from "../../lib/numbers";
+import { eventMarks } from "../../trace/eventMarks";
 import { Flag, isError } from "../../trace/flags";
-import { nameOf, serviceNameOf, type Trace } from "../../trace/model";
+import { nameOf, serviceNameOf, serviceOfSpan, type Trace } from "../../trace/model";
 import page from "./trace.module.css";
+import { serviceColourIn } from "./useColours";
 import classes from "./waterfall.module.css";
 
 const INDENT_PER_LEVEL = 12;
@@ -41,7 +42,7 @@ export const SpanRow = memo(function SpanRow(props: SpanRowProps) {
   const depth = trace.depth[index] ?? 0;
   const children = trace.children[index] ?? 0;
   const levels = Math.min(depth, Math.max(1, Math.floor(maxIndent / INDENT_PER_LEVEL)));
-  const service = trace.services[trace.service[index] ?? 0]?.name ?? "";
+  const colour = serviceColourIn(trace, serviceOfSpan(trace, index));
   const end = trace.end[index] ?? index + 1;
   const hiddenErrors = (trace.errorsBefore[end] ?? 0) - (trace.errorsBefore[index + 1] ?? 0);
   return (
@@ -85,7 +86,7 @@ export const SpanRow = memo(function SpanRow(props: SpanRowProps) {
         ) : (
           <span className={classes.noExpander} />
         )}
-        <span className={classes.serviceStrip} style={{ background: serviceColour(service) }} aria-hidden />
+        <span className={classes.serviceStrip} style={{ background: colour }} aria-hidden />
         <Marks flags={flags} />
         {props.accessLabel !== null && (
           <IconLockOpen size={14} className={classes.accessMark} role="img" aria-label={props.accessLabel} />
@@ -105,7 +106,7 @@ export const SpanRow = memo(function SpanRow(props: SpanRowProps) {
         )}
       </div>
       <div role="gridcell" className={classes.times}>
-        <DurationBar {...props} service={service} />
+        <DurationBar {...props} colour={colour} />
       </div>
     </div>
   );
@@ -143,8 +144,8 @@ export function faultName(flags: number): string {
           : "Invalid times";
 }
 
-/** Bar of the span's time, with its parts on the critical path and its duration. */
-function DurationBar({ trace, index, from, length, service }: SpanRowProps & { service: string }) {
+/** Bar of the span's time, with its events, its parts on the critical path and its duration. */
+function DurationBar({ trace, index, from, length, colour }: SpanRowProps & { colour: string }) {
   const [start, duration] = [trace.start[index] ?? 0, trace.duration[index] ?? 0];
   const [left, right] = [(start - from) / length, (start + duration - from) / length];
   const label = formatDuration(duration);
@@ -156,6 +157,9 @@ function DurationBar({ trace, index, from, length, service }: SpanRowProps & { s
   }
   const [shownLeft, shownRight] = [Math.max(left, 0), Math.min(right, 1)];
   const segments = criticalParts(trace, index, from, length);
+  const marks = eventMarks(trace, index)
+    .map(({ at, isException }) => ({ left: (at - from) / length, isException }))
+    .filter(({ left }) => left >= 0 && left <= 1);
   const percent = (part: number) => `${part * 100}%`;
   return (
     <>
@@ -164,9 +168,18 @@ function DurationBar({ trace, index, from, length, service }: SpanRowProps & { s
         style={{
           left: percent(shownLeft),
           width: percent(shownRight - shownLeft),
-          background: serviceColour(service),
+          background: colour,
         }}
       />
+      {marks.map(({ left, isException }, mark) => (
+        <span
+          // biome-ignore lint/suspicious/noArrayIndexKey: events of a span have no other identity
+          key={mark}
+          className={classes.event}
+          data-exception={isException || undefined}
+          style={{ left: percent(left) }}
+        />
+      ))}
       {segments.map(([partStart, partEnd]) => (
         <span
           key={partStart}

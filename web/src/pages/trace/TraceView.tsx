@@ -14,7 +14,7 @@ import { Splitter } from "./Splitter";
 import { Toolbar } from "./Toolbar";
 import classes from "./trace.module.css";
 import { useTraceState } from "./useTraceState";
-import { Waterfall } from "./Waterfall";
+import { rowHeightOf, Waterfall } from "./Waterfall";
 import { mentionedSpan } from "./why/explanation";
 import { useAccess } from "./why/useAccess";
 import { WhyBadge } from "./why/WhyBadge";
@@ -50,7 +50,7 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
         return;
       }
       event.preventDefault();
-      performAction(action, Math.max(1, Math.floor(height / 26) - 3));
+      performAction(action, Math.max(1, Math.floor(height / rowHeightOf(width)) - 3));
     };
   });
   useEffect(() => {
@@ -95,7 +95,11 @@ export function TraceView({ trace, onReload }: { trace: Trace; onReload: () => v
         />
       </Header>
       <Notices faults={trace.faults} unknownSpan={unknownSpan} />
-      <Services trace={trace} onFind={state.setFind} />
+      <Services
+        trace={trace}
+        accessLabel={matchingSpans.spans.size > 0 ? matchingSpans.label : null}
+        onFind={state.setFind}
+      />
       <Toolbar trace={trace} state={state} />
       {view !== "groups" && <Minimap trace={trace} state={state} />}
       <div className={classes.main}>

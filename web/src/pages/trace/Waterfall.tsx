@@ -14,13 +14,18 @@ import classes from "./waterfall.module.css";
 import type { MatchingSpans } from "./why/useAccess";
 
 /** Heights in pixels: of a row with the bar next to the name, of a row with the bar below the name, and of the scale. */
-const ROW_HEIGHT = 26;
+const ROW_HEIGHT = 22;
 const TALL_ROW_HEIGHT = 42;
-const SCALE_HEIGHT = 26;
+const SCALE_HEIGHT = 22;
 /** Number of rows that are rendered beyond each edge, for smooth scrolling. */
 const OVERSCAN = 12;
 /** Step in rows by which the rendered range moves. */
 const ROW_STEP = 6;
+
+/** Height of a row in a view of this width, in pixels. */
+export function rowHeightOf(width: number): number {
+  return width > 0 && width < 640 ? TALL_ROW_HEIGHT : ROW_HEIGHT;
+}
 
 /** Spans as a tree with their times. Only the visible rows are in the document. */
 export function Waterfall({
@@ -44,8 +49,8 @@ export function Waterfall({
     defaultValue: 380,
     getInitialValueInEffect: false,
   });
-  const isNarrow = width > 0 && width < 640;
-  const rowHeight = isNarrow ? TALL_ROW_HEIGHT : ROW_HEIGHT;
+  const rowHeight = rowHeightOf(width);
+  const isNarrow = rowHeight === TALL_ROW_HEIGHT;
   const namesWidth = isNarrow ? 0 : Math.min(nameWidth, Math.max(160, width - 240));
   const currentRow = rowOf(rows, currentSpan);
 

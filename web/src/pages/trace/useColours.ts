@@ -1,6 +1,6 @@
 import { useComputedColorScheme } from "@mantine/core";
 import { useMemo } from "react";
-import { contrastingTextColour, serviceColour } from "../../lib/colours";
+import { contrastingTextColour, distinctColours, serviceColour } from "../../lib/colours";
 import type { Trace } from "../../trace/model";
 
 /** Resolved colours for canvases, which do not support `light-dark()`: of each service by number, and of marks. */
@@ -14,6 +14,18 @@ export type Colours = {
   readonly text: string;
 };
 
+const coloursByTrace = new WeakMap<Trace, ReadonlyMap<string, string>>();
+
+/** Colour of a service of a trace, in both themes. No other service of the trace has it, as far as there are colours. */
+export function serviceColourIn(trace: Trace, service: string): string {
+  let colours = coloursByTrace.get(trace);
+  if (colours === undefined) {
+    colours = distinctColours(trace.services.map(({ name }) => name));
+    coloursByTrace.set(trace, colours);
+  }
+  return colours.get(service) ?? serviceColour(service);
+}
+
 export function useColours(trace: Trace): Colours {
   const dark = useComputedColorScheme("light") === "dark";
   return useMemo(() => {
@@ -25,7 +37,7 @@ export function useColours(trace: Trace): Colours {
       probe.style.color = colour;
       return getComputedStyle(probe).color;
     };
-    const services = trace.services.map((service) => resolve(serviceColour(service.name)));
+    const services = trace.services.map((service) => resolve(serviceColourIn(trace, service.name)));
     const colours = {
       dark,
       services,

@@ -137,8 +137,14 @@ export function useTraceState(trace: Trace) {
         return why === null ? closeDetails() : setWhy(null);
       case "why":
         return setWhy(why === null ? "own" : null);
-      case "error":
-        return goTo(neighbour(trace.errorSpans, currentSpan, action.forward));
+      case "error": {
+        const span = neighbour(trace.errorSpans, currentSpan, action.forward);
+        if (span >= 0) {
+          goTo(span);
+          changeUrl({ span: trace.ids[span] });
+        }
+        return;
+      }
       case "match":
         return goTo(neighbour(findResult.spans, currentSpan, action.forward));
       case "level": {
