@@ -123,3 +123,47 @@ test("a trace of 100,000 spans is usable within five seconds of its arrival", {
   );
   expect(milliseconds).toBeGreaterThan(0);
 });
+
+test.each(["/login", "/search"])(
+  "an outline of %s appears within two seconds on a slow line",
+  async (path) => {
+    await firstGood(
+      `${path}: ms until the first paint`,
+      async () => {
+        // Without cache: at 750 kbit/s, with 300 ms for each response.
+        const page = await visitor.context.newPage();
+        const session = await visitor.context.newCDPSession(page);
+        await session.send("Network.enable");
+        await session.send("Network.setCacheDisabled", { cacheDisabled: true });
+        await session.send("Network.emulateNetworkConditions", {
+          offline: false,
+          latency: 300,
+          downloadThroughput: 750_000 / 8,
+          uploadThroughput: 750_000 / 8,
+        });
+        await page.goto(pagePath(path));
+        const [paint] = await page.evaluate(() =>
+          performance.getEntriesByName("first-contentful-paint").map(({ startTime }) => startTime),
+        );
+        await page.close();
+        return Math.round(paint ?? Number.NaN);
+      },
+      (milliseconds) => milliseconds < 2_000,
+    );
+  },
+);
+
+test("the page of the trace source appears within a second", async () => {
+  const { context, page } = await newVisitor("trace source");
+  await signIn(page, "admin");
+  await firstGood(
+    "trace source: ms until the fields are listed",
+    async () => {
+      await page.goto(pagePath("/source"));
+      await page.getByRole("table").first().waitFor();
+      return Math.round(await page.evaluate(() => performance.now()));
+    },
+    (milliseconds) => milliseconds < 1_000,
+  );
+  await context.close();
+});

@@ -18,8 +18,20 @@ watchSession();
 // Another user may not have access to the current page.
 watchViewer(queryClient, () => void router.invalidate());
 
+/** Removes the outline of `index.html` once the application shows something. */
+function removeOutline(root: HTMLElement): void {
+  const observer = new MutationObserver(() => {
+    if ([...root.children].some((child) => child.tagName !== "STYLE")) {
+      document.querySelector(".outline")?.remove();
+      observer.disconnect();
+    }
+  });
+  observer.observe(root, { childList: true });
+}
+
 const root = document.getElementById("root");
 if (root !== null) {
+  removeOutline(root);
   createRoot(root).render(
     <StrictMode>
       <MantineProvider theme={theme} defaultColorScheme="auto">
