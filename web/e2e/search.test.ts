@@ -441,4 +441,109 @@ describe("a search", () => {
     await waitUntilVisible(visitor.page.getByRole("option", { name: services[0] ?? "" }));
     await visitor.page.keyboard.press("Escape");
   });
+
+  test("shows the operations of all traces found, and leads to the traces of one", async () => {
+    const { page } = visitor;
+    await openSearch(`&where=${encodeURIComponent(`ServiceName = ${services[1]}`)}`);
+    await page.getByRole("radiogroup", { name: "Results" }).getByText("Operations").click();
+    const table = page.getByRole("table", { name: "Operations of the matching traces" });
+    await waitUntilVisible(table);
+    await waitUntilIdle(page);
+    const byMeasure = (measure: string) =>
+      reader.call<{ groups: { values: [string, string]; spans: number; errors: number }[] }>(
+        "POST",
+        "/traces/stats",
+        {
+          from: iso(RANGE_START),
+          to: iso(RANGE_END),
+          filter: { conditions: [{ name: "ServiceName", op: "eq", value: services[1] }] },
+          per: "span",
+          group_by: ["ServiceName", "SpanName"],
+          measure,
+          limit: 100,
+        },
+      );
+    const rows = () =>
+      table
+        .locator("tbody tr")
+        .evaluateAll((all) =>
+          all.map((row) => [0, 1, 2, 4].map((cell) => row.children[cell]?.textContent?.trim())),
+        );
+    const asShown = ({ groups }: Awaited<ReturnType<typeof byMeasure>>) =>
+      groups.map(({ values, spans, errors }) => [
+        ...values,
+        spans.toLocaleString("en"),
+        errors.toLocaleString("en"),
+      ]);
+    const byCount = await byMeasure("count");
+    expect(byCount.groups.length).toBeGreaterThan(3);
+    expect(await rows()).toEqual(asShown(byCount));
+    await table.getByRole("button", { name: "Errors" }).click();
+    await waitUntilIdle(page);
+    expect(await rows()).toEqual(asShown(await byMeasure("errors")));
+    const [service, operation] = (await byMeasure("errors")).groups[0]?.values ?? [];
+    await table
+      .getByRole("button", { name: operation ?? "", exact: true })
+      .first()
+      .click();
+    await waitUntilVisible(page.getByRole("table", { name: "Traces found" }));
+    await waitUntilIdle(page);
+    await expectSameAsApi([{ name: "ServiceName", op: "eq", value: services[1] }], {
+      same_span: [
+        [
+          { name: "ServiceName", op: "eq", value: service },
+          { name: "SpanName", op: "eq", value: operation },
+        ],
+      ],
+    });
+  });
+
+  test("is suggested again until the user signs out", async () => {
+    const { context, page } = await newVisitor("searching again");
+    await signIn(page, READER);
+    const name = `Edit condition ServiceName = ${services[0]}`;
+    const suggestion = page.getByRole("option", { name: /ServiceName = .* recent search/ });
+    await page.goto(pagePath(`/search?last=24h&where=${encodeURIComponent(`ServiceName = ${services[0]}`)}`));
+    await waitUntilIdle(page);
+    await page.goto(pagePath("/search?last=24h"));
+    await waitUntilIdle(page);
+    await page.keyboard.press("/");
+    await suggestion.click();
+    await page.getByRole("button", { name, exact: true }).waitFor();
+    await waitUntilIdle(page);
+    await page.getByRole("button", { name: READER }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.waitForURL("**/ui/login**");
+    await signIn(page, READER);
+    await page.keyboard.press("/");
+    await waitUntilVisible(page.getByRole("listbox", { name: "Suggestions" }).getByRole("option"));
+    expect(await suggestion.count()).toBe(0);
+    await context.close();
+  });
+
+  test("runs again every ten seconds while it is live, until the window is idle", async () => {
+    const { context, page } = await newVisitor("watching");
+    await signIn(page, READER);
+    await page.clock.install();
+    await page.goto(pagePath("/search?last=24h"));
+    await waitUntilVisible(page.getByRole("table", { name: "Traces found" }));
+    let searches = 0;
+    page.on("request", (request) => {
+      searches += request.url().endsWith("/traces/query") ? 1 : 0;
+    });
+    const live = page.getByRole("switch", { name: "Live" });
+    await live.check({ force: true });
+    await page.clock.runFor(10_500);
+    await expect.poll(() => searches).toBe(1);
+    await waitUntilVisible(page.getByRole("table", { name: "Traces found" }));
+    await page.clock.fastForward(11 * 60_000);
+    await expect.poll(() => live.isChecked()).toBe(false);
+    const before = searches;
+    await page.clock.runFor(30_000);
+    expect(searches).toBe(before);
+    // A fixed range does not change.
+    await page.goto(pagePath(`/search?from=${iso(RANGE_START)}&to=${iso(RANGE_END)}`));
+    await expect.poll(() => live.isDisabled()).toBe(true);
+    await context.close();
+  });
 });

@@ -1,11 +1,13 @@
 import { notifications } from "@mantine/notifications";
 import type { AnyRouter } from "@tanstack/react-router";
 import { meQuery, queryClient } from "../api/queries";
+import { clearRecentSearches } from "../lib/recentSearches";
 import { settleSession } from "./session";
 
 /** Removes all data of the user and leads to the sign-in page. Unsaved changes are lost: they can no longer be saved. */
 export async function leave(router: AnyRouter): Promise<void> {
   queryClient.clear();
+  clearRecentSearches();
   queryClient.setQueryData(meQuery.queryKey, null);
   try {
     await router.navigate({ to: "/login", ignoreBlocker: true });

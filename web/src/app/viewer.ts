@@ -1,6 +1,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import type { Api } from "../api/client";
 import { meQuery } from "../api/queries";
+import { keepSearchesOf } from "../lib/recentSearches";
 
 function viewerKey({ id, preview }: Api["Me"]): string {
   return JSON.stringify([id, preview]);
@@ -23,6 +24,7 @@ export function watchViewer(client: QueryClient, onUserChange: () => void): () =
     }
     const previous = current;
     current = me;
+    keepSearchesOf(me.id);
     if (previous === null || viewerKey(previous) === viewerKey(me)) {
       return;
     }

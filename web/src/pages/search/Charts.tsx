@@ -15,11 +15,14 @@ type Stats = ReturnType<typeof useStats>;
 /** The charts above the results: all traces of the range over time, and the loaded ones by duration. */
 export function Charts({
   stats,
+  isOutdated,
   displayed,
   highlightedId,
   onZoom,
 }: {
   stats: Stats;
+  /** Whether the numbers are shown as those of the previous search. */
+  isOutdated: boolean;
   displayed: SearchState;
   /** The trace that is selected in the table. */
   highlightedId: string | null;
@@ -29,7 +32,7 @@ export function Charts({
   const withDurations = hasDurations(displayed);
   return (
     <>
-      <StatsChart stats={stats} displayed={displayed} onZoom={onZoom} />
+      <StatsChart stats={stats} isOutdated={isOutdated} displayed={displayed} onZoom={onZoom} />
       {withDurations && (
         <ScatterChart
           traces={traces}
@@ -53,10 +56,12 @@ export function Charts({
 /** The histogram of the whole range, or why there is none. Its height is constant. */
 function StatsChart({
   stats,
+  isOutdated,
   displayed,
   onZoom,
 }: {
   stats: Stats;
+  isOutdated: boolean;
   displayed: SearchState;
   onZoom: (from: Date, to: Date) => void;
 }) {
@@ -76,7 +81,7 @@ function StatsChart({
     return <Skeleton height={HISTOGRAM_HEIGHT} mb={4} />;
   }
   return (
-    <Box mb={4} aria-busy={stats.isPlaceholderData} style={{ opacity: stats.isPlaceholderData ? 0.5 : 1 }}>
+    <Box mb={4} aria-busy={stats.isPlaceholderData} style={{ opacity: isOutdated ? 0.5 : 1 }}>
       <Histogram
         stats={stats.data}
         loadedFrom={hasUnloadedTraces(displayed) ? (displayed.traces.at(-1)?.start ?? null) : null}

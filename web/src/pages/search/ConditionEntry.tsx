@@ -16,6 +16,12 @@ import type { Window } from "./range";
 import { useValueSuggestions, useWordSuggestions, type WordOption } from "./suggestions";
 import { pastedTraceId } from "./words";
 
+/** Elements that take a pasted text themselves. */
+const TEXT_INPUTS = "input:not([type=checkbox], [type=radio]), textarea, [contenteditable=true]";
+
+/** Maximum of recent searches that are suggested. */
+const MAX_RECENT = 5;
+
 /** Actions of the entry for other components. */
 export type EntryHandle = {
   /** Returns the conditions including the typed text, or `null` if the text is invalid, which the entry then reports. */
@@ -29,6 +35,7 @@ export function ConditionEntry({
   maxConditions,
   maxValues,
   window,
+  recent,
   onChange,
   onRun,
   ref,
@@ -39,6 +46,8 @@ export function ConditionEntry({
   maxValues: number;
   /** Time range for suggested values. */
   window: Window | undefined;
+  /** Conditions of recent searches as text, newest first. */
+  recent: readonly string[];
   onChange: (conditions: readonly ParsedTerm[]) => void;
   onRun: () => void;
   ref: Ref<EntryHandle>;
@@ -52,9 +61,16 @@ export function ConditionEntry({
   const stage = stageOf(text, fields);
   const fieldOptions = stage.kind === "field" ? matchingFields(stage.partial, fields) : [];
   const operatorOptions = stage.kind === "operator" ? matchingOperators(stage.field, stage.partial) : [];
-  const values = useValueSuggestions(stage, window, combobox.dropdownOpened);
-  const words = useWordSuggestions(stage, fields, window, combobox.dropdownOpened);
+  // While suggestions are shown, a later window must not replace them.
+  const [shownWindow, setShownWindow] = useState(window);
+  if (!combobox.dropdownOpened && shownWindow !== window) {
+    setShownWindow(window);
+  }
+  const valueWindow = shownWindow ?? window;
+  const values = useValueSuggestions(stage, valueWindow, combobox.dropdownOpened);
+  const words = useWordSuggestions(stage, fields, valueWindow, combobox.dropdownOpened);
   const pastedId = pastedTraceId(text);
+  const recentOptions = text === "" && conditions.length === 0 ? recent.slice(0, MAX_RECENT) : [];
   const navigate = useNavigate();
   /** Text entered before its suggestions arrived; the first suggestion is then used. */
   const [pendingText, setPendingText] = useState<string | null>(null);
@@ -186,6 +202,9 @@ export function ConditionEntry({
       if (word !== undefined) {
         addWord(word);
       }
+    } else if (kind === "r") {
+      onChange(parseConditions(name, fields, maxValues));
+      combobox.closeDropdown();
     } else if (kind === "t") {
       void navigate({ to: "/trace/$traceId", params: { traceId: name } });
     }
@@ -225,6 +244,32 @@ export function ConditionEntry({
       }
     }
   };
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the handler is set once, and uses only what never changes
+  useEffect(() => {
+    const onPaste = (event: ClipboardEvent) => {
+      const target = event.target instanceof Element ? event.target : null;
+      // A dialog may cover the page after the session has ended.
+      if (target?.closest(TEXT_INPUTS) != null || document.querySelector("[role=dialog]") !== null) {
+        return;
+      }
+      const pasted = (event.clipboardData?.getData("text/plain") ?? "").replace(/\s+/g, " ").trim();
+      const traceId = pastedTraceId(pasted);
+      if (traceId !== null) {
+        void navigate({ to: "/trace/$traceId", params: { traceId } });
+      } else if (pasted !== "") {
+        setText((typed) => (typed.trim() === "" ? pasted : `${typed.trimEnd()} ${pasted}`));
+        setPendingText(null);
+        setError(null);
+        entry.current?.focus();
+      } else {
+        return;
+      }
+      event.preventDefault();
+    };
+    document.addEventListener("paste", onPaste);
+    return () => document.removeEventListener("paste", onPaste);
+  }, []);
 
   const isComplete =
     stage.kind === "value" && parseConditions(text, fields, maxValues).every((option) => "term" in option);
@@ -311,6 +356,7 @@ export function ConditionEntry({
                 <span className={classes.secondary}>Enter</span>
               </Combobox.Option>
             )}
+            <RecentOptions searches={recentOptions} />
             {words.isExact && <WordOptions options={words.options} />}
             {fieldOptions.map((field) => (
               <Combobox.Option key={field.ref} value={`f${field.ref}`} className={classes.option}>
@@ -346,7 +392,7 @@ export function ConditionEntry({
                 <span className={classes.secondary}>{count}</span>
               </Combobox.Option>
             ))}
-            {[fieldOptions, operatorOptions, values.options, words.options].every(
+            {[fieldOptions, operatorOptions, values.options, words.options, recentOptions].every(
               (list) => list.length === 0,
             ) &&
               pastedId === null &&
@@ -365,6 +411,17 @@ export function ConditionEntry({
       </Combobox>
     </Input.Wrapper>
   );
+}
+
+function RecentOptions({ searches }: { searches: readonly string[] }) {
+  return searches.map((search) => (
+    <Combobox.Option key={search} value={`r${search}`} className={classes.option}>
+      <span className={classes.code}>
+        <SanitizedText text={search} maxLength={160} />
+      </span>
+      <span className={classes.secondary}>recent search</span>
+    </Combobox.Option>
+  ));
 }
 
 function matchingOperators(field: Field, typed: string): Operator[] {

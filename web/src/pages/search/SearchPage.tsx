@@ -1,8 +1,8 @@
 import { Alert, Button, Group, List, Stack, Switch } from "@mantine/core";
 import { IconArrowBackUp, IconRefresh } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { useIsFetching, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch as useUrl } from "@tanstack/react-router";
-import { useCallback, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import { filterSchemaQuery } from "../../api/queries";
 import { useMe } from "../../app/useMe";
@@ -11,6 +11,7 @@ import { ErrorNotice } from "../../components/ErrorNotice";
 import { PageTitle } from "../../components/PageTitle";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
+import { recentSearches, rememberSearch } from "../../lib/recentSearches";
 import { instantOf } from "../../lib/time";
 import { omitUndefined } from "../../lib/urlParams";
 import { Charts } from "./Charts";
@@ -22,6 +23,7 @@ import { Facets } from "./Facets";
 import facetClasses from "./Facets.module.css";
 import { searchableFields } from "./fields";
 import { NoResults, NoTraceTable } from "./NoResults";
+import { Operations, operationFields } from "./Operations";
 import type { Order } from "./order";
 import type { ParsedTerm } from "./parse";
 import { ResultsSkeleton, ResultsTable } from "./ResultsTable";
@@ -33,11 +35,13 @@ import type { SearchState } from "./searchState";
 import { TimeRange } from "./TimeRange";
 import { Toolbar } from "./Toolbar";
 import { columnsOf, rangeError, rangeOf, type SearchUrl, withConditions, withRange } from "./url";
+import { useLive } from "./useLive";
 import { useSearch } from "./useSearch";
-import { useStats } from "./useStats";
+import { STATS_KEY, useStats } from "./useStats";
 import { type Zoom, zoomsLeadingTo } from "./zoomHistory";
 
 const NO_TRACES: SearchState["traces"] = [];
+const NO_SEARCHES: readonly string[] = [];
 
 export function SearchPage() {
   const url = useUrl({ from: "/app/search" });
@@ -62,7 +66,20 @@ export function SearchPage() {
     resolved.filter === null || me.id === "" ? null : { filter: resolved.filter, order, range, viewer },
   );
   const { state } = run;
-  const displayed = useLastResults(state, viewer);
+  const [wantsLive, setWantsLive] = useState(false);
+  // A fixed range does not change.
+  const isLive = wantsLive && range.kind === "last" && resolved.filter !== null;
+  const runningStats = useIsFetching({ queryKey: [STATS_KEY] });
+  // A restart would take back further pages, and the focus from a result.
+  const isLiveReady = () =>
+    state !== undefined &&
+    state.status !== "running" &&
+    state.pages <= 1 &&
+    !run.isRetrying &&
+    runningStats === 0 &&
+    document.activeElement?.closest("[data-result]") == null;
+  useLive(isLive, isLiveReady, run.restart, () => setWantsLive(false));
+  const displayed = useLastResults(state, viewer, isLive);
   const isOutdated = displayed !== undefined && displayed !== state;
   const hasFirstPage = displayed !== undefined && displayed.pages > 0 && displayed.traces.length > 0;
   const stats = useStats(hasFirstPage ? displayed : undefined, fields, viewer);
@@ -113,6 +130,13 @@ export function SearchPage() {
     setZooms([...activeZooms, { from: range, to: zoomedRange }]);
     updateSearch(withRange(url, zoomedRange));
   };
+  const isDone = state?.status === "done";
+  const searchedText = resolved.filter !== null && isDone ? url.where : undefined;
+  useEffect(() => {
+    if (searchedText !== undefined && me.id !== "" && me.preview === null) {
+      rememberSearch(me.id, searchedText);
+    }
+  }, [searchedText, me.id, me.preview]);
   const termTexts = useMemo(
     () =>
       new Set(
@@ -120,10 +144,20 @@ export function SearchPage() {
       ),
     [resolved.parsedConditions],
   );
+  /** Adds a term and shows the traces. */
+  const showTracesWith = (term: FilterTerm) => {
+    const { view: _, ...rest } = url;
+    const text = editText(term);
+    const added = termTexts.has(text) ? [] : [{ term, text }];
+    goTo(withConditions(rest, [...resolved.parsedConditions, ...added], fields));
+  };
   const setErrorsOnly = (errors: boolean) =>
     updateSearch(omitUndefined({ ...url, errors: errors ? (true as const) : undefined }));
   const setOrder = (next: Order) =>
     updateSearch(omitUndefined({ ...url, sort: next === "newest" ? undefined : next }));
+
+  const operationsBy = useMemo(() => operationFields(fields), [fields]);
+  const showsOperations = url.view === "operations" && operationsBy !== null;
 
   const traces = displayed?.traces ?? NO_TRACES;
   const columns = useMemo(() => columnsOf(url), [url]);
@@ -140,13 +174,13 @@ export function SearchPage() {
   const failed = state?.status === "failed" ? state : null;
   return (
     <>
-      <PageTitle title="Search">
+      <PageTitle title="Search" isDense>
         <CopyMenu request={state?.request} range={range} />
         <Button size="xs" leftSection={<IconRefresh size={16} aria-hidden />} onClick={runSearch}>
           Search
         </Button>
       </PageTitle>
-      <Stack gap="xs">
+      <Stack gap="xs" mt={6}>
         <ConditionEntry
           ref={entry}
           conditions={resolved.parsedConditions}
@@ -154,6 +188,7 @@ export function SearchPage() {
           maxConditions={limits.max_conditions - (url.errors === true ? 1 : 0)}
           maxValues={limits.max_values}
           window={state?.request.window ?? displayed?.request.window}
+          recent={me.preview === null ? recentSearches(me.id) : NO_SEARCHES}
           onChange={setConditions}
           onRun={run.restart}
         />
@@ -175,6 +210,13 @@ export function SearchPage() {
                 Back to {rangeLabel(previousRange, zone)}
               </Button>
             )}
+            <Switch
+              label="Live"
+              title="Searches again every 10 seconds, while this window is visible and in use"
+              checked={isLive}
+              disabled={range.kind !== "last"}
+              onChange={(event) => setWantsLive(event.currentTarget.checked)}
+            />
             {(canFilterErrors || url.errors === true) && (
               <Switch
                 label="Errors only"
@@ -184,6 +226,10 @@ export function SearchPage() {
             )}
           </Group>
           <Toolbar
+            view={operationsBy === null ? null : showsOperations ? "operations" : "traces"}
+            onView={(view) =>
+              goTo(omitUndefined({ ...url, view: view === "operations" ? view : undefined }), true)
+            }
             order={order}
             onOrder={setOrder}
             columns={columns}
@@ -234,7 +280,14 @@ export function SearchPage() {
           <NoTraceTable />
         ) : (
           <section aria-label="Results">
-            <StatusLine state={state} onCancel={run.cancel} />
+            <StatusLine
+              state={state}
+              isAnnounced={!isLive}
+              onCancel={() => {
+                setWantsLive(false);
+                run.cancel();
+              }}
+            />
             {failed !== null && (
               <Stack mb="sm">
                 <ErrorNotice
@@ -254,10 +307,16 @@ export function SearchPage() {
             <div
               className={classes.results}
               aria-busy={state === undefined || state.status === "running"}
-              data-outdated={isOutdated || undefined}
+              data-outdated={(isOutdated && !isLive) || undefined}
             >
               {url.chart !== "off" && traces.length > 0 && displayed !== undefined && (
-                <Charts stats={stats} displayed={displayed} highlightedId={highlightedId} onZoom={zoomTo} />
+                <Charts
+                  stats={stats}
+                  isOutdated={stats.isPlaceholderData && !isLive}
+                  displayed={displayed}
+                  highlightedId={highlightedId}
+                  onZoom={zoomTo}
+                />
               )}
 
               {traces.length > 0 ? (
@@ -267,18 +326,28 @@ export function SearchPage() {
                       facets={stats.data.facets}
                       fields={fields}
                       terms={termTexts}
-                      isOutdated={stats.isPlaceholderData}
+                      isOutdated={stats.isPlaceholderData && !isLive}
                       onToggle={toggleTerm}
                     />
                   )}
-                  <ResultsTable
-                    traces={traces}
-                    columns={columns}
-                    order={displayed?.request.order ?? order}
-                    onOrder={setOrder}
-                    onNearEnd={handleNearEnd}
-                    onHighlight={setHighlightedId}
-                  />
+                  {showsOperations ? (
+                    <Operations
+                      search={hasFirstPage ? displayed : undefined}
+                      by={operationsBy}
+                      viewer={viewer}
+                      isLive={isLive}
+                      onSearch={showTracesWith}
+                    />
+                  ) : (
+                    <ResultsTable
+                      traces={traces}
+                      columns={columns}
+                      order={displayed?.request.order ?? order}
+                      onOrder={setOrder}
+                      onNearEnd={handleNearEnd}
+                      onHighlight={setHighlightedId}
+                    />
+                  )}
                 </div>
               ) : displayed === undefined || displayed.status === "running" ? (
                 <ResultsSkeleton />
@@ -298,6 +367,7 @@ export function SearchPage() {
             {!isOutdated &&
               state !== undefined &&
               state.status !== "failed" &&
+              !showsOperations &&
               traces.length + state.pages > 0 && <ResultsFooter state={state} onMore={loadMore} />}
             {state?.status === "cancelled" && state.pages === 0 && (
               <Group justify="center" mt="sm">
@@ -330,14 +400,18 @@ function isNotBound(state: SearchState | undefined): boolean {
   return state?.error instanceof ApiError && state.error.code === "not_bound";
 }
 
-/** The search to show: the previous one until the new one has results. */
-function useLastResults(state: SearchState | undefined, viewer: string): SearchState | undefined {
+/** The search to show: the previous one until the new one has results; in live mode, until it has ended. */
+function useLastResults(
+  state: SearchState | undefined,
+  viewer: string,
+  isLive: boolean,
+): SearchState | undefined {
   const [last, setLast] = useState<{ state: SearchState; viewer: string } | undefined>();
   const hasEnded = state !== undefined && state.status !== "running";
   // A search that failed without results keeps those of the previous one in view.
   const hasResults =
     state !== undefined &&
-    (state.traces.length > 0 ||
+    ((state.traces.length > 0 && (hasEnded || !isLive)) ||
       (hasEnded && (state.status !== "failed" || last === undefined || last.viewer !== viewer)));
   if (hasResults && state !== last?.state) {
     setLast({ state, viewer });

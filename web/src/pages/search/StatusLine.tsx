@@ -6,7 +6,16 @@ import classes from "./SearchPage.module.css";
 import { fractionOf, type SearchState } from "./searchState";
 
 /** Progress or result of the search. Its height is constant. */
-export function StatusLine({ state, onCancel }: { state: SearchState | undefined; onCancel: () => void }) {
+export function StatusLine({
+  state,
+  isAnnounced,
+  onCancel,
+}: {
+  state: SearchState | undefined;
+  /** Whether screen readers announce the result. */
+  isAnnounced: boolean;
+  onCancel: () => void;
+}) {
   const running = state === undefined || state.status === "running";
   return (
     <div className={classes.status}>
@@ -27,7 +36,7 @@ export function StatusLine({ state, onCancel }: { state: SearchState | undefined
         )}
       </Group>
       <ProgressBar state={state} running={running} />
-      <VisuallyHidden role="status">{running ? "" : resultText(state)}</VisuallyHidden>
+      <VisuallyHidden role="status">{running || !isAnnounced ? "" : resultText(state)}</VisuallyHidden>
     </div>
   );
 }

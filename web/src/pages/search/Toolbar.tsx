@@ -1,10 +1,15 @@
-import { Button, Checkbox, Group, Menu, NativeSelect } from "@mantine/core";
+import { Button, Checkbox, Group, Menu, NativeSelect, SegmentedControl } from "@mantine/core";
 import { IconChartDots, IconColumns } from "@tabler/icons-react";
 import { ALL_COLUMNS, COLUMNS, type Column } from "./columns";
 import { isOrder, ORDERS, type Order } from "./order";
 
+/** View of the results. */
+export type ResultsView = "traces" | "operations";
+
 /** The order of the results, and how they are shown. */
 export function Toolbar({
+  view,
+  onView,
   order,
   onOrder,
   columns,
@@ -12,6 +17,9 @@ export function Toolbar({
   showChart,
   onChart,
 }: {
+  /** `null` if there is only the view of traces. */
+  view: ResultsView | null;
+  onView: (view: ResultsView) => void;
   order: Order;
   onOrder: (order: Order) => void;
   columns: readonly Column[];
@@ -21,6 +29,46 @@ export function Toolbar({
 }) {
   return (
     <Group gap="xs">
+      {view !== null && (
+        <SegmentedControl
+          size="xs"
+          aria-label="Results"
+          data={[
+            { value: "traces", label: "Traces" },
+            { value: "operations", label: "Operations" },
+          ]}
+          value={view}
+          onChange={(next) => onView(next === "operations" ? next : "traces")}
+        />
+      )}
+      {view !== "operations" && <TableControls {...{ order, onOrder, columns, onColumns }} />}
+      <Button
+        size="xs"
+        variant={showChart ? "light" : "default"}
+        aria-pressed={showChart}
+        onClick={() => onChart(!showChart)}
+        leftSection={<IconChartDots size={16} aria-hidden />}
+      >
+        Chart
+      </Button>
+    </Group>
+  );
+}
+
+/** Order and columns of the traces. */
+function TableControls({
+  order,
+  onOrder,
+  columns,
+  onColumns,
+}: {
+  order: Order;
+  onOrder: (order: Order) => void;
+  columns: readonly Column[];
+  onColumns: (columns: readonly Column[]) => void;
+}) {
+  return (
+    <>
       <NativeSelect
         size="xs"
         aria-label="Order of the results"
@@ -61,15 +109,6 @@ export function Toolbar({
           })}
         </Menu.Dropdown>
       </Menu>
-      <Button
-        size="xs"
-        variant={showChart ? "light" : "default"}
-        aria-pressed={showChart}
-        onClick={() => onChart(!showChart)}
-        leftSection={<IconChartDots size={16} aria-hidden />}
-      >
-        Chart
-      </Button>
-    </Group>
+    </>
   );
 }

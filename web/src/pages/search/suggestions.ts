@@ -5,7 +5,7 @@ import { countOf } from "../../lib/numbers";
 import type { Field } from "./fields";
 import type { Stage } from "./parse";
 import type { Window } from "./range";
-import { typedWord, wordFields } from "./words";
+import { callerFields, typedWord, wordFields } from "./words";
 
 /** Time after the last key until values are requested. */
 const DEBOUNCE_MS = 300;
@@ -28,7 +28,7 @@ type WordSuggestions = { options: WordOption[]; isExact: boolean; loading: boole
 
 const MAX_VALUES_OF_WORD = 5;
 
-/** Conditions on service, operation and status with values that contain the typed word. */
+/** Conditions with values that contain the typed word: on service, operation and status, or else on fields that identify the caller. */
 export function useWordSuggestions(
   stage: Stage,
   fields: readonly Field[],
@@ -37,27 +37,44 @@ export function useWordSuggestions(
 ): WordSuggestions {
   const word = typedWord(stage) ?? "";
   const [debouncedWord] = useDebouncedValue(word, DEBOUNCE_MS);
-  const candidateFields = word === "" ? [] : wordFields(fields);
-  const results = useQueries({
-    queries: candidateFields.map((field) => ({
-      ...valuesQuery(field.ref, debouncedWord, window, MAX_VALUES_OF_WORD),
-      enabled: opened && word === debouncedWord,
-    })),
-  });
-  const isPending = word !== debouncedWord || results.some((result) => result.isFetching);
-  const loading = opened && candidateFields.length > 0 && isPending;
-  if (isPending) {
+  const isSettled = word === debouncedWord;
+  const first = useWordValues(isSettled ? word : "", wordFields(fields), window, opened);
+  const isExact = (options: readonly WordOption[]) =>
+    options.some(({ value }) => value.toLowerCase() === word.toLowerCase());
+  // Only then: the service limits the queries of a user.
+  const needsMore = isSettled && !first.isPending && !isExact(first.options);
+  const more = useWordValues(needsMore ? word : "", callerFields(fields), window, opened);
+  if (word === "" || !isSettled || first.isPending || more.isPending) {
+    const loading = opened && word !== "" && wordFields(fields).length + callerFields(fields).length > 0;
     return { options: [], isExact: false, loading };
   }
+  const options = [...first.options, ...more.options];
   const isWord = (value: string) => value.toLowerCase() === word.toLowerCase();
+  options.sort((a, b) => Number(isWord(b.value)) - Number(isWord(a.value)));
+  return { options, isExact: isExact(options), loading: false };
+}
+
+/** Conditions on these fields with values that contain the word; none for an empty word. */
+function useWordValues(
+  word: string,
+  candidates: readonly Field[],
+  window: Window | undefined,
+  opened: boolean,
+): { options: WordOption[]; isPending: boolean } {
+  const fields = word === "" ? [] : candidates;
+  const results = useQueries({
+    queries: fields.map((field) => ({
+      ...valuesQuery(field.ref, word, window, MAX_VALUES_OF_WORD),
+      enabled: opened,
+    })),
+  });
   const options = results.flatMap(({ data }, index) => {
-    const field = candidateFields[index];
+    const field = fields[index];
     return field === undefined || data === undefined
       ? []
       : data.values.map(({ value, traces }) => ({ field, value, count: countOf(traces, "trace") }));
   });
-  options.sort((a, b) => Number(isWord(b.value)) - Number(isWord(a.value)));
-  return { options, isExact: options.some(({ value }) => isWord(value)), loading };
+  return { options, isPending: results.some((result) => result.isFetching) };
 }
 
 type ValueSuggestions = { options: { value: string; count: string }[]; note: string; loading: boolean };

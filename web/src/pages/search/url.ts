@@ -18,6 +18,7 @@ export type SearchUrl = {
   sort?: Order;
   columns?: string;
   chart?: "off";
+  view?: "operations";
 };
 
 /** Maximum length. Longer texts are not shared as links, and would slow the page down. */
@@ -59,6 +60,9 @@ export function parseSearchUrl(search: Record<string, unknown>): SearchUrl {
   }
   if (search.chart === "off") {
     url.chart = "off";
+  }
+  if (search.view === "operations") {
+    url.view = "operations";
   }
   return url;
 }

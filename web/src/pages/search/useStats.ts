@@ -6,6 +6,8 @@ import { writeJson } from "../../lib/json";
 import type { Field } from "./fields";
 import type { SearchState } from "./searchState";
 
+/** First part of the key of every query for statistics. */
+export const STATS_KEY = "trace-stats";
 /** Maximum number of bars; a bar is some pixels wide. */
 const BUCKETS = 120;
 /** Maximum number of facets that the service computes. */
@@ -23,18 +25,26 @@ export function facetFields(fields: readonly Field[]): Field[] {
     .slice(0, MAX_FACETS);
 }
 
-/** Statistics over all traces of a search, loaded or not. They are computed once its first page is complete, so that it does not
- * wait for them. */
+/** Statistics over time and the facets of a search. They are computed once its first page is complete, so that it does not wait for
+ * them. */
 export function useStats(search: SearchState | undefined, fields: readonly Field[], viewer: string) {
   // On narrow screens there is no room for facets, and ClickHouse need not count them.
   const showsFacets = useMediaQuery("(min-width: 84em)", undefined, { getInitialValueInEffect: false });
   const facets = showsFacets ? facetFields(fields).map((field) => field.ref) : [];
+  return useStatsQuery(search, viewer, { per: "trace", buckets: BUCKETS, facets });
+}
+
+/** Statistics over all traces of a search, loaded or not. Until they arrive, those of the previous request stay, but never those of
+ * another user or access. */
+export function useStatsQuery(
+  search: SearchState | undefined,
+  viewer: string,
+  options: Omit<Api["StatsQuery"], "filter" | "from" | "to">,
+) {
   const body =
-    search === undefined
-      ? null
-      : { filter: search.request.filter, ...search.request.window, per: "trace", buckets: BUCKETS, facets };
+    search === undefined ? null : { filter: search.request.filter, ...search.request.window, ...options };
   return useQuery({
-    queryKey: ["trace-stats", viewer, body, search?.startedAt],
+    queryKey: [STATS_KEY, viewer, body, search?.startedAt],
     queryFn: ({ signal }) =>
       unwrap(
         api.POST("/traces/stats", {
@@ -44,7 +54,6 @@ export function useStats(search: SearchState | undefined, fields: readonly Field
           signal,
         }),
       ),
-    // The previous search's, until the new ones arrive, but never those of another user or access.
     placeholderData: (previous, query) => (query?.queryKey[1] === viewer ? previous : undefined),
     enabled: body !== null,
     ...RUN_ONCE,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Field } from "./fields";
 import { stageOf } from "./parse";
-import { pastedTraceId, typedWord, wordFields } from "./words";
+import { callerFields, pastedTraceId, typedWord, wordFields } from "./words";
 
 const field = (name: string, type: Field["type"] = "string"): Field => ({
   map: "",
@@ -50,6 +50,22 @@ describe("a typed word", () => {
 
   it.each(["", "c", "ServiceName = a", "ServiceName ", "foo = 1", `${ID}`])("is not %s", (text) => {
     expect(word(text)).toBeNull();
+  });
+
+  it("is looked up in at most three fields that identify the caller", () => {
+    const [field] = FIELDS;
+    const named = (name: string) => ({ ...field, map: "SpanAttributes", name, ref: name }) as Field;
+    const names = [
+      "http.route",
+      "user_agent.original",
+      "client.address",
+      "team",
+      "enduser.user",
+      "customer",
+      "tenant.id",
+    ];
+    const found = callerFields([...FIELDS, ...names.map(named)]).map(({ name }) => name);
+    expect(found).toEqual(["tenant.id", "customer", "enduser.user"]);
   });
 
   it("is looked up in string fields for service, operation and status", () => {

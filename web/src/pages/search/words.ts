@@ -34,11 +34,32 @@ export function typedWord({ kind, partial }: Stage): string | null {
     : null;
 }
 
-/** The fields in which a word is looked up: those of service, operation and status, if they can be searched. */
+const isText = (field: Field | undefined): field is Field =>
+  field?.type === "string" && field.operators.includes("eq");
+
+/** The fields in which a word is looked up first: those of service, operation and status, if they can be searched. */
 export function wordFields(fields: readonly Field[]): Field[] {
   const names = spellings(fields);
-  return ["service", "operation", "status"]
-    .map((name) => names.get(name))
-    .filter((field) => field?.type === "string" && field.operators.includes("eq"))
-    .filter((field) => field !== undefined);
+  return ["service", "operation", "status"].map((name) => names.get(name)).filter(isText);
+}
+
+/** Field names that identify the caller, most useful first. */
+const CALLER_NAMES = [
+  /tenant/i,
+  /customer/i,
+  /organi[sz]ation|(^|[._-])org([._-]|$)/i,
+  /(^|[._-])user(?!_agent)([._-]|$)/i,
+  /(^|[._-])team([._-]|$)/i,
+];
+/** Each is another query. */
+const MAX_CALLER_FIELDS = 3;
+
+/** The fields in which a word is looked up if no value of {@link wordFields} equals it. */
+export function callerFields(fields: readonly Field[]): Field[] {
+  const first = wordFields(fields);
+  const rank = (field: Field) => CALLER_NAMES.findIndex((name) => name.test(field.name));
+  return fields
+    .filter((field) => isText(field) && rank(field) >= 0 && !first.includes(field))
+    .sort((a, b) => rank(a) - rank(b))
+    .slice(0, MAX_CALLER_FIELDS);
 }
