@@ -24,7 +24,7 @@ import { Message } from "../components/Message";
 import { SanitizedText } from "../components/SanitizedText";
 import type { EditorHandle } from "./CodeEditor";
 import { type Diagnostic, summary, toDiagnostics } from "./diagnostics";
-import { UNMARKED_FIELD, underlinedName } from "./fixes";
+import { isUnmarkedField, underlinedName } from "./fixes";
 import classes from "./PolicyEditor.module.css";
 import { checkQuery, fixesQuery } from "./queries";
 import { useVocabulary } from "./vocabulary";
@@ -135,9 +135,7 @@ export function PolicyEditor({
               key={diagnosticKey(diagnostic)}
               diagnostic={diagnostic}
               unmarkedName={
-                me.is_admin && diagnostic.code === UNMARKED_FIELD
-                  ? underlinedName(debouncedValue, diagnostic)
-                  : null
+                me.is_admin && isUnmarkedField(diagnostic) ? underlinedName(debouncedValue, diagnostic) : null
               }
               onReveal={() => handle.current?.reveal(diagnostic)}
               onFix={onChange}

@@ -5,8 +5,10 @@ import { type Range, rangeOf, type SourcePosition } from "./position";
 /** A replacement for an expression. */
 export type Fix = { readonly label: string; readonly text: string };
 
-/** Code of a diagnostic for a field that policies cannot name. */
-export const UNMARKED_FIELD = "unmarked_field";
+/** Whether a diagnostic is about a field that policies cannot name, and that is no misspelling of one that they can name. */
+export function isUnmarkedField({ code, hint = "" }: { code: string; hint?: string | undefined }): boolean {
+  return code === "unmarked_field" && !hint.startsWith("did you mean");
+}
 
 const QUOTED = /`([^`]+)`/g;
 
@@ -17,7 +19,7 @@ const QUOTED = /`([^`]+)`/g;
 export function fixCandidates(text: string, diagnostic: Api["Diagnostic"]): Fix[] {
   const hint = diagnostic.hint ?? "";
   // It lists fields that policies can name, none of which needs to mean the same.
-  if (diagnostic.code === UNMARKED_FIELD && !hint.startsWith("did you mean")) {
+  if (isUnmarkedField(diagnostic)) {
     return [];
   }
   const range = rangeOf(text, diagnostic);
