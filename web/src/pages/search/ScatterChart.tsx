@@ -24,6 +24,7 @@ import { useBrush } from "./useBrush";
 type Trace = Api["TraceSummary"];
 
 const HEIGHT = 60;
+const LABEL_HEIGHT = 14;
 const { left: LEFT, right: RIGHT } = PLOT_MARGIN;
 const TOP = 10;
 const BOTTOM = 22;
@@ -125,7 +126,7 @@ export function ScatterChart({
         >
           <title id={`${title}-name`}>Duration over start time</title>
           <desc id={`${title}-summary`}>{summary}</desc>
-          {durationMarks(yScale, 7).map((mark) => (
+          {durationMarks(yScale, Math.floor(plotHeight / LABEL_HEIGHT)).map((mark) => (
             <g key={mark}>
               <line className={classes.line} x1={LEFT} x2={width - RIGHT} y1={yOf(mark)} y2={yOf(mark)} />
               <text className={classes.label} x={LEFT - 6} y={yOf(mark)} dy="0.32em" textAnchor="end">
