@@ -3,6 +3,7 @@ import { IconArrowDown } from "@tabler/icons-react";
 import { useState } from "react";
 import type { Api } from "../../api/client";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import classes from "../../components/operationsTable.module.css";
 import { SanitizedText } from "../../components/SanitizedText";
 import { Secondary } from "../../components/Secondary";
 import { ServiceDot } from "../../components/ServiceDot";
@@ -12,7 +13,6 @@ import { nameOrPlaceholder } from "../../lib/names";
 import { countOf } from "../../lib/numbers";
 import type { FilterTerm } from "./conditions";
 import { type Field, spellings } from "./fields";
-import classes from "./Operations.module.css";
 import { findOperator } from "./operators";
 import { ResultsSkeleton } from "./ResultsTable";
 import type { SearchState } from "./searchState";
@@ -78,13 +78,9 @@ export function Operations({
   const equals = findOperator("eq");
   const hidden = data.distinct_groups - data.groups.length;
   return (
-    <div
-      className={classes.box}
-      aria-busy={isPlaceholderData}
-      style={{ opacity: isPlaceholderData && !isLive ? 0.5 : 1 }}
-    >
+    <div aria-busy={isPlaceholderData} style={{ opacity: isPlaceholderData && !isLive ? 0.5 : 1 }}>
       <Table.ScrollContainer minWidth={820} type="native">
-        <Table highlightOnHover verticalSpacing={3} aria-label="Operations of the matching traces">
+        <Table highlightOnHover verticalSpacing={3} fz="sm" aria-label="Operations of the matching traces">
           <Table.Thead>
             <Table.Tr>
               <Table.Th scope="col">Service</Table.Th>

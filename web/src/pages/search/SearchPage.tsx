@@ -212,7 +212,7 @@ export function SearchPage() {
             )}
             <Switch
               label="Live"
-              title="Searches again every 10 seconds, while this window is visible and in use"
+              title="Repeats the search every 10 seconds, while this window is visible and in use"
               checked={isLive}
               disabled={range.kind !== "last"}
               onChange={(event) => setWantsLive(event.currentTarget.checked)}

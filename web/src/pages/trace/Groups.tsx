@@ -1,6 +1,7 @@
 import { Button, ScrollArea, Table, Text, UnstyledButton } from "@mantine/core";
 import { IconArrowDown, IconArrowUp } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
+import table from "../../components/operationsTable.module.css";
 import { SanitizedText } from "../../components/SanitizedText";
 import { ServiceDot } from "../../components/ServiceDot";
 import { formatDuration } from "../../lib/duration";
@@ -60,7 +61,7 @@ export function Groups({
                   ta={column === "service" || column === "operation" ? "left" : "right"}
                 >
                   <UnstyledButton
-                    className={classes.sort}
+                    className={table.sort}
                     onClick={() =>
                       setSorting({
                         by: column,
@@ -84,7 +85,7 @@ export function Groups({
             <Table.Th>Share of self time</Table.Th>
           </Table.Tr>
         </Table.Thead>
-        <Table.Tbody className={classes.numbers}>
+        <Table.Tbody className={table.numbers}>
           {sorted.slice(0, limit).map((group) => (
             <Table.Tr key={group.longest}>
               <Table.Td>
@@ -93,7 +94,7 @@ export function Groups({
               </Table.Td>
               <Table.Td>
                 <UnstyledButton
-                  className={classes.linkButton}
+                  className={table.operation}
                   onClick={() => onShow(group.longest)}
                   title="Open the longest span"
                 >
