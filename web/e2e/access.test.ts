@@ -325,9 +325,11 @@ describe("viewing as another user", () => {
     await waitUntilVisible(bar().filter({ hasText: LIMITED_USER }));
     await page.goto(pagePath("/roles"));
     await waitUntilVisible(bar());
-    await page.goto(pagePath("/search?last=24h"));
+    await page.goto(pagePath(`/search?last=24h&where=${encodeURIComponent("SpanName exists")}`));
     await waitUntilIdle(page);
     expect(await links().count()).toBeGreaterThan(0);
+    // The search is not kept for the administrator.
+    expect(await page.evaluate(() => Object.values(localStorage).join("\n"))).not.toContain("SpanName");
     await page.goto(pagePath(`/trace/${visibleTrace}`));
     await waitUntilVisible(page.getByRole("treegrid", { name: "Spans" }));
     await page.goto(pagePath(`/trace/${hiddenTrace}`));

@@ -35,6 +35,11 @@ describe("a user who does not know field names", () => {
     await start();
     await act(paste("checkout"));
     await act(page.keyboard.press("Enter"));
+    const condition = page.getByRole("button", {
+      name: "Edit condition ServiceName = checkout",
+      exact: true,
+    });
+    await waitUntilVisible(condition);
     await act(page.getByRole("switch", { name: "Errors only" }).click({ force: true }));
     await act(firstResult().click());
     await act(page.keyboard.press("e"));
@@ -52,6 +57,7 @@ describe("a user who does not know field names", () => {
     const tenant = values[0]?.value ?? "";
     await act(paste(tenant));
     await act(page.keyboard.press("Enter"));
+    await waitUntilVisible(page.getByRole("button", { name: /^Edit condition .*tenant\.id.* = / }));
     await act(page.getByRole("columnheader", { name: "Duration" }).getByRole("button").click());
     await act(firstResult().click());
     const { traces } = await reader.call<{ traces: { trace_id: string }[] }>("POST", "/traces/query", {

@@ -308,27 +308,6 @@ describe("roles show as text", () => {
     await editor.locator(".cm-lintRange-error").first().hover();
     await expectHarmless(page.locator(".cm-tooltip-lint").getByText("⟨U+202E⟩"));
   });
-
-  test("an unmarked field, which is marked instead of replaced by another one", async () => {
-    const { context, page } = visitor;
-    await openPage("/new-role");
-    await page.getByRole("button", { name: "Add a policy" }).click();
-    await page.getByRole("textbox", { name: "Expression" }).click();
-    await page.keyboard.insertText('SpanAttributes["url.path"] == "/"');
-    const diagnostics = page.getByRole("list", { name: "Diagnostics for Expression" });
-    const link = diagnostics.getByRole("link", { name: "Mark this field in the trace source" });
-    await waitUntilVisible(link);
-    await waitUntilIdle(page);
-    expect(await diagnostics.getByRole("button", { name: /^Replace with/ }).count()).toBe(0);
-    const opened = context.waitForEvent("page");
-    await link.click();
-    const source = await opened;
-    await source.waitForURL((url) => url.searchParams.get("find") === "url.path");
-    // Examples of values are read only on request.
-    await source.getByRole("button", { name: "Find more fields" }).click();
-    await waitUntilVisible(source.getByRole("row").filter({ hasText: "url.path" }));
-    await source.close();
-  });
 });
 
 describe("users show as text", () => {

@@ -126,7 +126,15 @@ describe("the waterfall", () => {
   });
 
   test("gives each service its own colour", async () => {
-    await openTrace();
+    // On other pages, these two have one hue.
+    const isService = (value: string) => ({ name: "ServiceName", op: "eq", value });
+    const { traces } = await reader.call<{ traces: { trace_id: string }[] }>("POST", "/traces/query", {
+      view: "summary",
+      limit: 1,
+      filter: { conditions: [isService("inventory"), isService("shipping")] },
+    });
+    await visitor.page.goto(pagePath(`/trace/${traces[0]?.trace_id}`));
+    await waitUntilIdle(visitor.page);
     const colours = await visitor.page
       .getByRole("region", { name: "Self time by service" })
       .getByRole("button")
@@ -136,7 +144,7 @@ describe("the waterfall", () => {
           return dot === null ? "" : getComputedStyle(dot).backgroundColor;
         }),
       );
-    expect(colours.length).toBeGreaterThan(2);
+    expect(colours.length).toBeGreaterThanOrEqual(2);
     expect(new Set(colours).size).toBe(colours.length);
   });
 

@@ -2,6 +2,7 @@ import { QueryClient, QueryObserver } from "@tanstack/react-query";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Api } from "../api/client";
 import { meQuery } from "../api/queries";
+import { recentSearches, rememberSearch } from "../lib/recentSearches";
 import { watchViewer } from "./viewer";
 
 const alice: Api["Me"] = {
@@ -49,6 +50,14 @@ describe("cached responses of a page", () => {
     expect(client.getQueryData(meQuery.queryKey)).toEqual(bob);
     expect(client.getMutationCache().getAll()).toEqual([]);
     expect(onUserChange).toHaveBeenCalledOnce();
+  });
+
+  it("and recent searches are removed when another user signs in", () => {
+    rememberSearch(alice.id, "tenant = acme");
+    client.setQueryData(meQuery.queryKey, withRole);
+    expect(recentSearches(alice.id)).toEqual(["tenant = acme"]);
+    client.setQueryData(meQuery.queryKey, bob);
+    expect(recentSearches(alice.id)).toEqual([]);
   });
 
   it("are removed when another user signs in after a sign-out", () => {

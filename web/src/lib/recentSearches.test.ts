@@ -40,6 +40,18 @@ it("are removed when another user is known to use this browser", () => {
   expect(localStorage.getItem("tracewarden-recent-searches")).toBeNull();
 });
 
+it("are not stored after another window has removed them, until the user of this one is known again", () => {
+  const key = "tracewarden-recent-searches";
+  rememberSearch("ada", "a = 1");
+  clearRecentSearches();
+  globalThis.dispatchEvent(new StorageEvent("storage", { key, newValue: null }));
+  rememberSearch("ada", "a = 2");
+  expect(recentSearches("ada")).toEqual([]);
+  keepSearchesOf("ada");
+  rememberSearch("ada", "a = 3");
+  expect(recentSearches("ada")).toEqual(["a = 3"]);
+});
+
 it("works without storage, and with invalid stored content", () => {
   localStorage.setItem("tracewarden-recent-searches", '{"user":"ada","searches":[1]}');
   expect(recentSearches("ada")).toEqual([]);
