@@ -8,12 +8,13 @@ use crate::database::AppDb;
 use crate::documents;
 use crate::error::DbError;
 use crate::rows::{self, FromRow};
-use crate::transactions::{ReadTx, WriteTx};
+use crate::transactions::{Epoch, ReadTx, WriteTx};
 use crate::values::{bound, signed, values};
 
-/// The latest version, and the number of the last change, in one statement, so that both belong to the same state.
-const LATEST_MODEL_AND_CHANGE: &str = "SELECT (SELECT MAX(number) FROM changes) AS last_change, latest.version, latest.document \
-     FROM (SELECT 1 AS always) AS one LEFT JOIN \
+/// The latest version, the number of the last change and the epoch, in one statement, so that all belong to the same state.
+const LATEST_MODEL_AND_CHANGE: &str = "SELECT (SELECT MAX(number) FROM changes) AS last_change, latest.version, latest.document, \
+     head.epoch, head.sequence - head.epoch_through AS uncounted \
+     FROM (SELECT 1 AS always) AS one LEFT JOIN (SELECT * FROM audit_head WHERE id = 1) AS head ON one.always = 1 LEFT JOIN \
      (SELECT version, document FROM access_models ORDER BY version DESC LIMIT 1) AS latest ON one.always = 1";
 
 /// The current access model.
@@ -34,6 +35,18 @@ impl FromRow for CurrentModel {
         let absent = rows::get::<Option<String>>(row, "document")?.is_none();
         let model = if absent { AccessModel::default() } else { AccessModel::from_row(row)? };
         Ok(Self { version, model })
+    }
+}
+
+impl FromRow for Epoch {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        Ok(Self { changes: rows::get(row, "epoch")?, uncounted: rows::get(row, "uncounted")? })
+    }
+}
+
+impl FromRow for (CurrentModel, Epoch) {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        Ok((CurrentModel::from_row(row)?, Epoch::from_row(row)?))
     }
 }
 
@@ -58,6 +71,11 @@ impl AppDb {
 impl ReadTx {
     /// Returns the current access model with its version.
     pub async fn current_model(&mut self) -> Result<CurrentModel, DbError> {
+        self.connection.one(LATEST_MODEL_AND_CHANGE, values![]).await
+    }
+
+    /// Returns the current access model with its version, and the epoch.
+    pub async fn current_model_and_epoch(&mut self) -> Result<(CurrentModel, Epoch), DbError> {
         self.connection.one(LATEST_MODEL_AND_CHANGE, values![]).await
     }
 

@@ -6,7 +6,7 @@ use crate::documents;
 use crate::error::DbError;
 use crate::records::{ApiKey, TokenDigest};
 use crate::rows::from_row;
-use crate::transactions::{ReadTx, WriteTx};
+use crate::transactions::{AppendTx, ReadTx, WriteTx};
 use crate::values::values;
 
 macro_rules! key_columns {
@@ -36,6 +36,14 @@ impl ReadTx {
     }
 }
 
+impl AppendTx {
+    /// Records that a key was used.
+    pub async fn touch_api_key(&mut self, id: &str, at: Timestamp) -> Result<(), DbError> {
+        let statement = "UPDATE api_keys SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+        self.0.connection.execute(statement, values![id, at]).await.map(drop)
+    }
+}
+
 impl WriteTx {
     /// Creates a key.
     pub async fn insert_api_key(&mut self, key: &ApiKey, token: TokenDigest) -> Result<(), DbError> {
@@ -54,12 +62,6 @@ impl WriteTx {
             key.tools.as_ref().map(|tools| documents::write("tools", tools)).transpose()?,
         ];
         self.connection.execute(statement, values).await.map(drop)
-    }
-
-    /// Records that a key was used.
-    pub async fn touch_api_key(&mut self, id: &str, at: Timestamp) -> Result<(), DbError> {
-        let statement = "UPDATE api_keys SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
-        self.connection.execute(statement, values![id, at]).await.map(drop)
     }
 
     /// Deletes one key of a user. Returns whether the key existed.

@@ -16,7 +16,7 @@ use crate::fair_queue::{FairQueue, QueuePermit};
 use crate::metrics::{self, Labels, Metrics};
 use crate::migrations::{self, Migration};
 use crate::statements::MeteredConnection;
-use crate::transactions::{ReadConnection, ReadTx, WriteTx};
+use crate::transactions::{AppendTx, ReadConnection, ReadTx, WriteTx};
 use crate::values::values;
 use crate::{postgres, sqlite};
 
@@ -87,7 +87,7 @@ impl AppDb {
         let mut tx = self.begin_write().await?;
         tx.connection.response_timeout = None;
         migrations::migrate(&mut tx, self.backend, migrations, now).await?;
-        tx.commit().await
+        tx.finish().await
     }
 
     /// Begins a snapshot. It reflects everything that any replica committed before this call.
@@ -127,6 +127,14 @@ impl AppDb {
     /// [`DbError::Unavailable`], also when the wait is too long.
     pub async fn begin_write(&self) -> Result<WriteTx, DbError> {
         self.begin_write_after(async { Ok(None) }).await
+    }
+
+    /// Begins a write transaction that only appends, after the writers before it.
+    ///
+    /// # Errors
+    /// As [`AppDb::begin_write`].
+    pub async fn begin_append(&self) -> Result<AppendTx, DbError> {
+        Ok(AppendTx(self.begin_write().await?))
     }
 
     /// Begins a write transaction for one of many writes that users can request. Of the writes with the same name, only

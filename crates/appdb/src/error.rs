@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// An error of the application database.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum DbError {
     /// The database cannot be reached, is locked for too long, or fails to run a statement.
     #[error("application database unavailable: {0}")]

@@ -1,11 +1,12 @@
 //! The application database on SQLite or PostgreSQL, with the same statements: users, roles, sessions, API keys, the
 //! access model, the audit log. Several processes may share one PostgreSQL database.
 //!
-//! Repository values are transactions: [`ReadTx`] is one consistent snapshot, and [`WriteTx`] changes nothing until it
-//! is committed. A row that cannot be read in full is an error, never a default, so that access decisions fail closed.
+//! Repository values are transactions: [`ReadTx`] is one consistent snapshot, [`WriteTx`] changes nothing until it is
+//! committed, and [`AppendTx`] can only append to the audit log and record times of last use. A row that cannot be read
+//! in full is an error, never a default, so that access decisions fail closed.
 //!
-//! Every method can fail with [`DbError::Unavailable`] when the database does, and with [`DbError::Corrupt`] when it reads
-//! rows. The methods document other errors only.
+//! Every method can fail with [`DbError::Unavailable`] when the database does, and with [`DbError::Corrupt`] when it
+//! reads rows. The methods document other errors only.
 
 mod access_models;
 mod api_keys;
@@ -57,4 +58,4 @@ pub use records::{
     ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, PasswordHash, Policy, Preview, Role, Session,
     Throttle, TokenDigest, User, fold_username,
 };
-pub use transactions::{ReadTx, WriteTx};
+pub use transactions::{AppendTx, Epoch, ReadTx, WriteTx};

@@ -10,6 +10,7 @@ use crate::transactions::{ReadTx, WriteTx};
 use crate::values::values;
 
 /// A migration. Released migrations never change: a database that was made with another text has another schema.
+#[derive(Clone, Copy)]
 pub(crate) struct Migration {
     pub(crate) version: i64,
     pub(crate) name: &'static str,
@@ -41,7 +42,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(4, "history", include_str!("../migrations/0004_bytewise_order.postgres.sql")),
     migration!(5, "role_names", ""),
     migration!(6, "audit_by_target", ""),
+    migration!(7, "audit_epoch", ""),
 ];
+
+/// Version of the migration that introduces the epoch.
+const EPOCH_MIGRATION: i64 = 7;
 
 /// Applies missing migrations inside `tx`. Fails if the applied migrations are not those that this program knows.
 pub(crate) async fn migrate(
@@ -69,6 +74,10 @@ pub(crate) async fn migrate(
         for statement in migration.statements(backend) {
             tx.connection.execute(statement, values![]).await?;
         }
+    }
+    // A running replica may hold a decision whose inputs a step has changed.
+    if missing.first().is_some_and(|first| first.version > EPOCH_MIGRATION) {
+        tx.raise_epoch().await?;
     }
     Ok(())
 }
@@ -200,6 +209,24 @@ mod tests {
         let mut tables: Vec<&str> = tables().collect();
         tables.sort_unstable();
         assert_eq!(found, tables);
+    }
+
+    #[tokio::test]
+    async fn a_later_migration_raises_the_epoch() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", directory.path().join("own.db").display());
+        let now = Timestamp::from_micros(1);
+        let db = AppDb::open(&url, now).await.unwrap();
+        let epoch = async || db.begin_append().await.unwrap().epoch().await.unwrap();
+        let before = epoch().await;
+        db.migrate_with(MIGRATIONS, now).await.unwrap();
+        assert_eq!(epoch().await, before);
+        let version = MIGRATIONS.len() as i64 + 1;
+        let later =
+            Migration { version, name: "later", sql: "CREATE TABLE other (id TEXT);\n", postgres: "" };
+        let migrations = [MIGRATIONS, &[later]].concat().leak();
+        db.migrate_with(migrations, now).await.unwrap();
+        assert_ne!(epoch().await, before);
     }
 
     #[tokio::test]

@@ -56,13 +56,13 @@ impl ReadTx {
     pub(crate) async fn select_where_in<T: FromRow>(
         &mut self,
         query_prefix: &'static str,
-        names: &[&str],
+        names: &[impl Copy + Into<Value>],
         order: &'static str,
     ) -> Result<Vec<T>, DbError> {
         let mut found = Vec::new();
         for chunk in names.chunks(PARAMETERS_MAX) {
             let statement = format!("{query_prefix} IN {} {order}", placeholders(0, chunk.len()));
-            let values: Vec<Value> = chunk.iter().copied().map(Value::from).collect();
+            let values: Vec<Value> = chunk.iter().map(|name| (*name).into()).collect();
             found.extend(self.connection.all::<T>(AssertSqlSafe(statement), values).await?);
         }
         Ok(found)

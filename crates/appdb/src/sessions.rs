@@ -6,7 +6,7 @@ use crate::documents;
 use crate::error::DbError;
 use crate::records::{Preview, Session, TokenDigest};
 use crate::rows::from_row;
-use crate::transactions::{ReadTx, WriteTx};
+use crate::transactions::{AppendTx, ReadTx, WriteTx};
 use crate::values::values;
 
 macro_rules! session_columns {
@@ -36,6 +36,14 @@ impl ReadTx {
     }
 }
 
+impl AppendTx {
+    /// Records that a session was used.
+    pub async fn touch_session(&mut self, id: &str, at: Timestamp) -> Result<(), DbError> {
+        let statement = "UPDATE sessions SET last_seen_at = $2 WHERE id = $1 AND last_seen_at < $2";
+        self.0.connection.execute(statement, values![id, at]).await.map(drop)
+    }
+}
+
 impl WriteTx {
     /// Creates a session.
     pub async fn insert_session(&mut self, session: &Session, token: TokenDigest) -> Result<(), DbError> {
@@ -46,12 +54,6 @@ impl WriteTx {
         let (client_ip, user_agent) = (client_ip.as_ref(), user_agent.as_ref());
         let values = values![id, token, user_id, *created_at, *last_seen_at, client_ip, user_agent, preview];
         self.connection.execute(statement, values).await.map(drop)
-    }
-
-    /// Records that a session was used.
-    pub async fn touch_session(&mut self, id: &str, at: Timestamp) -> Result<(), DbError> {
-        let statement = "UPDATE sessions SET last_seen_at = $2 WHERE id = $1 AND last_seen_at < $2";
-        self.connection.execute(statement, values![id, at]).await.map(drop)
     }
 
     /// Sets or clears a session's preview.

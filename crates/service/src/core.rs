@@ -3,6 +3,8 @@
 pub(crate) mod access;
 mod argon2_memory;
 mod audit;
+mod audit_appender;
+mod audit_context;
 pub(crate) mod audit_detail;
 mod audit_event;
 mod audit_log;
@@ -38,7 +40,7 @@ pub(crate) mod validate;
 pub(crate) mod wire;
 
 pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
-pub(crate) use audit::AuditContext;
+pub(crate) use audit_context::AuditContext;
 pub(crate) use audit_detail::{bounded_member, difference, with_members};
 pub(crate) use audit_event::Event;
 pub use audit_event::Outcome;
@@ -82,11 +84,12 @@ pub use wire::{Attributes, SearchedAround, present};
 
 use std::sync::Arc;
 
-use tracewarden_appdb::AppDb;
+use tracewarden_appdb::{AppDb, AppendTx};
 use tracewarden_clickhouse::ClickHouse;
 use tracewarden_model::{Clock, Entropy, Timestamp};
 use tracewarden_policy::CompiledPolicies;
 
+use self::audit_appender::AuditQueue;
 use self::metrics::Metrics;
 use self::passwords::Passwords;
 use self::permits::Permits;
@@ -102,6 +105,7 @@ pub struct Core {
     pub(crate) cursors: CursorKey,
     pub(crate) username_key: UsernameKey,
     pub(crate) permits: Permits,
+    pub(crate) audit_queue: AuditQueue<AppendTx>,
     pub(crate) metrics: Metrics,
     pub(crate) compiled: Arc<CompiledPolicies>,
 }
@@ -126,6 +130,7 @@ impl Core {
             cursors: CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?,
             username_key: UsernameKey::new(&shared_key(&db, entropy.as_ref(), USERNAME_KEY).await?)?,
             permits: Permits::new(&settings),
+            audit_queue: AuditQueue::default(),
             metrics: Metrics::default(),
             compiled: Arc::default(),
             db,

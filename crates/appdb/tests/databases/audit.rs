@@ -1,10 +1,16 @@
 //! The audit log: appending, reading, the chain.
 
-use tracewarden_appdb::{AuditFilter, DbError, NewAuditRecord};
+use tracewarden_appdb::{AppDb, AuditFilter, DbError, Epoch, NewAuditRecord};
 
 use crate::fixture::{Fixture, at, on_both, record};
 
-on_both!(audit, appends_at_once_make_one_chain);
+on_both!(
+    audit,
+    appends_at_once_make_one_chain,
+    many_records_make_one_chain,
+    changes_raise_the_epoch_and_appends_do_not,
+    records_of_earlier_programs_raise_the_epoch,
+);
 
 async fn audit(fixture: &Fixture) {
     let db = fixture.open().await;
@@ -87,4 +93,78 @@ async fn appends_at_once_make_one_chain(fixture: &Fixture) {
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None);
     assert_eq!(tx.audit_head().await.unwrap().0, before + 30);
+}
+
+async fn many_records_make_one_chain(fixture: &Fixture) {
+    let db = fixture.open().await;
+    for count in [1, 2, 3, 127, 300] {
+        let mut tx = db.begin_append().await.unwrap();
+        let (head, _) = tx.read().audit_head().await.unwrap();
+        let records: Vec<_> = (0..count).map(|time| record("burst", time, None, "unknown")).collect();
+        assert_eq!(tx.append_audit(&records).await.unwrap(), head + 1);
+        tx.commit().await.unwrap();
+        let mut tx = db.begin_read().await.unwrap();
+        assert_eq!(tx.audit_head().await.unwrap().0, head + count.unsigned_abs());
+        assert_eq!(tx.verify_audit(|_, _| ()).await.unwrap().err(), None, "{count} records");
+        let newest = &tx.audit_records(&AuditFilter::default(), 1).await.unwrap()[0];
+        assert_eq!(newest.at, at(count - 1), "in order");
+    }
+    let mut tx = db.begin_append().await.unwrap();
+    let completions =
+        [3, 1, 2].map(|of| NewAuditRecord { detail: "{\"n\":1}", ..record("burst", 1, Some(of), "success") });
+    tx.append_audit(&completions).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_append().await.unwrap();
+    let mut found = tx.audit_completions(&[2, 5, 1]).await.unwrap();
+    found.sort_unstable();
+    let expected = [1, 2].map(|sequence| (sequence, "success".to_owned(), "{\"n\":1}".to_owned()));
+    assert_eq!(found, expected);
+    assert!(tx.audit_completions(&[]).await.unwrap().is_empty());
+}
+
+async fn epoch(db: &AppDb) -> Epoch {
+    db.begin_append().await.unwrap().epoch().await.unwrap()
+}
+
+async fn changes_raise_the_epoch_and_appends_do_not(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let before = epoch(&db).await;
+    let (_, of_model) = db.begin_read().await.unwrap().current_model_and_epoch().await.unwrap();
+    assert_eq!((of_model, before.uncounted), (before, 0));
+
+    let mut tx = db.begin_append().await.unwrap();
+    tx.append_audit(&[record("traces.query", 1, None, "unknown")]).await.unwrap();
+    tx.touch_session("s1", at(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    tx.append_audit(&record("role.put", 1, None, "success")).await.unwrap();
+    drop(tx);
+    assert_eq!(epoch(&db).await, before);
+
+    let mut tx = db.begin_write().await.unwrap();
+    tx.append_audit(&record("role.put", 1, None, "success")).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    tx.put_role("quiet", &[], at(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(epoch(&db).await, Epoch { changes: before.changes + 2, uncounted: 0 });
+}
+
+/// A replica of an earlier version may make changes while replicas are replaced.
+async fn records_of_earlier_programs_raise_the_epoch(fixture: &Fixture) {
+    let db = fixture.open().await;
+    let mut seen = vec![epoch(&db).await];
+    for by_earlier_program in [true, true, false, true, false, false] {
+        if by_earlier_program {
+            fixture.run(&["UPDATE audit_head SET sequence = sequence + 1 WHERE id = 1"]).await;
+        } else {
+            let mut tx = db.begin_append().await.unwrap();
+            tx.append_audit(&[record("traces.query", 1, None, "unknown")]).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        seen.push(epoch(&db).await);
+    }
+    let epoch = |changes, uncounted| Epoch { changes: seen[0].changes + changes, uncounted };
+    let expected = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0), (2, 0)];
+    assert_eq!(seen, expected.map(|(changes, uncounted)| epoch(changes, uncounted)));
 }

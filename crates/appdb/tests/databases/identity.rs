@@ -189,8 +189,6 @@ async fn credentials(fixture: &Fixture) {
     let bob_preview =
         Preview { username: Some("bob".to_owned()), user_id: Some("u2".to_owned()), ..Preview::default() };
     tx.set_session_preview("s2", Some(&bob_preview)).await.unwrap();
-    tx.touch_session("s1", at(50)).await.unwrap();
-    tx.touch_session("s1", at(40)).await.unwrap();
     let tools = ["query\"".to_owned(), "get".to_owned()];
     let key = ApiKey {
         id: "k1".to_owned(),
@@ -205,6 +203,10 @@ async fn credentials(fixture: &Fixture) {
     };
 
     tx.insert_api_key(&key, token(9)).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = db.begin_append().await.unwrap();
+    tx.touch_session("s1", at(50)).await.unwrap();
+    tx.touch_session("s1", at(40)).await.unwrap();
     tx.touch_api_key("k1", at(60)).await.unwrap();
     tx.commit().await.unwrap();
 
@@ -294,8 +296,8 @@ async fn sessions_expire(fixture: &Fixture) {
     let mut tx = db.begin_write().await.unwrap();
     for (id, created, seen) in [("old", 10, 90), ("idle", 50, 60), ("kept", 50, 90), ("edge", 30, 70)] {
         let token = TokenDigest([u8::try_from(created + seen).unwrap() ^ id.as_bytes()[0]; 32]);
-        tx.insert_session(&session(id, "u1", at(created)), token).await.unwrap();
-        tx.touch_session(id, at(seen)).await.unwrap();
+        let session = Session { last_seen_at: at(seen), ..session(id, "u1", at(created)) };
+        tx.insert_session(&session, token).await.unwrap();
     }
     assert_eq!(tx.delete_expired_sessions(None, None).await.unwrap(), 0);
     assert_eq!(tx.delete_expired_sessions(Some(at(30)), None).await.unwrap(), 1);
@@ -313,8 +315,8 @@ async fn the_longest_idle_sessions_are_removed(fixture: &Fixture) {
         [("u1", "old", 10, 90), ("u1", "idle", 50, 60), ("u1", "new", 80, 80), ("u2", "other", 1, 1)];
     for (user_id, id, created, seen) in sessions {
         let token = TokenDigest([u8::try_from(created).unwrap(); 32]);
-        tx.insert_session(&session(id, user_id, at(created)), token).await.unwrap();
-        tx.touch_session(id, at(seen)).await.unwrap();
+        let session = Session { last_seen_at: at(seen), ..session(id, user_id, at(created)) };
+        tx.insert_session(&session, token).await.unwrap();
     }
     assert!(tx.delete_idlest_sessions("u1", 3).await.unwrap().is_empty());
     assert_eq!(tx.delete_idlest_sessions("u1", 1).await.unwrap().len(), 2);

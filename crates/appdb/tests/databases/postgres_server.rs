@@ -13,7 +13,7 @@ use tracewarden_appdb::{AppDb, DbError};
 use tracewarden_model::AccessModel;
 use tracewarden_testkit::postgres::{self, Server, Stop};
 
-use crate::fixture::{add_user, at};
+use crate::fixture::{add_user, at, record};
 
 async fn role_exists(db: &AppDb, name: &str) -> Result<bool, DbError> {
     Ok(db.begin_read().await?.role(name).await?.is_some())
@@ -27,7 +27,9 @@ async fn put_role(db: &AppDb, name: &str) -> Result<(), DbError> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recovered_server_is_used_at_once() {
-    for how in [Stop::Fast, Stop::Immediate] {
+    for (how, is_change) in
+        [(Stop::Fast, true), (Stop::Fast, false), (Stop::Immediate, true), (Stop::Immediate, false)]
+    {
         let mut server = Server::start().unwrap();
         let database = server.database().unwrap();
         let db = AppDb::open(&database.url(), at(0)).await.unwrap();
@@ -40,14 +42,27 @@ async fn a_recovered_server_is_used_at_once() {
         drop(open);
         let mut reading = db.begin_read().await.unwrap();
         reading.roles().await.unwrap();
-        let mut writing = db.begin_write().await.unwrap();
-        writing.put_role("lost", &[], at(1)).await.unwrap();
+        let (mut change, mut append) = (None, None);
+        if is_change {
+            let writing = change.insert(db.begin_write().await.unwrap());
+            writing.put_role("lost", &[], at(1)).await.unwrap();
+        } else {
+            let writing = append.insert(db.begin_append().await.unwrap());
+            writing.append_audit(&[record("lost", 1, None, "success")]).await.unwrap();
+        }
         tokio::task::block_in_place(|| server.stop(how));
 
         let error = reading.roles().await.unwrap_err();
         assert!(matches!(error, DbError::Unavailable(_)), "{error:?}");
-        let error = writing.commit().await.unwrap_err();
-        assert!(matches!(error, DbError::OutcomeUnknown(_)), "{error:?}");
+        if let Some(writing) = change {
+            // The statement before the commit fails.
+            let error = writing.commit().await.unwrap_err();
+            assert!(matches!(error, DbError::Unavailable(_)), "{error:?}");
+        }
+        if let Some(writing) = append {
+            let error = writing.commit().await.unwrap_err();
+            assert!(matches!(error, DbError::OutcomeUnknown(_)), "{error:?}");
+        }
         drop(reading);
         let (read, write, ping) = tokio::join!(role_exists(&db, "kept"), put_role(&db, "never"), db.ping());
         for error in [read.unwrap_err(), write.unwrap_err(), ping.unwrap_err()] {

@@ -31,7 +31,7 @@ struct Step {
 }
 
 /// All migrations. The first four are those of 0.1.0.
-const PINNED: [Step; 6] = [
+const PINNED: [Step; 7] = [
     Step {
         name: "initial",
         sql: include_str!("../../migrations/0001_initial.sql"),
@@ -78,6 +78,13 @@ const PINNED: [Step; 6] = [
         sql: include_str!("../../migrations/0006_audit_by_target.sql"),
         postgres: "",
         sha256: ["f9e9e907ba2269c8f26718015495baa12fe6a1883e5bf692151c11e2687c9e75"; 2],
+        rows: &[],
+    },
+    Step {
+        name: "audit_epoch",
+        sql: include_str!("../../migrations/0007_audit_epoch.sql"),
+        postgres: "",
+        sha256: ["23a0cb8b966525a75cf951083a83a2d4be2135a2f33c5697e73b2dc7952581f6"; 2],
         rows: &[],
     },
 ];

@@ -152,9 +152,7 @@ impl Account {
     async fn record_failure(&self, context: &AuditContext, reason: &'static str) -> Result<()> {
         let detail = json!({ "reason": reason });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
-        let mut tx = self.begin_sign_in_write().await?;
-        context.append(&mut tx, self.core.now(), None, &event).await?;
-        Ok(tx.commit().await?)
+        self.core.record(context, None, event).await
     }
 
     async fn open_session(
@@ -193,7 +191,7 @@ impl Account {
         let detail = json!({ "session": session.id, "password_hash_renewed": renewed.is_some() });
         let detail = with_members(detail, [("ended_sessions", ended)]);
         let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
-        context.append(&mut tx, now, None, &event).await?;
+        context.append(&mut tx, now, event).await?;
         tx.commit().await?;
 
         user.last_login_at = Some(now);

@@ -176,7 +176,7 @@ impl Account {
             "until": block.until.to_string(),
         });
         let event = Event { action: "login", outcome: Outcome::Denied, target: None, detail };
-        context.append(&mut tx, now, None, &event).await?;
+        context.append(&mut tx, now, event).await?;
         Ok(tx.commit().await?)
     }
 }

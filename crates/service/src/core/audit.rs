@@ -2,105 +2,62 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
-use tracewarden_appdb::{NewAuditRecord, WriteTx};
+use tokio::time::Duration;
+use tracewarden_appdb::{AppendTx, DbError, Epoch, NewAuditRecord, WriteTx};
 use tracewarden_model::Timestamp;
 
 use crate::core::Core;
-use crate::core::audit_detail::bounded;
+use crate::core::audit_appender::{self, AuditQueue, AuditStore};
+use crate::core::audit_context::{AuditContext, PreparedRecord};
 use crate::core::audit_event::{Event, Outcome};
 use crate::core::error::{Result, ServiceError};
-use crate::core::principal::{Identity, RequestInfo, Transport};
+use crate::core::principal::Identity;
 use crate::core::tasks::run_to_completion;
-use crate::core::text::sanitize;
-use crate::core::tool_call::RecordedCall;
 
-/// Caller and origin, for all records of one request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AuditContext {
-    pub(crate) actor_id: Option<String>,
-    pub(crate) actor_name: Option<String>,
-    credential_id: Option<String>,
-    via: &'static str,
-    request_id: String,
-    client_ip: Option<String>,
-    user_agent: Option<String>,
-    tool_call: Option<Arc<RecordedCall>>,
-}
+impl AuditStore for Core {
+    type Tx = AppendTx;
 
-/// Detail of an event, and the tool call in which it happened.
-#[derive(Serialize)]
-struct RecordDetail<'a> {
-    #[serde(flatten)]
-    detail: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mcp: Option<&'a RawValue>,
-}
-
-impl AuditContext {
-    /// Creates the context of a request whose caller is known.
-    pub(crate) fn new(identity: &Identity) -> Self {
-        Self {
-            actor_id: Some(identity.user.id.clone()),
-            actor_name: Some(identity.user.username.clone()),
-            credential_id: Some(identity.credential_id().to_owned()),
-            via: match identity.info.via {
-                Transport::Mcp => "mcp",
-                Transport::Rest => identity.auth().into(),
-            },
-            ..Self::anonymous(&identity.info)
-        }
+    fn queue(&self) -> &AuditQueue<AppendTx> {
+        &self.audit_queue
     }
 
-    /// Creates the context of a request whose caller is not known, or not yet.
-    pub(crate) fn anonymous(info: &RequestInfo) -> Self {
-        Self {
-            via: "session",
-            request_id: sanitize(&info.request_id),
-            client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
-            user_agent: info.user_agent.as_deref().map(sanitize),
-            tool_call: info.tool_call.clone(),
-            ..Self::default()
-        }
+    fn max_wait(&self) -> Duration {
+        self.db.timeout()
     }
 
-    /// Creates the context of the service's own actions.
-    fn service() -> Self {
-        Self { via: "service", ..Self::default() }
+    fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
-    pub(crate) async fn append(
+    async fn begin(&self) -> Result<AppendTx, DbError> {
+        self.db.begin_append().await
+    }
+
+    async fn epoch(&self, tx: &mut AppendTx) -> Result<Epoch, DbError> {
+        tx.epoch().await
+    }
+
+    async fn completions(
         &self,
-        tx: &mut WriteTx,
+        tx: &mut AppendTx,
+        sequences: &[u64],
+    ) -> Result<Vec<(u64, String, String)>, DbError> {
+        tx.audit_completions(sequences).await
+    }
+
+    async fn append(
+        &self,
+        tx: &mut AppendTx,
+        records: &[PreparedRecord],
         at: Timestamp,
-        completes: Option<u64>,
-        event: &Event<'_>,
-    ) -> Result<u64> {
-        let invalid_json = |error: serde_json::Error| ServiceError::failed("a record", error);
-        // Only in the first record of an action; the record that completes it refers to the first.
-        let call = self.tool_call.as_ref().filter(|_| completes.is_none());
-        let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(invalid_json)?;
-        let recorded = RecordDetail { detail: &bounded(event.detail.clone()), mcp };
-        let detail = serde_json::to_string(&recorded).map_err(invalid_json)?;
-        let target = event.target.map(sanitize);
-        let record = NewAuditRecord {
-            completes,
-            at,
-            actor_id: self.actor_id.as_deref(),
-            actor_name: self.actor_name.as_deref(),
-            credential_id: self.credential_id.as_deref(),
-            via: self.via,
-            action: event.action,
-            outcome: event.outcome.into(),
-            request_id: &self.request_id,
-            client_ip: self.client_ip.as_deref(),
-            user_agent: self.user_agent.as_deref(),
-            target: target.as_deref(),
-            detail: &detail,
-        };
-        Ok(tx.append_audit(&record).await?)
+    ) -> Result<u64, DbError> {
+        let records: Vec<NewAuditRecord<'_>> = records.iter().map(|record| record.at(at)).collect();
+        tx.append_audit(&records).await
+    }
+
+    async fn commit(&self, tx: AppendTx) -> Result<(), DbError> {
+        tx.commit().await
     }
 }
 
@@ -137,23 +94,18 @@ impl Core {
         detail: Value,
     ) -> Result<()> {
         let event = Event { action, outcome: Outcome::Success, target, detail };
-        context.append(&mut tx, self.now(), None, &event).await?;
+        context.append(&mut tx, self.now(), event).await?;
         Ok(tx.commit().await?)
     }
 
-    /// Records one event in its own transaction, queued behind the caller's earlier ones.
-    pub(crate) async fn record_in_own_transaction(
-        &self,
+    /// Records one event apart from a change.
+    pub(crate) async fn record(
+        self: &Arc<Self>,
         context: &AuditContext,
-        event: &Event<'_>,
+        completes: Option<u64>,
+        event: Event<'_>,
     ) -> Result<()> {
-        let mut tx = match &context.actor_id {
-            // In another queue than the same user's changes: a user whose key is abused must be able to revoke it.
-            Some(user) => self.db.begin_queued_write(&format!("{user} alone"), self.db.timeout()).await?,
-            None => self.db.begin_write().await?,
-        };
-        context.append(&mut tx, self.now(), None, event).await?;
-        Ok(tx.commit().await?)
+        audit_appender::append(self, context.prepare(completes, event)?, None).await.map(drop)
     }
 
     /// Returns `result`; records it if it is an error. The error stands even if the record cannot be written: nothing has
@@ -214,7 +166,7 @@ impl Core {
         let target = target.map(str::to_owned);
         let recorded = run_to_completion(async move {
             let event = Event { action, outcome, target: target.as_deref(), detail };
-            let recorded = core.record_in_own_transaction(&context, &event).await;
+            let recorded = core.record(&context, None, event).await;
             drop(waiting);
             recorded
         });

@@ -89,6 +89,14 @@ impl Core {
         Ok(session)
     }
 
+    /// Whether a credential that was stored when it was read has not expired by `at`.
+    pub(crate) fn is_live(&self, credential: &VerifiedCredential, at: Timestamp) -> bool {
+        match credential {
+            VerifiedCredential::Session(session) => self.live_session(Some(session.clone()), at).is_ok(),
+            VerifiedCredential::ApiKey(key) => live_key(Some(key.clone()), at).is_ok(),
+        }
+    }
+
     /// Writes the time of a credential's last use, unless another request is doing so: writers wait for each other, and one
     /// write for many concurrent requests is enough.
     async fn record_last_use(
@@ -99,14 +107,14 @@ impl Core {
     ) -> Result<()> {
         let id = identity.credential_id();
         let Some(_permit) = self.permits.last_use_writes.try_acquire(id) else { return Ok(()) };
-        let mut tx = self.db.begin_write().await?;
+        let mut tx = self.db.begin_append().await?;
         // Read again, since another replica may have written it.
         match identity.auth() {
-            AuthKind::Session => match tx.session_by_id(id).await? {
+            AuthKind::Session => match tx.read().session_by_id(id).await? {
                 Some(session) if due(Some(session.last_seen_at)) => tx.touch_session(id, now).await?,
                 _ => return Ok(()),
             },
-            AuthKind::ApiKey => match tx.api_key_by_id(id).await? {
+            AuthKind::ApiKey => match tx.read().api_key_by_id(id).await? {
                 Some(key) if due(key.last_used_at) => tx.touch_api_key(id, now).await?,
                 _ => return Ok(()),
             },

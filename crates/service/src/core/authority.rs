@@ -1,11 +1,11 @@
 //! Inputs of a caller's permissions, re-read in the transaction in which they take effect.
 //!
-//! A request is authenticated in one transaction and takes effect in another. A caller who is revoked between the two must
-//! not succeed. Therefore the second transaction reads the same rows again; since there is one writer at a time, nothing
-//! changes between that read and the commit. The audit chain proves it: no change and no started read follows the record that
-//! revokes its caller's credential.
+//! A request is authenticated in one transaction and takes effect in another. A caller who is revoked between the two must not
+//! succeed. Therefore a change reads the same rows again in its own transaction, and the appender of audit records compares the
+//! epoch and reads them again if it differs; since there is one writer at a time, nothing changes before the commit. The audit
+//! chain proves it: no change and no started read follows the record that revokes its caller's credential.
 
-use tracewarden_appdb::{CurrentModel, Preview, ReadTx, Role, Session, User, WriteTx};
+use tracewarden_appdb::{CurrentModel, Epoch, Preview, ReadTx, Role, Session, User, WriteTx};
 use tracewarden_model::AccessModel;
 
 use crate::core::Core;
@@ -64,6 +64,8 @@ pub(crate) struct Authority {
     pub(crate) model: AccessModel,
     /// Version of the whole access model. It has no influence on decisions.
     pub(crate) version: u64,
+    /// Epoch of the snapshot.
+    pub(crate) epoch: Epoch,
 }
 
 impl Authority {
@@ -117,8 +119,8 @@ impl Core {
         // A role of a preview that has been deleted since grants nothing.
         let names = principal.preview().map_or(&principal.user.roles, |preview| &preview.roles);
         let roles = tx.roles_named(names).await?;
-        let CurrentModel { version, model } = tx.current_model().await?;
-        Ok(Authority { principal, roles, model, version })
+        let (CurrentModel { version, model }, epoch) = tx.current_model_and_epoch().await?;
+        Ok(Authority { principal, roles, model, version, epoch })
     }
 
     /// Reads the inputs of an administrator's access; rejects a caller who has lost that right since the request began.

@@ -1,14 +1,19 @@
 //! Audit record of an action that takes time: durable before any result is returned, completed when the action ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::future::BoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use serde_json::{Value, json};
-use tracewarden_model::{Filter, Window};
+use tokio::time::{Duration, Instant, sleep};
+use tracewarden_appdb::{AppendTx, Epoch};
+use tracewarden_model::{Filter, Timestamp, Window};
 
 use crate::core::Core;
 use crate::core::access::Access;
-use crate::core::audit::AuditContext;
+use crate::core::audit_appender::{self, Decision};
+use crate::core::audit_context::AuditContext;
 use crate::core::audit_detail::with_members;
 use crate::core::audit_event::{Event, Outcome};
 use crate::core::authority::Authority;
@@ -17,7 +22,7 @@ use crate::core::metrics::ReadMeasurement;
 use crate::core::permits::Permit;
 use crate::core::principal::{Administrator, Principal};
 use crate::core::query_context::QueryContext;
-use crate::core::tasks::run_to_completion;
+use crate::core::tasks::{CancelOnDrop, run_to_completion};
 
 /// An open audit record. It is completed once: by [`OpenAuditRecord::complete`], or as aborted when it is dropped because the client
 /// disconnected. A crash leaves the outcome `unknown`, never `success`.
@@ -54,12 +59,17 @@ pub(crate) struct PreparedRead<P> {
 /// Inputs of a decision, the detail of the record, and the result of the preparation.
 type Prepared<T> = (Arc<Authority>, Value, T);
 
+/// Time in which the completion of a successful read is tried again.
+const COMPLETION_TIME_MAX: Duration = Duration::from_secs(5);
+/// Pauses before the second attempt and before later ones.
+const COMPLETION_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+
 /// Maximum number of preparations of a read if the inputs of its decision change each time before its record is written. A
 /// preparation takes milliseconds; administrators do not make changes that fast that often.
 const MAX_PREPARATIONS: usize = 4;
 
 impl Core {
-    /// Begins a read of traces: prepares it, and writes the first record in a transaction that checks that the inputs have
+    /// Begins a read of traces: prepares it, and appends the first record in a transaction that checks that the inputs have
     /// not changed since. A caller who was revoked in the meantime is rejected; after other changes the read is prepared
     /// again. Policies are compiled before that transaction, because no other writer can proceed during it.
     ///
@@ -122,13 +132,15 @@ impl Core {
             let (authority, detail, prepared) = prepared;
             let (core, permit, target_text) =
                 (Arc::clone(self), Arc::clone(&permit), target.map(str::to_owned));
-            let begin = FirstRecord::write(core, authority, permit, action, target_text, detail);
+            let abandoned = CancelOnDrop(Arc::default());
+            let decision = RecordedDecision { core, authority, abandoned: Arc::clone(&abandoned.0) };
+            let begin = FirstRecord::write(decision, permit, action, target_text, detail);
             // Returns a `OpenAuditRecord` even if the client disconnects between the commit and this point: its drop then completes
             // the record.
             match run_to_completion(begin).await {
                 Ok(Some(record)) => return Ok((prepared, record)),
                 Ok(None) => {}
-                // After the first two, no other record can be written either. After the third, the record may exist; it then
+                // After the first two, another record is unlikely to be written. After the third, the record may exist; it then
                 // stays `unknown`: its sequence number is not known, so nothing can complete it.
                 Err(
                     error @ (ServiceError::Unavailable { .. }
@@ -143,25 +155,48 @@ impl Core {
     }
 }
 
+/// The decision that a first record documents.
+struct RecordedDecision {
+    core: Arc<Core>,
+    authority: Arc<Authority>,
+    abandoned: Arc<AtomicBool>,
+}
+
+impl Decision<AppendTx> for RecordedDecision {
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    fn holds_in(&self, epoch: Epoch, at: Timestamp) -> bool {
+        // The end of a credential by its age writes nothing, and so does not raise the epoch.
+        self.authority.epoch == epoch && self.core.is_live(&self.authority.principal.verified_credential, at)
+    }
+
+    fn is_current<'a>(&'a self, tx: &'a mut AppendTx) -> BoxFuture<'a, Result<bool>> {
+        async move {
+            let current = self.core.authority(tx.read(), &self.authority.principal).await?;
+            Ok(current.is_equivalent(&self.authority))
+        }
+        .boxed()
+    }
+}
+
 impl FirstRecord {
-    /// Writes the first record; `None` if the decision must be made again.
+    /// Appends the first record; `None` if the decision must be made again.
     async fn write(
-        core: Arc<Core>,
-        authority: Arc<Authority>,
+        decision: RecordedDecision,
         permit: Arc<Permit>,
         action: &'static str,
         target: Option<String>,
         detail: Value,
     ) -> Result<Option<OpenAuditRecord>> {
-        let context = AuditContext::new(&authority.principal);
+        let core = Arc::clone(&decision.core);
+        let context = AuditContext::new(&decision.authority.principal);
         let event = Event { action, outcome: Outcome::Unknown, target: target.as_deref(), detail };
-        let mut tx = core.db.begin_write().await?;
-        let current = core.authority(&mut tx, &authority.principal).await?;
-        if !current.is_equivalent(&authority) {
+        let record = context.prepare(None, event)?;
+        let Some(sequence) = audit_appender::append(&core, record, Some(Box::new(decision))).await? else {
             return Ok(None);
-        }
-        let sequence = context.append(&mut tx, core.now(), None, &event).await?;
-        tx.commit().await?;
+        };
         Ok(Some(OpenAuditRecord {
             found_trace: None,
             completed: false,
@@ -174,9 +209,7 @@ impl FirstRecord {
 
     async fn complete(&self, outcome: Outcome, detail: Value) -> Result<()> {
         let event = Event { action: self.action, outcome, target: None, detail };
-        let mut tx = self.core.db.begin_write().await?;
-        self.context.append(&mut tx, self.core.now(), Some(self.sequence), &event).await?;
-        Ok(tx.commit().await?)
+        self.core.record(&self.context, Some(self.sequence), event).await
     }
 }
 
@@ -193,12 +226,25 @@ impl OpenAuditRecord {
         self.query = Some(query);
     }
 
-    /// Writes the second record.
+    /// Appends the second record. A database that fails for a moment delays a finished answer, and does not abort it.
     ///
     /// # Errors
-    /// When it could not be written: the answer must then not end as if it were complete.
+    /// When it could not be appended: the answer must then not end as if it were complete.
     pub(crate) async fn complete(&mut self, outcome: Outcome, code: Option<&str>) -> Result<()> {
-        self.first.complete(outcome, self.detail(code)).await?;
+        let deadline = Instant::now() + COMPLETION_TIME_MAX;
+        let [mut pause, later] = COMPLETION_PAUSES;
+        loop {
+            let completed = self.first.complete(outcome, self.detail(code)).await;
+            match completed {
+                Err(ServiceError::Unavailable(_) | ServiceError::OutcomeUnknown(_))
+                    if outcome == Outcome::Success && Instant::now() + pause < deadline =>
+                {
+                    sleep(pause).await;
+                    pause = later;
+                }
+                completed => break completed?,
+            }
+        }
         self.completed = true;
         self.returned.outcome = outcome;
         Ok(())
@@ -252,7 +298,7 @@ impl Drop for OpenAuditRecord {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (first, detail) = (Arc::clone(&self.first), self.detail(None));
         runtime.spawn(async move {
-            // If the completion in progress succeeded, the database rejects this one as a duplicate.
+            // If the completion in progress succeeded, the appender rejects this one.
             if let Err(failure) = first.complete(Outcome::Aborted, detail).await {
                 tracing::debug!(log_cause = failure.log_cause(), "an aborted request was not recorded");
             }

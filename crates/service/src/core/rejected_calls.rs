@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::core::audit::AuditContext;
+use crate::core::audit_context::AuditContext;
 use crate::core::audit_event::{Event, Outcome};
 use crate::core::error::{Result, ServiceError};
 use crate::core::principal::{Identity, Principal, Transport};
@@ -70,7 +70,7 @@ impl Core {
     pub async fn record_tool_call(self: &Arc<Self>, principal: &Principal, tool: Tool) -> Result<()> {
         let action = Tool::call_action(Some(tool));
         let event = Event { action, outcome: Outcome::Success, target: None, detail: json!({}) };
-        self.record_in_own_transaction(&AuditContext::new(principal), &event).await
+        self.record(&AuditContext::new(principal), None, event).await
     }
 
     /// Records a tool call that was rejected before a use case: the tool is unknown or not permitted for the key, or the

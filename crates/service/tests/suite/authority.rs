@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use secrecy::ExposeSecret as _;
-use tracewarden_model::{Decimal, FieldRef, Filter, RawCondition, Scalar};
+use tracewarden_model::{Clock as _, Decimal, FieldRef, Filter, RawCondition, Scalar};
 use tracewarden_service::*;
 use tracewarden_testkit::wait::until;
 
@@ -15,10 +15,12 @@ on_both_databases!(
     a_revoked_caller_cannot_change_their_account,
     a_revoked_reader_reads_nothing,
     a_reader_who_is_revoked_during_preparation_reads_nothing,
+    a_key_that_expires_during_preparation_reads_nothing,
     a_change_during_preparation_is_applied,
     changed_attributes_during_preparation_are_applied,
     reads_fail_while_access_keeps_changing,
-    a_disconnect_during_the_record_leaves_it_complete,
+    a_read_whose_caller_has_gone_does_not_begin,
+    a_disconnect_at_any_time_leaves_no_open_record,
 );
 
 fn ids() -> QueryRequest {
@@ -315,6 +317,20 @@ async fn a_reader_who_is_revoked_during_preparation_reads_nothing(database: Data
     }
 }
 
+/// Nothing is written when a key expires, so that no epoch tells.
+async fn a_key_that_expires_during_preparation_reads_nothing(database: DatabaseKind) {
+    let reading = reading(database).await;
+    let expires_at = Some(reading.fixture.clock.now().saturating_add(100 * SECOND));
+    let new = NewApiKey { name: "short".to_owned(), expires_at, policy: None, tools: None };
+    let created = reading.fixture.service.account().create_api_key(&reading.reader, new).await.unwrap();
+    let key = reading.fixture.principal(&Credential::ApiKey(created.token)).await;
+    let lookups = reading.fixture.store.lookups();
+    let expire = || async { reading.fixture.clock.advance(100) };
+    let answer = reading.query_during(&key, query_with_columns(), expire, 1).await;
+    assert_eq!(code(answer), "unauthenticated");
+    reading.assert_refused("traces.query", lookups).await;
+}
+
 async fn a_change_during_preparation_is_applied(database: DatabaseKind) {
     let reading = reading(database).await;
     let administrator = reading.admin.require_admin().unwrap();
@@ -417,7 +433,7 @@ async fn reads_fail_while_access_keeps_changing(database: DatabaseKind) {
     assert_eq!(reading.column_requests() - before, 2 * undisturbed);
 }
 
-async fn a_disconnect_during_the_record_leaves_it_complete(database: DatabaseKind) {
+async fn a_read_whose_caller_has_gone_does_not_begin(database: DatabaseKind) {
     let reading = reading(database).await;
     let before = reading.fixture.audit(&reading.admin).await.len();
     // An earlier writer, which the record waits for.
@@ -429,6 +445,29 @@ async fn a_disconnect_during_the_record_leaves_it_complete(database: DatabaseKin
     query.abort();
     assert!(query.await.unwrap_err().is_cancelled());
     drop(writer);
+    reading.fixture.service.traces().query(&reading.reader, ids()).await.unwrap();
+    let records = reading.fixture.audit(&reading.admin).await;
+    assert_eq!((records.len(), records[0].outcome.as_str()), (before + 1, "success"));
+}
+
+async fn a_disconnect_at_any_time_leaves_no_open_record(database: DatabaseKind) {
+    let reading = reading(database).await;
+    let before = reading.fixture.audit(&reading.admin).await.len();
+    for delay in 0..60 {
+        let (service, reader) = (reading.fixture.service.clone(), reading.reader.clone());
+        let query = tokio::spawn(async move { service.traces().query(&reader, ids()).await });
+        tokio::time::sleep(Duration::from_micros(150 * delay)).await;
+        query.abort();
+        let _ = query.await;
+    }
+    // Records are appended in order of arrival: after this one no earlier read can begin.
+    reading.fixture.service.traces().query(&reading.reader, ids()).await.unwrap();
     let records = async || reading.fixture.audit(&reading.admin).await;
-    until(records, |records| records.len() > before && records[0].outcome == "aborted").await;
+    let begun = until(records, |records| records.iter().all(|record| record.outcome != "unknown")).await;
+    let begun = &begun[..begun.len() - before];
+    assert!(!begun.is_empty());
+    assert!(
+        begun.iter().all(|record| ["aborted", "success"].contains(&record.outcome.as_str())),
+        "{begun:?}"
+    );
 }

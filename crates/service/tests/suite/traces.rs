@@ -1,6 +1,6 @@
 //! Reading of traces: the order of records and spans, and the answers to a caller without access.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::*;
 use futures::StreamExt as _;
@@ -147,6 +147,27 @@ async fn the_end_of_an_answer_waits_for_its_record() {
     }
     assert_eq!(code(last.unwrap()), "unavailable", "an answer whose record fails does not end well");
     assert_eq!(reading.last().await.outcome, "unknown");
+}
+
+/// A database that fails for a moment delays the end of an answer, and does not abort it.
+#[tokio::test]
+async fn the_end_of_an_answer_is_recorded_when_the_database_recovers() {
+    let reading = reading().await;
+    let mut spans = reading.spans(query(vec![])).await;
+    let full = "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END";
+    sqlx_execute(&reading.fixture.url, full).await;
+    let begun = Instant::now();
+    let (url, space) = (reading.fixture.url.clone(), Duration::from_secs(1));
+    let recovery = tokio::spawn(async move {
+        tokio::time::sleep(space).await;
+        sqlx_execute(&url, "DROP TRIGGER full").await;
+    });
+    while let Some(chunk) = spans.next().await {
+        chunk.unwrap();
+    }
+    assert!(begun.elapsed() >= space);
+    recovery.await.unwrap();
+    assert_eq!(reading.last().await.outcome, "success");
 }
 
 #[tokio::test]

@@ -251,7 +251,7 @@ async fn a_use_is_not_recorded_twice(database: DatabaseKind) {
     let recorded = now.saturating_sub(30 * SECOND);
 
     // A third replica writes first: both requests have read before that the last use was two minutes ago.
-    let mut writer = fixture.other_writer().await;
+    let mut writer = fixture.other_appender().await;
     let requests = [(&fixture.service, &session), (&other, &token)].map(|(service, credential)| {
         let (service, credential) = (service.clone(), credential.clone());
         tokio::spawn(async move { service.core().authenticate(&credential, info()).await.map(drop) })

@@ -225,13 +225,13 @@ pub fn mark(map: Option<&str>, name: &str, filterable: bool, policy: bool) -> Fi
 pub const ADMIN_PASSWORD: &str = "quite a long secret";
 
 /// Write transaction of another replica, which all other writers wait for.
-pub struct OtherWriter {
-    pub tx: tracewarden_appdb::WriteTx,
+pub struct OtherWriter<Tx = tracewarden_appdb::WriteTx> {
+    pub tx: Tx,
     /// Connection that observes the waiting writers, on PostgreSQL.
     observer: Option<tokio::sync::Mutex<sqlx::AnyConnection>>,
 }
 
-impl OtherWriter {
+impl<Tx> OtherWriter<Tx> {
     /// Returns as soon as so many writers wait for this one, each in another replica. On PostgreSQL they give up after two
     /// seconds, so a test must not wait longer than necessary. SQLite cannot show waiting writers: the method waits one of
     /// their five seconds.
@@ -257,14 +257,19 @@ impl Fixture {
     /// Begins a write transaction of another replica.
     pub async fn other_writer(&self) -> OtherWriter {
         let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
-        let observer = match self.server {
-            None => None,
-            Some(_) => {
-                let observer = <sqlx::AnyConnection as sqlx::Connection>::connect(&self.url).await.unwrap();
-                Some(tokio::sync::Mutex::new(observer))
-            }
-        };
-        OtherWriter { tx: db.begin_write().await.unwrap(), observer }
+        OtherWriter { tx: db.begin_write().await.unwrap(), observer: self.observer().await }
+    }
+
+    /// Begins a transaction of another replica that only appends.
+    pub async fn other_appender(&self) -> OtherWriter<tracewarden_appdb::AppendTx> {
+        let db = AppDb::open(&self.url, self.clock.now()).await.unwrap();
+        OtherWriter { tx: db.begin_append().await.unwrap(), observer: self.observer().await }
+    }
+
+    async fn observer(&self) -> Option<tokio::sync::Mutex<sqlx::AnyConnection>> {
+        self.server.as_ref()?;
+        let observer = <sqlx::AnyConnection as sqlx::Connection>::connect(&self.url).await.unwrap();
+        Some(tokio::sync::Mutex::new(observer))
     }
 
     /// Opens another replica whose clock is ahead by so many seconds, or behind.
