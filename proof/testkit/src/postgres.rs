@@ -28,13 +28,16 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Programs that an installation must have.
 const PROGRAMS: &[&str] = &["initdb", "postgres", "psql"];
 
-/// Settings for tests. Tests crash the service, not the machine: committed data is at least in the kernel's memory, which
-/// survives an immediate stop of the server. Only a power failure would require `fsync`.
+/// Tests crash the service, not the machine: committed data is at least in the kernel's memory, which survives an immediate stop
+/// of the server. Only a power failure would require `fsync`.
+const UNSAFE_SETTINGS: [&str; 2] = ["fsync=off", "full_page_writes=off"];
+
+/// Settings for tests.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    "fsync=off",
-    "full_page_writes=off",
+    UNSAFE_SETTINGS[0],
+    UNSAFE_SETTINGS[1],
     "autovacuum_naptime=10min",
     "max_connections=200",
     "shared_buffers=64MB",
@@ -119,6 +122,7 @@ pub struct Server {
     directory: PathBuf,
     port: ReservedPorts<1>,
     process: Option<SupervisedProcess>,
+    is_durable: bool,
 }
 
 impl Server {
@@ -128,12 +132,24 @@ impl Server {
     /// # Errors
     /// When PostgreSQL is not installed or does not start; the message says what to do.
     pub fn start() -> Result<Self, String> {
+        Self::start_as(false)
+    }
+
+    /// Starts a server as in production, which waits for the disk at each commit: for benchmarks.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_durable() -> Result<Self, String> {
+        Self::start_as(true)
+    }
+
+    fn start_as(is_durable: bool) -> Result<Self, String> {
         let programs = Programs::find()?;
         let directory = new_directory("postgres")?;
         let refuse = |error: std::io::Error| format!("cannot prepare `{}`: {error}", directory.display());
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).map_err(refuse)?;
-        let mut server =
-            Self { programs, directory: directory.clone(), port: ReservedPorts::new()?, process: None };
+        let port = ReservedPorts::new()?;
+        let mut server = Self { programs, directory: directory.clone(), port, process: None, is_durable };
         let password = directory.join("password");
         fs::write(&password, PASSWORD).map_err(refuse)?;
         if let Some((user, group)) = server_user()? {
@@ -178,7 +194,8 @@ impl Server {
         let port = self.port().to_string();
         let mut program: Vec<&OsStr> = vec![postgres.as_ref(), "-D".as_ref(), data.as_ref()];
         program.extend(["-p".as_ref(), OsStr::new(&port)]);
-        program.extend(SETTINGS.iter().flat_map(|setting| ["-c", setting].map(OsStr::new)));
+        let kept = |setting: &&&str| !self.is_durable || !UNSAFE_SETTINGS.contains(setting);
+        program.extend(SETTINGS.iter().filter(kept).flat_map(|setting| ["-c", setting].map(OsStr::new)));
         let mut process = SupervisedProcess::start(self.command("sh")?, &self.directory, "QUIT", &program)?;
         // `pg_ctl` waits for the eighth line of this file too.
         let state = |text: String| text.lines().nth(7).map(|line| line.trim().to_owned());

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measures the cost of finding and reading traces, the service's overhead over ClickHouse, and the cost of
 //! policies and models. It measures the local machine and never runs in tests.
 
+mod audit;
 mod clickhouse;
 mod conditions;
 mod interleaved;
@@ -48,6 +49,8 @@ pub enum Bench {
     Streaming,
     /// Small responses per second, on one core.
     SmallAnswers,
+    /// Audit records of concurrent reads.
+    Audit,
     /// Checking policies and authorising callers.
     Policy,
     /// Planning and applying a whole access model.
@@ -74,6 +77,7 @@ const DOCUMENTS: [(&str, &str, &[&str]); 2] = [
             "Previews",
             "Streaming",
             "Small answers",
+            audit::TITLE,
             "Policies",
             "Access model",
         ],
@@ -98,6 +102,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
         Some(Bench::Layouts(options)) => measured.extend(layouts::run(options)?),
         Some(Bench::Streaming) => measured.push(streaming_section()?),
         Some(Bench::SmallAnswers) => measured.push(small_answers::section()?),
+        Some(Bench::Audit) => measured.push(audit::section()?),
         Some(Bench::Policy) => measured.push(plain("Policies", policy::run()?)),
         Some(Bench::Model) => measured.push(model::section()?),
         None => {
@@ -105,6 +110,7 @@ pub fn run(bench: Option<&Bench>, check: bool) -> Result<()> {
             measured.push(plain("Policies", policy::run()?));
             measured.push(model::section()?);
             measured.push(small_answers::section()?);
+            measured.push(audit::section()?);
             measured.push(streaming_section()?);
             measured.extend(search::run(&search::Options::default())?);
             measured.push(search::previews(&search::Options::default())?);
