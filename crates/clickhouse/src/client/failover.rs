@@ -265,6 +265,27 @@ async fn streamed_answers_are_not_restarted() {
 }
 
 #[tokio::test]
+async fn an_answer_whose_task_ends_early_is_an_error() {
+    let fixture = fixture();
+    let wide = Statement::new("SELECT number, repeat('x', 1000) FROM numbers(60000)");
+    let response = fixture.direct.client.send(wide, COLLECTED_FORMAT).await.unwrap();
+    let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut stream = {
+        let _entered = other.enter();
+        Box::pin(response.into_stream())
+    };
+    stream.next().await.unwrap().unwrap();
+    other.shutdown_background();
+    let failed = loop {
+        if let Err(error) = stream.next().await.expect("not the end of the answer") {
+            break error;
+        }
+    };
+    assert!(matches!(failed, ClickHouseError::Internal(_)), "{failed}");
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
 async fn reader_time_does_not_count_as_clickhouse_time() {
     let fixture = fixture();
     let client = fixture.direct.client.with_limits(QueryLimits { seconds: 2, rows: 0 });

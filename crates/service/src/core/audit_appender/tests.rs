@@ -86,6 +86,7 @@ struct State {
     is_away: bool,
     is_silent: bool,
     transactions: usize,
+    rereads: usize,
 }
 
 #[derive(Default)]
@@ -131,7 +132,8 @@ impl Decision<Tx> for FirstDecision {
     fn is_current<'a>(&'a self, tx: &'a mut Tx) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async {
             self.model.statement(tx)?;
-            let state = self.model.state();
+            let mut state = self.model.state();
+            state.rereads += 1;
             if state.revoked[self.reader] || state.expired[self.reader] {
                 return Err(CredentialFault::NoKey.into());
             }
@@ -314,6 +316,17 @@ async fn a_database_that_is_away_fails_all_who_wait() {
     assert_eq!(append(&model, record(4), None).await.unwrap(), Some(1));
 }
 
+#[tokio::test]
+async fn batches_are_limited_and_begin_with_completions() {
+    let model = Arc::new(Model::default());
+    let callers = std::iter::repeat_n(4, BATCH_RECORDS_MAX).chain([1]);
+    let answers = futures::future::join_all(callers.map(|caller| append(&model, record(caller), None))).await;
+    let appended: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().unwrap()).collect();
+    let expected: Vec<u64> = (2..=BATCH_RECORDS_MAX as u64 + 1).chain([1]).collect();
+    assert_eq!(appended, expected, "the completion arrived last");
+    assert_eq!(model.state().transactions, 2);
+}
+
 /// A record whose batch does not begin gets an error in time.
 #[tokio::test]
 async fn a_database_that_does_not_answer_holds_no_record() {
@@ -390,6 +403,9 @@ fn every_record_is_durable_current_and_answered() {
         assert_eq!(answers.len(), 5, "{answers:?}");
         let completions = state.durable.iter().filter(|row| row.completes == Some(1)).count();
         assert!(completions <= 1, "completed twice: {:?}", state.durable);
+        if state.epoch == Epoch::default() && !state.expired[0] {
+            assert_eq!(state.rereads, 0, "in an equal epoch no inputs are read again");
+        }
         if state.failures == 0 {
             let lost =
                 answers.iter().find(|(caller, answer)| [1, 4].contains(caller) && *answer != "appended");
