@@ -1,9 +1,10 @@
 //! The domain model of Tracewarden: logical types and operators, field references, the access model, filters, windows,
-//! callers. This crate does no I/O and does not read the clock. REST and files share the serialised forms of its types.
+//! callers, claims. This crate does no I/O and does not read the clock. REST and files share the serialised forms of its types.
 
 pub mod access_model;
 pub mod ambient;
 pub mod caller;
+pub mod claims;
 pub mod column_type;
 pub mod decimal;
 pub mod field;
@@ -24,6 +25,7 @@ pub use access_model::{
 };
 pub use ambient::{Clock, Entropy};
 pub use caller::{AttributeKind, AttributeValue, Caller};
+pub use claims::{Claims, ClaimsMapping, ClaimsMappings, RoleRule};
 pub use column_type::{ColumnType, NumberType, TextType, unquote};
 pub use decimal::{Decimal, InvalidDecimal};
 pub use field::{ArrayPair, FieldRef, FieldSource};

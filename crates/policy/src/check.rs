@@ -2,6 +2,7 @@
 //! supported type.
 
 mod calls;
+mod claims;
 mod comparisons;
 mod names;
 mod scope;
@@ -24,6 +25,7 @@ use crate::predicate::work::Budget;
 use crate::predicate::{Predicate, Relation};
 use crate::syntax_errors::SuggestionCheck;
 
+pub use claims::{CheckedMapping, MappedAccess, MappingError, UnmappedRule, check_mapping};
 use scope::Scope;
 use suggestions::Suggester;
 

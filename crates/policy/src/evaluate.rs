@@ -13,7 +13,7 @@ mod verdict;
 use std::collections::{BTreeMap, HashMap};
 
 use regex::Regex;
-use tracewarden_model::{AccessModel, Caller, FieldRef, MarkedField};
+use tracewarden_model::{AccessModel, AttributeValue, Caller, Claims, FieldRef, MarkedField};
 
 use crate::check::check_on_current_stack;
 use crate::diagnostics::Diagnostic;
@@ -45,6 +45,26 @@ pub fn evaluate(
         let prepared = PreparedPolicy::new(caller, &Patterns::of(&root));
         Ok(spans.iter().map(|span| Evaluator::new(&prepared, span).truth(&root).into()).collect())
     })?
+}
+
+/// Evaluates expressions over the claims of each person. Returns the values by person, in the order of the expressions; `None` if
+/// there is none, or it is an integer. Call it inside [`on_deep_stack`].
+pub(crate) fn evaluate_claims(expressions: &[&Node], people: &[Claims]) -> Vec<Vec<Option<AttributeValue>>> {
+    let regexes: HashMap<String, Regex> =
+        expressions.iter().flat_map(|expression| Patterns::of(expression).compile()).collect();
+    let no_span = Span::new();
+    let values = |claims: &Claims| {
+        let prepared = PreparedPolicy {
+            username: Value::text(""),
+            roles: Value::texts([]),
+            attributes: claims.0.iter().map(|(name, value)| (name.as_str(), value.into())).collect(),
+            regexes: regexes.clone(),
+        };
+        let value =
+            |expression: &&Node| Evaluator::new(&prepared, &no_span).value(expression)?.to_attribute();
+        expressions.iter().map(value).collect()
+    };
+    people.iter().map(values).collect()
 }
 
 /// The data of a policy that is the same for all spans.

@@ -36,7 +36,9 @@ pub use authorise::{
     AccessScope, BrokenPolicy, BrokenReason, KeyConstraint, PolicySource, RolePolicy, authorise,
 };
 pub use caller_references::{AttributeUse, RoleUse};
-pub use check::{CheckedPolicy, check};
+pub use check::{
+    CheckedMapping, CheckedPolicy, MappedAccess, MappingError, UnmappedRule, check, check_mapping,
+};
 pub use compiled::{CompiledPolicies, PolicyCacheStats};
 pub use condition::lower_condition;
 pub use description::describe;

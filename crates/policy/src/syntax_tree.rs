@@ -37,6 +37,29 @@ pub(crate) fn path(node: &IdedExpr) -> Option<Vec<&str>> {
     }
 }
 
+/// Returns the path of a claim such as `claims.realm["a.b"]`, from below `claims`; it is empty for `claims` itself.
+pub(crate) fn claim_path(node: &IdedExpr) -> Option<Vec<&str>> {
+    let mut names = Vec::new();
+    let mut node = node;
+    loop {
+        match &node.expr {
+            Expr::Ident(root) if root == "claims" => {
+                names.reverse();
+                return Some(names);
+            }
+            Expr::Select(select) if !select.test => {
+                names.push(select.field.as_str());
+                node = &select.operand;
+            }
+            _ => {
+                let (container, key) = index(node)?;
+                names.push(text_literal(key)?);
+                node = container;
+            }
+        }
+    }
+}
+
 pub(crate) fn is_user_attributes(node: &IdedExpr) -> bool {
     path(node).as_deref() == Some(&["user", "attributes"])
 }

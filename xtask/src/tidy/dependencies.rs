@@ -6,14 +6,18 @@ use serde_json::Value;
 /// Crates that each crate may depend on, for its code and its tests. An unlisted crate is a violation, so that new crates are
 /// added here.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("tracewarden", &["rest", "mcp", "documents", "service", "appdb", "clickhouse", "policy", "model"]),
+    (
+        "tracewarden",
+        &["rest", "mcp", "documents", "service", "appdb", "identity", "clickhouse", "policy", "model"],
+    ),
     ("rest", &["documents", "service", "model"]),
     ("documents", &["service", "model"]),
     ("mcp", &["service", "model"]),
-    ("service", &["appdb", "clickhouse", "policy", "model"]),
+    ("service", &["appdb", "identity", "clickhouse", "policy", "model"]),
     ("clickhouse", &["policy", "model"]),
     ("policy", &["model"]),
     ("appdb", &["model"]),
+    ("identity", &["model"]),
     ("model", &[]),
     ("localstore", &[]),
     ("sample-data", &[]),
@@ -40,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// in the crate that generates it, with generated policies and spans.
 const ALLOWED_FOR_TESTS: &[(&str, &[&str])] = &[
     ("appdb", &["testkit"]),
+    ("identity", &["testkit"]),
     ("service", &["testkit"]),
     ("tracewarden", &["localstore", "testkit", "sample-data"]),
     ("clickhouse", &["testkit"]),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
 
+use tracewarden_model::claims::claim_reference;
 use tracewarden_model::{FieldRef, FieldSource};
 
 use crate::check::Checker;
@@ -13,7 +14,7 @@ use crate::diagnostics::Diagnostic;
 use crate::expression::{Kind, Node, Type};
 use crate::pattern::Pattern;
 use crate::predicate::{Quantifier, TextFunction};
-use crate::syntax_tree::{is_user_attributes, path, text_literal};
+use crate::syntax_tree::{claim_path, is_user_attributes, path, text_literal};
 
 /// Maximum nesting depth of macros. Nested macros multiply the lengths of their lists, for every span that ClickHouse
 /// reads.
@@ -133,6 +134,18 @@ impl Checker<'_> {
     }
 
     fn has(&mut self, node: &IdedExpr, argument: &IdedExpr) -> Option<Node> {
+        if self.scope.reads_claims {
+            return match claim_path(argument).as_deref() {
+                Some([]) | None => {
+                    let hint = "write for instance `has(claims.groups)`";
+                    self.refuse(argument, "unsupported", "`has` takes a claim", hint)
+                }
+                Some(names) => {
+                    let claim = claim_reference(names.iter().copied());
+                    Some(self.typed(node, Type::Bool, Kind::HasAttribute(claim)))
+                }
+            };
+        }
         if let Expr::Select(select) = &argument.expr {
             if is_user_attributes(&select.operand) {
                 return Some(self.typed(node, Type::Bool, Kind::HasAttribute(select.field.clone())));
@@ -224,8 +237,12 @@ impl Checker<'_> {
             let hint = format!("choose a name without a dot, for instance `{list}.{name}(v, …)`");
             return self.refuse(variable, "unsupported", message, &hint);
         }
-        if self.scope.depth() >= MAX_NESTED_MACROS {
-            let message = format!("at most {MAX_NESTED_MACROS} macros can be nested within each other");
+        let max_nested = if self.scope.reads_claims { 1 } else { MAX_NESTED_MACROS };
+        if self.scope.depth() >= max_nested {
+            let message = match max_nested {
+                1 => "macros cannot be nested within each other here".to_owned(),
+                _ => format!("at most {MAX_NESTED_MACROS} macros can be nested within each other"),
+            };
             let hint = "use `x in list` where it is equivalent, or split the policy";
             return self.refuse(node, "too_deep", message, hint);
         }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, LiteralValue, operators};
+use tracewarden_model::claims::claim_reference;
 use tracewarden_model::field::escape;
 use tracewarden_model::{FieldRef, MarkedField};
 
 use crate::check::Checker;
 use crate::expression::{Constant, Kind, Node, Type};
 use crate::predicate::Relation;
-use crate::syntax_tree::{index, is_null_keyword, is_user_attributes, path, text_literal};
+use crate::syntax_tree::{claim_path, index, is_null_keyword, is_user_attributes, path, text_literal};
 
 impl Checker<'_> {
     pub(super) fn junction(
@@ -133,6 +134,11 @@ impl Checker<'_> {
     ) -> Option<Node> {
         if self.rejects_negated_operand(node, needle) {
             return None;
+        }
+        if self.scope.reads_claims
+            && let (Some(claim), Some([])) = (text_literal(needle), claim_path(haystack).as_deref())
+        {
+            return Some(self.typed(node, Type::Bool, Kind::HasAttribute(claim_reference([claim]))));
         }
         // A column may have the same name, but in a policy it refers to the user.
         let of_user = is_user_attributes(haystack);

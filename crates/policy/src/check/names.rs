@@ -15,7 +15,9 @@ use crate::syntax_tree::{is_null_keyword, is_user_attributes, path, text_literal
 impl Checker<'_> {
     /// Checks an identifier or a chain of selections.
     pub(super) fn name(&mut self, node: &IdedExpr) -> Option<Node> {
-        let Some(names) = path(node) else { return self.member(node) };
+        let Some(names) = path(node) else {
+            return if self.scope.reads_claims { self.claim(node) } else { self.member(node) };
+        };
         let root = names.first().copied().unwrap_or_default();
         if let Some((variable, ty)) = self.scope.variable(root) {
             if names.len() > 1 {
@@ -24,6 +26,9 @@ impl Checker<'_> {
                 return self.refuse(node, "unsupported", message, &hint.unwrap_or_default());
             }
             return Some(self.typed(node, ty, Kind::Variable(variable)));
+        }
+        if self.scope.reads_claims {
+            return self.claim(node);
         }
         if root == "user" {
             return self.user(node, &names);
@@ -182,6 +187,9 @@ impl Checker<'_> {
 
     /// Checks `container[key]`.
     pub(super) fn index(&mut self, node: &IdedExpr, container: &IdedExpr, key: &IdedExpr) -> Option<Node> {
+        if self.scope.reads_claims {
+            return self.claim(node);
+        }
         let literal = text_literal(key);
         if is_user_attributes(container) {
             return match literal {

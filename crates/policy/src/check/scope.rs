@@ -16,6 +16,8 @@ const NAMESPACES: [&str; 16] = [
 /// The names that the current expression can use.
 pub(super) struct Scope<'a> {
     pub(super) model: &'a AccessModel,
+    /// Whether the expression reads the claims of an identity provider, and neither spans nor the caller.
+    pub(super) reads_claims: bool,
     /// Variables of the macros around the current expression, innermost last.
     variables: Vec<(String, u32, Type)>,
     /// Number of variables of all macros so far.
@@ -24,7 +26,12 @@ pub(super) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     pub(super) fn new(model: &'a AccessModel) -> Self {
-        Self { model, variables: Vec::new(), count: 0 }
+        Self { model, reads_claims: false, variables: Vec::new(), count: 0 }
+    }
+
+    /// Creates the scope of a mapping. The model must be empty.
+    pub(super) fn of_claims(model: &'a AccessModel) -> Self {
+        Self { reads_claims: true, ..Self::new(model) }
     }
 
     /// Adds the variable of a macro for the check of its body. Returns its number, which no other variable has.
@@ -59,7 +66,7 @@ impl<'a> Scope<'a> {
 
     /// Whether a variable must not have this name, because it would shadow another name.
     pub(super) fn is_reserved(&self, name: &str) -> bool {
-        name == "user"
+        name == if self.reads_claims { "claims" } else { "user" }
             || self.model.fields.iter().any(|field| {
                 let column = field.field.map.as_deref().unwrap_or(&field.field.name);
                 column.split('.').next() == Some(name)

@@ -38,6 +38,19 @@ impl Value {
         }
     }
 
+    /// Returns the value as an attribute; `None` if it is an integer, or a list with other elements than strings.
+    pub(super) fn to_attribute(&self) -> Option<AttributeValue> {
+        let text = |value: &Self| value.as_str().map(str::to_owned);
+        Some(match self {
+            Self::Bool(value) => AttributeValue::Bool(*value),
+            Self::Text(_) => AttributeValue::String(text(self)?),
+            Self::List(elements) => {
+                AttributeValue::Strings(elements.iter().map(text).collect::<Option<_>>()?)
+            }
+            Self::Int(_) => return None,
+        })
+    }
+
     pub(super) fn is_invalid_utf8(&self) -> bool {
         matches!(self, Self::Text(_)) && self.as_str().is_none()
     }

@@ -1,0 +1,185 @@
+//! Metadata and keys of a provider, cached.
+
+use std::sync::Arc;
+
+use jsonwebtoken::jwk::JwkSet;
+use openidconnect::core::{
+    CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType, CoreJsonWebKey,
+    CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm, CoreResponseMode, CoreResponseType,
+    CoreSubjectIdentifierType,
+};
+use openidconnect::{AdditionalProviderMetadata, IssuerUrl, ProviderMetadata};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+use tracewarden_model::Timestamp;
+use url::Url;
+
+use crate::error::ProviderError;
+use crate::http::Http;
+
+const SECOND_NANOS: i64 = 1_000_000_000;
+/// After this time, metadata and keys are fetched again.
+const FRESH_NANOS: i64 = 3_600 * SECOND_NANOS;
+/// While the provider does not answer, metadata and keys are used for this long.
+const STALE_NANOS: i64 = 24 * FRESH_NANOS;
+/// Minimum time between two fetches because a key is unknown: anyone can send a token with an unknown key.
+const KEY_RETRY_NANOS: i64 = 30 * SECOND_NANOS;
+/// For this long after its beginning, a failed fetch is not repeated. It is longer than the time-outs of metadata and keys together,
+/// so that those who waited for it fail with it.
+const FAILURE_NANOS: i64 = 30 * SECOND_NANOS;
+
+/// Members of the metadata that the library does not know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MoreMetadata {
+    /// Whether authorization responses contain `iss` (RFC 9207).
+    #[serde(default)]
+    pub(crate) authorization_response_iss_parameter_supported: bool,
+    pub(crate) end_session_endpoint: Option<Url>,
+}
+
+impl AdditionalProviderMetadata for MoreMetadata {}
+
+pub(crate) type Metadata = ProviderMetadata<
+    MoreMetadata,
+    CoreAuthDisplay,
+    CoreClientAuthMethod,
+    CoreClaimName,
+    CoreClaimType,
+    CoreGrantType,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJweKeyManagementAlgorithm,
+    CoreJsonWebKey,
+    CoreResponseMode,
+    CoreResponseType,
+    CoreSubjectIdentifierType,
+>;
+
+/// Metadata with keys in the forms of both libraries.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) metadata: Metadata,
+    pub(crate) keys: JwkSet,
+}
+
+#[derive(Debug)]
+struct Cached {
+    known: Arc<Known>,
+    /// When the provider was last asked.
+    fetched_at: Timestamp,
+    /// When it last answered.
+    confirmed_at: Timestamp,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    cached: Option<Cached>,
+    failed: Option<(Timestamp, String)>,
+}
+
+/// The cache. Concurrent calls share one fetch.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataCache(Mutex<State>);
+
+impl MetadataCache {
+    /// Returns the metadata and keys.
+    pub(crate) async fn current(
+        &self,
+        http: &Http,
+        issuer: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Known>, ProviderError> {
+        let mut state = self.0.lock().await;
+        if let Some(cached) =
+            state.cached.as_ref().filter(|cached| cached.fetched_at.saturating_add(FRESH_NANOS) > now)
+        {
+            return Ok(Arc::clone(&cached.known));
+        }
+        state.fetch(http, issuer, now).await
+    }
+
+    /// Returns metadata and keys that may be newer than `seen`, in which a key is missing.
+    pub(crate) async fn with_newer_keys(
+        &self,
+        seen: &Arc<Known>,
+        http: &Http,
+        issuer: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Known>, ProviderError> {
+        let mut state = self.0.lock().await;
+        match &state.cached {
+            Some(cached)
+                if !Arc::ptr_eq(&cached.known, seen)
+                    || cached.fetched_at.saturating_add(KEY_RETRY_NANOS) > now =>
+            {
+                Ok(Arc::clone(&cached.known))
+            }
+            _ => state.fetch(http, issuer, now).await,
+        }
+    }
+}
+
+impl State {
+    async fn fetch(
+        &mut self,
+        http: &Http,
+        issuer: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Known>, ProviderError> {
+        if let Some((failed_at, cause)) = &self.failed
+            && failed_at.saturating_add(FAILURE_NANOS) > now
+            && self.cached.is_none()
+        {
+            return Err(ProviderError::unavailable(cause.clone()));
+        }
+        match fetch(http, issuer).await {
+            Ok(known) => {
+                let known = Arc::new(known);
+                self.cached = Some(Cached { known: Arc::clone(&known), fetched_at: now, confirmed_at: now });
+                self.failed = None;
+                Ok(known)
+            }
+            Err(cause) => {
+                tracing::warn!(issuer, cause, "metadata of the identity provider cannot be fetched");
+                self.failed = Some((now, cause.clone()));
+                match &mut self.cached {
+                    Some(cached) if cached.confirmed_at.saturating_add(STALE_NANOS) > now => {
+                        // Asked again after a while, not by each sign-in.
+                        cached.fetched_at = now.saturating_sub(FRESH_NANOS).saturating_add(KEY_RETRY_NANOS);
+                        Ok(Arc::clone(&cached.known))
+                    }
+                    _ => {
+                        self.cached = None;
+                        Err(ProviderError::unavailable(cause))
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn fetch(http: &Http, issuer: &str) -> Result<Known, String> {
+    let url = IssuerUrl::new(issuer.to_owned()).map_err(|error| error.to_string())?;
+    let metadata = Metadata::discover_async(url, http).await.map_err(|error| error_chain(&error))?;
+    let endpoints = [
+        Some(metadata.authorization_endpoint().url()),
+        metadata.token_endpoint().map(|endpoint| endpoint.url()),
+        metadata.userinfo_endpoint().map(|endpoint| endpoint.url()),
+        metadata.additional_metadata().end_session_endpoint.as_ref(),
+    ];
+    for endpoint in endpoints.into_iter().flatten() {
+        http.check(endpoint).map_err(|error| error.to_string())?;
+    }
+    let keys = serde_json::to_value(metadata.jwks()).and_then(serde_json::from_value);
+    Ok(Known { keys: keys.map_err(|error| error.to_string())?, metadata })
+}
+
+/// Formats an error with its sources.
+pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text.push_str(&format!(": {error}"));
+        next = error.source();
+    }
+    text
+}

@@ -1,0 +1,333 @@
+//! Sign-in with the authorization code flow, PKCE and a nonce.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use openidconnect::core::{
+    CoreAuthDisplay, CoreAuthPrompt, CoreClientAuthMethod, CoreErrorResponseType, CoreGenderClaim,
+    CoreIdTokenVerifier, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm,
+    CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse, CoreTokenIntrospectionResponse,
+    CoreTokenType,
+};
+use openidconnect::{
+    AccessTokenHash, AdditionalClaims, AuthType, AuthenticationFlow, AuthorizationCode,
+    ClaimsVerificationError, Client, ClientId, ClientSecret, CsrfToken, EmptyExtraTokenFields,
+    EndpointMaybeSet, EndpointNotSet, EndpointSet, IdTokenClaims, IdTokenFields, Nonce, OAuth2TokenResponse,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError,
+    StandardErrorResponse, StandardTokenResponse, TokenResponse, UserInfoClaims,
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tracewarden_model::Timestamp;
+use url::Url;
+
+use crate::error::ProviderError;
+use crate::http::{Http, HttpError};
+use crate::logout_token::{self, LogoutToken};
+use crate::metadata::{Known, MetadataCache, error_chain};
+use crate::person::Person;
+use crate::settings::{CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer};
+
+/// Signature algorithms of tokens: asymmetric ones. With a symmetric one, everyone who knows the client secret could sign.
+const ID_TOKEN_ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+/// Claims besides the standard ones.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OtherClaims(Map<String, Value>);
+
+impl AdditionalClaims for OtherClaims {}
+
+type TokenFields = IdTokenFields<
+    OtherClaims,
+    EmptyExtraTokenFields,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm,
+>;
+
+pub(crate) type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
+
+type OidcClient = Client<
+    OtherClaims,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    Tokens,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
+
+type Claims = IdTokenClaims<OtherClaims, CoreGenderClaim>;
+
+/// Secrets of one sign-in. Each has at least 256 bits of entropy.
+#[derive(Debug, Clone)]
+pub struct SignInSecrets {
+    /// `state`, which binds the answer to the browser.
+    pub state: SecretString,
+    /// `nonce`, which binds the ID token to this sign-in.
+    pub nonce: SecretString,
+    /// PKCE code verifier, which binds the code to this service: 43 to 128 characters of base64url.
+    pub code_verifier: SecretString,
+}
+
+/// An identity provider.
+#[derive(Debug)]
+pub struct Provider {
+    settings: ProviderSettings,
+    http: Http,
+    metadata: MetadataCache,
+}
+
+impl Provider {
+    pub(crate) fn new(settings: ProviderSettings) -> Result<Self, SettingsError> {
+        let issuer = check_issuer(&settings.issuer)?;
+        let http = Http::new(&issuer, settings.ca_certificates.as_deref())?;
+        Ok(Self { settings, http, metadata: MetadataCache::default() })
+    }
+
+    /// Name, in paths and in mappings.
+    pub fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Text of the button on the sign-in page.
+    pub fn label(&self) -> &str {
+        &self.settings.label
+    }
+
+    /// Issuer identifier.
+    pub fn issuer(&self) -> &str {
+        &self.settings.issuer
+    }
+
+    /// Returns the address at the provider to which the browser is sent.
+    ///
+    /// # Errors
+    /// [`ProviderError::Unavailable`].
+    pub async fn authorization_url(
+        &self,
+        secrets: &SignInSecrets,
+        redirect_uri: &str,
+        now: Timestamp,
+    ) -> Result<Url, ProviderError> {
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        let verifier = PkceCodeVerifier::new(secrets.code_verifier.expose_secret().to_owned());
+        let client = self.client(&known);
+        let state = CsrfToken::new(secrets.state.expose_secret().to_owned());
+        let nonce = Nonce::new(secrets.nonce.expose_secret().to_owned());
+        let flow = AuthenticationFlow::<CoreResponseType>::AuthorizationCode;
+        let request = client.authorize_url(flow, move || state, move || nonce);
+        // The library adds `openid`.
+        let scopes = self.settings.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
+        let (url, ..) = request
+            .add_scopes(scopes)
+            .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier))
+            .set_redirect_uri(Cow::Owned(redirect_url(redirect_uri)?))
+            .url();
+        Ok(url)
+    }
+
+    /// Checks `iss` of an authorization response (RFC 9207), which tells apart responses of different providers.
+    ///
+    /// # Errors
+    /// [`ProviderError::Invalid`] if it is of another issuer, or is missing although the provider sends it;
+    /// [`ProviderError::Unavailable`].
+    pub async fn check_response_issuer(
+        &self,
+        iss: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), ProviderError> {
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        match iss {
+            Some(iss) if iss == self.issuer() => Ok(()),
+            Some(_) => Err(ProviderError::invalid("`iss` of the authorization response is another issuer")),
+            None if known.metadata.additional_metadata().authorization_response_iss_parameter_supported => {
+                Err(ProviderError::invalid("the authorization response has no `iss`"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Exchanges an authorization code for an ID token and verifies it.
+    ///
+    /// # Errors
+    /// [`ProviderError`].
+    pub async fn redeem(
+        &self,
+        code: &str,
+        secrets: &SignInSecrets,
+        redirect_uri: &str,
+        now: Timestamp,
+    ) -> Result<Person, ProviderError> {
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        let client = self.client(&known);
+        let request = client
+            .exchange_code(AuthorizationCode::new(code.to_owned()))
+            .map_err(ProviderError::unavailable)?;
+        let tokens = request
+            .set_pkce_verifier(PkceCodeVerifier::new(secrets.code_verifier.expose_secret().to_owned()))
+            .set_redirect_uri(Cow::Owned(redirect_url(redirect_uri)?))
+            .request_async(&self.http)
+            .await
+            .map_err(token_error)?;
+        self.person(known, &tokens, &secrets.nonce, now).await
+    }
+
+    /// Verifies the ID token of a token response, and returns the person.
+    pub(crate) async fn person(
+        &self,
+        known: Arc<Known>,
+        tokens: &Tokens,
+        nonce: &SecretString,
+        now: Timestamp,
+    ) -> Result<Person, ProviderError> {
+        let mut client = self.client(&known);
+        let id_token =
+            tokens.id_token().ok_or_else(|| ProviderError::invalid("the answer has no ID token"))?;
+        let nonce = Nonce::new(nonce.expose_secret().to_owned());
+        let mut verified = id_token.claims(&verifier(&client, now), &nonce).cloned();
+        if let Err(ClaimsVerificationError::SignatureVerification(
+            SignatureVerificationError::NoMatchingKey,
+        )) = verified
+        {
+            let known = self.metadata.with_newer_keys(&known, &self.http, self.issuer(), now).await?;
+            client = self.client(&known);
+            verified = id_token.claims(&verifier(&client, now), &nonce).cloned();
+        }
+        let verified = verified.map_err(ProviderError::invalid)?;
+        self.check_more(&verified, now)?;
+        if let Some(expected) = verified.access_token_hash() {
+            let verifier = verifier(&client, now);
+            let algorithm = id_token.signing_alg().map_err(ProviderError::invalid)?;
+            let key = id_token.signing_key(&verifier).map_err(ProviderError::invalid)?;
+            let actual = AccessTokenHash::from_token(tokens.access_token(), algorithm, key);
+            if actual.map_err(ProviderError::invalid)? != *expected {
+                return Err(ProviderError::invalid("`at_hash` is of another access token"));
+            }
+        }
+        let mut claims = object(&verified)?;
+        if self.settings.userinfo {
+            let subject = verified.subject().clone();
+            let request = client.user_info(tokens.access_token().clone(), Some(subject));
+            let more: UserInfoClaims<OtherClaims, CoreGenderClaim> =
+                request.map_err(ProviderError::unavailable)?.request_async(&self.http).await.map_err(
+                    |error| match error {
+                        openidconnect::UserInfoError::Request(cause) => ProviderError::unavailable(cause),
+                        other => ProviderError::invalid(other),
+                    },
+                )?;
+            for (name, value) in object(&more)? {
+                claims.entry(name).or_insert(value);
+            }
+        }
+        Person::new(&self.settings, claims)
+    }
+
+    /// Checks claims that the library leaves to its users.
+    fn check_more(&self, claims: &Claims, now: Timestamp) -> Result<(), ProviderError> {
+        if claims.authorized_party().is_some_and(|party| party.as_str() != self.settings.client_id) {
+            return Err(ProviderError::invalid("`azp` is another client"));
+        }
+        match claims.additional_claims().0.get("nbf") {
+            None => Ok(()),
+            Some(nbf) if nbf.as_i64().is_some_and(|nbf| nbf <= seconds(now) + CLOCK_LEEWAY_SECONDS) => Ok(()),
+            Some(_) => Err(ProviderError::invalid("the ID token is not valid yet")),
+        }
+    }
+
+    /// Verifies a token with which the provider ends sessions (OpenID Connect Back-Channel Logout 1.0).
+    ///
+    /// # Errors
+    /// [`ProviderError`].
+    pub async fn logout_token(&self, token: &str, now: Timestamp) -> Result<LogoutToken, ProviderError> {
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        let expected =
+            logout_token::Expected { issuer: self.issuer(), client_id: &self.settings.client_id, now };
+        match logout_token::verify(token, &known.keys, &expected)? {
+            Some(verified) => Ok(verified),
+            None => {
+                let known = self.metadata.with_newer_keys(&known, &self.http, self.issuer(), now).await?;
+                let verified = logout_token::verify(token, &known.keys, &expected)?;
+                verified.ok_or_else(|| ProviderError::invalid("the key of the logout token is unknown"))
+            }
+        }
+    }
+
+    /// Whether `sub` alone identifies people.
+    pub fn identifies_by_sub(&self) -> bool {
+        self.settings.subject == ["sub"]
+    }
+
+    fn client(&self, known: &Arc<Known>) -> OidcClient {
+        let secret = self.settings.client_secret.as_ref();
+        let secret = secret.map(|secret| ClientSecret::new(secret.expose_secret().to_owned()));
+        let methods = known.metadata.token_endpoint_auth_methods_supported();
+        // The default of OpenID Connect is `client_secret_basic`.
+        let is_basic =
+            methods.is_none_or(|methods| methods.contains(&CoreClientAuthMethod::ClientSecretBasic));
+        let client_id = ClientId::new(self.settings.client_id.clone());
+        let client = Client::from_provider_metadata(known.metadata.clone(), client_id, secret);
+        client.set_auth_type(if is_basic { AuthType::BasicAuth } else { AuthType::RequestBody })
+    }
+}
+
+fn redirect_url(url: &str) -> Result<RedirectUrl, ProviderError> {
+    RedirectUrl::new(url.to_owned()).map_err(ProviderError::unavailable)
+}
+
+fn seconds(time: Timestamp) -> i64 {
+    time.as_nanos().div_euclid(1_000_000_000)
+}
+
+fn verifier<'a>(client: &'a OidcClient, now: Timestamp) -> CoreIdTokenVerifier<'a> {
+    let now: DateTime<Utc> = DateTime::from_timestamp_nanos(now.as_nanos());
+    let latest = now + TimeDelta::seconds(CLOCK_LEEWAY_SECONDS);
+    client
+        .id_token_verifier()
+        .set_allowed_algs(ID_TOKEN_ALGORITHMS)
+        .set_time_fn(move || now)
+        .set_issue_time_verifier_fn(move |issued| {
+            if issued <= latest { Ok(()) } else { Err("the ID token was issued in the future".to_owned()) }
+        })
+}
+
+fn object(claims: &impl Serialize) -> Result<Map<String, Value>, ProviderError> {
+    match serde_json::to_value(claims).map_err(ProviderError::invalid)? {
+        Value::Object(claims) => Ok(claims),
+        _ => Err(ProviderError::invalid("the claims are not an object")),
+    }
+}
+
+fn token_error(
+    error: RequestTokenError<HttpError, StandardErrorResponse<CoreErrorResponseType>>,
+) -> ProviderError {
+    match error {
+        RequestTokenError::ServerResponse(response) => ProviderError::Refused(response.to_string().into()),
+        RequestTokenError::Request(cause) => ProviderError::unavailable(error_chain(&cause)),
+        // The response is not repeated: it may contain tokens.
+        RequestTokenError::Parse(error, _) => ProviderError::invalid(error_chain(&error)),
+        RequestTokenError::Other(cause) => ProviderError::invalid(cause),
+    }
+}

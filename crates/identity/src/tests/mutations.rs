@@ -1,0 +1,288 @@
+//! Tokens altered in every part are rejected with an error, and none panics.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Map, Value, json};
+use tracewarden_testkit::repetitions::{self, Repetitions};
+
+use super::{CLIENT_ID, at, known, person, provider};
+use crate::Provider;
+use crate::logout_token::{self, Expected};
+use crate::metadata::Known;
+
+const ISSUER: &str = "http://127.0.0.1:9";
+const NOW: i64 = 1_800_000_000;
+const NONCE: &str = "the nonce of this sign-in";
+const KEY_ID: &str = "key";
+
+/// A provider with its key, and the key of someone else.
+struct Signer {
+    provider: Provider,
+    known: Arc<Known>,
+    key: EncodingKey,
+    other_key: EncodingKey,
+}
+
+fn new_key() -> (EncodingKey, Value) {
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let key = EncodingKey::from_ec_der(&pair.serialize_der());
+    let mut jwk =
+        serde_json::to_value(jsonwebtoken::jwk::Jwk::from_encoding_key(&key, Algorithm::ES256).unwrap())
+            .unwrap();
+    jwk["kid"] = json!(KEY_ID);
+    jwk["use"] = json!("sig");
+    (key, jwk)
+}
+
+impl Signer {
+    fn new() -> Self {
+        let ((key, jwk), (other_key, _)) = (new_key(), new_key());
+        let discovery = json!({
+            "issuer": ISSUER,
+            "authorization_endpoint": format!("{ISSUER}/auth"),
+            "token_endpoint": format!("{ISSUER}/token"),
+            "jwks_uri": format!("{ISSUER}/jwks"),
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256", "HS256", "none"],
+        });
+        let known = known(&discovery, &json!({"keys": [jwk]}));
+        Self { provider: provider(ISSUER), known, key, other_key }
+    }
+
+    /// Returns a token with this header and payload, signed by this key.
+    fn sign(&self, header: &Header, claims: &Map<String, Value>, key: &EncodingKey) -> String {
+        jsonwebtoken::encode(header, claims, key).unwrap()
+    }
+
+    fn signed(&self, claims: &Map<String, Value>) -> String {
+        self.sign(&header(), claims, &self.key)
+    }
+
+    async fn accepts(&self, token: &str) -> bool {
+        let response = json!({"access_token": "x", "token_type": "Bearer", "id_token": token});
+        person(&self.provider, &self.known, &response, NONCE, NOW).await.is_ok()
+    }
+
+    fn accepts_logout(&self, token: &str) -> bool {
+        let expected = Expected { issuer: ISSUER, client_id: CLIENT_ID, now: at(NOW) };
+        logout_token::verify(token, &self.known.keys, &expected).is_ok_and(|verified| verified.is_some())
+    }
+}
+
+fn header() -> Header {
+    Header { kid: Some(KEY_ID.to_owned()), ..Header::new(Algorithm::ES256) }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+fn id_claims() -> Map<String, Value> {
+    object(json!({
+        "iss": ISSUER, "aud": CLIENT_ID, "sub": "1", "exp": NOW + 300, "iat": NOW, "nonce": NONCE,
+        "preferred_username": "ada", "groups": ["/payments"], "azp": CLIENT_ID, "name": "Ada",
+    }))
+}
+
+fn logout_claims() -> Map<String, Value> {
+    object(json!({
+        "iss": ISSUER, "aud": CLIENT_ID, "sub": "1", "sid": "s", "exp": NOW + 120, "iat": NOW, "jti": "j",
+        "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
+    }))
+}
+
+/// Returns the claims with one of them replaced, or removed if the value is null.
+fn with(claims: &Map<String, Value>, name: &str, value: Value) -> Map<String, Value> {
+    let mut changed = claims.clone();
+    match value {
+        Value::Null => drop(changed.remove(name)),
+        value => drop(changed.insert(name.to_owned(), value)),
+    }
+    changed
+}
+
+#[tokio::test]
+async fn id_tokens_with_other_claims_are_refused() {
+    let signer = Signer::new();
+    let valid = id_claims();
+    assert!(signer.accepts(&signer.signed(&valid)).await);
+    for (name, value) in [
+        ("iss", Value::Null),
+        ("iss", json!("http://127.0.0.1:9/")),
+        ("iss", json!("HTTP://127.0.0.1:9")),
+        ("iss", json!(["http://127.0.0.1:9"])),
+        ("aud", Value::Null),
+        ("aud", json!("another")),
+        ("aud", json!([])),
+        ("aud", json!([CLIENT_ID, "another"])),
+        ("aud", json!({"0": CLIENT_ID})),
+        ("exp", Value::Null),
+        ("exp", json!(NOW)),
+        ("exp", json!(NOW - 1)),
+        ("exp", json!("never")),
+        ("exp", json!(-1)),
+        ("iat", Value::Null),
+        ("iat", json!(NOW + 61)),
+        ("iat", json!("now")),
+        ("nbf", json!(NOW + 61)),
+        ("nbf", json!("later")),
+        ("nonce", Value::Null),
+        ("nonce", json!("")),
+        ("nonce", json!("another")),
+        ("nonce", json!([NONCE])),
+        ("azp", json!("another")),
+        ("azp", json!("")),
+        ("sub", Value::Null),
+        ("sub", json!("")),
+        ("sub", json!(1)),
+        ("sub", json!(["1"])),
+        ("sub", json!("1\u{0}")),
+        ("sub", json!("x".repeat(2_000))),
+        ("groups", json!("x".repeat(100_000))),
+        ("groups", json!(vec!["x"; 50_000])),
+        ("big", json!("x".repeat(1 << 20))),
+        ("name", json!(1)),
+        ("email_verified", json!("perhaps")),
+    ] {
+        let claims = with(&valid, name, value.clone());
+        let shown = value.to_string().chars().take(60).collect::<String>();
+        assert!(!signer.accepts(&signer.signed(&claims)).await, "{name}: {shown}");
+    }
+    // What may differ.
+    for (name, value) in [
+        ("aud", json!([CLIENT_ID])),
+        ("azp", Value::Null),
+        ("iat", json!(NOW + 60)),
+        ("nbf", json!(NOW + 60)),
+        ("exp", json!(NOW + 1)),
+        ("preferred_username", Value::Null),
+        ("groups", json!({"any": ["thing", 1, null]})),
+        ("given_name", json!("Z\u{301}o\u{308}e \u{1F989} \u{202E}")),
+    ] {
+        assert!(signer.accepts(&signer.signed(&with(&valid, name, value.clone()))).await, "{name}: {value}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_with_other_headers_or_keys_are_refused() {
+    let signer = Signer::new();
+    for (claims, is_logout) in [(id_claims(), false), (logout_claims(), true)] {
+        let accepts = async |token: &str| {
+            if is_logout { signer.accepts_logout(token) } else { signer.accepts(token).await }
+        };
+        let valid = signer.signed(&claims);
+        assert!(accepts(&valid).await);
+        let (payload, signature) = valid.split_once('.').unwrap().1.split_once('.').unwrap();
+        let encoded = |header: &str| URL_SAFE_NO_PAD.encode(header);
+        // Without a signature, and with one of another algorithm or key.
+        for header in [
+            r#"{"alg":"none"}"#,
+            r#"{"alg":"None","typ":"JWT"}"#,
+            r#"{"alg":"ES256","kid":"key","crit":["exp"]}"#,
+        ] {
+            assert!(!accepts(&format!("{}.{payload}.", encoded(header))).await, "{header}");
+            assert!(!accepts(&format!("{}.{payload}.{signature}", encoded(header))).await, "{header}");
+        }
+        let public_key = serde_json::to_vec(&signer.known.keys).unwrap();
+        for secret in [public_key.as_slice(), b"secret", b""] {
+            let header = Header { kid: Some(KEY_ID.to_owned()), ..Header::new(Algorithm::HS256) };
+            let token = signer.sign(&header, &claims, &EncodingKey::from_secret(secret));
+            assert!(!accepts(&token).await, "the public key, or the client's secret, as a symmetric key");
+        }
+        assert!(!accepts(&signer.sign(&header(), &claims, &signer.other_key)).await);
+        let unknown = Header { kid: Some("unknown".to_owned()), ..header() };
+        assert!(!accepts(&signer.sign(&unknown, &claims, &signer.key)).await, "a key id that does not exist");
+        for typ in ["at+jwt", if is_logout { "secevent+jwt" } else { "logout+jwt" }] {
+            let other = Header { typ: Some(typ.to_owned()), ..header() };
+            assert!(!accepts(&signer.sign(&other, &claims, &signer.key)).await, "{typ}");
+        }
+        for text in [
+            "",
+            ".",
+            "..",
+            "...",
+            "a.b",
+            &valid[1..],
+            &format!("{valid}."),
+            &format!("{valid}A"),
+            &valid.replace('.', " "),
+        ] {
+            assert!(!accepts(text).await, "{text}");
+        }
+    }
+}
+
+#[test]
+fn logout_tokens_with_other_claims_are_refused() {
+    let signer = Signer::new();
+    let valid = logout_claims();
+    let accepts =
+        |name: &str, value: Value| signer.accepts_logout(&signer.signed(&with(&valid, name, value)));
+    for (name, value) in [
+        ("iss", Value::Null),
+        ("iss", json!("http://127.0.0.1:9/")),
+        ("aud", Value::Null),
+        ("aud", json!("another")),
+        ("exp", Value::Null),
+        ("exp", json!(NOW)),
+        ("exp", json!(i64::MAX)),
+        ("iat", Value::Null),
+        ("iat", json!(NOW + 61)),
+        ("iat", json!(NOW - 601)),
+        ("jti", Value::Null),
+        ("jti", json!("")),
+        ("jti", json!(1)),
+        ("events", Value::Null),
+        ("events", json!({})),
+        ("events", json!(["http://schemas.openid.net/event/backchannel-logout"])),
+        ("events", json!({"http://schemas.openid.net/event/backchannel-logout": "x"})),
+        ("nonce", json!("n")),
+        ("sub", json!(1)),
+        ("sid", json!([])),
+    ] {
+        let far = name == "exp" && value == json!(i64::MAX);
+        assert_eq!(accepts(name, value.clone()), far, "{name}: {value}");
+    }
+    assert!(accepts("sid", Value::Null) && accepts("sub", Value::Null));
+    let neither = with(&with(&valid, "sub", Value::Null), "sid", Value::Null);
+    assert!(!signer.accepts_logout(&signer.signed(&neither)));
+}
+
+/// Random changes of a valid token, byte by byte.
+#[tokio::test]
+async fn randomly_altered_tokens_are_refused() {
+    let signer = Signer::new();
+    let mut random = ChaCha8Rng::seed_from_u64(repetitions::seed(34));
+    let (id, logout) = (signer.signed(&id_claims()), signer.signed(&logout_claims()));
+    let repetitions = Repetitions { test: 1_000, verify: 10_000 }.get("TRACEWARDEN_TOKEN_MUTATIONS");
+    for _ in 0..repetitions {
+        for (valid, is_logout) in [(&id, false), (&logout, true)] {
+            let mut bytes = valid.clone().into_bytes();
+            for _ in 0..random.random_range(1..4) {
+                let at = random.random_range(0..bytes.len());
+                match random.random_range(0..4) {
+                    0 => drop(bytes.remove(at)),
+                    1 => bytes.insert(at, b"ABCabc012-_."[random.random_range(0..12)]),
+                    2 => bytes.truncate(at),
+                    _ => bytes[at] = (random.next_u32() % 256) as u8,
+                }
+                if bytes.is_empty() {
+                    break;
+                }
+            }
+            let token = String::from_utf8_lossy(&bytes).into_owned();
+            if token == *valid {
+                continue;
+            }
+            let accepted =
+                if is_logout { signer.accepts_logout(&token) } else { signer.accepts(&token).await };
+            assert!(!accepted, "{token}");
+        }
+    }
+}
