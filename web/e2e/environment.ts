@@ -5,6 +5,8 @@ const VARIABLES = {
   adminPassword: ["TRACEWARDEN_E2E_ADMIN_PASSWORD", "the generated first password of `admin`"],
   clickhouseUrl: ["TRACEWARDEN_E2E_STORE_URL", "the URL of ClickHouse's HTTP interface"],
   clickhousePassword: ["TRACEWARDEN_E2E_STORE_PASSWORD", "the password of its user `default`"],
+  providerUrl: ["TRACEWARDEN_E2E_PROVIDER_URL", "the issuer of the identity provider `company`"],
+  providerToken: ["TRACEWARDEN_E2E_PROVIDER_TOKEN", "the credential for changing its users"],
   chromium: ["CHROMIUM", "the path of Chromium, such as /usr/bin/chromium"],
   trace100k: ["TRACEWARDEN_E2E_TRACE_100K", "the id of a trace of 100,000 spans"],
   trace10k: ["TRACEWARDEN_E2E_TRACE_10K", "the id of a trace of 10,000 spans"],

@@ -45,6 +45,7 @@ export const VIEWS: readonly View[] = [
       await waitUntilVisible(page.getByRole("alert"));
     },
   },
+  { name: "sign-in-refused", userKind: "anonymous", path: () => "/login?failed=no_role" },
   { name: "password", userKind: "newcomer", path: () => "/password" },
   { name: "search", userKind: "reader", path: () => "/search" },
   { name: "search-empty", userKind: "reader", path: () => "/search?last=1s" },
@@ -252,6 +253,7 @@ export const VIEWS: readonly View[] = [
       await waitUntilVisible(page.getByRole("dialog"));
     },
   },
+  { name: "identity", userKind: "admin", path: () => "/identity" },
   { name: "audit", userKind: "admin", path: () => "/audit" },
   {
     name: "audit-record",

@@ -9,7 +9,7 @@ import {
 import { meQuery, queryClient } from "./api/queries";
 import { NotFound, PageError, RootNotFound } from "./app/ErrorPages";
 import { Layout } from "./app/Layout";
-import { textParam } from "./lib/urlParams";
+import { omitUndefined, textParam } from "./lib/urlParams";
 import { parseAuditUrl } from "./pages/audit/url";
 import { parseRolesUrl } from "./pages/roles/url";
 import { parseSearchUrl } from "./pages/search/url";
@@ -27,9 +27,13 @@ const login = createRoute({
   getParentRoute: () => root,
   path: "/login",
   // Page to return to after the sign-in: only paths of this application, never another site.
-  validateSearch: (search: Record<string, unknown>): { to?: string } => {
+  validateSearch: (search: Record<string, unknown>): { to?: string; failed?: string; request?: string } => {
     const to = textParam(search.to);
-    return to?.startsWith("/") === true && !to.startsWith("//") ? { to } : {};
+    const isPath = to?.startsWith("/") === true && !to.startsWith("//");
+    // The service adds the others after a failed sign-in with an identity provider.
+    const failed = textParam(search.failed);
+    const request = textParam(search.request);
+    return { ...omitUndefined({ failed, request }), ...(isPath ? { to } : {}) };
   },
   component: lazyRouteComponent(() => import("./pages/login/LoginPage"), "LoginPage"),
 });
@@ -112,6 +116,12 @@ const role = createRoute({
   component: lazyRouteComponent(() => import("./pages/roles/RolePage"), "RolePage"),
 });
 
+const identity = createRoute({
+  getParentRoute: () => app,
+  path: "/identity",
+  component: lazyRouteComponent(() => import("./pages/identity/IdentityPage"), "IdentityPage"),
+});
+
 const newRole = createRoute({
   getParentRoute: () => app,
   path: "/new-role",
@@ -172,6 +182,7 @@ const pages = [
   roles,
   role,
   newRole,
+  identity,
   users,
   user,
   history,

@@ -8,6 +8,7 @@ mod debian;
 mod demo;
 mod engine;
 mod keep_database;
+mod npm;
 mod package;
 mod process;
 mod programs;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::browser::chromium;
-use crate::demo::{ADMINISTRATOR, Demo};
+use crate::demo::{ADMINISTRATOR, Demo, Options};
 use crate::stack::interrupt;
 use crate::{web, workspace};
 
@@ -16,7 +16,7 @@ const DIRECTORY: &str = "docs/screenshots";
 pub fn run(views: &[String]) -> Result<()> {
     let chromium = chromium::ensure()?;
     interrupt::install()?;
-    let mut demo = Demo::start(None, None)?;
+    let mut demo = Demo::start(&Options::default())?;
     let logins: BTreeMap<&str, &str> = demo
         .accounts
         .all

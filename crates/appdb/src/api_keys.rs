@@ -11,7 +11,7 @@ use crate::values::values;
 
 macro_rules! key_columns {
     () => {
-        "api_keys.id, hint, name, user_id, api_keys.created_at, expires_at, last_used_at, policy, tools"
+        "api_keys.id, hint, name, api_keys.user_id, api_keys.created_at, expires_at, last_used_at, policy, tools"
     };
 }
 pub(crate) use key_columns;

@@ -27,7 +27,7 @@ impl AppDb {
             session_columns!(),
             ", ",
             user_columns!(),
-            " FROM sessions JOIN users ON users.id = sessions.user_id WHERE token_sha256 = $1"
+            " FROM sessions JOIN users ON users.id = sessions.user_id LEFT JOIN identities ON identities.user_id = users.id WHERE token_sha256 = $1"
         );
         self.acquire_read().await?.optional(statement, values![token]).await
     }
@@ -40,7 +40,7 @@ impl AppDb {
             key_columns!(),
             ", ",
             user_columns!(),
-            " FROM api_keys JOIN users ON users.id = api_keys.user_id WHERE token_sha256 = $1"
+            " FROM api_keys JOIN users ON users.id = api_keys.user_id LEFT JOIN identities ON identities.user_id = users.id WHERE token_sha256 = $1"
         );
         self.acquire_read().await?.optional(statement, values![token]).await
     }

@@ -128,6 +128,7 @@ pub(crate) fn read_model(version: u64, text: &str) -> Result<AccessModel, DbErro
 
 columns! {
     BTreeMap<String, AttributeValue> = String: |text, _| read("attributes", &text);
+    BTreeMap<String, Option<AttributeValue>> = String: |text, _| read("mapped attributes", &text);
     Preview = String: |text, _| read_preview(&text);
     Vec<String> = String: |text, _| read("tools", &text);
 }

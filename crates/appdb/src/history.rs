@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
-use tracewarden_model::{AccessModel, Timestamp};
+use tracewarden_model::{AccessModel, ClaimsMappings, Timestamp};
 
 use crate::database::AppDb;
 use crate::error::DbError;
@@ -56,6 +56,8 @@ pub struct ModelState {
     pub model: AccessModel,
     /// Policies of all roles, in order, by role name.
     pub roles: BTreeMap<String, Vec<Policy>>,
+    /// The mappings of claims.
+    pub mappings: ClaimsMappings,
     /// The tests stored with the model, as a JSON document; empty if there are none.
     pub tests: String,
 }
@@ -164,7 +166,13 @@ impl ReadTx {
         let Some(number) = number else {
             let roles = self.roles().await?.into_iter().map(|role| (role.name, role.policies)).collect();
             let model = self.access_model().await?;
-            return Ok(Some(ModelState { model, roles, tests: tests_as_of(self, i64::MAX).await? }));
+            let mappings = self.identities().mappings(None).await?;
+            return Ok(Some(ModelState {
+                model,
+                roles,
+                mappings,
+                tests: tests_as_of(self, i64::MAX).await?,
+            }));
         };
         let Some(change) = self.change(number).await? else { return Ok(None) };
         let signed_number = signed(number)?;
@@ -172,11 +180,12 @@ impl ReadTx {
         let written: Vec<WrittenRole> = self.connection.all(POLICIES_AS_OF, values![signed_number]).await?;
         let mut roles = BTreeMap::new();
         written.into_iter().for_each(|written| written.add_to(&mut roles));
-        Ok(Some(ModelState { model, roles, tests: tests_as_of(self, signed_number).await? }))
+        let mappings = self.identities().mappings(Some(number)).await?;
+        Ok(Some(ModelState { model, roles, mappings, tests: tests_as_of(self, signed_number).await? }))
     }
 
-    /// Returns the model before and after a change, with only the roles that the change wrote, and with the tests only
-    /// if it wrote them. The cost does not grow with the model. Returns `None` if there is no such change. Before the
+    /// Returns the model before and after a change, with only the roles that the change wrote, and with mappings and
+    /// tests only if it wrote them. The cost does not grow with the model. Returns `None` if there is no such change. Before the
     /// first change, the model is empty.
     pub async fn states_around_change(&mut self, number: u64) -> Result<Option<[ModelState; 2]>, DbError> {
         let Some(change) = self.change(number).await? else { return Ok(None) };
@@ -194,9 +203,19 @@ impl ReadTx {
         let written = self.written_roles(number, number).next().await.transpose()?;
         let WrittenRoles { before, after, .. } = written.unwrap_or_default();
         let mut states = [
-            ModelState { model: model_before, roles: before, tests: String::new() },
-            ModelState { model, roles: after, tests: String::new() },
+            ModelState {
+                model: model_before,
+                roles: before,
+                mappings: Default::default(),
+                tests: String::new(),
+            },
+            ModelState { model, roles: after, mappings: Default::default(), tests: String::new() },
         ];
+        if !self.identities().mapping_changes(number, number).await?.is_empty() {
+            let [before, after] = &mut states;
+            before.mappings = self.identities().mappings(Some(number.saturating_sub(1))).await?;
+            after.mappings = self.identities().mappings(Some(number)).await?;
+        }
         if self.written_tests(number, number).await?.contains_key(&number) {
             let [before, after] = &mut states;
             before.tests = tests_as_of(self, signed_number.saturating_sub(1)).await?;

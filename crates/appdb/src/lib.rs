@@ -26,6 +26,7 @@ mod fair_queue;
 mod fuzz;
 mod history;
 mod history_pages;
+mod identities;
 mod inspect;
 mod metrics;
 mod migrations;
@@ -53,9 +54,10 @@ pub use database::AppDb;
 pub use error::DbError;
 pub use history::{Change, ModelState, NewChange};
 pub use history_pages::WrittenRoles;
+pub use identities::{Identities, IdentitiesMut, NewIdentity, StoredClaims};
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
-    ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, PasswordHash, Policy, Preview, Role, Session,
-    Throttle, TokenDigest, User, fold_username,
+    ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, MappedAttributes, PasswordHash, Policy, Preview,
+    Role, Session, Throttle, TokenDigest, User, UserIdentity, fold_username,
 };
 pub use transactions::{AppendTx, Epoch, ReadTx, WriteTx};

@@ -43,6 +43,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     migration!(5, "role_names", ""),
     migration!(6, "audit_by_target", ""),
     migration!(7, "audit_epoch", ""),
+    migration!(8, "identity", include_str!("../migrations/0008_bytewise_order.postgres.sql")),
 ];
 
 /// Version of the migration that introduces the epoch.

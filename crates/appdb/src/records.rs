@@ -35,7 +35,7 @@ impl fmt::Debug for TokenDigest {
     }
 }
 
-/// A user with the assigned roles.
+/// A user with roles and attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Opaque id.
@@ -50,12 +50,48 @@ pub struct User {
     pub disabled: bool,
     /// When the user was created.
     pub created_at: Timestamp,
-    /// When the user last signed in with the password.
+    /// When the user last signed in.
     pub last_login_at: Option<Timestamp>,
-    /// Attributes that policies read.
+    /// Attributes that policies read: the mapped ones, and those that administrators assigned under other names.
     pub attributes: BTreeMap<String, AttributeValue>,
-    /// Names of the assigned roles.
+    /// Names of the roles, mapped and assigned.
     pub roles: BTreeSet<String>,
+    /// The person authenticated by an identity provider; `None` for a user who signs in with a password.
+    pub identity: Option<Box<UserIdentity>>,
+}
+
+/// Attributes that a mapping sets, by name; `None` for those without a value.
+pub type MappedAttributes = BTreeMap<String, Option<AttributeValue>>;
+
+/// What the service knows of a user from an identity provider, and apart from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserIdentity {
+    /// Name of the provider.
+    pub provider: String,
+    /// Issuer identifier of the provider.
+    pub issuer: String,
+    /// Immutable identifier of the person at the issuer.
+    pub subject: String,
+    /// When the provider last confirmed the claims.
+    pub confirmed_at: Timestamp,
+    /// Names of all attributes that the mapping sets, with or without a value.
+    pub mapped_attributes: BTreeSet<String>,
+    /// Names of the roles that administrators assigned.
+    pub assigned_roles: BTreeSet<String>,
+    /// Attributes that administrators assigned.
+    pub assigned_attributes: BTreeMap<String, AttributeValue>,
+}
+
+impl User {
+    /// Names of the roles that administrators assigned.
+    pub fn assigned_roles(&self) -> &BTreeSet<String> {
+        self.identity.as_ref().map_or(&self.roles, |identity| &identity.assigned_roles)
+    }
+
+    /// Attributes that administrators assigned.
+    pub fn assigned_attributes(&self) -> &BTreeMap<String, AttributeValue> {
+        self.identity.as_ref().map_or(&self.attributes, |identity| &identity.assigned_attributes)
+    }
 }
 
 /// The attributes that users have, without their values.
@@ -140,6 +176,10 @@ pub struct Session {
     pub user_agent: Option<String>,
     /// Current preview.
     pub preview: Option<Preview>,
+    /// Name of the identity provider that the user signed in with; `None` after a sign-in with a password.
+    pub provider: Option<String>,
+    /// Id of the session at the provider, if the provider has told it.
+    pub provider_session: Option<String>,
 }
 
 /// A personal API key, without its token.

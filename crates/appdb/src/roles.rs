@@ -9,6 +9,7 @@ use crate::error::DbError;
 use crate::records::{Policy, Role};
 use crate::rows::{self, FromRow, from_row};
 use crate::transactions::{ReadTx, WriteTx};
+use crate::users::with_role_holders;
 use crate::values::{signed, values};
 
 from_row!(Policy: title, expression, description);
@@ -73,19 +74,17 @@ impl ReadTx {
         Ok(self.roles_named(&BTreeSet::from([name.to_owned()])).await?.pop())
     }
 
-    /// Returns the names of the users who hold a role, in order.
-    pub async fn role_members(&mut self, name: &str) -> Result<Vec<String>, DbError> {
-        Ok(self.members_of_roles(&[name]).await?.remove(name).unwrap_or_default())
-    }
-
     /// Returns the names of the users who hold each of these roles, in order. A role without users has no entry.
     pub async fn members_of_roles(
         &mut self,
         names: &[&str],
     ) -> Result<BTreeMap<String, Vec<String>>, DbError> {
-        let query_prefix = "SELECT user_roles.role, users.username FROM users JOIN user_roles ON user_roles.user_id = users.id \
-             WHERE user_roles.role";
-        let order = "ORDER BY user_roles.role, users.username_folded";
+        let query_prefix = concat!(
+            with_role_holders!(),
+            "SELECT role_holders.role, users.username FROM users JOIN role_holders \
+             ON role_holders.user_id = users.id WHERE role_holders.role"
+        );
+        let order = "ORDER BY role_holders.role, users.username_folded";
         let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (role, username) in self.select_where_in::<(String, String)>(query_prefix, names, order).await? {
             members.entry(role).or_default().push(username);

@@ -11,12 +11,16 @@ use crate::values::values;
 
 macro_rules! session_columns {
     () => {
-        "sessions.id, user_id, sessions.created_at, last_seen_at, client_ip, user_agent, preview"
+        "sessions.id, sessions.user_id, sessions.created_at, last_seen_at, client_ip, user_agent, preview, \
+         sessions.provider AS session_provider, provider_session"
     };
 }
 pub(crate) use session_columns;
 
-from_row!(Session: id, user_id, created_at, last_seen_at, client_ip, user_agent, preview);
+from_row!(
+    Session: id, user_id, created_at, last_seen_at, client_ip, user_agent, preview, provider = "session_provider",
+    provider_session
+);
 
 impl ReadTx {
     /// Returns the session with this id.
@@ -48,11 +52,33 @@ impl WriteTx {
     /// Creates a session.
     pub async fn insert_session(&mut self, session: &Session, token: TokenDigest) -> Result<(), DbError> {
         let statement = "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, client_ip, user_agent, \
-             preview) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let Session { id, user_id, created_at, last_seen_at, client_ip, user_agent, preview } = session;
+             preview, provider, provider_session) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        let Session {
+            id,
+            user_id,
+            created_at,
+            last_seen_at,
+            client_ip,
+            user_agent,
+            preview,
+            provider,
+            provider_session,
+        } = session;
         let preview = preview.as_ref().map(|preview| documents::write("preview", preview)).transpose()?;
         let (client_ip, user_agent) = (client_ip.as_ref(), user_agent.as_ref());
-        let values = values![id, token, user_id, *created_at, *last_seen_at, client_ip, user_agent, preview];
+        let (provider, provider_session) = (provider.as_ref(), provider_session.as_ref());
+        let values = values![
+            id,
+            token,
+            user_id,
+            *created_at,
+            *last_seen_at,
+            client_ip,
+            user_agent,
+            preview,
+            provider,
+            provider_session
+        ];
         self.connection.execute(statement, values).await.map(drop)
     }
 

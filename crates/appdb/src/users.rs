@@ -3,30 +3,53 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::TryStreamExt as _;
+use sqlx::any::AnyRow;
 use tracewarden_model::{AttributeKind, AttributeValue, Timestamp};
 
 use crate::documents;
 use crate::error::DbError;
-use crate::records::{AttributeKinds, KnownAttributes, PasswordHash, User, fold_username};
-use crate::rows::from_row;
+use crate::records::{
+    ADMIN_ROLE, AttributeKinds, KnownAttributes, MappedAttributes, PasswordHash, User, UserIdentity,
+    fold_username,
+};
+use crate::rows::{FromRow, get};
 use crate::transactions::{ReadTx, WriteTx};
 use crate::values::{Value, signed, values};
 
 macro_rules! select_users {
     ($rest:literal) => {
-        concat!("SELECT users.id AS user_id, ", $crate::users::user_columns!(), " FROM users ", $rest)
+        concat!(
+            "SELECT users.id AS user_id, ",
+            $crate::users::user_columns!(),
+            " FROM users LEFT JOIN identities ON identities.user_id = users.id ",
+            $rest
+        )
     };
 }
+pub(crate) use select_users;
 
-/// Columns of a user with roles, besides `user_id`. Column names that other tables share get an alias, so that a
+/// Columns of a user with roles and identity, besides `user_id`. Column names that other tables share get an alias, so that a
 /// credential can be in the same row.
 macro_rules! user_columns {
     () => {
         "username, password_hash, must_change_password, disabled, users.created_at AS user_created_at, last_login_at, \
-         attributes, (SELECT string_agg(role, '\n') FROM user_roles WHERE user_roles.user_id = users.id) AS roles"
+         users.attributes AS assigned_attributes, identities.attributes AS mapped_attributes, identities.provider, \
+         issuer, subject, confirmed_at, \
+         (SELECT string_agg(role, '\n') FROM user_roles WHERE user_roles.user_id = users.id) AS assigned_roles, \
+         (SELECT string_agg(role, '\n') FROM mapped_user_roles WHERE mapped_user_roles.user_id = users.id) AS mapped_roles"
     };
 }
 pub(crate) use user_columns;
+
+/// Defines `role_holders` for a statement: the users with each role, assigned or mapped. It is no view of the database, which would
+/// need an owner and privileges of its own.
+macro_rules! with_role_holders {
+    () => {
+        "WITH role_holders (user_id, role) AS \
+         (SELECT user_id, role FROM user_roles UNION SELECT user_id, role FROM mapped_user_roles) "
+    };
+}
+pub(crate) use with_role_holders;
 
 /// Selects at most a given number of users after a name, in order, and of these only as many as have no more than a
 /// given number of characters of attributes before them. To compute that, the statement reads only names and lengths.
@@ -36,23 +59,65 @@ macro_rules! select_batch {
             "SELECT users.id AS user_id, ",
             $crate::users::user_columns!(),
             " FROM (SELECT id, SUM(characters) OVER (ORDER BY username_folded ROWS UNBOUNDED PRECEDING) - characters \
-             AS before_them FROM (SELECT users.id, users.username_folded, LENGTH(users.attributes) AS characters FROM ",
+             AS before_them FROM (SELECT users.id, users.username_folded, LENGTH(users.attributes) + COALESCE(LENGTH(identities.attributes), 0) AS characters FROM ",
             $from,
             " ORDER BY users.username_folded LIMIT $2) AS piece) AS sized JOIN users ON users.id = sized.id \
-             WHERE sized.before_them < $3 ORDER BY users.username_folded"
+             LEFT JOIN identities ON identities.user_id = users.id WHERE sized.before_them < $3 ORDER BY users.username_folded"
         )
     };
 }
 
-const USERS_BATCH: &str = select_batch!("users WHERE users.username_folded > $1");
-const USERS_WITH_ROLE_BATCH: &str = select_batch!(
-    "users JOIN user_roles ON user_roles.user_id = users.id WHERE users.username_folded > $1 AND user_roles.role = $4"
+const USERS_BATCH: &str = select_batch!(
+    "users LEFT JOIN identities ON identities.user_id = users.id WHERE users.username_folded > $1"
+);
+const USERS_WITH_ROLE_BATCH: &str = concat!(
+    with_role_holders!(),
+    select_batch!(
+        "users JOIN role_holders ON role_holders.user_id = users.id LEFT JOIN identities ON identities.user_id = users.id \
+         WHERE users.username_folded > $1 AND role_holders.role = $4"
+    )
 );
 
-from_row!(
-    User: id = "user_id", username, password_hash, must_change_password, disabled, created_at = "user_created_at",
-    last_login_at, attributes, roles
-);
+impl FromRow for User {
+    fn from_row(row: &AnyRow) -> Result<Self, DbError> {
+        let assigned_roles: BTreeSet<String> = get(row, "assigned_roles")?;
+        let assigned_attributes: BTreeMap<String, AttributeValue> = get(row, "assigned_attributes")?;
+        let mut user = Self {
+            id: get(row, "user_id")?,
+            username: get(row, "username")?,
+            password_hash: get(row, "password_hash")?,
+            must_change_password: get(row, "must_change_password")?,
+            disabled: get(row, "disabled")?,
+            created_at: get(row, "user_created_at")?,
+            last_login_at: get(row, "last_login_at")?,
+            attributes: assigned_attributes,
+            roles: assigned_roles,
+            identity: None,
+        };
+        let Some(provider) = get::<Option<String>>(row, "provider")? else { return Ok(user) };
+        let mapped: MappedAttributes = get(row, "mapped_attributes")?;
+        let assigned_roles = user.roles.clone();
+        user.roles.append(&mut get(row, "mapped_roles")?);
+        let assigned_attributes = user.attributes.clone();
+        let mapped_attributes = mapped.keys().cloned().collect();
+        for (name, value) in mapped {
+            match value {
+                Some(value) => user.attributes.insert(name, value),
+                None => user.attributes.remove(&name),
+            };
+        }
+        user.identity = Some(Box::new(UserIdentity {
+            provider,
+            issuer: get(row, "issuer")?,
+            subject: get(row, "subject")?,
+            confirmed_at: get(row, "confirmed_at")?,
+            mapped_attributes,
+            assigned_roles,
+            assigned_attributes,
+        }));
+        Ok(user)
+    }
+}
 
 impl ReadTx {
     /// Returns the user with this id.
@@ -101,8 +166,11 @@ impl ReadTx {
     /// Returns the number of enabled users, of all or of those who hold a role.
     pub async fn enabled_users(&mut self, role: Option<&str>) -> Result<u64, DbError> {
         const ALL: &str = "SELECT COUNT(*) AS enabled FROM users WHERE disabled = 0";
-        const HOLDERS: &str = "SELECT COUNT(*) AS enabled FROM users JOIN user_roles ON user_roles.user_id = users.id \
-             WHERE users.disabled = 0 AND user_roles.role = $1";
+        const HOLDERS: &str = concat!(
+            with_role_holders!(),
+            "SELECT COUNT(*) AS enabled FROM users JOIN role_holders ON role_holders.user_id = users.id \
+             WHERE users.disabled = 0 AND role_holders.role = $1"
+        );
         let values = Vec::from_iter(role.map(Value::from));
         self.connection.one(if role.is_some() { HOLDERS } else { ALL }, values).await
     }
@@ -114,16 +182,22 @@ impl ReadTx {
         role: &str,
         limit: u32,
     ) -> Result<Option<KnownAttributes>, DbError> {
-        let statement = "SELECT users.attributes, COUNT(user_roles.role) AS users_holding FROM users \
-             LEFT JOIN user_roles ON user_roles.user_id = users.id AND user_roles.role = $1 \
-             GROUP BY users.attributes LIMIT $2";
+        // What an administrator assigned is counted even where a mapped attribute of the same name hides it.
+        let statement = concat!(
+            with_role_holders!(),
+            "SELECT all_users.attributes, COUNT(role_holders.role) AS users_holding FROM \
+             (SELECT id, attributes FROM users UNION ALL SELECT user_id, attributes FROM identities) AS all_users \
+             LEFT JOIN role_holders ON role_holders.user_id = all_users.id AND role_holders.role = $1 \
+             GROUP BY all_users.attributes LIMIT $2"
+        );
         let values = values![role, i64::from(limit).saturating_add(1)];
-        let mut found = self.connection.stream::<(BTreeMap<String, AttributeValue>, u64)>(statement, values);
+        let mut found =
+            self.connection.stream::<(BTreeMap<String, Option<AttributeValue>>, u64)>(statement, values);
         let (mut known, mut sets) = (KnownAttributes::default(), 0_u32);
         while let Some((attributes, holders)) = found.try_next().await? {
             sets = sets.saturating_add(1);
-            known.holders = known.holders.saturating_add(holders);
             for (name, value) in attributes {
+                let Some(value) = value else { continue };
                 let AttributeKinds { all, with_role } = known.kinds.entry(name).or_default();
                 all.insert(AttributeKind::from(&value));
                 if holders > 0 {
@@ -131,6 +205,10 @@ impl ReadTx {
                 }
             }
         }
+        drop(found);
+        let statement =
+            concat!(with_role_holders!(), "SELECT COUNT(*) AS holders FROM role_holders WHERE role = $1");
+        known.holders = self.connection.one(statement, values![role]).await?;
         Ok((sets <= limit).then_some(known))
     }
 
@@ -138,15 +216,15 @@ impl ReadTx {
     /// is recorded in the transaction that makes it.
     pub async fn access_changed_since(&mut self, sequence: u64) -> Result<bool, DbError> {
         let statement = "SELECT COUNT(*) AS changes FROM audit WHERE sequence > $1 AND outcome = 'success' AND action IN \
-             ('user.create', 'user.update', 'user.delete', 'user.rotate_password', 'password.change', 'admin.create', \
-             'admin.replace_hash', 'role.put', 'role.delete', 'schema.put_binding', 'schema.put_fields', 'model.import', \
-             'model.restore')";
+             ('user.create', 'user.update', 'user.delete', 'user.map', 'user.rotate_password', 'password.change', 'admin.create', \
+             'admin.replace_hash', 'role.put', 'role.delete', 'schema.put_binding', 'schema.put_fields', 'mapping.put', \
+             'model.import', 'model.restore')";
         Ok(self.connection.one::<u64>(statement, values![signed(sequence)?]).await? > 0)
     }
 }
 
 impl WriteTx {
-    /// Creates a user with existing roles.
+    /// Creates a user with existing roles, without an identity.
     ///
     /// # Errors
     /// [`DbError::Conflict`] when the name is taken.
@@ -168,14 +246,14 @@ impl WriteTx {
         self.set_user_roles(&user.id, &user.roles).await
     }
 
-    /// Replaces a user's roles with existing roles.
+    /// Replaces the assigned roles of a user with existing roles.
     pub async fn set_user_roles(&mut self, user_id: &str, roles: &BTreeSet<String>) -> Result<(), DbError> {
         self.connection.execute("DELETE FROM user_roles WHERE user_id = $1", values![user_id]).await?;
         let rows = roles.iter().map(|role| values![user_id, role]).collect();
         self.insert_rows("user_roles (user_id, role)", rows, "").await
     }
 
-    /// Replaces a user's attributes.
+    /// Replaces the assigned attributes of a user.
     pub async fn set_user_attributes(
         &mut self,
         user_id: &str,
@@ -184,6 +262,14 @@ impl WriteTx {
         let attributes = documents::write("attributes", attributes)?;
         let statement = "UPDATE users SET attributes = $2 WHERE id = $1";
         self.connection.execute(statement, values![user_id, attributes]).await.map(drop)
+    }
+
+    /// Returns the number of enabled administrators who sign in with a password. Others depend on an identity provider.
+    pub async fn password_administrators(&mut self) -> Result<u64, DbError> {
+        let statement = "SELECT COUNT(*) AS enabled FROM users JOIN user_roles ON user_roles.user_id = users.id \
+             WHERE users.disabled = 0 AND user_roles.role = $1 \
+             AND NOT EXISTS (SELECT 1 FROM identities WHERE identities.user_id = users.id)";
+        self.connection.one(statement, values![ADMIN_ROLE]).await
     }
 
     /// Disables or enables a user.

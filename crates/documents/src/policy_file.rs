@@ -6,7 +6,7 @@ mod field;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_model::{AccessModel, Binding, ClaimsMappings, MarkedField};
 use tracewarden_service::{ModelFile, ModelState, Policy, present};
 use utoipa::ToSchema;
 
@@ -40,6 +40,11 @@ pub struct PolicyFile {
     #[serde(default)]
     #[schema(required = true)]
     pub roles: Vec<FileRole>,
+    /// Mappings of claims to roles and attributes, by identity provider. An import of a file without this member is refused if
+    /// mappings exist.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub identity: Option<ClaimsMappings>,
     /// Policies without a role; not allowed in an imported file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -151,13 +156,14 @@ impl PolicyFile {
     /// # Errors
     /// When the stored tests are not a valid [`TestsDocument`].
     pub fn from_state(state: ModelState) -> Result<Self, Fault> {
-        let ModelState { model, roles, tests } = state;
+        let ModelState { model, roles, mappings, tests } = state;
         let TestsDocument { users, traces, tests } = TestsDocument::read(&tests)?;
         let roles = roles.into_iter().map(|(name, policies)| FileRole { name, policies });
         Ok(Self {
             binding: model.binding,
             fields: Some(model.fields.into_iter().map(FileField::from).collect()),
             roles: roles.collect(),
+            identity: Some(mappings).filter(|mappings| !mappings.is_empty()),
             users,
             traces,
             tests,
@@ -192,7 +198,8 @@ impl PolicyFile {
         }
         let tests = TestsDocument { users: self.users, traces: self.traces, tests: self.tests };
         let roles = self.roles.into_iter().map(|role| (role.name, role.policies));
-        Ok(ModelFile { binding: self.binding, fields, roles: roles.collect(), tests: tests.text() })
+        let (roles, mappings) = (roles.collect(), self.identity);
+        Ok(ModelFile { binding: self.binding, fields, roles, mappings, tests: tests.text() })
     }
 
     /// Returns the policies, each with its JSON Pointer and its role.

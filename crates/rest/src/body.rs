@@ -53,13 +53,15 @@ pub(crate) enum BodyLimit {
     Json,
     /// A model file: JSON or YAML, up to [`MAX_DOCUMENT_BYTES`].
     ModelFile,
+    /// A form, up to [`MAX_ANONYMOUS_BODY_BYTES`]: only where a protocol requires it, and the form itself proves who sent it.
+    Form,
 }
 
 impl BodyLimit {
     /// Maximum size of the body in bytes.
     pub(crate) fn limit(self) -> usize {
         match self {
-            Self::AnonymousJson => MAX_ANONYMOUS_BODY_BYTES,
+            Self::AnonymousJson | Self::Form => MAX_ANONYMOUS_BODY_BYTES,
             Self::Json => MAX_BODY_BYTES,
             Self::ModelFile => MAX_DOCUMENT_BYTES,
         }
@@ -71,6 +73,7 @@ impl BodyLimit {
 enum BodyFormat {
     Json,
     Yaml,
+    Form,
 }
 
 /// A JSON body, deserialised into `T`. `T` rejects unknown members.
@@ -93,17 +96,17 @@ impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for Js
 /// The text of a model file, which is JSON or YAML.
 pub(crate) struct ModelDocument {
     text: String,
-    body_format: BodyFormat,
+    is_yaml: bool,
 }
 
 impl<S: Send + Sync> FromRequest<S> for ModelDocument {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let body_format = body_format(request.headers(), BodyLimit::ModelFile)?;
+        let is_yaml = body_format(request.headers(), BodyLimit::ModelFile)? == BodyFormat::Yaml;
         let bytes = read_with_deadline(request.into_body(), MAX_DOCUMENT_BYTES).await?;
         let text = String::from_utf8(bytes).map_err(|_| Problem::invalid("", "the body is not UTF-8"))?;
-        Ok(Self { text, body_format })
+        Ok(Self { text, is_yaml })
     }
 }
 
@@ -117,10 +120,8 @@ impl ModelDocument {
         make: impl FnOnce(&Document) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         with_document_permit(move || {
-            let read = match self.body_format {
-                BodyFormat::Json => Document::read_json(&self.text),
-                BodyFormat::Yaml => Document::read_yaml(&self.text),
-            };
+            let read =
+                if self.is_yaml { Document::read_yaml(&self.text) } else { Document::read_json(&self.text) };
             make(&read.map_err(|fault| unreadable(&fault))?)
         })
         .await?
@@ -196,6 +197,7 @@ fn body_format(headers: &HeaderMap, body_limit: BodyLimit) -> Result<BodyFormat,
         let detail = match body_limit {
             BodyLimit::AnonymousJson | BodyLimit::Json => "send the body as `Content-Type: application/json`",
             BodyLimit::ModelFile => "send the body as `Content-Type: application/yaml` or `application/json`",
+            BodyLimit::Form => "send the body as `Content-Type: application/x-www-form-urlencoded`",
         };
         Problem::new(Code::UnsupportedMediaType, detail)
     };
@@ -205,6 +207,8 @@ fn body_format(headers: &HeaderMap, body_limit: BodyLimit) -> Result<BodyFormat,
     let charset = parameters.trim().to_ascii_lowercase().replace('"', "");
     let is = |media_type: &str| essence.trim().eq_ignore_ascii_case(media_type);
     let body_format = match body_limit {
+        BodyLimit::Form if is("application/x-www-form-urlencoded") => BodyFormat::Form,
+        BodyLimit::Form => return Err(unsupported()),
         _ if is("application/json") => BodyFormat::Json,
         BodyLimit::ModelFile if is("application/yaml") => BodyFormat::Yaml,
         _ => return Err(unsupported()),

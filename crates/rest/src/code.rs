@@ -42,6 +42,8 @@ codes! {
     CursorFilterMismatch "cursor_filter_mismatch" BAD_REQUEST "The cursor belongs to another filter";
     /// The cursor cannot be read, or belongs to another window, caller or binding.
     InvalidCursor "invalid_cursor" BAD_REQUEST "The cursor is not valid here";
+    /// The sign-in did not begin in this browser, took too long, or was completed before.
+    SignInExpired "sign_in_expired" BAD_REQUEST "The sign-in has expired";
     /// The request has no valid session and no valid API key.
     Unauthenticated "unauthenticated" UNAUTHORIZED "A session or an API key is required";
     /// The sign-in was rejected; the response does not say why.
@@ -50,6 +52,8 @@ codes! {
     Forbidden "forbidden" FORBIDDEN "The caller may not do this";
     /// The password must be changed before anything else.
     PasswordChangeRequired "password_change_required" FORBIDDEN "The password must be changed first";
+    /// The person is known, but is not signed in.
+    SignInRefused "sign_in_refused" FORBIDDEN "The sign-in is refused";
     /// A browser sent the request on behalf of another site.
     CrossSite "cross_site" FORBIDDEN "The request comes from another site";
     /// The operation cannot be called with an API key.
@@ -122,6 +126,8 @@ codes! {
     PolicyBroken "policy_broken" INTERNAL_SERVER_ERROR "A stored policy cannot be applied";
     /// An internal error of the service.
     Internal "internal" INTERNAL_SERVER_ERROR "Internal error";
+    /// An identity provider failed, or sent what cannot be accepted.
+    IdentityProvider "identity_provider" BAD_GATEWAY "The identity provider failed";
     /// ClickHouse failed.
     ClickHouseError "clickhouse_error" BAD_GATEWAY "ClickHouse failed";
     /// ClickHouse or the application database is not reachable.

@@ -1,29 +1,36 @@
-//! The session cookie.
+//! Cookies that only this service can set.
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// Name of the cookie over https. Browsers accept the `__Host-` prefix only with `Secure`, `Path=/` and without `Domain`, so a
-/// sibling domain cannot set such a cookie.
-const SECURE_NAME: &str = "__Host-tracewarden";
-
-/// Name of the cookie over http on a loopback name.
-const LOOPBACK_NAME: &str = "tracewarden";
-
-/// Reads and writes the session cookie. The scheme of the public URL selects the cookie's name.
+/// A cookie for the whole service. Over https, its name has the prefix `__Host-`, which browsers accept only with `Secure`, `Path=/`
+/// and without `Domain`, so that a sibling domain cannot set such a cookie.
 #[derive(Debug, Clone, Copy)]
-pub struct SessionCookie {
+pub struct HostCookie {
     secure: bool,
+    secure_name: &'static str,
+    /// Name over http on a loopback name.
+    loopback_name: &'static str,
+    max_age_seconds: u32,
 }
 
-impl SessionCookie {
-    /// Creates the cookie for a public URL with or without https.
-    pub fn new(secure: bool) -> Self {
-        Self { secure }
+impl HostCookie {
+    /// The session cookie, for a public URL with or without https. The browser keeps it until it is cleared, at most for the 400
+    /// days that browsers permit; the service decides when the session ends.
+    pub fn session(secure: bool) -> Self {
+        let (secure_name, loopback_name) = ("__Host-tracewarden", "tracewarden");
+        Self { secure, secure_name, loopback_name, max_age_seconds: 400 * 86_400 }
+    }
+
+    /// The cookie of a sign-in with an identity provider. `SameSite=Lax` lets the browser send it when the provider redirects to
+    /// the service.
+    pub fn sign_in(secure: bool) -> Self {
+        let (secure_name, loopback_name) = ("__Host-tracewarden-sign-in", "tracewarden-sign-in");
+        Self { secure, secure_name, loopback_name, max_age_seconds: 600 }
     }
 
     /// Name of the cookie.
     pub fn name(self) -> &'static str {
-        if self.secure { SECURE_NAME } else { LOOPBACK_NAME }
+        if self.secure { self.secure_name } else { self.loopback_name }
     }
 
     /// Returns the token in the request. With https, only the `__Host-` cookie is read. If several cookies have the name, none is
@@ -46,14 +53,12 @@ impl SessionCookie {
         found.and_then(|token| std::str::from_utf8(token).ok()).filter(|token| !token.is_empty())
     }
 
-    /// Returns `Set-Cookie` for a new session. The browser keeps the cookie until it is cleared; the service decides when the
-    /// session ends.
-    pub fn set(self, token: &str) -> Option<HeaderValue> {
-        // Browsers keep a cookie for at most 400 days.
-        self.value(token, "; Max-Age=34560000")
+    /// Returns `Set-Cookie` with a value.
+    pub fn set(self, value: &str) -> Option<HeaderValue> {
+        self.value(value, &format!("; Max-Age={}", self.max_age_seconds))
     }
 
-    /// Returns `Set-Cookie` that makes the browser delete the session cookie.
+    /// Returns `Set-Cookie` that makes the browser delete the cookie.
     pub fn clear(self) -> Option<HeaderValue> {
         self.value("", "; Max-Age=0")
     }
@@ -82,7 +87,7 @@ mod tests {
 
     #[test]
     fn https_accepts_only_the_host_cookie() {
-        let cookie = SessionCookie::new(true);
+        let cookie = HostCookie::session(true);
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc"])), None);
         assert_eq!(cookie.read(&cookies(&["a=b; __Host-tracewarden=abc; c=d"])), Some("abc"));
         let set = cookie.set("t").unwrap();
@@ -92,7 +97,7 @@ mod tests {
     /// Any site below the same domain can set such a cookie.
     #[test]
     fn cookies_of_others_may_be_binary() {
-        let cookie = SessionCookie::new(true);
+        let cookie = HostCookie::session(true);
         for others in
             ["name=Zo\u{eb}", "\u{202e}=\u{7f51}", "=", ";", "tracewarden", "__Host-tracewardens=def"]
         {
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn duplicate_session_cookies_are_ignored() {
-        let cookie = SessionCookie::new(false);
+        let cookie = HostCookie::session(false);
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc"])), Some("abc"));
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc; tracewarden=def"])), None);
         assert_eq!(cookie.read(&cookies(&["tracewarden=abc", "tracewarden=def"])), None);

@@ -18,7 +18,7 @@ use tracewarden_service::{Attributes, Limit};
 use crate::accept::{Representation, negotiate};
 use crate::body::parse;
 use crate::client::{TrustedProxies, user_agent};
-use crate::cookies::SessionCookie;
+use crate::cookies::HostCookie;
 use crate::filter_wire::{WireFilter, raw_filter};
 use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
@@ -172,7 +172,7 @@ fn header_values() {
             Err(problem) => check_problem(problem, None),
         }
         for secure in [false, true] {
-            let cookie = SessionCookie::new(secure);
+            let cookie = HostCookie::session(secure);
             let mut cookies = headers(header::COOKIE, &sent);
             if let Some(token) = within_time_limit(|| cookie.read(&cookies)) {
                 assert!(!token.is_empty() && text.contains(&format!("{}={token}", cookie.name())));

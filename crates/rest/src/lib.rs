@@ -21,6 +21,7 @@ mod framing;
 mod fuzz;
 mod headers;
 mod health;
+mod identity;
 mod impact;
 mod json_complexity;
 mod me;

@@ -35,6 +35,7 @@ pub(crate) struct PasswordChange {
 #[utoipa::path(post, path = "/me/password", tag = "self", request_body = PasswordChange, responses(
     (status = 204, description = "Changed; `must_change_password` is cleared"),
     (status = 401, description = "`invalid_credentials`: the current password is wrong"),
+    (status = 409, description = "`conflict`: the user signs in with an identity provider"),
     (status = 422, description = "`password_rejected`: the new password is not good enough"),
     (status = 429, description = "`too_many_attempts`"),
     (status = 503, description = "`overloaded`: too many sign-ins are in progress"),

@@ -17,7 +17,7 @@ use tracing::Instrument;
 use crate::access::ReadOnlyRoute;
 use crate::client::TrustedProxies;
 use crate::code::Code;
-use crate::cookies::SessionCookie;
+use crate::cookies::HostCookie;
 use crate::headers::WebAppResponse;
 use crate::metrics::Metrics;
 use crate::nested_interface::OwnBody;
@@ -62,8 +62,8 @@ impl Middleware {
         self.public_origin.starts_with("https://")
     }
 
-    pub(crate) fn cookie(&self) -> SessionCookie {
-        SessionCookie::new(self.over_https())
+    pub(crate) fn cookie(&self) -> HostCookie {
+        HostCookie::session(self.over_https())
     }
 }
 

@@ -10,13 +10,13 @@ use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::app::App;
-use crate::cookies::SessionCookie;
+use crate::cookies::HostCookie;
 use crate::filter_wire::ComparisonValue;
 use crate::problem::{InvalidMember, ProblemDetails};
 
 /// Returns the document with title, version, security schemes and shared schemas. The cookie name is the one that this
 /// installation uses.
-pub(crate) fn base_document(cookie: SessionCookie) -> OpenApi {
+pub(crate) fn base_document(cookie: HostCookie) -> OpenApi {
     let mut info = Info::new("Tracewarden", env!("CARGO_PKG_VERSION"));
     info.description = Some("Policy-controlled read access to OpenTelemetry traces.".to_owned());
     info.license = Some(License::new("Apache-2.0"));
@@ -40,6 +40,7 @@ pub(crate) fn base_document(cookie: SessionCookie) -> OpenApi {
         ("traces", "Reading traces"),
         ("users", "Users (administrators)"),
         ("roles", "Roles and policies (administrators)"),
+        ("identity", "Identity providers and the mappings of their claims (administrators)"),
         ("trace source", "The bound table and its marked fields (administrators)"),
         (
             "access model",

@@ -94,7 +94,9 @@ fn common_problems(
             ("400", "`invalid_request`: a malformed body"),
             ("408", "`request_timeout`: the body did not arrive within 30 seconds"),
             match body_limit {
-                BodyLimit::AnonymousJson => ("413", "`payload_too_large`: the body is above 16 KiB"),
+                BodyLimit::AnonymousJson | BodyLimit::Form => {
+                    ("413", "`payload_too_large`: the body is above 16 KiB")
+                }
                 BodyLimit::Json => ("413", "`payload_too_large`: the body is above 1 MiB"),
                 BodyLimit::ModelFile => ("413", "`payload_too_large`: the body is above 8 MiB"),
             },
@@ -129,7 +131,7 @@ fn common_problems(
     if method != "get" {
         problems.push(("403", "`cross_site`: a browser sent the request for another site"));
         problems.push(match body_limit {
-            BodyLimit::AnonymousJson | BodyLimit::Json => {
+            BodyLimit::AnonymousJson | BodyLimit::Json | BodyLimit::Form => {
                 ("415", "`unsupported_media_type`: the `Content-Type` is not JSON")
             }
             BodyLimit::ModelFile => {

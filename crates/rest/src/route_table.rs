@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
 use http::{Extensions, HeaderMap, StatusCode, Version};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::{CompressionLayer, DefaultPredicate, Predicate as _};
@@ -14,13 +15,14 @@ use crate::accept::Representation::{Json, Ndjson, Yaml};
 use crate::access::Access::{Account, Administrator, Principal, Public};
 use crate::access::CredentialKind::{Any, Session, Tool as ByTool};
 use crate::app::App;
+use crate::body::BodyLimit;
 use crate::headers::WebAppResponse;
 use crate::middleware::Middleware;
 use crate::nested_interface::NestedInterface;
 use crate::routes::Routes;
 use crate::{
-    api_keys, audit, explain, filter, health, impact, me, middleware, model, openapi, policies, preview,
-    roles, schema, session, stats, traces, user_credentials, users, web,
+    api_keys, audit, explain, filter, health, identity, impact, me, middleware, model, openapi, policies,
+    preview, roles, schema, session, stats, traces, user_credentials, users, web,
 };
 
 /// Returns the router of the API with another interface nested in it. The server must add [`axum::extract::ConnectInfo`] with the
@@ -51,7 +53,11 @@ fn is_api_response(_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extens
 fn declare(app: App) -> Routes {
     let cookie = app.middleware.cookie();
     Routes::new(app, openapi::base_document(cookie))
+        .add(Public, routes!(identity::methods))
         .add(Public, routes!(session::login))
+        .add_protocol("/login/{provider}", BodyLimit::AnonymousJson, get(identity::begin))
+        .add_protocol("/login/{provider}/callback", BodyLimit::AnonymousJson, get(identity::callback))
+        .add_protocol("/logout/backchannel/{provider}", BodyLimit::Form, post(identity::backchannel_logout))
         .add(Account(Session(SessionOnly::SignOut)), routes!(session::logout))
         .add(Account(Any), routes!(me::get))
         .add(Account(Session(SessionOnly::ChangePassword)), routes!(me::change_password))
@@ -73,6 +79,9 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(explain::viewers))
         .add(Principal(ByTool(Tool::FilterSchema)), routes!(filter::schema))
         .add(Principal(ByTool(Tool::FieldValues)), routes!(filter::values))
+        .add(Administrator(Any), routes!(identity::list))
+        .add(Administrator(Any), routes!(identity::mapping, identity::put_mapping))
+        .add(Administrator(Any), routes!(identity::evaluate))
         .add(Administrator(Any), routes!(users::list, users::create))
         .add(Administrator(Any), routes!(users::get, users::change, users::delete))
         .add(Administrator(Any), routes!(users::rotate_password))

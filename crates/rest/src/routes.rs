@@ -8,7 +8,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{MethodRouter, any, get};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Uri, header};
 use tracewarden_service::{
@@ -108,6 +108,20 @@ impl Routes {
     {
         let add = |router: OpenApiRouter<App>, path: &&str| router.route(path, get(handler.clone()));
         Self { router: paths.iter().fold(self.router, add), app: self.app }
+    }
+
+    /// Declares a path of a protocol that identity providers and browsers speak: accessible to all clients, with any query, and not
+    /// an operation of the API.
+    pub(crate) fn add_protocol(self, path: &str, body_limit: BodyLimit, methods: MethodRouter<App>) -> Self {
+        let guard = RouteGuard {
+            app: self.app.clone(),
+            access: Access::Public,
+            offered: &[Representation::Json],
+            body_limit,
+            parameters: None,
+        };
+        let methods = methods.route_layer(middleware::from_fn_with_state(guard, guard_route));
+        Self { router: self.router.route(path, methods), app: self.app }
     }
 
     /// Declares the path of another interface: it requires an API key and is not an operation of the API.

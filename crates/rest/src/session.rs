@@ -18,6 +18,7 @@ use crate::problem::Problem;
     (status = 200, description = "Signed in; the cookie carries the session", body = Me,
         headers(("Set-Cookie" = String, description = "The session"))),
     (status = 401, description = "`invalid_credentials`: user name or password is wrong"),
+    (status = 403, description = "`sign_in_refused`: sign-in with a password is turned off for this user"),
     (status = 429, description = "`too_many_attempts`"),
     (status = 503, description = "`overloaded`: too many sign-ins are in progress; `unavailable`: the application database cannot be reached"),
 ))]

@@ -47,6 +47,8 @@ pub(crate) struct CreateRequest {
     must_change_password: ReadOnly,
     created_at: ReadOnly,
     last_login_at: ReadOnly,
+    provider: ReadOnly,
+    assigned: ReadOnly,
 }
 
 /// Returns a user with the `ETag` of the properties that administrators set.
@@ -128,9 +130,9 @@ pub(crate) async fn get(
 #[serde(deny_unknown_fields)]
 #[schema(as = UserChange)]
 pub(crate) struct ChangeRequest {
-    /// The complete set of roles.
+    /// The complete set of assigned roles. Roles that only the mapping of the identity provider gives stay as they are.
     roles: Option<BTreeSet<String>>,
-    /// The complete set of attributes.
+    /// The complete set of assigned attributes. Those that the mapping of the identity provider sets cannot be changed.
     attributes: Option<Attributes>,
     /// Whether the user is disabled and can neither sign in nor use API keys.
     disabled: Option<bool>,
@@ -141,6 +143,8 @@ pub(crate) struct ChangeRequest {
     must_change_password: ReadOnly,
     created_at: ReadOnly,
     last_login_at: ReadOnly,
+    provider: ReadOnly,
+    assigned: ReadOnly,
 }
 
 /// Changes a user. Roles and attributes take effect on the user's next request.
@@ -196,6 +200,7 @@ pub(crate) struct GeneratedPassword {
 #[utoipa::path(post, path = "/users/{username}/password", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The new password", body = GeneratedPassword),
     (status = 403, description = "`session_required`: an API key cannot reset the password of an administrator"),
+    (status = 409, description = "`conflict`: the user signs in with an identity provider"),
 ))]
 pub(crate) async fn rotate_password(
     State(app): State<App>,

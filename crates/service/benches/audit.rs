@@ -222,6 +222,7 @@ async fn fill(url: &str) -> Result<()> {
             last_login_at: None,
             attributes: [].into(),
             roles: [].into(),
+            identity: None,
         };
         tx.insert_user(&user).await?;
         let session = Session {
@@ -232,6 +233,8 @@ async fn fill(url: &str) -> Result<()> {
             client_ip: None,
             user_agent: None,
             preview: None,
+            provider: None,
+            provider_session: None,
         };
         tx.insert_session(&session, TokenDigest(Sha256::digest(token(number)).into())).await?;
     }

@@ -2,15 +2,22 @@
 
 mod api_keys;
 mod change_password;
+pub(crate) mod identity;
 pub(crate) mod preview;
 mod roles;
 mod sessions;
 mod sign_in;
 pub(crate) mod sign_in_throttle;
 mod user_credentials;
+mod user_info;
 mod users;
 
 pub use api_keys::{CreatedApiKey, NewApiKey};
+pub use identity::{
+    AuthorizationResponse, Identities, MappedPerson, MappingAnswer, MappingEvaluation, MappingWarning,
+    ProviderInfo, ProviderRedirect, ProviderSignIn, SignInMethods, SignInProvider, UnmappedExpression,
+};
+pub(crate) use identity::{changed_people, check_mappings, grants_admin, remap};
 pub use preview::PreviewRequest;
 pub(crate) use roles::{
     CheckedPolicies, case_conflict, check_case_conflict, check_deletion, check_role_input, compile_policies,
@@ -19,7 +26,9 @@ pub(crate) use roles::{
 pub use roles::{PolicyCheck, RoleDetail, Roles, StoredRole};
 pub use sessions::SessionInfo;
 pub use sign_in::{PasswordCredentials, SignInAnswer};
-pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserInfo, UserPage, Users};
+pub use user_info::{AssignedAccess, UserInfo, UserProvider};
+pub(crate) use users::refuse_for_provider;
+pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserPage, Users};
 
 use std::sync::Arc;
 

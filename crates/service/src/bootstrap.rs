@@ -119,6 +119,7 @@ impl Service {
             last_login_at: None,
             attributes: BTreeMap::new(),
             roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
+            identity: None,
         };
         tx.insert_user(&user).await?;
         if password.is_none() {
@@ -143,10 +144,13 @@ impl Service {
         if tx.password_hash_used(&digest).await? {
             return Ok(Bootstrap::Unchanged);
         }
-        let user = tx.user_by_name(username).await?.filter(|user| user.roles.contains(ADMIN_ROLE));
+        let user = tx
+            .user_by_name(username)
+            .await?
+            .filter(|user| user.identity.is_none() && user.roles.contains(ADMIN_ROLE));
         let Some(user) = user else {
             let detail = format!(
-                "a password hash is configured for `{username}`, who is not an administrator; \
+                "a password hash is configured for `{username}`, who is not an administrator with a password; \
                  configure the name of one"
             );
             return Err(ServiceError::invalid("/username", detail));

@@ -28,6 +28,7 @@ pub(crate) mod query_input;
 mod rejected_calls;
 mod retry;
 mod settings;
+mod sign_in_key;
 mod tasks;
 mod text;
 pub(crate) mod tokens;
@@ -45,12 +46,12 @@ pub(crate) use audit_detail::{bounded_member, difference, with_members};
 pub(crate) use audit_event::Event;
 pub use audit_event::Outcome;
 pub use audit_log::{Actor, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
-pub(crate) use authentication::enabled;
-pub(crate) use authority::{Authority, refresh_preview};
+pub(crate) use authentication::NEVER_CONFIRMED;
+pub(crate) use authority::Authority;
 pub(crate) use cursor::{Cursor, CursorKey, Fingerprint};
 #[cfg(test)]
 pub(crate) use cursor::{decode, encode};
-pub use error::{Cause, QueryLimit, ServiceError};
+pub use error::{Cause, QueryLimit, ServiceError, SignInRefusal};
 pub(crate) use error::{CursorFault, NotReady, Result};
 pub(crate) use field_error::unknown;
 pub use field_error::{FieldError, bounded};
@@ -70,7 +71,8 @@ pub use principal::{Administrator, AuthKind, Credential, Identity, Me, Principal
 pub(crate) use query_input::filter_detail;
 pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
-pub use settings::{Limits, PasswordCost, Settings};
+pub use settings::{Limits, PasswordCost, PasswordLogin, Settings};
+pub(crate) use sign_in_key::SignInKey;
 pub(crate) use tasks::{CancelOnDrop, blocking, run_to_completion};
 pub(crate) use text::sanitize;
 pub use tokens::is_generated_password;
@@ -104,6 +106,8 @@ pub struct Core {
     pub(crate) passwords: Passwords,
     pub(crate) cursors: CursorKey,
     pub(crate) username_key: UsernameKey,
+    /// Present if identity providers are configured.
+    pub(crate) sign_in_key: Option<SignInKey>,
     pub(crate) permits: Permits,
     pub(crate) audit_queue: AuditQueue<AppendTx>,
     pub(crate) metrics: Metrics,
@@ -113,6 +117,7 @@ pub struct Core {
 /// Names under which the application database stores the keys that all replicas share.
 const CURSOR_KEY: &str = "cursor_key";
 const USERNAME_KEY: &str = "login_name_key";
+const SIGN_IN_KEY: &str = "provider_sign_in_key";
 
 const KEY_BYTES: usize = 32;
 
@@ -125,7 +130,12 @@ impl Core {
         entropy: Arc<dyn Entropy>,
         settings: Settings,
     ) -> Result<Self> {
+        let sign_in_key = match settings.providers.iter().next() {
+            Some(_) => Some(SignInKey::new(&shared_key(&db, entropy.as_ref(), SIGN_IN_KEY).await?)?),
+            None => None,
+        };
         Ok(Self {
+            sign_in_key,
             passwords: Passwords::new(&settings, Arc::clone(&entropy))?,
             cursors: CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?,
             username_key: UsernameKey::new(&shared_key(&db, entropy.as_ref(), USERNAME_KEY).await?)?,

@@ -56,9 +56,11 @@ pub use tracewarden_policy::{
 pub type Secret = secrecy::SecretString;
 
 pub use access::{
-    Account, CreatedApiKey, CreatedUser, NewApiKey, NewUser, PasswordCredentials, PolicyCheck,
-    PreviewRequest, RoleDetail, Roles, SessionInfo, SignInAnswer, StoredRole, UserAccess, UserChange,
-    UserInfo, UserPage, Users,
+    Account, AssignedAccess, AuthorizationResponse, CreatedApiKey, CreatedUser, Identities, MappingAnswer,
+    MappingEvaluation, MappingWarning, NewApiKey, NewUser, PasswordCredentials, PolicyCheck, PreviewRequest,
+    ProviderInfo, ProviderRedirect, ProviderSignIn, RoleDetail, Roles, SessionInfo, SignInAnswer,
+    SignInMethods, SignInProvider, StoredRole, UnmappedExpression, UserAccess, UserChange, UserInfo,
+    UserPage, UserProvider, Users,
 };
 pub use analysis::{
     Analysis, CollateralAnswer, CountedTraces, GrantingPolicy, ImpactAnswer, PolicyFailure, PolicyPreview,
@@ -67,9 +69,9 @@ pub use analysis::{
 pub use core::{
     Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
     Cause, Credential, FieldError, Identity, IfMatch, Limit, Limiter, Limits, Me, Outcome, PasswordCost,
-    Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry, SearchedAround,
-    ServiceError, SessionOnly, Settings, Tool, ToolCall, Transport, bounded, hash_password_phc,
-    is_generated_password, limit_in_query, present,
+    PasswordLogin, Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry,
+    SearchedAround, ServiceError, SessionOnly, Settings, SignInRefusal, Tool, ToolCall, Transport, bounded,
+    hash_password_phc, is_generated_password, limit_in_query, present,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

@@ -112,16 +112,22 @@ impl Maintenance {
         Ok(Some(pruned.removed))
     }
 
-    /// Deletes expired sessions; returns their number. They granted no access any more, so that no audit record is needed.
+    /// Deletes expired sessions, and those of people whose identity provider no longer confirms them; returns their number. They granted no access any more, so that no audit record is needed.
     pub async fn delete_expired_sessions_once(&self) -> Result<u64> {
         let settings = &self.core.settings;
         let before = |limit: Option<i64>| limit.map(|nanos| self.core.now().saturating_sub(nanos));
         let (created, seen) = (before(settings.session_absolute_nanos), before(settings.session_idle_nanos));
-        if created.is_none() && seen.is_none() {
+        let has_providers = settings.providers.iter().next().is_some();
+        if created.is_none() && seen.is_none() && !has_providers {
             return Ok(0);
         }
         let mut tx = self.core.db.begin_write().await?;
-        let deleted = tx.delete_expired_sessions(created, seen).await?;
+        let mut deleted = tx.delete_expired_sessions(created, seen).await?;
+        if has_providers {
+            let confirmed_before = self.core.now().saturating_sub(settings.identity_max_age_nanos);
+            deleted =
+                deleted.saturating_add(tx.identities_mut().delete_lapsed_sessions(confirmed_before).await?);
+        }
         tx.commit().await?;
         Ok(deleted)
     }

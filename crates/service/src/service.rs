@@ -9,7 +9,7 @@ use tracewarden_appdb::{AppDb, DbError};
 use tracewarden_clickhouse::{ClickHouse, ClickHouseError, SharedWork};
 use tracewarden_model::{Clock, Entropy};
 
-use crate::access::{Account, Roles, Users};
+use crate::access::{Account, Identities, Roles, Users};
 use crate::analysis::Analysis;
 use crate::core::{AuditLog, Core, NotReady, PolicyCacheCollector, Result, Settings};
 use crate::maintenance::Maintenance;
@@ -54,6 +54,11 @@ impl Service {
     /// Users and their credentials, for administrators.
     pub fn users(&self) -> Users {
         Users { core: Arc::clone(&self.core) }
+    }
+
+    /// Identity providers.
+    pub fn identities(&self) -> Identities {
+        Identities { core: Arc::clone(&self.core) }
     }
 
     /// Roles.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+pub mod identity;
 pub mod settings;
 pub mod sources;
 pub mod values;
@@ -11,6 +12,7 @@ pub mod warnings;
 pub use settings::Configuration;
 use settings::SETTINGS;
 use sources::Sources;
+use tracewarden_service::PasswordLogin;
 
 impl Configuration {
     /// Reads the file and the environment. Returns one message per error, each naming the setting. No message repeats a
@@ -21,7 +23,12 @@ impl Configuration {
     ) -> Result<Self, Vec<String>> {
         let mut sources = Sources::new(SETTINGS);
         sources.read(file, environment);
-        let parsed = Self::parse(&mut sources);
+        let mut parsed = Self::parse(&mut sources);
+        if let Some(parsed) = &mut parsed
+            && let Some(identity) = &parsed.identity_providers
+        {
+            parsed.secret_files.extend(identity.secret_files.iter().cloned());
+        }
         let mut errors = sources.errors;
         errors.extend(parsed.iter().flat_map(Self::contradictions).map(str::to_owned));
         parsed.filter(|_| errors.is_empty()).ok_or(errors)
@@ -32,7 +39,10 @@ impl Configuration {
         let shorter_answer = self.answer_timeout < self.query_timeout;
         let without_url = self.public_url.is_none() && !self.listen.ip().is_loopback();
         let one_port = self.metrics_listen.is_some_and(|metrics| same_port(self.listen, metrics));
+        let no_sign_in = self.password_login == PasswordLogin::Off && self.identity_providers.is_none();
         [
+            no_sign_in
+                .then_some("`password_login = off` needs `identity_providers`: otherwise no one can sign in"),
             shorter_answer.then_some("`answer_timeout` must not be less than `query_timeout`"),
             without_url.then_some("`public_url` is required when `listen` is not a loopback address"),
             one_port.then_some(

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tracewarden_clickhouse::{ClickHouse, ClickHouseConfig};
+use tracewarden_identity::Providers;
 use tracewarden_model::{Clock, Entropy};
 use tracewarden_rest::{Middleware, NestedInterface, ShutdownFlag, UnreadableHeads};
 use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
@@ -88,7 +89,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     };
     let store = ClickHouse::new(store_config(configuration), Arc::clone(&entropy))
         .context("cannot set up the ClickHouse client")?;
-    let service = Service::new(db.clone(), store, clock, Arc::clone(&entropy), settings(configuration))
+    let service = Service::new(db.clone(), store, clock, Arc::clone(&entropy), settings(configuration)?)
         .await
         .map_err(|error| explain("cannot start", &error))?;
     bootstrap(&service, configuration).await?;
@@ -212,13 +213,14 @@ pub fn store_config(configuration: &Configuration) -> ClickHouseConfig {
     }
 }
 
-fn settings(configuration: &Configuration) -> Settings {
+fn settings(configuration: &Configuration) -> anyhow::Result<Settings> {
     let limits = Limits {
         max_conditions: configuration.max_conditions,
         max_values: configuration.max_values,
         ..Limits::default()
     };
-    Settings {
+    let providers = configuration.identity_providers.iter().flat_map(|file| file.providers.clone());
+    Ok(Settings {
         limits,
         discovery_samples: configuration.discovery_samples,
         collateral_access_warning: configuration.collateral_access_warning,
@@ -226,8 +228,11 @@ fn settings(configuration: &Configuration) -> Settings {
         session_idle_nanos: configuration.session_idle.map(nanos),
         max_queries_per_user: configuration.max_queries_per_user,
         audit_retention_nanos: configuration.audit_retention.map(nanos),
+        providers: Providers::new(providers).context("cannot set up the identity providers")?,
+        identity_max_age_nanos: nanos(configuration.identity_max_age),
+        password_login: configuration.password_login,
         ..Settings::default()
-    }
+    })
 }
 
 /// Converts to nanoseconds; the longest configurable duration fits.

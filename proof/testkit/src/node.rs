@@ -18,8 +18,9 @@ pub fn is_installed(directory: &Path) -> bool {
 pub fn prepared_node(directory: &Path) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let node = std::env::split_paths(&path).map(|entry| entry.join("node")).find(|program| program.is_file());
-    node.filter(|_| is_installed(directory))
-        .ok_or_else(|| "Node with the official clients is not installed: run `cargo xtask test`".to_owned())
+    node.filter(|_| is_installed(directory)).ok_or_else(|| {
+        "Node with the packages that tests use is not installed: run `cargo xtask test`".to_owned()
+    })
 }
 
 #[cfg(test)]

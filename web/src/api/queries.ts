@@ -41,6 +41,13 @@ export const meQuery = queryOptions({
   refetchOnWindowFocus: "always",
 });
 
+/** The ways to sign in. */
+export const signInMethodsQuery = queryOptions({
+  queryKey: ["sign-in-methods"],
+  queryFn: ({ signal }) => unwrap(api.GET("/identity/methods", { signal })),
+  staleTime: 60_000,
+});
+
 /** All roles; for administrators only. */
 export const rolesQuery = queryOptions({
   queryKey: ["roles"],

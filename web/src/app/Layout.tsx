@@ -16,16 +16,18 @@ import {
   IconClipboardList,
   IconDatabase,
   IconHistory,
+  IconId,
   IconLogout,
   IconSearch,
   IconShieldLock,
   IconUser,
   IconUsers,
 } from "@tabler/icons-react";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useRouter, useRouterState } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { ApiError, api, unwrap } from "../api/client";
+import { signInMethodsQuery } from "../api/queries";
 import { notifyError } from "../components/notifyError";
 import { DisplaySwitches } from "./DisplaySwitches";
 import { HelpButton } from "./HelpButton";
@@ -40,6 +42,7 @@ const PAGES = [
   { to: "/source", label: "Trace source", icon: IconDatabase, admin: true },
   { to: "/roles", label: "Roles", icon: IconShieldLock, admin: true },
   { to: "/users", label: "Users", icon: IconUsers, admin: true },
+  { to: "/identity", label: "Identity", icon: IconId, admin: true },
   { to: "/history", label: "Model history", icon: IconHistory, admin: true },
   { to: "/audit", label: "Audit", icon: IconClipboardList, admin: true },
 ] as const;
@@ -51,7 +54,11 @@ export function Layout() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the menu
   useEffect(close, [path, close]);
-  const pages = PAGES.filter((page) => me.is_admin || !page.admin).filter(() => !me.must_change_password);
+  const { data: methods } = useQuery({ ...signInMethodsQuery, enabled: me.is_admin });
+  const hasProviders = (methods?.providers.length ?? 0) > 0;
+  const pages = PAGES.filter((page) => me.is_admin || !page.admin)
+    .filter((page) => hasProviders || page.to !== "/identity")
+    .filter(() => !me.must_change_password);
   return (
     <AppShell
       header={{ height: me.preview === null ? 48 : 48 + 36 }}

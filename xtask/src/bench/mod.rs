@@ -183,7 +183,7 @@ fn streaming_section() -> Result<Section> {
     let engine = engine::ensure()?;
     let binaries = stack::build(Profile::Release)?;
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
-    let mut stack = Stack::start(&binaries, &engine, directory.path())?;
+    let mut stack = Stack::start(&binaries, &engine, directory.path(), &[])?;
     let measured = streaming::run(&mut stack);
     stack.check()?;
     let section = measured?.section();

@@ -29,7 +29,7 @@ struct Row {
 pub fn section() -> Result<Section> {
     let (engine, binaries) = (engine::ensure()?, stack::build(Profile::Release)?);
     let directory = tempfile::Builder::new().prefix("tracewarden-bench-").tempdir()?;
-    let mut stack = Stack::start(&binaries, &engine, directory.path())?;
+    let mut stack = Stack::start(&binaries, &engine, directory.path(), &[])?;
     let measured = measure(&mut stack);
     stack.check()?;
     stack.stop()?;

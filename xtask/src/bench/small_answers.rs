@@ -47,7 +47,7 @@ pub fn section() -> Result<Section> {
 
 fn measure(binaries: &Path, engine: &Path, directory: &Path, own: usize, other: usize) -> Result<Vec<Row>> {
     load::pin_to_cores(&[own])?;
-    let mut stack = Stack::start(binaries, engine, directory)?;
+    let mut stack = Stack::start(binaries, engine, directory, &[])?;
     load::pin_to_cores(&[other])?;
     let anonymous = Client::anonymous(&stack.base);
     stack.wait_until_ready(&anonymous)?;

@@ -5,10 +5,12 @@ pub mod chromium;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use serde_json::json;
 use tracewarden_sample_data::{LARGE_SPANS, SEED, SPANS, Shop};
 use tracewarden_testkit::repetitions;
 
 use crate::demo::{self, load};
+use crate::stack::identity_provider::IdentityProvider;
 use crate::stack::{LocalStore, Service, interrupt};
 use crate::{engine, web};
 
@@ -28,7 +30,11 @@ pub fn test(binaries: &Path, arguments: &[String], verify: bool) -> Result<()> {
     // If ClickHouse has exited, that error explains a failed request better.
     store.check()?;
     println!("sent {} spans", sent?);
-    let mut service = Service::start_unconfigured(binaries, path, &mut store)?;
+    let mut provider = IdentityProvider::start(path, &json!({}))?;
+    let settings = provider.settings();
+    let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut service = Service::start_unconfigured(binaries, path, &mut store, &settings)?;
+    provider.register(&service.base)?;
     println!("the service to test runs at {}", service.base);
     let outcome = web::script(
         "e2e",
@@ -38,6 +44,8 @@ pub fn test(binaries: &Path, arguments: &[String], verify: bool) -> Result<()> {
             ("TRACEWARDEN_E2E_ADMIN_PASSWORD", service.admin_password.clone()),
             ("TRACEWARDEN_E2E_STORE_URL", store.url.clone()),
             ("TRACEWARDEN_E2E_STORE_PASSWORD", store.password.clone()),
+            ("TRACEWARDEN_E2E_PROVIDER_URL", provider.issuer.clone()),
+            ("TRACEWARDEN_E2E_PROVIDER_TOKEN", provider.control_token.clone()),
             ("TRACEWARDEN_E2E_TRACE_10K", shop.landmarks().reindex.to_string()),
             ("TRACEWARDEN_E2E_TRACE_100K", hard.large.to_string()),
             ("TRACEWARDEN_E2E_TRACE_HOSTILE", hard.hostile.to_string()),
@@ -47,5 +55,6 @@ pub fn test(binaries: &Path, arguments: &[String], verify: bool) -> Result<()> {
     );
     let service = service.check().and_then(|()| service.stop());
     let store = store.check().and_then(|()| store.stop());
-    outcome.and(service).and(store)
+    let provider = provider.check().and_then(|()| provider.stop());
+    outcome.and(service).and(store).and(provider)
 }

@@ -5,6 +5,7 @@ mod audit;
 mod changes;
 mod explanations;
 mod model_file;
+mod person;
 mod traces;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tracewarden_sample_data::TraceId;
 
+use super::company::Company;
 use super::demo_users::DEMO_USERS;
 use super::expectations::Expectations;
 use super::report::table;
@@ -64,6 +66,8 @@ pub struct DemoUnderTest<'a> {
     pub base: &'a str,
     /// Path of the service's program.
     pub program: &'a Path,
+    /// The identity provider, if there is one.
+    pub company: Option<&'a Company>,
 }
 
 type Part = fn(&DemoUnderTest<'_>, &mut Findings) -> Result<()>;
@@ -82,11 +86,15 @@ const PARTS: [(&str, Part); 11] = [
     ("the audit log has all of these requests", audit::audit_log_is_complete),
 ];
 
+/// The part of a demo with an identity provider.
+const PERSON: (&str, Part) =
+    ("the same traces for a person whose group is mapped to a role", person::traces_of_a_mapped_role);
+
 /// Runs all parts. Returns an error if an assertion failed.
 pub fn run(subject: &DemoUnderTest<'_>, first_answer: Duration) -> Result<()> {
     let mut findings = Findings::default();
     println!("\nchecked:");
-    for (name, part) in PARTS {
+    for (name, part) in PARTS.into_iter().chain(subject.company.map(|_| PERSON)) {
         let begun = Instant::now();
         let outcome = part(subject, &mut findings);
         findings.take(outcome, || name.to_owned())?;

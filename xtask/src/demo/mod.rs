@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: runs the service with sample traces on this machine within seconds.
 
 mod check;
+mod company;
 mod demo_users;
 mod expectations;
 pub mod load;
@@ -22,12 +23,13 @@ use crate::stack::api::Client;
 use crate::stack::external_store::{self, ExternalStore};
 use crate::stack::interrupt::{self, Interrupted};
 use crate::stack::{self, Stack};
+use company::Company;
 pub use demo_users::ADMINISTRATOR;
 use expectations::Expectations;
 use seed::Accounts;
 
 /// Options of the demo.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct Options {
     /// Compare the responses for each user with the sample traces, and exit.
     #[arg(long)]
@@ -39,6 +41,9 @@ pub struct Options {
     /// the database `tracewarden_demo` there.
     #[arg(long, value_name = "URL")]
     clickhouse: Option<String>,
+    /// Start an identity provider as well, with which a person can sign in.
+    #[arg(long)]
+    identity: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -58,6 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// removed.
 pub struct Demo {
     pub stack: Stack,
+    company: Option<Company>,
     directory: Directory,
     shop: Shop,
     expectations: Expectations,
@@ -72,9 +78,9 @@ pub struct Demo {
 
 impl Demo {
     /// Starts and configures everything. The service is ready afterwards.
-    pub fn start(keep: Option<&Path>, clickhouse: Option<&str>) -> Result<Self> {
+    pub fn start(options: &Options) -> Result<Self> {
         let begun = Instant::now();
-        let server = clickhouse.map(ExternalStore::connect).transpose()?;
+        let server = options.clickhouse.as_deref().map(ExternalStore::connect).transpose()?;
         eprintln!(
             "building the web application, the service and the local store: some 4 minutes on two cores the first \
              time, seconds later"
@@ -83,17 +89,26 @@ impl Demo {
         let binaries = stack::build(Profile::Dev)?;
         print_step(begun, "programs built");
         interrupt::check()?;
-        let directory = Directory::new(keep)?;
+        let directory = Directory::new(options.keep.as_deref())?;
+        let mut company = options.identity.then(|| Company::start(directory.path())).transpose()?;
+        if company.is_some() {
+            print_step(begun, "identity provider runs");
+        }
+        let settings = company.as_ref().map(Company::settings).unwrap_or_default();
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let shop = Shop::new(SEED, now()?);
         let mut expectations = Expectations::new(&shop);
 
         let traces = shop.traces().inspect(|trace| expectations.observe(trace));
         let (mut stack, sent) = match &server {
-            Some(server) => Stack::start_on(server, &binaries, &engine, directory.path(), |otlp| {
-                load::send(traces, SPANS, otlp)
-            })?,
+            Some(server) => {
+                Stack::start_on(server, &binaries, &engine, directory.path(), &settings, |otlp| {
+                    load::send(traces, SPANS, otlp)
+                })?
+            }
             None => {
-                let mut stack = Stack::start(&binaries, &engine, directory.path())?;
+                let mut stack = Stack::start(&binaries, &engine, directory.path(), &settings)?;
                 stack.check()?;
                 print_step(begun, "local store runs");
                 let sent = load::send(traces, SPANS, &stack.otlp);
@@ -112,13 +127,27 @@ impl Demo {
         stack.check()?;
         let accounts = accounts?;
         seed::write_key_file(directory.path(), &accounts)?;
+        if let Some(company) = &mut company {
+            company.set_up(&stack.base, &accounts.of(ADMINISTRATOR)?.client)?;
+        }
         print_step(begun, "table bound, fields marked, roles and users created");
         let query = json!({"view": "summary", "limit": 1});
         accounts.of(demo_users::AGENT_OWNER)?.client.call("POST", "/traces/query", Some(&query))?;
         let first_answer = begun.elapsed();
         print_step(begun, "first query answered");
         let program = binaries.join("tracewarden");
-        Ok(Self { stack, directory, shop, expectations, anonymous, accounts, program, first_answer, server })
+        Ok(Self {
+            stack,
+            company,
+            directory,
+            shop,
+            expectations,
+            anonymous,
+            accounts,
+            program,
+            first_answer,
+            server,
+        })
     }
 
     /// Returns the named traces of the sample.
@@ -128,7 +157,7 @@ impl Demo {
 }
 
 fn demonstrate(options: &Options) -> Result<()> {
-    let mut demo = Demo::start(options.keep.as_deref(), options.clickhouse.as_deref())?;
+    let mut demo = Demo::start(options)?;
     let verdict = if options.check { check(&demo) } else { report(&demo).and_then(|()| wait(&mut demo)) };
     let ended = stop(&mut demo);
     verdict.and(ended)
@@ -143,6 +172,7 @@ fn check(demo: &Demo) -> Result<()> {
         window: demo.shop.window(),
         base: &demo.stack.base,
         program: &demo.program,
+        company: demo.company.as_ref(),
     };
     check::run(&subject, demo.first_answer)
 }
@@ -153,6 +183,7 @@ fn report(demo: &Demo) -> Result<()> {
         otlp: (!demo.stack.otlp.is_empty()).then_some(demo.stack.otlp.as_str()),
         removal: demo.server.as_ref().map(ExternalStore::removal),
         accounts: &demo.accounts,
+        company: demo.company.as_ref(),
         landmarks: &demo.expectations.landmarks,
         directory: &demo.directory.path().display().to_string(),
         kept: matches!(demo.directory, Directory::Kept(_)),
@@ -174,6 +205,7 @@ fn as_typed(program: &Path) -> String {
 fn wait(demo: &mut Demo) -> Result<()> {
     while !interrupt::requested() {
         demo.stack.check()?;
+        demo.company.as_mut().map_or(Ok(()), Company::check)?;
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
@@ -183,7 +215,7 @@ fn stop(demo: &mut Demo) -> Result<()> {
     if std::io::stderr().is_terminal() {
         eprintln!();
     }
-    let ended = demo.stack.stop();
+    let ended = demo.stack.stop().and(demo.company.as_mut().map_or(Ok(()), Company::stop));
     if let Some(server) = &demo.server {
         eprintln!("the database `{}` is still on the server; to remove it:", external_store::DATABASE);
         eprintln!("  {}", server.removal());

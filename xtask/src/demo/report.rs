@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde_json::json;
 
+use super::company::{Company, GROUP, PERSON};
 use super::demo_users::{AGENT_OWNER, DEMO_USERS};
 use super::expectations::Landmark;
 use super::seed::{Accounts, KEY_FILE};
 use crate::stack::api::Client;
+use crate::stack::identity_provider::LABEL;
 
 /// Input of the report.
 pub struct Report<'a> {
@@ -18,6 +20,8 @@ pub struct Report<'a> {
     /// Command that removes what the demo created on a ClickHouse server.
     pub removal: Option<String>,
     pub accounts: &'a Accounts,
+    /// The identity provider, if there is one.
+    pub company: Option<&'a Company>,
     pub landmarks: &'a [Landmark],
     /// Directory of the data, and whether it is kept.
     pub directory: &'a str,
@@ -56,6 +60,12 @@ impl Report<'_> {
             for policy in role.policies {
                 writeln!(out, "             {}", wrapped_expression(policy.expression, "             "))?;
             }
+        }
+        if let Some(company) = self.company {
+            writeln!(out, "\nWith the button “{LABEL}”, at the identity provider {}:\n", company.issuer())?;
+            writeln!(out, "  {PERSON:<8} {}   in its group {GROUP}", company.password)?;
+            writeln!(out, "           sees what paula sees: the mapping of claims at {base}/ui/identity")?;
+            writeln!(out, "           gives the group the role payments-on-call")?;
         }
         writeln!(out, "\nVisibility of the notable traces of the sample:\n")?;
         out.push_str(&table(self.landmarks));
@@ -196,6 +206,7 @@ mod tests {
             otlp: Some("http://127.0.0.1:4318/v1/traces"),
             removal: None,
             accounts: &accounts,
+            company: None,
             landmarks: &[Landmark { name: "incident", ..landmark() }],
             directory: "/tmp/tracewarden-demo-abcdef",
             kept: false,

@@ -1,8 +1,5 @@
 //! Configures the service as an administrator does, only through the public API.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::demo_users::{ADMINISTRATOR, AGENT_OWNER, DEMO_USERS, DemoUser, ROLES, fields, tests};
 use crate::stack::api::{Client, expect, text};
-use crate::stack::trace_source;
+use crate::stack::{secret, trace_source};
 
 /// Name of the file with the administrator's API key, in the demo's directory.
 pub const KEY_FILE: &str = "administrator-key";
@@ -97,9 +94,5 @@ fn add_tests(administrator: &Client) -> Result<()> {
 
 /// Writes the administrator's API key to a file that only the current user can read.
 pub fn write_key_file(directory: &Path, accounts: &Accounts) -> Result<()> {
-    let path = directory.join(KEY_FILE);
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(&path);
-    file.and_then(|mut file| writeln!(file, "{}", accounts.administrator_key))
-        .with_context(|| format!("cannot write `{}`", path.display()))
+    secret::write(&directory.join(KEY_FILE), &accounts.administrator_key)
 }

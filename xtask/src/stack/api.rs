@@ -84,6 +84,11 @@ impl Client {
         Self { credential: Credential::Key(key.to_owned()), ..self.clone() }
     }
 
+    /// Returns the same client with a session cookie, in the format of the `cookie` header, as its credential.
+    pub fn with_cookie(&self, cookie: &str) -> Self {
+        Self { credential: Credential::Session(cookie.to_owned()), tally: Arc::default(), ..self.clone() }
+    }
+
     /// Signs in. Returns the client and whether the password must be changed first.
     pub fn sign_in(&self, username: &str, password: &str) -> Result<(Self, bool)> {
         let body = json!({"username": username, "password": password});

@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod external_store;
+pub mod identity_provider;
 pub mod interrupt;
 mod ports;
 mod processes;
@@ -46,10 +47,16 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Starts both programs with empty data in `directory`. The service may not be ready yet.
-    pub fn start(binaries: &Path, engine: &Path, directory: &Path) -> Result<Self> {
+    /// Starts both programs with empty data in `directory`, the service with these settings in addition to the required ones. It
+    /// may not be ready yet.
+    pub fn start(
+        binaries: &Path,
+        engine: &Path,
+        directory: &Path,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let store = LocalStore::start(binaries, engine, &directory.join("store"), directory, None)?;
-        let service = Service::start(binaries, directory, &store.url, &store.password, &[])?;
+        let service = Service::start(binaries, directory, &store.url, &store.password, settings)?;
         Ok(Self {
             base: service.base.clone(),
             store_url: store.url.clone(),
@@ -68,6 +75,7 @@ impl Stack {
         binaries: &Path,
         engine: &Path,
         directory: &Path,
+        settings: &[(&str, &str)],
         send: impl FnOnce(&str) -> Result<u64>,
     ) -> Result<(Self, u64)> {
         let mut local = LocalStore::start(binaries, engine, &directory.join("store"), directory, None)?;
@@ -76,8 +84,8 @@ impl Stack {
         sent?;
         let spans = server.fill_from(&local)?;
         local.stop()?;
-        let user = [("TRACEWARDEN_CLICKHOUSE_USER", server.user.as_str())];
-        let service = Service::start(binaries, directory, &server.url, &server.password, &user)?;
+        let settings = [settings, &[("TRACEWARDEN_CLICKHOUSE_USER", server.user.as_str())]].concat();
+        let service = Service::start(binaries, directory, &server.url, &server.password, &settings)?;
         let stack = Self {
             base: service.base.clone(),
             store_url: server.url.clone(),
@@ -216,10 +224,15 @@ impl Service {
 
     /// Starts an unconfigured service: the administrator's password is generated, and must be changed at the first sign-in. Waits
     /// until it is ready.
-    pub fn start_unconfigured(binaries: &Path, directory: &Path, store: &mut LocalStore) -> Result<Self> {
+    pub fn start_unconfigured(
+        binaries: &Path,
+        directory: &Path,
+        store: &mut LocalStore,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let file = directory.join("initial-password");
-        let settings = [("TRACEWARDEN_INITIAL_PASSWORD_FILE", file.to_string_lossy())];
-        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_ref()));
+        let path = file.to_string_lossy();
+        let settings = [settings, &[("TRACEWARDEN_INITIAL_PASSWORD_FILE", path.as_ref())]].concat();
         let (running, base) = start_service(binaries, directory, &store.url, &store.password, &settings)?;
         let mut service = Self { running, base, admin_password: String::new() };
         service.wait_until_ready(&Client::anonymous(&service.base), || store.check())?;

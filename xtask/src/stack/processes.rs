@@ -1,7 +1,7 @@
 //! Child processes of development commands. They never outlive the command.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -49,6 +49,12 @@ impl ManagedProcess {
             });
         }
         Ok(Self { name, child, stdin, lines, log })
+    }
+
+    /// Writes a line to standard input.
+    pub fn send_line(&mut self, line: &str) -> Result<()> {
+        let stdin = self.stdin.as_mut().with_context(|| format!("{} was stopped", self.name))?;
+        writeln!(stdin, "{line}").with_context(|| format!("cannot write to {}", self.name))
     }
 
     /// Waits for a line of standard output with this prefix, and returns the rest of the line.

@@ -1,6 +1,11 @@
 //! Random passwords for the demo.
 
-use anyhow::{Result, anyhow};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
 
 /// Letters and digits that are easy to distinguish in a terminal.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -11,6 +16,14 @@ pub fn password() -> Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
     Ok(grouped(bytes))
+}
+
+/// Writes a secret to a new file that only the current user can read.
+pub fn write(path: &Path, secret: &str) -> Result<()> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| writeln!(file, "{secret}"))
+        .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 fn grouped(bytes: [u8; 16]) -> String {

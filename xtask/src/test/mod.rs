@@ -22,7 +22,7 @@ use anyhow::{Result, anyhow};
 
 use crate::{browser, programs, tidy, web};
 use prerequisite::{
-    Chromium, ClickHouseServer, Engine, Nextest, NodeClient, PostgreSql, Prerequisite, Python,
+    Chromium, ClickHouseServer, Engine, Nextest, NodePrograms, PostgreSql, Prerequisite, Python,
 };
 use steps::Steps;
 use suite::{Profile, Tests};
@@ -68,7 +68,7 @@ fn prepare_with(
         });
         // The service embeds the web application, so that it is built first.
         if steps.run("web build", web::ensure) {
-            steps.run("node", || NodeClient.prepare(&mut Environment::new()));
+            steps.run("node", || NodePrograms.prepare(&mut Environment::new()));
             steps.run("build", build);
         }
         installing.join().map_err(|_| anyhow!("the preparation of the tests panicked"))

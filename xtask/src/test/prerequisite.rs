@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, anyhow};
-use tracewarden_testkit::{clickhouse, node, postgres};
+use anyhow::{Result, anyhow};
+use tracewarden_testkit::{clickhouse, postgres};
 
 use super::{Environment, clickhouse_server, python};
 use crate::browser::chromium;
 use crate::cargo_tool::NEXTEST;
-use crate::{cache, debian, engine, process, workspace};
+use crate::stack::identity_provider;
+use crate::{debian, engine, npm, process};
 
 /// Something that is downloaded, installed or started for the tests.
 pub trait Prerequisite: Send {
@@ -67,29 +68,22 @@ impl Prerequisite for Python {
     }
 }
 
-/// The official MCP client for TypeScript. It is installed next to the tests, which find it there. The step that builds the web
-/// application reports a missing Node.
-pub struct NodeClient;
+/// Programs for Node that the tests start: the official MCP client for TypeScript, and an identity provider. Their packages are
+/// installed next to them. The step that builds the web application reports a missing Node.
+pub struct NodePrograms;
 
-const NODE_CLIENT: &str = "crates/tracewarden/tests/mcp/clients";
+const NODE_PROGRAMS: [&str; 2] = ["crates/tracewarden/tests/mcp/clients", identity_provider::PROGRAM];
 
-impl Prerequisite for NodeClient {
+impl Prerequisite for NodePrograms {
     fn name(&self) -> &'static str {
         "node"
     }
 
     fn prepare(&mut self, _: &mut Environment) -> Result<()> {
-        let directory = workspace::root().join(NODE_CLIENT);
-        let _lock = cache::Lock::acquire(&cache::directory("node")?)?;
-        if node::is_installed(&directory) {
-            return Ok(());
+        for program in NODE_PROGRAMS {
+            npm::ensure_packages(program)?;
         }
-        eprintln!("installing the MCP client that the tests use");
-        let mut npm = Command::new("npm");
-        npm.current_dir(directory).args(["ci", "--no-audit", "--no-fund"]);
-        process::run(&mut npm).context(
-            "cannot install the MCP client; check Node, the network and npm's configuration (`npm config list`)",
-        )
+        Ok(())
     }
 }
 

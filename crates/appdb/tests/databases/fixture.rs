@@ -130,6 +130,7 @@ pub async fn add_user(db: &AppDb, id: &str, name: &str, roles: &[&str]) -> Resul
         last_login_at: None,
         attributes: attributes(),
         roles: set(roles),
+        identity: None,
     })
     .await?;
     tx.commit().await

@@ -51,7 +51,7 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!(names, ["Ada", "bob"]);
     let page = tx.users("ada", 1).await.unwrap();
     assert_eq!(page.first().unwrap().roles, set(&["reader"]));
-    assert_eq!(tx.role_members("reader").await.unwrap(), ["Ada", "bob"]);
+    assert_eq!(tx.members_of_roles(&["reader"]).await.unwrap()["reader"], ["Ada", "bob"]);
     assert_eq!(tx.role_names().await.unwrap(), [ADMIN_ROLE, "reader"]);
     assert_eq!(tx.users_batch(Some("reader"), "", 1, u32::MAX).await.unwrap(), std::slice::from_ref(&ada));
     let holders = tx.users_batch(Some("reader"), "", 9, u32::MAX).await.unwrap();
@@ -168,6 +168,8 @@ fn session(id: &str, user_id: &str, created_at: Timestamp) -> Session {
         client_ip: None,
         user_agent: None,
         preview: None,
+        provider: None,
+        provider_session: None,
     }
 }
 
@@ -344,7 +346,7 @@ async fn order_is_bytewise(fixture: &Fixture) {
     let mut tx = db.begin_read().await.unwrap();
     let found: Vec<String> = tx.roles().await.unwrap().into_iter().map(|role| role.name).collect();
     assert_eq!(found, roles);
-    let found = tx.role_members("z").await.unwrap();
+    let found = tx.members_of_roles(&["z"]).await.unwrap().remove("z").unwrap_or_default();
     assert_eq!(found.iter().map(|name| name.to_lowercase()).collect::<Vec<_>>(), users);
     let mut pages: Vec<String> = Vec::new();
     loop {

@@ -7,6 +7,7 @@ mod audit;
 mod crash;
 mod fixture;
 mod history;
+mod identities;
 mod identity;
 mod postgres_server;
 mod pruning;

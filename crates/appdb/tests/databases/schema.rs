@@ -31,7 +31,7 @@ struct Step {
 }
 
 /// All migrations. The first four are those of 0.1.0.
-const PINNED: [Step; 7] = [
+const PINNED: [Step; 8] = [
     Step {
         name: "initial",
         sql: include_str!("../../migrations/0001_initial.sql"),
@@ -86,6 +86,16 @@ const PINNED: [Step; 7] = [
         postgres: "",
         sha256: ["23a0cb8b966525a75cf951083a83a2d4be2135a2f33c5697e73b2dc7952581f6"; 2],
         rows: &[],
+    },
+    Step {
+        name: "identity",
+        sql: include_str!("../../migrations/0008_identity.sql"),
+        postgres: include_str!("../../migrations/0008_bytewise_order.postgres.sql"),
+        sha256: [
+            "b60b34894a6f61cca90fd3a760c7c86d31030ebabf789f66ad0b9ebc6e784b7a",
+            "b97be9ac612bec9f94407d3919f702993af81762d4ef815a4a8e03061c35633d",
+        ],
+        rows: rows::IDENTITY,
     },
 ];
 

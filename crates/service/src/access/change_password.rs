@@ -4,8 +4,8 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use crate::Secret;
-use crate::access::Account;
 use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS};
+use crate::access::{Account, refuse_for_provider};
 use crate::core::{
     Identity, Result, ServiceError, SessionOnly, check_strength, normal_form, run_to_completion,
 };
@@ -45,6 +45,7 @@ impl Account {
         new: Secret,
     ) -> Result<()> {
         let session = identity.require_session()?;
+        refuse_for_provider(&identity.user)?;
         // Checked before the attempt is counted: a user who knows the current password and looks for a good new one is not
         // guessing. The check reveals nothing about the stored password, because it uses only what was sent.
         let pointer = "/new_password";
@@ -70,7 +71,7 @@ impl Account {
         let hash = self.core.passwords.hash(new).await?;
 
         let mut tx = self.core.begin_change(identity).await?;
-        let user = crate::core::enabled(tx.user_by_id(identity.user_id()).await?)?;
+        let user = tx.user_by_id(identity.user_id()).await?.ok_or(ServiceError::InvalidCredentials)?;
         if user.password_hash != *stored {
             // Changed or rotated while this request computed hashes: the verified password is no longer valid.
             return Err(ServiceError::InvalidCredentials);

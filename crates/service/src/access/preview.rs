@@ -9,9 +9,7 @@ use tracewarden_appdb::{Preview, Session, User};
 use tracewarden_model::AttributeValue;
 
 use crate::access::Account;
-use crate::core::{
-    Administrator, Me, Result, SessionOnly, audit_detail, find_user, refresh_preview, validate,
-};
+use crate::core::{Administrator, Me, Result, SessionOnly, audit_detail, find_user, validate};
 
 /// Request for a preview.
 #[derive(Debug, Clone)]
@@ -54,7 +52,7 @@ impl Account {
             };
             tx.set_session_preview(&session.id, Some(&preview)).await?;
             let session = Session { preview: Some(preview), ..session.clone() };
-            let preview = refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
+            let preview = self.core.refresh_preview(&mut tx, session).await?.preview.unwrap_or_default();
             let detail = json!({ "roles": preview.roles, "attributes": audit_detail::attributes(&preview.attributes) });
             self.core.commit_change(tx, admin, ACTION, preview.username.as_deref(), detail).await?;
             Ok(Me { preview: Some(preview.into()), ..admin.me() })

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tracewarden_appdb::{ADMIN_ROLE, Policy, Role, WriteTx};
 use tracewarden_clickhouse::display_sql;
-use tracewarden_model::{AccessModel, Timestamp};
+use tracewarden_model::{AccessModel, ClaimsMapping, Timestamp};
 use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
 use utoipa::ToSchema;
 use utoipa::openapi::extensions::Extensions;
@@ -215,7 +215,7 @@ impl Roles {
         let name = validate::lookup_name(name, "role")?;
         let mut tx = self.core.db.begin_read().await?;
         let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
-        let members = tx.role_members(name).await?;
+        let members = tx.members_of_roles(&[name]).await?.remove(name).unwrap_or_default();
         Ok(RoleDetail { role, members })
     }
 
@@ -235,13 +235,15 @@ impl Roles {
             let mut tx = self.core.begin_change(admin).await?;
             let role = tx.role(name).await?.ok_or(ServiceError::NotFound { what: "role" })?;
             IfMatch::check_any(if_match, Some(role.revision))?;
-            let members = tx.role_members(name).await?;
+            let members = tx.members_of_roles(&[name]).await?.remove(name).unwrap_or_default();
             tx.delete_role(name).await?;
             let model_version = tx.access_model().await?.version;
             let change = self.core.new_change(admin, "role.delete", Some(name), model_version);
             let version = tx.record_change(&change, &[(name, None)], None).await?;
+            let rules_removed = remove_rules(&mut tx, name, version).await?;
             let detail = json!({
                 "version": version,
+                "mapping_rules": rules_removed,
                 "revision": role.revision,
                 "members": members,
                 "policies": policies_detail(&role.policies),
@@ -295,6 +297,22 @@ impl Roles {
         merge_warnings(&mut check.warnings, advice.warnings.into_iter().flatten());
         Ok(check)
     }
+}
+
+/// Removes the rules of mappings that give a role which was deleted with this change; returns their number.
+async fn remove_rules(tx: &mut WriteTx, role: &str, change: u64) -> Result<usize> {
+    let mut mappings = tx.identities().mappings(None).await?;
+    let mut removed = 0;
+    for mapping in mappings.values_mut() {
+        let before = mapping.roles.len();
+        mapping.roles.retain(|rule| rule.role != role);
+        removed += before - mapping.roles.len();
+    }
+    if removed > 0 {
+        mappings.retain(|_, mapping| *mapping != ClaimsMapping::default());
+        tx.identities_mut().record_mappings(change, &mappings).await?;
+    }
+    Ok(removed)
 }
 
 /// Adds advice, sorted by position in the text.

@@ -1,13 +1,17 @@
-//! A user's sessions: listing and ending them.
+//! A user's sessions: new ones, listing and ending them.
 
 use serde::Serialize;
 use serde_json::json;
-use tracewarden_appdb::{Session, WriteTx};
+use tracewarden_appdb::{Session, User, WriteTx};
 use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
 use crate::access::Account;
-use crate::core::{Identity, Principal, Result, ServiceError, validate};
+use crate::core::{Identity, Principal, RequestInfo, Result, ServiceError, sanitize, validate};
+
+/// Maximum number of sessions of one user. Far more than the browsers of any user need, and few enough to be listed: a client
+/// that signs in without ever signing out, such as a script, must not grow the database without bound.
+pub(super) const SESSIONS_PER_USER_MAX: u32 = 1_000;
 
 /// A session, without its token.
 #[serde_with::apply(Option => #[schema(required = true)])]
@@ -64,4 +68,19 @@ pub(crate) async fn end_session(tx: &mut WriteTx, user_id: &str, id: &str) -> Re
     let what = "session";
     let found = tx.delete_session(user_id, validate::lookup_name(id, what)?).await?;
     if found { Ok(()) } else { Err(ServiceError::NotFound { what }) }
+}
+
+/// Returns a new session, which began with a password.
+pub(super) fn new_session(id: String, user: &User, info: &RequestInfo, now: Timestamp) -> Session {
+    Session {
+        id,
+        user_id: user.id.clone(),
+        created_at: now,
+        last_seen_at: now,
+        client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
+        user_agent: info.user_agent.as_deref().map(sanitize),
+        preview: None,
+        provider: None,
+        provider_session: None,
+    }
 }

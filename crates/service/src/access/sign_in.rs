@@ -3,15 +3,16 @@
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::json;
-use tracewarden_appdb::{PasswordHash, Session, User};
+use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, User};
 use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::access::Account;
-use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS};
+use crate::access::sessions::{SESSIONS_PER_USER_MAX, new_session};
+use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS, begin_sign_in_write};
 use crate::core::{
-    AuditContext, Event, Identity, Me, Outcome, RequestInfo, Result, ServiceError, SessionOnly,
-    VerifiedCredential, run_to_completion, sanitize, tokens, validate, with_members,
+    AuditContext, Event, Identity, Me, Outcome, PasswordLogin, RequestInfo, Result, ServiceError,
+    SessionOnly, SignInRefusal, VerifiedCredential, run_to_completion, tokens, validate, with_members,
 };
 
 /// User name and password.
@@ -38,10 +39,6 @@ pub struct SignInAnswer {
 
 /// The user was deleted or has changed: the current user has another password hash or is disabled.
 struct UserChanged(Option<User>);
-
-/// Maximum number of sessions of one user. Far more than the browsers of any user need, and few enough to be listed: a client
-/// that signs in without ever signing out, such as a script, must not grow the database without bound.
-const SESSIONS_PER_USER_MAX: u32 = 1_000;
 
 /// Maximum number of verifications of a password if the stored hash is replaced in the meantime: two concurrent sign-ins may
 /// both renew it.
@@ -109,6 +106,14 @@ impl Account {
             let stored = user.as_ref().map(|user| &user.password_hash);
             let verified = self.core.passwords.verify(credentials.password.clone(), stored).await?;
             let reason = match user {
+                // The password of such a user is one that no one knows, or an old one.
+                Some(found) if verified.is_match() && found.identity.is_some() => "provider_user",
+                Some(found)
+                    if verified.is_match() && !found.disabled && !self.accepts_password_of(&found) =>
+                {
+                    self.record_failure(&context, "password_login_off").await?;
+                    return Err(SignInRefusal::Password.into());
+                }
                 Some(found) if verified.is_match() && !found.disabled => {
                     // The password is known only now: a hash with a lower cost, or not of the password's normal form, is
                     // replaced.
@@ -164,23 +169,21 @@ impl Account {
         info: &RequestInfo,
     ) -> Result<Result<SignInAnswer, UserChanged>> {
         let token = tokens::session_token(self.core.entropy.as_ref())?;
-        let mut tx = self.begin_sign_in_write().await?;
+        let mut tx = begin_sign_in_write(&self.core).await?;
         let now = self.core.now();
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
-            Some(user) if !user.disabled && user.password_hash == verified.password_hash => user,
+            Some(user)
+                if !user.disabled
+                    && user.identity.is_none()
+                    && user.password_hash == verified.password_hash =>
+            {
+                user
+            }
             current => return Ok(Err(UserChanged(current))),
         };
         let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
-        let session = Session {
-            id: tokens::id("ses", self.core.entropy.as_ref())?,
-            user_id: user.id.clone(),
-            created_at: now,
-            last_seen_at: now,
-            client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
-            user_agent: info.user_agent.as_deref().map(sanitize),
-            preview: None,
-        };
+        let session = new_session(tokens::id("ses", self.core.entropy.as_ref())?, &user, info, now);
         tx.insert_session(&session, tokens::digest(token.expose_secret())).await?;
         if let Some(hash) = &renewed {
             tx.set_user_password(&user.id, hash, user.must_change_password).await?;
@@ -198,6 +201,14 @@ impl Account {
         let identity =
             Identity { user, verified_credential: VerifiedCredential::Session(session), info: info.clone() };
         Ok(Ok(SignInAnswer { token, me: identity.me() }))
+    }
+
+    fn accepts_password_of(&self, user: &User) -> bool {
+        match self.core.settings.password_login {
+            PasswordLogin::Everyone => true,
+            PasswordLogin::Administrators => user.assigned_roles().contains(ADMIN_ROLE),
+            PasswordLogin::Off => false,
+        }
     }
 
     /// Ends the caller's session.

@@ -11,10 +11,10 @@ use tracewarden_appdb::{ReadTx, Throttle, WriteTx, fold_username};
 use tracewarden_model::Timestamp;
 
 use crate::access::Account;
-use crate::core::{AuditContext, Event, Outcome, Result, ServiceError, UsernameKey};
+use crate::core::{AuditContext, Core, Event, Outcome, Result, ServiceError, UsernameKey};
 
 /// Maximum wait of a sign-in for those before it; a longer wait means that the database does not work.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Name of the queue in which sign-ins wait to write; not a user id.
 const WRITE_QUEUE: &str = "log-ins";
 
@@ -128,24 +128,24 @@ fn address(client_ip: Option<IpAddr>) -> String {
     }
 }
 
-impl Account {
-    /// Begins a write transaction for a client that is not signed in yet. All sign-ins share one place in the queue of the
-    /// application database's writers, which every read of traces needs for two audit records: a user who reads traces waits
-    /// for one sign-in at most.
-    ///
-    /// # Errors
-    /// [`ServiceError::Unavailable`], also if the wait is too long.
-    pub(crate) async fn begin_sign_in_write(&self) -> Result<WriteTx> {
-        Ok(self.core.db.begin_queued_write(WRITE_QUEUE, TIMEOUT).await?)
-    }
+/// Begins a write transaction for a client that is not signed in yet. All sign-ins share one place in the queue of the
+/// application database's writers, which every read of traces needs for two audit records: a user who reads traces waits
+/// for one sign-in at most.
+///
+/// # Errors
+/// [`ServiceError::Unavailable`], also if the wait is too long.
+pub(crate) async fn begin_sign_in_write(core: &Core) -> Result<WriteTx> {
+    Ok(core.db.begin_queued_write(WRITE_QUEUE, WRITE_TIMEOUT).await?)
+}
 
+impl Account {
     /// Counts an attempt as failed before the password is checked, so that concurrent attempts cannot exceed the limit; a
     /// successful attempt is subtracted again.
     ///
     /// # Errors
     /// [`ServiceError::TooManyAttempts`]; the attempt is not counted.
     pub(crate) async fn reserve_attempt(&self, attempt: &SignInAttempt) -> Result<()> {
-        let mut tx = self.begin_sign_in_write().await?;
+        let mut tx = begin_sign_in_write(&self.core).await?;
         // Read here, because waiting for earlier writers took time.
         let now = self.core.now();
         if let Some(block) = Block::active_for(attempt, &mut tx, now).await? {
@@ -162,7 +162,7 @@ impl Account {
     /// Records that sign-ins are rejected, once for each block: a client can repeat rejected attempts at no cost, and these
     /// must neither fill the log nor delay other writers.
     pub(crate) async fn record_block(&self, context: &AuditContext, attempt: &SignInAttempt) -> Result<()> {
-        let mut tx = self.begin_sign_in_write().await?;
+        let mut tx = begin_sign_in_write(&self.core).await?;
         let now = self.core.now();
         let Some(block) = Block::active_for(attempt, &mut tx, now).await?.filter(|block| !block.is_recorded)
         else {

@@ -8,15 +8,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::{ADMIN_ROLE, DbError, Policy, User, WriteTx, fold_username};
 use tracewarden_model::{AttributeValue, Timestamp};
 use utoipa::ToSchema;
 
 use crate::Secret;
+use crate::access::user_info::{UserInfo, tag};
 use crate::core::{
-    Administrator, Attributes, Core, CursorFault, FieldError, IfMatch, Result, ServiceError, audit_detail,
-    find_user, query_input, tokens, validate, with_members,
+    Administrator, Core, CursorFault, FieldError, IfMatch, Result, ServiceError, audit_detail, find_user,
+    query_input, tokens, validate, with_members,
 };
 use crate::policies::{PolicyInputs, UserPolicies, access_summary, policy_requirement};
 
@@ -46,59 +46,6 @@ pub struct UserChange {
     pub attributes: Option<BTreeMap<String, AttributeValue>>,
     /// Whether the user is disabled.
     pub disabled: Option<bool>,
-}
-
-/// A user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = User)]
-pub struct UserInfo {
-    /// Opaque id.
-    pub id: String,
-    /// User name.
-    pub username: String,
-    /// Roles.
-    pub roles: BTreeSet<String>,
-    /// Attributes that policies may read.
-    pub attributes: Attributes,
-    /// Whether the user is disabled and can neither sign in nor use API keys.
-    pub disabled: bool,
-    /// Whether the password must be changed before anything else.
-    #[schema(read_only)]
-    pub must_change_password: bool,
-    /// When the user was created.
-    #[schema(read_only)]
-    pub created_at: Timestamp,
-    /// When the user last signed in.
-    #[schema(required = true, read_only)]
-    pub last_login_at: Option<Timestamp>,
-    /// Digest of the data that administrators set: equal if and only if name, roles, attributes and `disabled` are equal. For
-    /// [`IfMatch::Versions`].
-    #[serde(skip)]
-    pub tag: u64,
-}
-
-impl From<User> for UserInfo {
-    fn from(user: User) -> Self {
-        Self {
-            tag: tag(&user),
-            id: user.id,
-            username: user.username,
-            roles: user.roles,
-            attributes: Attributes(user.attributes),
-            disabled: user.disabled,
-            must_change_password: user.must_change_password,
-            created_at: user.created_at,
-            last_login_at: user.last_login_at,
-        }
-    }
-}
-
-/// Computed from the content, so that no counter needs to be stored: if two administrators collide, one of them has read
-/// other content than is stored. `Debug` of these types quotes strings, so that different contents have different texts.
-fn tag(user: &User) -> u64 {
-    let content = format!("{:?}", (&user.id, &user.roles, &user.attributes, user.disabled));
-    let digest = Sha256::digest(content.as_bytes());
-    digest.iter().take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
 }
 
 /// New user with the generated password, which is never shown again.
@@ -165,10 +112,10 @@ pub struct UserAccess {
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 500;
 
-/// Checks that an administrator remains; called after the change and before the commit. There is one writer at a time, so two
-/// administrators cannot remove each other at the same moment.
+/// Checks that an administrator remains who does not depend on an identity provider; called after the change and before the
+/// commit. There is one writer at a time, so two administrators cannot remove each other at the same moment.
 async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<()> {
-    if tx.enabled_users(Some(ADMIN_ROLE)).await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
+    if tx.password_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 
 /// Users and their credentials, for administrators.
@@ -218,6 +165,7 @@ impl Users {
                 last_login_at: None,
                 attributes: new.attributes,
                 roles: new.roles,
+                identity: None,
             };
             tx.insert_user(&user).await.map_err(|error| match error {
                 DbError::Conflict(_) => taken(),
@@ -290,21 +238,26 @@ impl Users {
             if let Some(roles) = change.roles.take() {
                 change.roles = Some(validate::roles(&mut tx, roles, &mut errors).await?);
             }
-            if let Some(attributes) = &change.attributes {
+            if let Some(attributes) = &mut change.attributes {
                 validate::attributes(attributes, &mut errors);
             }
+            change.leave_mapped(&user, &mut errors);
             validate::no_errors(errors)?;
 
-            let administers =
-                |roles: &BTreeSet<String>, disabled: bool| !disabled && roles.contains(ADMIN_ROLE);
-            let before = administers(&user.roles, user.disabled);
+            let has_password = user.identity.is_none();
+            let administers = |roles: &BTreeSet<String>, disabled: bool| {
+                has_password && !disabled && roles.contains(ADMIN_ROLE)
+            };
+            let (assigned_roles, assigned_attributes) = (user.assigned_roles(), user.assigned_attributes());
+            let before = administers(assigned_roles, user.disabled);
             let after = administers(
-                change.roles.as_ref().unwrap_or(&user.roles),
+                change.roles.as_ref().unwrap_or(assigned_roles),
                 change.disabled.unwrap_or(user.disabled),
             );
             let grants = change.roles.as_ref().is_some_and(|roles| roles.contains(ADMIN_ROLE))
-                && !user.roles.contains(ADMIN_ROLE);
-            if grants || (after && !before) {
+                && !assigned_roles.contains(ADMIN_ROLE);
+            let enables = change.disabled == Some(false) && user.disabled && user.roles.contains(ADMIN_ROLE);
+            if grants || enables || (after && !before) {
                 admin.require_session()?;
             }
 
@@ -315,12 +268,12 @@ impl Users {
                     // If the role is granted again later, an old preview must not return.
                     tx.clear_previews_of_user(&user.id).await?;
                 }
-                changed.push(("roles", json!({ "before": user.roles, "after": roles })));
+                changed.push(("roles", json!({ "before": assigned_roles, "after": roles })));
             }
             if let Some(attributes) = &change.attributes {
                 tx.set_user_attributes(&user.id, attributes).await?;
                 let (before, after) =
-                    (audit_detail::attributes(&user.attributes), audit_detail::attributes(attributes));
+                    (audit_detail::attributes(assigned_attributes), audit_detail::attributes(attributes));
                 changed.push(("attributes", audit_detail::difference(&before, &after)));
             }
             if let Some(disabled) = change.disabled {
@@ -356,6 +309,7 @@ impl Users {
             if user.roles.contains(ADMIN_ROLE) {
                 admin.require_session()?;
             }
+            refuse_for_provider(&user)?;
             tx.set_user_password(&user.id, &hash, true).await?;
             let ended = tx.delete_sessions_of_user(&user.id, None).await?;
             let detail = json!({ "sessions_ended": ended });
@@ -380,8 +334,12 @@ impl Users {
             let mut tx = self.core.begin_change(admin).await?;
             let user = find_user(&mut tx, username).await?;
             IfMatch::check_any(if_match, Some(tag(&user)))?;
+            // Their next sign-in would create them again, enabled.
+            if user.disabled && user.identity.is_some() && user.roles.contains(ADMIN_ROLE) {
+                admin.require_session()?;
+            }
             tx.delete_user(&user.id).await?;
-            if !user.disabled && user.roles.contains(ADMIN_ROLE) {
+            if !user.disabled && user.identity.is_none() && user.roles.contains(ADMIN_ROLE) {
                 require_remaining_administrator(&mut tx).await?;
             }
             let attributes = audit_detail::attributes(&user.attributes);
@@ -414,7 +372,49 @@ impl Users {
     }
 }
 
+/// Refuses to give a password to a user who signs in with an identity provider: the provider could not take it away again.
+pub(crate) fn refuse_for_provider(user: &User) -> Result<()> {
+    match &user.identity {
+        None => Ok(()),
+        Some(identity) => {
+            let detail = format!(
+                "this user signs in with the identity provider `{}`, and has no password",
+                identity.provider
+            );
+            Err(ServiceError::conflict(detail))
+        }
+    }
+}
+
 impl UserChange {
+    /// Leaves out what the mapping of the identity provider gives the user: a client may send back what it has read.
+    fn leave_mapped(&mut self, user: &User, errors: &mut Vec<FieldError>) {
+        let Some(identity) = &user.identity else { return };
+        if let Some(roles) = &mut self.roles {
+            roles.retain(|role| identity.assigned_roles.contains(role) || !user.roles.contains(role));
+        }
+        let Some(attributes) = &mut self.attributes else { return };
+        attributes.retain(|name, value| {
+            let is_mapped = identity.mapped_attributes.contains(name);
+            let known = [user.attributes.get(name), identity.assigned_attributes.get(name)];
+            if is_mapped && !known.contains(&Some(value)) {
+                let detail = format!(
+                    "`{name}` is set by the mapping of the identity provider `{}`",
+                    identity.provider
+                );
+                errors.push(FieldError::invalid(
+                    format!("/attributes/{}", validate::pointer_token(name)),
+                    detail,
+                ));
+            }
+            !is_mapped
+        });
+        // What was assigned under a mapped name has no effect, and comes back when the mapping no longer sets it.
+        let hidden = identity.assigned_attributes.iter();
+        let hidden = hidden.filter(|(name, _)| identity.mapped_attributes.contains(*name));
+        attributes.extend(hidden.map(|(name, value)| (name.clone(), value.clone())));
+    }
+
     /// Checks that the change is for this user: a body that was read for one user must not change another one because of a
     /// wrong path.
     fn require_same_user(&self, user: &User, errors: &mut Vec<FieldError>) {

@@ -76,7 +76,7 @@ impl Analysis {
         let model = access.authority.model.clone();
         let roles: BTreeMap<String, Vec<Policy>> =
             roles.into_iter().map(|role| (role.name, role.policies)).collect();
-        let before = ModelState { roles, model, tests: String::new() };
+        let before = ModelState { roles, model, mappings: Default::default(), tests: String::new() };
         let mut after = before.clone();
         match &request.policies {
             Some(policies) => {

@@ -241,6 +241,7 @@ impl Analysis {
         let without_tests = |side: &ModelState| ModelState {
             roles: side.roles.clone(),
             model: side.model.clone(),
+            mappings: Default::default(),
             tests: Default::default(),
         };
         let (before, after) = (without_tests(change.before), without_tests(change.after));

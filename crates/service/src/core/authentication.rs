@@ -1,7 +1,7 @@
 //! Authentication of the caller by a token, repeated in each request.
 
 use secrecy::ExposeSecret as _;
-use tracewarden_appdb::{ApiKey, Session, User};
+use tracewarden_appdb::{ApiKey, Session, User, UserIdentity};
 use tracewarden_model::Timestamp;
 
 use crate::core::error::{CredentialFault, Result, ServiceError};
@@ -10,6 +10,9 @@ use crate::core::{Core, tokens};
 
 /// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
 const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
+
+/// When the claims of a person were confirmed whose provider has ended their last session.
+pub(crate) const NEVER_CONFIRMED: Timestamp = Timestamp::from_micros(0);
 
 impl Core {
     /// Returns the caller, even if they must change their password first.
@@ -46,7 +49,8 @@ impl Core {
                 (VerifiedCredential::ApiKey(key), user, last_use)
             }
         };
-        let mut identity = Identity { user: enabled(user)?, verified_credential, info };
+        let user = self.current_user(user, &verified_credential, now)?;
+        let mut identity = Identity { user, verified_credential, info };
         if identity.previews_user() {
             // The previewed user's access is read in one snapshot with the caller's.
             let mut tx = self.db.begin_read().await?;
@@ -89,12 +93,40 @@ impl Core {
         Ok(session)
     }
 
-    /// Whether a credential that was stored when it was read has not expired by `at`.
-    pub(crate) fn is_live(&self, credential: &VerifiedCredential, at: Timestamp) -> bool {
-        match credential {
+    /// Whether neither the credential nor the user's identity, as stored when they were read, has expired by `at`.
+    pub(crate) fn is_live(&self, identity: &Identity, at: Timestamp) -> bool {
+        let is_live = match &identity.verified_credential {
             VerifiedCredential::Session(session) => self.live_session(Some(session.clone()), at).is_ok(),
             VerifiedCredential::ApiKey(key) => live_key(Some(key.clone()), at).is_ok(),
+        };
+        is_live && !identity.user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, at))
+    }
+
+    /// Whether the provider confirmed a person's claims too long ago.
+    pub(crate) fn has_lapsed(&self, identity: &UserIdentity, at: Timestamp) -> bool {
+        identity.confirmed_at <= NEVER_CONFIRMED
+            || identity.confirmed_at.saturating_add(self.settings.identity_max_age_nanos) <= at
+    }
+
+    /// Returns the user of a credential as of now. If the identity has lapsed, sessions that began with the provider and API keys
+    /// are rejected, and other sessions have only what administrators assigned.
+    pub(crate) fn current_user(
+        &self,
+        user: Option<User>,
+        credential: &VerifiedCredential,
+        now: Timestamp,
+    ) -> Result<User> {
+        let mut user = enabled(user)?;
+        if let Some(identity) = user.identity.take_if(|identity| self.has_lapsed(identity, now)) {
+            match credential {
+                VerifiedCredential::Session(session) if session.provider.is_none() => {
+                    user.roles = identity.assigned_roles;
+                    user.attributes = identity.assigned_attributes;
+                }
+                _ => return Err(CredentialFault::IdentityLapsed.into()),
+            }
         }
+        Ok(user)
     }
 
     /// Writes the time of a credential's last use, unless another request is doing so: writers wait for each other, and one
@@ -133,7 +165,7 @@ pub(crate) fn live_key(stored: Option<ApiKey>, now: Timestamp) -> Result<ApiKey>
 }
 
 /// Returns the user of a credential or a request in progress; a deleted user and a disabled one are handled alike.
-pub(crate) fn enabled(user: Option<User>) -> Result<User> {
+fn enabled(user: Option<User>) -> Result<User> {
     match user {
         Some(user) if !user.disabled => Ok(user),
         Some(_) => Err(CredentialFault::UserDisabled.into()),

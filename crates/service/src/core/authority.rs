@@ -9,7 +9,7 @@ use tracewarden_appdb::{CurrentModel, Epoch, Preview, ReadTx, Role, Session, Use
 use tracewarden_model::AccessModel;
 
 use crate::core::Core;
-use crate::core::authentication::{enabled, live_key};
+use crate::core::authentication::live_key;
 use crate::core::error::Result;
 use crate::core::principal::{Administrator, Identity, Principal, VerifiedCredential};
 
@@ -143,33 +143,37 @@ impl Core {
         let verified_credential = match &identity.verified_credential {
             VerifiedCredential::Session(session) => {
                 let session = self.live_session(tx.session_by_id(&session.id).await?, now)?;
-                VerifiedCredential::Session(refresh_preview(tx, session).await?)
+                VerifiedCredential::Session(self.refresh_preview(tx, session).await?)
             }
             VerifiedCredential::ApiKey(key) => {
                 VerifiedCredential::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?)
             }
         };
-        let user = enabled(tx.user_by_id(identity.user_id()).await?)?;
+        let user = self.current_user(tx.user_by_id(identity.user_id()).await?, &verified_credential, now)?;
         Ok(Identity { user, verified_credential, info: identity.info.clone() })
     }
-}
 
-/// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
-/// has now. A user who is deleted or disabled has no access, and neither has their preview.
-pub(crate) async fn refresh_preview(tx: &mut ReadTx, mut session: Session) -> Result<Session> {
-    if let Some(preview) = &mut session.preview
-        && let Some(id) = &preview.user_id
-    {
-        *preview = match tx.user_by_id(id).await? {
-            Some(user) if !user.disabled => current_preview(user),
-            _ => Preview {
-                username: preview.username.take(),
-                user_id: preview.user_id.take(),
-                ..Preview::default()
-            },
-        };
+    /// Returns a session with the current state of its preview: a preview of a user gets the roles and attributes that the user
+    /// has now. A user who is deleted, disabled, or no longer confirmed by their identity provider has no access, and neither has
+    /// their preview.
+    pub(crate) async fn refresh_preview(&self, tx: &mut ReadTx, mut session: Session) -> Result<Session> {
+        if let Some(preview) = &mut session.preview
+            && let Some(id) = &preview.user_id
+        {
+            let now = self.now();
+            let has_lapsed =
+                |user: &User| user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, now));
+            *preview = match tx.user_by_id(id).await? {
+                Some(user) if !user.disabled && !has_lapsed(&user) => current_preview(user),
+                _ => Preview {
+                    username: preview.username.take(),
+                    user_id: preview.user_id.take(),
+                    ..Preview::default()
+                },
+            };
+        }
+        Ok(session)
     }
-    Ok(session)
 }
 
 fn current_preview(user: User) -> Preview {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracewarden_appdb::DbError;
 use tracewarden_clickhouse::ClickHouseError;
+use tracewarden_identity::ProviderError;
 use tracewarden_model::ambient::EntropyError;
 
 use crate::core::field_error::{FieldError, bounded};
@@ -70,6 +71,38 @@ pub enum CredentialFault {
     UserDisabled,
     #[error("the user has been deleted")]
     UserDeleted,
+    #[error("the identity provider has not confirmed the user's claims for too long")]
+    IdentityLapsed,
+}
+
+/// Why a person whom an identity provider has authenticated is not signed in, or a user with a password. `Display` is for the person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum SignInRefusal {
+    /// The provider answered with an error, or without a code.
+    #[error("the identity provider did not sign you in; try again, or ask its administrators")]
+    Provider,
+    /// No mapping gives a role.
+    #[error(
+        "you have no role here; ask an administrator of this service to map one of your groups to a role"
+    )]
+    NoRole,
+    /// The user is disabled.
+    #[error("your account here is disabled; ask an administrator of this service")]
+    Disabled,
+    /// Another account has the name.
+    #[error(
+        "an account with your user name exists here and is not yours; ask an administrator of this service"
+    )]
+    NameTaken,
+    /// The provider gives no user name, or one that cannot be used.
+    #[error(
+        "the identity provider gives no user name that can be used here; ask an administrator of this service"
+    )]
+    NameInvalid,
+    /// Passwords are not accepted from this user.
+    #[error("sign-in with a password is turned off here; sign in with an identity provider")]
+    Password,
 }
 
 /// Why the service cannot serve requests. `Display` gives the reason for all callers.
@@ -115,6 +148,17 @@ pub enum ServiceError {
     /// Unknown user, wrong password or disabled user; the answer does not tell which.
     #[error("user name or password is wrong")]
     InvalidCredentials,
+    /// The sign-in did not begin in this browser, took too long, or was completed before.
+    #[error(
+        "this sign-in did not begin in this browser, took longer than ten minutes, or was completed before; begin again"
+    )]
+    SignInExpired,
+    /// The person is known, but is not signed in.
+    #[error("{0}")]
+    SignInRefused(#[from] SignInRefusal),
+    /// An identity provider failed, or sent what cannot be accepted.
+    #[error("{0}")]
+    IdentityProvider(#[from] ProviderError),
     /// The caller is not an administrator.
     #[error("only administrators may do this")]
     Forbidden,

@@ -169,7 +169,7 @@ impl Decision<AppendTx> for RecordedDecision {
 
     fn holds_in(&self, epoch: Epoch, at: Timestamp) -> bool {
         // The end of a credential by its age writes nothing, and so does not raise the epoch.
-        self.authority.epoch == epoch && self.core.is_live(&self.authority.principal.verified_credential, at)
+        self.authority.epoch == epoch && self.core.is_live(&self.authority.principal, at)
     }
 
     fn is_current<'a>(&'a self, tx: &'a mut AppendTx) -> BoxFuture<'a, Result<bool>> {

@@ -15,6 +15,8 @@ const WHOLE_TRACES: usize = 8;
 /// Concurrent sign-ins for each hash that may be computed at the same time.
 const SIGN_INS_PER_HASH: usize = 4;
 const MIN_SIGN_INS: usize = 16;
+/// Maximum number of concurrent sign-ins with identity providers, each of which may wait half a minute for the provider.
+const PROVIDER_SIGN_INS: usize = 64;
 /// One user gets at most 1/`SHARE` of the permits to hold whole spans, and one address of those to sign in, so that a flood
 /// from one leaves permits for the others.
 const SHARE: usize = 2;
@@ -28,6 +30,9 @@ pub(crate) struct Permits {
     pub(crate) whole_traces: Limiter,
     /// Sign-ins, by address. Anonymous clients decide how many there are, and each writes to the application database twice.
     pub(crate) sign_ins: Limiter,
+    /// Sign-ins with identity providers, by address. Separate from `sign_ins`: administrators sign in with a password while a
+    /// provider does not answer.
+    pub(crate) provider_sign_ins: Limiter,
     /// Writes of the last use, by credential.
     pub(crate) last_use_writes: Limiter,
     /// Audit records of denied or failed calls that wait to be written, by user.
@@ -59,6 +64,7 @@ impl Permits {
             queries: Limiter::by_key(settings.max_queries_per_user),
             whole_traces: Limiter::shared(WHOLE_TRACES, WHOLE_TRACES / SHARE),
             sign_ins: Limiter::sign_ins(settings.max_parallel_hashes),
+            provider_sign_ins: Limiter::shared(PROVIDER_SIGN_INS, PROVIDER_SIGN_INS / SHARE),
             last_use_writes: Limiter::by_key(Some(1)),
             audit_records: Limiter::by_key(Some(AUDIT_RECORDS_PER_USER)),
             compilation: Limiter::total(processors.max(2)),

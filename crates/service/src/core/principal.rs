@@ -101,6 +101,10 @@ pub struct Me {
     /// The roles and attributes with which the caller currently reads traces; null when these are the caller's own.
     #[schema(required = true)]
     pub preview: Option<PreviewInfo>,
+    /// Name of the identity provider that the user signs in with; absent for a user who signs in with a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub provider: Option<String>,
     /// How the caller authenticated.
     pub auth: AuthKind,
 }
@@ -271,6 +275,7 @@ impl Identity {
             is_admin: self.is_admin(),
             must_change_password: self.user.must_change_password,
             preview: self.preview().cloned().map(PreviewInfo::from),
+            provider: self.user.identity.as_ref().map(|identity| identity.provider.clone()),
             auth: self.auth(),
         }
     }

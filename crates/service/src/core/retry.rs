@@ -20,8 +20,9 @@ impl Retry {
     /// Returns the advice that follows from an error code alone.
     pub fn from_code(code: &str) -> Self {
         match code {
-            "clickhouse_error" | "internal" | "overloaded" | "query_memory" | "query_timeout"
-            | "request_timeout" | "too_many_attempts" | "too_many_queries" | "unavailable" => Self::Safe,
+            "clickhouse_error" | "identity_provider" | "internal" | "overloaded" | "query_memory"
+            | "query_timeout" | "request_timeout" | "too_many_attempts" | "too_many_queries"
+            | "unavailable" => Self::Safe,
             _ => Self::Never,
         }
     }

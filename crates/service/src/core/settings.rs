@@ -1,6 +1,7 @@
 //! Settings that an operator can change.
 
 use serde::Serialize;
+use tracewarden_identity::Providers;
 use utoipa::ToSchema;
 
 /// Limits on filters and pages.
@@ -57,6 +58,19 @@ impl Default for PasswordCost {
     }
 }
 
+/// Who may sign in with a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PasswordLogin {
+    /// Every user who has a password.
+    #[default]
+    Everyone,
+    /// Users to whom an administrator assigned the role `admin`.
+    Administrators,
+    /// No user.
+    Off,
+}
+
 /// Settings of the service.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -83,6 +97,12 @@ pub struct Settings {
     pub max_queries_per_user: Option<usize>,
     /// Nanoseconds for which audit records are kept; `None` for ever.
     pub audit_retention_nanos: Option<i64>,
+    /// Identity providers.
+    pub providers: Providers,
+    /// Nanoseconds for which access by a provider's claims holds after the provider has confirmed them.
+    pub identity_max_age_nanos: i64,
+    /// Who may sign in with a password.
+    pub password_login: PasswordLogin,
 }
 
 impl Default for Settings {
@@ -98,6 +118,9 @@ impl Default for Settings {
             session_idle_nanos: None,
             max_queries_per_user: Some(10),
             audit_retention_nanos: None,
+            providers: Providers::default(),
+            identity_max_age_nanos: 24 * 3_600 * 1_000_000_000,
+            password_login: PasswordLogin::default(),
         }
     }
 }

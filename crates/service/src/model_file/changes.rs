@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use tracewarden_appdb::{ModelState, Policy};
-use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_model::{AccessModel, Binding, ClaimsMapping, ClaimsMappings, MarkedField};
 use utoipa::ToSchema;
 
 /// A part of the access model.
@@ -23,6 +23,8 @@ pub enum PartKind {
     Role,
     /// A policy of a role that exists on both sides.
     Policy,
+    /// The mapping of an identity provider.
+    Mapping,
     /// The tests.
     Tests,
 }
@@ -54,6 +56,8 @@ pub enum ModelPart {
     Role(Vec<Policy>),
     /// A policy.
     Policy(Policy),
+    /// The mapping of an identity provider.
+    Mapping(ClaimsMapping),
     /// Document with the tests.
     Tests(String),
     /// Position in the sequence, from 1.
@@ -65,12 +69,12 @@ pub enum ModelPart {
 pub struct ModelChange {
     /// Kind of the part.
     pub kind: PartKind,
-    /// The reference of the field, the name of the role, or role and title of a policy with ` / ` between them.
+    /// The reference of the field, the name of the role or of the identity provider, or role and title of a policy with ` / ` between them.
     #[schema(examples("payments / Own team"))]
     pub name: String,
     /// Kind of the change.
     pub change: ChangeKind,
-    /// The previous content: a binding, a marked field, a policy, `{"policies": […]}` of a role, numbers of `users`, `traces` and
+    /// The previous content: a binding, a marked field, a policy, `{"policies": […]}` of a role, a mapping, numbers of `users`, `traces` and
     /// `tests`, or the `position` of a moved part, from 1. Null for an added part.
     #[schema(value_type = Option<Object>, required = true)]
     pub before: Option<ModelPart>,
@@ -101,6 +105,7 @@ impl Serialize for ModelPart {
             Self::Field(field) => field.serialize(serializer),
             Self::Role(policies) => json!({ "policies": policies }).serialize(serializer),
             Self::Policy(policy) => policy.serialize(serializer),
+            Self::Mapping(mapping) => mapping.serialize(serializer),
             Self::Tests(document) => {
                 let TestsInDocument { users, traces, tests } =
                     serde_json::from_str(document).unwrap_or_default();
@@ -131,10 +136,11 @@ impl ChangeKind {
     }
 }
 
-/// Returns all changes: of the binding, of fields, of roles and their policies by name, of the tests.
+/// Returns all changes: of the binding, of fields, of roles and their policies by name, of mappings, of the tests.
 pub(super) fn between(before: &ModelState, after: &ModelState) -> Vec<ModelChange> {
     let mut changes = between_models(&before.model, &after.model);
     changes.extend(between_roles(&before.roles, &after.roles));
+    changes.extend(between_mappings(&before.mappings, &after.mappings));
     changes.extend(tests(&before.tests, &after.tests));
     changes
 }
@@ -159,6 +165,19 @@ pub(super) fn between_roles(
         }
     }
     changes
+}
+
+pub(super) fn between_mappings(before: &ClaimsMappings, after: &ClaimsMappings) -> Vec<ModelChange> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let sides = |name: &String| [before.get(name), after.get(name)];
+    let differ = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+    let change = |name: &String| {
+        let [before, after] = sides(name);
+        let change = ChangeKind::from_sides(before, after);
+        let parts = [before, after].map(|mapping| mapping.cloned().map(ModelPart::Mapping));
+        ModelChange::new(PartKind::Mapping, name.clone(), &format!("mapping of `{name}`"), change, parts)
+    };
+    differ.map(change).collect()
 }
 
 fn binding(before: Option<&Binding>, after: Option<&Binding>) -> Option<ModelChange> {

@@ -1,7 +1,7 @@
 //! Access model in the form of a file, and its export.
 
 use tracewarden_appdb::{ModelState, Policy};
-use tracewarden_model::{Binding, ColumnType, FieldSource, MarkedField};
+use tracewarden_model::{Binding, ClaimsMappings, ColumnType, FieldSource, MarkedField};
 
 use crate::core::{Administrator, Result, ServiceError};
 use crate::model_file::ModelFiles;
@@ -16,6 +16,8 @@ pub struct ModelFile {
     pub fields: Vec<FileField>,
     /// All roles with their policies. If the role `admin` is missing, it has no policies.
     pub roles: Vec<(String, Vec<Policy>)>,
+    /// Mappings of claims; `None` if the file does not mention them.
+    pub mappings: Option<ClaimsMappings>,
     /// Tests, as a document that [`RunTests`](crate::RunTests) parses; empty for none.
     pub tests: String,
 }
@@ -47,6 +49,7 @@ impl From<ModelState> for ModelFile {
             binding: state.model.binding,
             fields: state.model.fields.into_iter().map(FileField::from).collect(),
             roles: state.roles.into_iter().collect(),
+            mappings: Some(state.mappings),
             tests: state.tests,
         }
     }

@@ -210,6 +210,12 @@ async fn lines(
         add_parts(change, blocking(move || changes::between_roles(&before, &after)).await?);
     }
     drop(written);
+    let mut before = tx.identities().mappings(Some(from.saturating_sub(1))).await?;
+    for change in tx.identities().mapping_changes(from, through).await? {
+        let after = tx.identities().mappings(Some(change)).await?;
+        add_parts(change, changes::between_mappings(&before, &after));
+        before = after;
+    }
     for (change, [before, after]) in tests {
         add_parts(change, changes::tests_by_presence(before, after).into_iter().collect());
     }

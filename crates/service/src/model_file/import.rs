@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracewarden_appdb::{ModelState, Policy, WriteTx};
+use tracewarden_model::{ClaimsMapping, ClaimsMappings};
 use utoipa::ToSchema;
 
 use super::prepare::{Mode, PreparedImport};
 use super::{ModelChange, ModelFile, PolicyWarning, RunTests};
-use crate::access::policies_detail;
+use crate::access::{grants_admin, policies_detail, remap};
 use crate::core::{
     Administrator, IfMatch, Result, ServiceError, blocking, bounded_member, change_detail, difference,
     no_change_detail, with_members,
@@ -117,6 +118,14 @@ impl ModelFiles {
         .await?;
         // Checked again within the transaction, which excludes other changes. Every change has a number, except for those of
         // replicas of an earlier version while replicas are being replaced; therefore the state is compared, too.
+        let after = &prepared.after.mappings;
+        let grants = |(name, mapping): (&String, &ClaimsMapping)| {
+            grants_admin(prepared.before.mappings.get(name).unwrap_or(&ClaimsMapping::default()), mapping)
+        };
+        if after.iter().any(grants) {
+            // A leaked key must not create administrators who remain after its revocation.
+            admin.require_session()?;
+        }
         let mut tx = self.core.begin_change(admin).await?;
         if tx.change_number().await? != prepared.version
             || tx.model_state(None).await?.as_ref() != Some(&prepared.before)
@@ -167,13 +176,37 @@ impl ModelFiles {
         let tests = (before.tests != after.tests).then_some(after.tests.as_str());
         let change = self.core.new_change(admin, action, target, after.model.version);
         let version = tx.record_change(&change, &roles, tests).await?;
+        let mappings = changed_mappings(before, after);
+        let mut people_changed = 0_u64;
+        if !mappings.is_empty() {
+            tx.identities_mut().record_mappings(version, &after.mappings).await?;
+            for (provider, mapping) in &mappings {
+                people_changed = people_changed.saturating_add(remap(tx, provider, mapping).await?);
+            }
+        }
+        let changed = |name: &String| {
+            bounded_member(json!({
+                "before": before.mappings.get(name), "after": after.mappings.get(name),
+            }))
+        };
+        let mappings_detail: BTreeMap<&String, Value> =
+            mappings.keys().map(|name| (name, changed(name))).collect();
         let more = [
             ("roles", roles_detail),
             ("members", (!members.is_empty()).then(|| json!(members))),
+            ("mappings", (!mappings.is_empty()).then(|| json!(mappings_detail))),
+            ("people_changed", (!mappings.is_empty()).then(|| json!(people_changed))),
             ("tests", tests.map(|document| json!({ "bytes": document.len() }))),
         ];
         Ok((version, with_members(change_detail(version, &before.model, &after.model), more)))
     }
+}
+
+/// Returns the mappings that differ, as they are afterwards: empty if they are removed.
+pub(super) fn changed_mappings(before: &ModelState, after: &ModelState) -> ClaimsMappings {
+    let names = before.mappings.keys().chain(after.mappings.keys());
+    let differ = names.filter(|name| before.mappings.get(*name) != after.mappings.get(*name));
+    differ.map(|name| (name.clone(), after.mappings.get(name).cloned().unwrap_or_default())).collect()
 }
 
 impl PreparedImport {

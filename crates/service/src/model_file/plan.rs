@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::import::changed_mappings;
 use super::prepare::{Mode, PolicyWarning, PreparedImport};
 use super::{ModelChange, ModelFile, RunTests, TestRun};
+use crate::access::{MappedPerson, changed_people};
 use crate::analysis::{Analysis, Change, ImpactAnswer, timeout};
 use crate::core::{Administrator, Result, ServiceError, query_input};
 use crate::model_file::ModelFiles;
@@ -43,6 +45,8 @@ pub struct ModelPlan {
     pub tests: TestRun,
     /// Users who would lose a role.
     pub members: Vec<LostRole>,
+    /// People whose roles or attributes a changed mapping would change, at most 100.
+    pub people: Vec<MappedPerson>,
     /// The traces that users would gain and lose, for the last 24 hours; null when this was skipped or could not be determined,
     /// for the reason in `notes`.
     #[schema(required = true)]
@@ -75,13 +79,14 @@ impl ModelFiles {
             run => run?,
         };
         let members = self.users_losing_role(&prepared).await?;
+        let people = self.changed_people(&mut prepared).await?;
         let impact = match timeout {
             Some(timeout) => self.plan_impact(admin, &mut prepared, timeout).await?,
             None => None,
         };
         let PreparedImport { version, changes, warnings, notes, .. } = prepared;
         let empty = changes.is_empty();
-        Ok(ModelPlan { version, empty, changes, warnings, tests, members, impact, notes })
+        Ok(ModelPlan { version, empty, changes, warnings, tests, members, people, impact, notes })
     }
 
     /// Computes the traces that users gain and lose. If ClickHouse fails, the plan contains the rest.
@@ -121,6 +126,19 @@ impl ModelFiles {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the people whom changed mappings affect. What they would gain and lose in traces is not counted.
+    async fn changed_people(&self, prepared: &mut PreparedImport) -> Result<Vec<MappedPerson>> {
+        let mappings = changed_mappings(&prepared.before, &prepared.after);
+        let roles = prepared.after.roles.keys().cloned().collect();
+        let (people, changed) = changed_people(&self.core.db, &mappings, &roles, MAX_LISTED_MEMBERS).await?;
+        if changed > 0 {
+            prepared.notes.push(format!(
+                "the mappings change the access of {changed} people; the traces that they would gain and lose are not counted"
+            ));
+        }
+        Ok(people)
     }
 
     async fn users_losing_role(&self, prepared: &PreparedImport) -> Result<Vec<LostRole>> {

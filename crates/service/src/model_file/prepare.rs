@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tracewarden_appdb::{ADMIN_ROLE, ModelState, Policy};
-use tracewarden_model::{AccessModel, Binding, MarkedField};
+use tracewarden_model::{AccessModel, Binding, ClaimsMapping, ClaimsMappings, MarkedField};
 use tracewarden_policy::Diagnostic;
 use utoipa::ToSchema;
 
 use super::{ExportedModel, FileField, ModelChange, ModelFile, changes};
-use crate::access::{case_conflict, check_role_input, compile_policies};
+use crate::access::{case_conflict, check_mappings, check_role_input, compile_policies};
 use crate::core::{FieldError, Result, ServiceError};
 use crate::model_file::ModelFiles;
 use crate::source::{
@@ -58,12 +58,15 @@ impl ModelFiles {
         mode: Mode,
     ) -> Result<PreparedImport> {
         let ExportedModel { version, state: before } = current;
-        let ModelFile { binding, fields, roles, tests } = file;
+        let ModelFile { binding, fields, roles, mappings, tests } = file;
         let roles = all_roles(roles)?;
+        let mappings = next_mappings(&before.mappings, mappings)?;
         let mut notes = Vec::new();
         let model = self.next_model(&before.model, binding, fields, mode, &mut notes).await?;
-        let after = ModelState { model, roles: roles.iter().cloned().collect(), tests };
+        let after = ModelState { model, roles: roles.iter().cloned().collect(), mappings, tests };
         let work = move || {
+            check_mappings(&after.mappings, after.roles.keys())
+                .map_err(|error| error.map_pointers(|pointer| pointer.insert_str(0, "/identity")))?;
             let (warnings, broken) = check_policies(&roles, &before, &after)?;
             notes.extend(broken);
             let changes = changes::between(&before, &after);
@@ -158,6 +161,22 @@ fn skipped_comparisons(known: &AccessModel, next: &Binding, fields: &[MarkedFiel
             compared.join(", ")
         )
     })
+}
+
+/// Returns the mappings after an import. A file that was written before there were mappings must not remove them unnoticed.
+fn next_mappings(before: &ClaimsMappings, mappings: Option<ClaimsMappings>) -> Result<ClaimsMappings> {
+    match mappings {
+        Some(mut mappings) => {
+            mappings.retain(|_, mapping| *mapping != ClaimsMapping::default());
+            Ok(mappings)
+        }
+        None if before.is_empty() => Ok(ClaimsMappings::new()),
+        None => {
+            let detail = "the file does not mention the mappings of identity providers, which exist: add `identity`, as an export \
+                          has it, or `identity: {}` to remove them";
+            Err(ServiceError::invalid("/identity", detail))
+        }
+    }
 }
 
 /// Returns the roles of a file by name, including the built-in one.

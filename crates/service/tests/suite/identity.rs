@@ -363,6 +363,8 @@ async fn sessions_of_a_user_are_limited() {
             client_ip: None,
             user_agent: None,
             preview: None,
+            provider: None,
+            provider_session: None,
         };
         tx.insert_session(&session, tracewarden_appdb::TokenDigest(token)).await.unwrap();
     }

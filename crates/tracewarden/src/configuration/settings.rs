@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use secrecy::SecretString;
+use tracewarden_service::PasswordLogin;
 
+use super::identity::IdentityFile;
 use super::sources::{Setting, Sources};
 use super::values::{
     LogFormat, address, admin_username, any, bytes, database_url, delay, duration, either, endpoints, hosts,
-    limited_duration, log_directives, networks, number, origin, password_hash, unless,
+    limited_duration, log_directives, networks, number, origin, password_hash, password_login, unless,
 };
 
 /// Defines the settings. A setting without a default is optional, and a `secret` is never shown.
@@ -98,6 +100,16 @@ settings! {
     /// logged. If the file cannot be written, or exists and was not left by an earlier start, no
     /// administrator is created and the start fails.
     plain initial_password_file: Option<PathBuf>, any;
+    /// TOML file with the identity providers that people sign in with, one table for each;
+    /// [identity.md](identity.md) describes it.
+    plain identity_providers: Option<IdentityFile>, IdentityFile::read;
+    /// How long the roles and attributes from an identity provider hold after the provider confirmed them, which it
+    /// does at each sign-in. Afterwards the sessions end, and the person's API keys are rejected until the next
+    /// sign-in.
+    plain identity_max_age: Duration = "24h", limited_duration;
+    /// Who may sign in with a password: `everyone`; `administrators`, the users to whom the role `admin` was assigned (a
+    /// mapped role does not count); or `off`, no one, which requires `identity_providers`.
+    plain password_login: PasswordLogin = "everyone", password_login;
     /// How long audit records are kept. The service removes older ones itself, in whole ranges from the
     /// oldest on, and records each removal.
     plain audit_retention: Option<Duration> = "unlimited", duration;

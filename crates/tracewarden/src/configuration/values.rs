@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use secrecy::SecretString;
-use tracewarden_service::{AdminSettings, AppDb};
+use tracewarden_service::{AdminSettings, AppDb, PasswordLogin};
 use url::{Host, Url};
 
 /// Format of log lines.
@@ -92,6 +92,16 @@ pub fn either<T>(text: &str, [one, other]: [(&str, T); 2]) -> Result<T, String> 
         _ if text == one.0 => Ok(one.1),
         _ if text == other.0 => Ok(other.1),
         _ => Err(format!("`{text}` is neither `{}` nor `{}`", one.0, other.0)),
+    }
+}
+
+/// Parses who may sign in with a password.
+pub fn password_login(text: &str) -> Result<PasswordLogin, String> {
+    match text {
+        "everyone" => Ok(PasswordLogin::Everyone),
+        "administrators" => Ok(PasswordLogin::Administrators),
+        "off" => Ok(PasswordLogin::Off),
+        _ => Err(format!("`{text}` is neither `everyone` nor `administrators` nor `off`")),
     }
 }
 

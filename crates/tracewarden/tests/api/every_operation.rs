@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Column as _, Connection as _, Row as _};
 
 use crate::support::database_outage::OtherWriter;
+use crate::support::identity::absent_provider;
 use crate::support::rejected_records::RejectedRecords;
 use crate::support::store::{BLUE, Store, binding, blue_policies, bound_service};
 use crate::support::{ADMIN_PASSWORD, Answer, Client, Service, USER_PASSWORD};
@@ -86,6 +87,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "DELETE /users/{username}/api-keys" | "DELETE /users/{username}/api-keys/{id}" => {
             "user.revoke_api_keys"
         }
+        "PUT /identity/providers/{provider}/mapping" => "mapping.put",
         "PUT /roles/{name}" => "role.put",
         "DELETE /roles/{name}" => "role.delete",
         "GET /schema/tables/{database}/{table}" => "schema.discover",
@@ -99,6 +101,10 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "GET /audit"
         | "GET /filter/schema"
         | "GET /healthz"
+        | "GET /identity/providers"
+        | "GET /identity/providers/{provider}/mapping"
+        | "POST /identity/providers/{provider}/evaluate"
+        | "GET /identity/methods"
         | "GET /me"
         | "GET /me/api-keys"
         | "GET /me/sessions"
@@ -122,8 +128,8 @@ pub fn record(operation: &str) -> Option<&'static str> {
     })
 }
 
-/// Operations that do not use the application database: the liveness check, and the static document.
-pub const WITHOUT_DATABASE: [&str; 2] = ["GET /healthz", "GET /openapi.json"];
+/// Operations that do not use the application database: the liveness check, the ways to sign in, and the static document.
+pub const WITHOUT_DATABASE: [&str; 3] = ["GET /healthz", "GET /identity/methods", "GET /openapi.json"];
 
 /// A service with traces, users, roles and credentials; each operation has its own target.
 pub struct Fixture {
@@ -137,13 +143,17 @@ pub struct Fixture {
     ids: BTreeMap<&'static str, String>,
     file: Value,
     _store: Store,
+    _directory: tempfile::TempDir,
 }
 
 impl Fixture {
     pub async fn make(environment: &[(&str, &str)]) -> Self {
         let store = Store::start();
         store.insert_two_traces().await;
-        let (service, admin) = bound_service(&store, environment).await;
+        let directory = tempfile::tempdir().unwrap();
+        let providers = absent_provider(directory.path());
+        let environment = [&[("TRACEWARDEN_IDENTITY_PROVIDERS", providers.as_str())], environment].concat();
+        let (service, admin) = bound_service(&store, &environment).await;
         let first_id = |answer: Value, member: &str| answer[member][0]["id"].as_str().unwrap().to_owned();
         for role in ["blue", "spare"] {
             admin.put(&format!("/roles/{role}"), blue_policies()).await.expect(201);
@@ -197,7 +207,7 @@ impl Fixture {
         let mut after = known(&watcher.get("/me/sessions").await.expect(200).body);
         after.retain(|id| !before.contains(id));
         ids.insert("own session", after.remove(0));
-        Self { service, admin, watcher, ada, ids, file, _store: store }
+        Self { service, admin, watcher, ada, ids, file, _store: store, _directory: directory }
     }
 
     /// Returns the path with its parameters, and the body, if there is one.
@@ -222,6 +232,7 @@ impl Fixture {
             ("username", username),
             ("id", id),
             ("name", role),
+            ("provider", "company"),
             ("version", &self.ids["version"]),
             ("database", "otel"),
             ("table", "otel_traces"),
@@ -248,6 +259,10 @@ impl Fixture {
                 proposal["by"] = json!("SpanAttributes[\"team\"]");
                 proposal
             }
+            "PUT /identity/providers/{provider}/mapping" => {
+                json!({"roles": [{"role": "blue", "when": "\"blue\" in claims.groups"}]})
+            }
+            "POST /identity/providers/{provider}/evaluate" => json!({"claims": {"groups": ["blue"]}}),
             "PUT /roles/{name}" => blue_policies(),
             "POST /traces/query" => json!({"view": "ids"}),
             "POST /traces/stats" => json!({"buckets": 10}),

@@ -14,6 +14,8 @@ mod support;
 mod end_to_end;
 #[path = "../explanations/mod.rs"]
 mod explanations;
+#[path = "../identity/mod.rs"]
+mod identity;
 #[path = "../login_timing/mod.rs"]
 mod login_timing;
 #[path = "../mcp/mod.rs"]

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tracewarden_testkit::postgres::{self, Database};
 
 pub mod database_outage;
+pub mod identity;
 pub mod openapi_check;
 pub mod operations_page;
 pub mod rejected_records;

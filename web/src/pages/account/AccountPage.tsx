@@ -29,19 +29,29 @@ export function AccountPage() {
         <Identity />
         <Keys />
         <Sessions />
-        <Section
-          title="Password"
-          description="A new password signs you out of all other sessions. API keys stay valid; revoke them above if they may be compromised."
-        >
-          <PasswordForm
-            onChanged={() => {
-              notifications.show({ color: "green", message: "Your password was changed" });
-              void invalidate(mySessionsQuery.queryKey);
-            }}
-          />
-        </Section>
+        <Password />
       </Stack>
     </>
+  );
+}
+
+function Password() {
+  const { provider } = useMe();
+  if (provider !== undefined) {
+    return null;
+  }
+  return (
+    <Section
+      title="Password"
+      description="A new password signs you out of all other sessions. API keys stay valid; revoke them above if they may be compromised."
+    >
+      <PasswordForm
+        onChanged={() => {
+          notifications.show({ color: "green", message: "Your password was changed" });
+          void invalidate(mySessionsQuery.queryKey);
+        }}
+      />
+    </Section>
   );
 }
 
@@ -60,6 +70,12 @@ function Identity() {
               <SanitizedText text={me.username} />
             </Table.Td>
           </Table.Tr>
+          {me.provider !== undefined && (
+            <Table.Tr>
+              <Table.Th scope="row">Signed in with</Table.Th>
+              <Table.Td>{me.provider}</Table.Td>
+            </Table.Tr>
+          )}
           <Table.Tr>
             <Table.Th scope="row">Roles</Table.Th>
             <Table.Td>
@@ -136,11 +152,12 @@ function Sessions() {
   const query = useQuery(mySessionsQuery);
   const { data, refetch } = query;
   const otherSessions = data?.sessions.filter((session) => !session.current) ?? [];
+  const { provider } = useMe();
   const endSession = (id: string) => unwrap(api.DELETE("/me/sessions/{id}", { params: { path: { id } } }));
   return (
     <Section
       title="Sessions"
-      description="Where you are signed in. Sign out sessions that you do not recognise, and then change your password."
+      description={`Where you are signed in. Sign out sessions that you do not recognise, and then change your password${provider === undefined ? "" : " at the identity provider"}.`}
       actions={
         otherSessions.length > 0 && (
           <ConfirmButton

@@ -16,6 +16,7 @@ const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "Own account": {
     login: "Signed in",
     logout: "Signed out",
+    "logout.provider": "Was signed out by an identity provider",
     "password.change": "Changed their own password",
     "session.end": "Signed out one of their own sessions",
     "api_key.create": "Created an API key",
@@ -26,6 +27,7 @@ const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "user.create": "Created a user",
     "user.update": "Changed a user",
     "user.delete": "Deleted a user",
+    "user.map": "Got other roles or attributes from an identity provider",
     "user.rotate_password": "Rotated the password of a user",
     "user.end_sessions": "Signed out sessions of a user",
     "user.revoke_api_keys": "Revoked API keys of a user",
@@ -33,6 +35,7 @@ const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "Roles and trace source": {
     "role.put": "Saved a role",
     "role.delete": "Deleted a role",
+    "mapping.put": "Saved the mapping of an identity provider",
     "schema.discover": "Sampled a table",
     "schema.put_binding": "Bound a table",
     "schema.put_fields": "Marked fields",

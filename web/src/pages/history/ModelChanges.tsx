@@ -11,7 +11,7 @@ const COLOURS = { added: "green", removed: "red", changed: "blue", moved: "gray"
 
 /** The differences between two versions of the access model. */
 export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
-  const { source, roles, tests } = groupChanges(changes);
+  const { source, roles, mappings, tests } = groupChanges(changes);
   if (changes.length === 0) {
     return <Text size="sm">No differences.</Text>;
   }
@@ -43,6 +43,7 @@ export function ModelChanges({ changes }: { changes: readonly ModelChange[] }) {
           </Stack>
         </div>
       ))}
+      <ChangeList title="Mappings of identity providers" changes={mappings} />
       <ChangeList title="Tests" changes={tests} />
     </Stack>
   );

@@ -15,7 +15,7 @@ import { ModelChanges } from "./ModelChanges";
 
 /** The plan of a file: blocking problems and losses first. */
 export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
-  const { changes, tests, members, warnings, notes } = plan;
+  const { changes, tests, members, people, warnings, notes } = plan;
   if (plan.empty) {
     return (
       <Stack gap="md">
@@ -34,6 +34,22 @@ export function PlanView({ plan }: { plan: Api["ModelPlan"] }) {
         Against the current version {plan.version}: {changeCounts(changes)}.
       </Text>
       <TestResults tests={tests} />
+      {people.length > 0 && (
+        <Notice kind="info" title="People affected by changed mappings">
+          <List size="sm">
+            {people.map(({ username, provider, roles_gained, roles_lost, attributes_changed }) => (
+              <List.Item key={`${provider} ${username}`}>
+                <SanitizedText text={username} />:{" "}
+                {[
+                  ...roles_gained.map((role) => `gets ${role}`),
+                  ...roles_lost.map((role) => `loses ${role}`),
+                  ...attributes_changed.map((name) => `another ${name}`),
+                ].join(", ")}
+              </List.Item>
+            ))}
+          </List>
+        </Notice>
+      )}
       {members.length > 0 && (
         <Notice kind="error" icon={<IconUsers aria-hidden />} title="Users lose a role that is removed">
           <List size="sm">

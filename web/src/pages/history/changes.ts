@@ -26,6 +26,7 @@ export function groupChanges(changes: readonly ModelChange[]) {
   return {
     source: changes.filter(({ kind }) => kind === "binding" || kind === "field"),
     roles: [...roles.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+    mappings: changes.filter(({ kind }) => kind === "mapping"),
     tests: changes.filter(({ kind }) => kind === "tests"),
   };
 }

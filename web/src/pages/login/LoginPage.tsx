@@ -1,22 +1,58 @@
-import { Button, Center, Group, Paper, PasswordInput, Stack, TextInput, Title } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { Button, Center, Divider, Group, Paper, PasswordInput, Stack, TextInput, Title } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { api, unwrap } from "../../api/client";
-import { meQuery, queryClient } from "../../api/queries";
+import { meQuery, queryClient, signInMethodsQuery } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
+import { Notice } from "../../components/Notice";
+import { failureText, providerHref } from "./provider";
 
 const route = getRouteApi("/login");
 
 /** Sign-in page. It returns to the page that required the sign-in. */
 export function LoginPage() {
-  const { to } = route.useSearch();
-  const router = useRouter();
-  const [username, setUsername] = useState("");
-  const [password, setPassword] = useState("");
+  const { to, failed, request } = route.useSearch();
+  const methods = useQuery(signInMethodsQuery);
   useEffect(() => {
     document.title = "Sign in – Tracewarden";
   }, []);
+  const providers = methods.data?.providers ?? [];
+  // A password is asked for if it is not known whether it would be accepted.
+  const password = methods.data?.password ?? (methods.isPending ? "off" : "everyone");
+  return (
+    <Center component="main" mih="100vh" p="md" bg="var(--tw-background)">
+      <Paper withBorder p="xl" w={380} maw="100%">
+        <Stack gap="md">
+          <Group gap="sm">
+            <img src={`${import.meta.env.BASE_URL}icon.svg`} alt="" width={30} height={30} />
+            <Title order={1}>Tracewarden</Title>
+          </Group>
+          {failed !== undefined && (
+            <Notice kind="error" title="You are not signed in">
+              {failureText(failed)}
+              {request !== undefined && <div>Request id {request}</div>}
+            </Notice>
+          )}
+          {providers.map(({ name, label }) => (
+            <Button key={name} component="a" href={providerHref(name, to ?? "/search")} variant="default">
+              {label}
+            </Button>
+          ))}
+          {providers.length > 0 && password !== "off" && (
+            <Divider label={password === "administrators" ? "or, as an administrator" : "or"} />
+          )}
+          {password !== "off" && <PasswordSignIn to={to} isFirst={providers.length === 0} />}
+        </Stack>
+      </Paper>
+    </Center>
+  );
+}
+
+function PasswordSignIn({ to, isFirst }: { to: string | undefined; isFirst: boolean }) {
+  const router = useRouter();
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
   const login = useMutation({
     mutationFn: () => unwrap(api.POST("/login", { body: { username, password } })),
     onSuccess: (me) => {
@@ -26,41 +62,33 @@ export function LoginPage() {
     },
   });
   return (
-    <Center component="main" mih="100vh" p="md" bg="var(--tw-background)">
-      <Paper withBorder p="xl" w={380} maw="100%">
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            login.mutate();
-          }}
-        >
-          <Stack gap="md">
-            <Group gap="sm">
-              <img src={`${import.meta.env.BASE_URL}icon.svg`} alt="" width={30} height={30} />
-              <Title order={1}>Tracewarden</Title>
-            </Group>
-            <TextInput
-              label="User name"
-              autoComplete="username"
-              autoFocus
-              required
-              value={username}
-              onChange={(event) => setUsername(event.currentTarget.value)}
-            />
-            <PasswordInput
-              label="Password"
-              autoComplete="current-password"
-              required
-              value={password}
-              onChange={(event) => setPassword(event.currentTarget.value)}
-            />
-            {login.isError && <ErrorNotice error={login.error} />}
-            <Button type="submit" loading={login.isPending}>
-              Sign in
-            </Button>
-          </Stack>
-        </form>
-      </Paper>
-    </Center>
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        login.mutate();
+      }}
+    >
+      <Stack gap="md">
+        <TextInput
+          label="User name"
+          autoComplete="username"
+          autoFocus={isFirst}
+          required
+          value={username}
+          onChange={(event) => setUsername(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="Password"
+          autoComplete="current-password"
+          required
+          value={password}
+          onChange={(event) => setPassword(event.currentTarget.value)}
+        />
+        {login.isError && <ErrorNotice error={login.error} />}
+        <Button type="submit" loading={login.isPending}>
+          Sign in
+        </Button>
+      </Stack>
+    </form>
   );
 }

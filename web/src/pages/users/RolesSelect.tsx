@@ -7,10 +7,13 @@ export function RolesSelect({
   value,
   onChange,
   description,
+  excluded = [],
 }: {
   value: readonly string[];
   onChange: (roles: string[]) => void;
-  description?: string;
+  description?: string | undefined;
+  /** Roles that cannot be added. */
+  excluded?: readonly string[];
 }) {
   const roles = useQuery(rolesQuery);
   // Assigned roles stay selectable while the list loads, and if loading fails.
@@ -20,7 +23,7 @@ export function RolesSelect({
       label="Roles"
       description={description}
       placeholder={value.length === 0 ? "No roles: no access to traces" : ""}
-      data={[...names].sort()}
+      data={[...names].filter((name) => !excluded.includes(name)).sort()}
       value={[...value]}
       onChange={onChange}
       searchable

@@ -17,7 +17,7 @@ export function UserSessions({ username }: { username: string }) {
   return (
     <Section
       title="Sessions"
-      description="Where this user is signed in. A session ends when the user signs out, with a new password, or here."
+      description="Where this user is signed in. A session ends when the user signs out, with a new password or at the identity provider, or here."
       actions={
         data !== undefined &&
         data.sessions.length > 0 && (

@@ -128,20 +128,22 @@ function UserActions({
       ) : (
         <>
           <ViewAsButton username={username} label="View as" />
-          <ConfirmButton
-            label="Rotate password"
-            title={`Rotate the password of ${displayName}?`}
-            color="brand"
-            action={async () => {
-              const result = await unwrap(api.POST("/users/{username}/password", { params: { path } }));
-              onPassword(result.initial_password);
-              void invalidateUser(username);
-            }}
-          >
-            The current password stops working, and all sessions of {displayName} are signed out. The new one
-            is shown only once, and has to be changed at the next sign-in. API keys stay valid; revoke them
-            below if they may be compromised.
-          </ConfirmButton>
+          {user.provider === null && (
+            <ConfirmButton
+              label="Rotate password"
+              title={`Rotate the password of ${displayName}?`}
+              color="brand"
+              action={async () => {
+                const result = await unwrap(api.POST("/users/{username}/password", { params: { path } }));
+                onPassword(result.initial_password);
+                void invalidateUser(username);
+              }}
+            >
+              The current password stops working, and all sessions of {displayName} are signed out. The new
+              one is shown only once, and has to be changed at the next sign-in. API keys stay valid; revoke
+              them below if they may be compromised.
+            </ConfirmButton>
+          )}
         </>
       )}
       {user.disabled ? (

@@ -7,6 +7,7 @@ import { Section } from "../../components/Section";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
 import { AttributesEditor } from "./AttributesEditor";
 import { nameErrors } from "./attributes";
+import { MappedAccess, mappedRoles } from "./MappedAccess";
 import { RolesSelect } from "./RolesSelect";
 import type { useUserDraft } from "./useUserDraft";
 
@@ -14,11 +15,13 @@ import type { useUserDraft } from "./useUserDraft";
 export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft> }) {
   const [showErrors, setShowErrors] = useState(false);
   const { displayed, conflict } = draft;
+  const user = draft.user.data?.data;
   if (displayed === null) {
     return null;
   }
   return (
     <Section title="Roles and attributes" description="Takes effect on the user's next request.">
+      {user !== undefined && <MappedAccess user={user} />}
       <UnsavedChangesPrompt when={draft.isTouched} />
       <form
         onSubmit={(event) => {
@@ -30,7 +33,12 @@ export function UserSettings({ draft }: { draft: ReturnType<typeof useUserDraft>
         }}
       >
         <Stack gap="md">
-          <RolesSelect value={displayed.roles} onChange={(roles) => draft.edit(() => ({ roles }))} />
+          <RolesSelect
+            value={displayed.roles}
+            onChange={(roles) => draft.edit(() => ({ roles }))}
+            excluded={user === undefined ? [] : mappedRoles(user)}
+            description={user?.provider == null ? undefined : "In addition to those of the identity provider"}
+          />
           <AttributesEditor
             rows={displayed.rows}
             onChange={(update) => draft.edit(({ rows }) => ({ rows: update(rows) }))}

@@ -4,7 +4,7 @@ import { type Settings, userChangeOf } from "./merge";
 
 type UserWithEtag = WithEtag<Api["User"]>;
 
-/** A user's edited roles and attributes, with the version that they are based on. */
+/** A user's edited roles and attributes, which are those that administrators assign, with the version that they are based on. */
 export type UserDraft = {
   readonly base: UserWithEtag;
   readonly roles: string[];
@@ -17,12 +17,13 @@ export const settingsOf = (draft: UserDraft): Settings => ({
 });
 
 export function draftOf(stored: UserWithEtag): UserDraft {
-  return { base: stored, roles: [...stored.data.roles], rows: rowsOf(stored.data.attributes) };
+  const { roles, attributes } = stored.data.assigned;
+  return { base: stored, roles: [...roles], rows: rowsOf(attributes) };
 }
 
 /** Whether a save would change anything. */
 export function hasChanges(draft: UserDraft): boolean {
-  return Object.keys(userChangeOf(draft.base.data, settingsOf(draft))).length > 0;
+  return Object.keys(userChangeOf(draft.base.data.assigned, settingsOf(draft))).length > 0;
 }
 
 /** Whether there are unsaved changes, including invalid input. */

@@ -18,7 +18,7 @@ export function useUserDraft(username: string) {
       unwrapWithEtag(
         api.PATCH("/users/{username}", {
           params: { path: { username }, ...ifMatch(draft.base.etag) },
-          body: userChangeOf(draft.base.data, settingsOf(draft)),
+          body: userChangeOf(draft.base.data.assigned, settingsOf(draft)),
         }),
       ),
     onSuccess: (saved) => {
@@ -65,11 +65,18 @@ export function useUserDraft(username: string) {
       theirs === null || draft === null
         ? null
         : {
-            changes: describeChange(draft.base.data, theirs.data),
-            conflictingAttributes: mergeChanges(draft.base.data, settingsOf(draft), theirs.data)
-              .conflictingAttributes,
+            changes: describeChange(draft.base.data.assigned, theirs.data.assigned),
+            conflictingAttributes: mergeChanges(
+              draft.base.data.assigned,
+              settingsOf(draft),
+              theirs.data.assigned,
+            ).conflictingAttributes,
             keepMine: () => {
-              const { settings } = mergeChanges(draft.base.data, settingsOf(draft), theirs.data);
+              const { settings } = mergeChanges(
+                draft.base.data.assigned,
+                settingsOf(draft),
+                theirs.data.assigned,
+              );
               setDraft({ base: theirs, roles: [...settings.roles], rows: rowsOf(settings.attributes) });
               save.reset();
             },

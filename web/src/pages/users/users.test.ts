@@ -73,6 +73,8 @@ describe("a draft after a save", () => {
       username: "ada",
       roles,
       attributes: { team: "one" },
+      provider: null,
+      assigned: { roles, attributes: { team: "one" } },
       disabled: false,
       must_change_password: false,
       created_at: "2026-11-22T00:00:00Z",

@@ -28,7 +28,9 @@ const POSTGRES: &str = "
     ), lines AS (
         SELECT name, CAST(0 AS BIGINT) AS kind, CAST(0 AS BIGINT) AS place,
             concat(CASE WHEN relkind = 'r' AND relpersistence = 'p' THEN 'TABLE'
-                ELSE concat(relkind, relpersistence) END, ' ', name) AS line
+                WHEN relkind = 'v' THEN 'VIEW'
+                ELSE concat(relkind, relpersistence) END, ' ', name, CASE WHEN relkind = 'v' THEN
+                concat(' AS ', regexp_replace(pg_get_viewdef(id), '\\s+', ' ', 'g')) END) AS line
         FROM tables
         UNION ALL
         SELECT name, 1, attnum, concat('    ', quote_ident(attname), ' ', format_type(atttypid, atttypmod),

@@ -13,6 +13,7 @@ use crate::fixture::{at, set};
 /// Numbers of the migrations that introduced the data read here.
 const ROLE_REVISION_MIGRATION: usize = 2;
 const SCOPED_KEYS_MIGRATION: usize = 3;
+const IDENTITY_MIGRATION: usize = 8;
 
 /// Rows of the first migration: several in each table, with and without optional values. A single plain row would not
 /// show that a migration keeps only the newest row or loses empty values.
@@ -76,6 +77,18 @@ pub const HISTORY: &[&str] = &[
     "INSERT INTO test_changes (change, document) VALUES (3, '{\"tests\": []}')",
 ];
 
+/// Bob is known to an identity provider, and signed in there.
+pub const IDENTITY: &[&str] = &[
+    "INSERT INTO identities (issuer, subject, provider, user_id, claims, confirmed_at, attributes) VALUES \
+     ('https://id.example.com', 's''1', 'company', 'u3', '{\"sub\":\"s''1\"}', 40, '{\"team\":\"ü\",\"none\":null}')",
+    "INSERT INTO mapped_user_roles (user_id, role) VALUES ('u3', 'reader')",
+    "INSERT INTO mapping_changes (change, document) VALUES \
+     (1, '{\"company\":{\"roles\":[{\"role\":\"reader\",\"when\":\"claims.a\"}],\"attributes\":{\"team\":\"claims.b\"}}}')",
+    "INSERT INTO consumed_tokens (sha256, expires_at) VALUES ('cc', 41)",
+    "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, provider, provider_session) VALUES \
+     ('s5', 'a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5', 'u3', 4, 5, 'company', 'x''y')",
+];
+
 /// Returns the last revision that any role has had.
 pub fn last_revision(steps: usize) -> u64 {
     if steps >= ROLE_REVISION_MIGRATION { 9 } else { 7 }
@@ -101,6 +114,7 @@ fn ada() -> User {
             ("tenants".to_owned(), tenants),
         ]),
         roles: set(&["reader"]),
+        identity: None,
     }
 }
 
@@ -130,6 +144,8 @@ fn session(id: &str, user_id: &str, created_at: i64, last_seen_at: i64) -> Sessi
         client_ip: None,
         user_agent: None,
         preview: None,
+        provider: None,
+        provider_session: None,
     }
 }
 
@@ -198,7 +214,24 @@ pub async fn require_read(db: &AppDb, steps: usize) {
         .iter()
         .map(|user| (user.username.as_str(), user.must_change_password, user.disabled, user.roles.len()))
         .collect();
-    assert_eq!(users, [("Ada", false, false, 1), ("Bob", true, true, 0), ("Grace", false, false, 2)]);
+    let has_identity = steps >= IDENTITY_MIGRATION;
+    let mapped_roles = usize::from(has_identity);
+    assert_eq!(
+        users,
+        [("Ada", false, false, 1), ("Bob", true, true, mapped_roles), ("Grace", false, false, 2)]
+    );
+    let bob = tx.identities().user("https://id.example.com", "s'1").await.unwrap();
+    assert_eq!(bob.is_some(), has_identity);
+    if let Some(bob) = bob {
+        let identity = bob.identity.as_ref().unwrap();
+        assert_eq!((identity.provider.as_str(), identity.confirmed_at), ("company", at(40)));
+        assert_eq!((&bob.roles, &identity.mapped_attributes), (&set(&["reader"]), &set(&["none", "team"])));
+        assert_eq!(bob.attributes, BTreeMap::from([("team".to_owned(), text("ü"))]));
+        let (provider, provider_session) = (Some("company".to_owned()), Some("x'y".to_owned()));
+        let expected = Session { provider, provider_session, ..session("s5", "u3", 4, 5) };
+        assert_eq!(tx.sessions_of_user("u3").await.unwrap(), [expected]);
+        assert_eq!(tx.identities().mappings(None).await.unwrap()["company"].attributes["team"], "claims.b");
+    }
     assert_eq!(tx.role("reader").await.unwrap(), Some(reader()));
     assert_eq!(tx.sessions_of_user("u1").await.unwrap(), [session("s1", "u1", 4, 5)]);
     assert_eq!(tx.sessions_of_user("u2").await.unwrap(), preview_sessions());

@@ -53,6 +53,7 @@ async fn fill(url: &str) {
         last_login_at: None,
         attributes: BTreeMap::new(),
         roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
+        identity: None,
     })
     .await
     .unwrap();

@@ -1,0 +1,2 @@
+-- Batches of people continue after an id.
+ALTER TABLE identities ALTER COLUMN user_id TYPE TEXT COLLATE "C";

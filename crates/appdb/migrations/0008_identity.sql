@@ -1,0 +1,37 @@
+-- People authenticated by an identity provider: their claims as of the last sign-in, and the attributes that the mapping gives them.
+CREATE TABLE identities (
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    user_id TEXT NOT NULL UNIQUE REFERENCES users (id) ON DELETE CASCADE,
+    claims TEXT NOT NULL,
+    confirmed_at BIGINT NOT NULL,
+    attributes TEXT NOT NULL,
+    PRIMARY KEY (issuer, subject)
+);
+CREATE INDEX identities_by_provider ON identities (provider, user_id);
+
+-- The roles that the mapping gives them, apart from those that administrators assign.
+CREATE TABLE mapped_user_roles (
+    user_id TEXT NOT NULL REFERENCES identities (user_id) ON DELETE CASCADE,
+    role TEXT NOT NULL REFERENCES roles (name) ON DELETE CASCADE,
+    PRIMARY KEY (user_id, role)
+);
+CREATE INDEX mapped_user_roles_by_role ON mapped_user_roles (role);
+
+-- The mappings of all providers, as each change left them.
+CREATE TABLE mapping_changes (
+    change BIGINT NOT NULL PRIMARY KEY REFERENCES changes (number),
+    document TEXT NOT NULL
+);
+
+-- Digests of the cookies of ended sign-ins and of accepted logout tokens, against replay, until these expire.
+CREATE TABLE consumed_tokens (
+    sha256 TEXT NOT NULL PRIMARY KEY,
+    expires_at BIGINT NOT NULL
+);
+CREATE INDEX consumed_tokens_by_expiry ON consumed_tokens (expires_at);
+
+-- The provider that the person of a session signed in with, and the id of the session there; NULL after a sign-in with a password.
+ALTER TABLE sessions ADD COLUMN provider TEXT;
+ALTER TABLE sessions ADD COLUMN provider_session TEXT;

@@ -1,0 +1,271 @@
+//! `/login` with identity providers, and `/identity`: their mappings.
+
+use axum::Extension;
+use axum::Json as JsonResponse;
+use axum::extract::{Request, State};
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tracewarden_model::ClaimsMapping;
+use tracewarden_service::{
+    AuthorizationResponse, MappingAnswer, MappingEvaluation, ProviderInfo, RequestInfo, ServiceError,
+    SignInMethods,
+};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::body::{BodyLimit, Json, read_with_deadline};
+use crate::code::Code;
+use crate::cookies::HostCookie;
+use crate::extractors::Caller;
+use crate::preconditions::{IfMatch, etag};
+use crate::problem::Problem;
+use crate::query::Path;
+use crate::web::BASE;
+
+/// Returns the ways to sign in.
+#[utoipa::path(get, path = "/identity/methods", tag = "self", responses(
+    (status = 200, description = "The ways to sign in", body = SignInMethods),
+))]
+pub(crate) async fn methods(State(app): State<App>) -> JsonResponse<SignInMethods> {
+    JsonResponse(app.service.identities().sign_in_methods())
+}
+
+/// Sends the browser to the provider.
+pub(crate) async fn begin(
+    State(app): State<App>,
+    Extension(info): Extension<RequestInfo>,
+    Path(provider): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    let result = async {
+        let return_to = parameter(&uri, "return_to")?;
+        let redirect = app
+            .service
+            .identities()
+            .begin_sign_in(&provider, return_to, &redirect_uri(&app, &provider))
+            .await?;
+        let cookie = set_cookie(sign_in_cookie(&app).set(&redirect.cookie))?;
+        Ok((cookie, Redirect::to(&redirect.url)).into_response())
+    };
+    result.await.unwrap_or_else(|failure| failed(failure, &headers, &info))
+}
+
+/// Receives the browser from the provider. Unknown parameters are ignored (RFC 6749, 4.1.2).
+pub(crate) async fn callback(
+    State(app): State<App>,
+    Extension(info): Extension<RequestInfo>,
+    Path(provider): Path<String>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    let result = async {
+        let response = AuthorizationResponse {
+            code: parameter(&uri, "code")?,
+            state: parameter(&uri, "state")?,
+            iss: parameter(&uri, "iss")?,
+            error: parameter(&uri, "error")?,
+        };
+        let cookie = sign_in_cookie(&app).read(&headers);
+        let signed_in = app
+            .service
+            .identities()
+            .complete_sign_in(&provider, cookie, response, &redirect_uri(&app, &provider), info.clone())
+            .await?;
+        let session = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
+        let sign_in = set_cookie(sign_in_cookie(&app).clear())?;
+        let page = signed_in.return_to.as_deref().unwrap_or(BASE);
+        Ok((session, sign_in, Redirect::to(page)).into_response())
+    };
+    result.await.unwrap_or_else(|failure| failed(failure, &headers, &info))
+}
+
+/// Ends sessions for a provider (OpenID Connect Back-Channel Logout 1.0).
+pub(crate) async fn backchannel_logout(
+    State(app): State<App>,
+    Extension(info): Extension<RequestInfo>,
+    Path(provider): Path<String>,
+    request: Request,
+) -> Result<StatusCode, Problem> {
+    let body = read_with_deadline(request.into_body(), BodyLimit::Form.limit()).await?;
+    let mut tokens = form_urlencoded::parse(&body).filter(|(name, _)| name == "logout_token");
+    let (Some((_, token)), None) = (tokens.next(), tokens.next()) else {
+        return Err(Problem::invalid("", "the form must have one `logout_token`"));
+    };
+    match app.service.identities().end_sessions(&provider, &token, &info).await {
+        Ok(()) => Ok(StatusCode::OK),
+        Err(error) => {
+            log(&error);
+            // As the specification requires. Anyone can send a token, so that an invalid one is no failure of the provider.
+            match &error {
+                ServiceError::IdentityProvider(cause) if cause.is_invalid_answer() => {
+                    Err(Problem::new(Code::InvalidRequest, "the logout token is not valid"))
+                }
+                _ => Err(error.into()),
+            }
+        }
+    }
+}
+
+/// An identity provider.
+#[derive(Serialize, ToSchema)]
+#[schema(as = IdentityProvider)]
+pub(crate) struct Provider {
+    /// The provider and its mapping.
+    #[serde(flatten)]
+    info: ProviderInfo,
+    /// Redirect URI to register at the provider.
+    #[schema(examples("https://traces.example.com/login/company/callback"))]
+    redirect_uri: String,
+    /// Address for back-channel logout to register at the provider.
+    #[schema(examples("https://traces.example.com/logout/backchannel/company"))]
+    backchannel_logout_uri: String,
+}
+
+/// Identity providers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = IdentityProviderList)]
+pub(crate) struct ProviderList {
+    /// All that are configured or have a mapping, by name.
+    providers: Vec<Provider>,
+}
+
+/// Lists the identity providers that are configured or have a mapping.
+#[utoipa::path(get, path = "/identity/providers", tag = "identity", responses(
+    (status = 200, description = "Identity providers", body = ProviderList),
+))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<JsonResponse<ProviderList>, Problem> {
+    let found = app.service.identities().list(&caller.require_admin()?).await?;
+    let origin = &app.middleware.public_origin;
+    let provider = |info: ProviderInfo| Provider {
+        redirect_uri: redirect_uri(&app, &info.name),
+        backchannel_logout_uri: format!("{origin}/logout/backchannel/{}", info.name),
+        info,
+    };
+    Ok(JsonResponse(ProviderList { providers: found.into_iter().map(provider).collect() }))
+}
+
+/// Returns the mapping of a provider.
+#[utoipa::path(get, path = "/identity/providers/{provider}/mapping", tag = "identity",
+    params(("provider" = String, Path, description = "Name of the provider")), responses(
+    (status = 200, description = "The mapping", body = ClaimsMapping, headers(("ETag" = String, description = "Changes with the mapping"))),
+    (status = 404, description = "`not_found`: no such provider"),
+))]
+pub(crate) async fn mapping(
+    State(app): State<App>,
+    caller: Caller,
+    Path(provider): Path<String>,
+) -> Result<impl IntoResponse, Problem> {
+    let (mapping, tag) = app.service.identities().mapping(&caller.require_admin()?, &provider).await?;
+    Ok((etag(tag), JsonResponse(mapping)))
+}
+
+/// Replaces the mapping of a provider. The change takes effect on the next request of each person; an empty mapping removes it.
+#[utoipa::path(put, path = "/identity/providers/{provider}/mapping", tag = "identity", request_body = ClaimsMapping, params(
+    ("provider" = String, Path, description = "Name of the provider"),
+    ("If-Match" = Option<String>, Header, description = "The `ETag` of the mapping that is to be replaced", example = "*")), responses(
+    (status = 200, description = "The mapping as stored", body = MappingAnswer, headers(("ETag" = String, description = "Changes with the mapping"))),
+    (status = 403, description = "`session_required`: an API key cannot map claims to `admin`"),
+    (status = 404, description = "`not_found`: no such provider"),
+    (status = 412, description = "`precondition_failed`: the mapping was changed since"),
+    (status = 422, description = "`policy_invalid`, `unknown_role`, or `invalid_value`: a name or an expression that is not allowed"),
+))]
+pub(crate) async fn put_mapping(
+    State(app): State<App>,
+    caller: Caller,
+    Path(provider): Path<String>,
+    IfMatch(if_match): IfMatch,
+    Json(mapping): Json<ClaimsMapping>,
+) -> Result<impl IntoResponse, Problem> {
+    let admin = caller.require_admin()?;
+    let answer = app.service.identities().put_mapping(&admin, &provider, mapping, if_match).await?;
+    Ok((etag(answer.tag), JsonResponse(answer)))
+}
+
+/// Claims to try a mapping on.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = EvaluateMapping)]
+pub(crate) struct EvaluateRequest {
+    /// Claims, as in an ID token.
+    #[schema(value_type = Object, example = json!({ "sub": "1", "groups": ["/payments"] }))]
+    claims: Map<String, Value>,
+    /// The mapping; the stored one when absent.
+    mapping: Option<ClaimsMapping>,
+}
+
+/// Returns the roles and attributes that a person with these claims would get. Stores nothing.
+#[utoipa::path(post, path = "/identity/providers/{provider}/evaluate", tag = "identity", request_body = EvaluateRequest,
+    params(("provider" = String, Path, description = "Name of the provider")), responses(
+    (status = 200, description = "Roles and attributes", body = MappingEvaluation),
+    (status = 404, description = "`not_found`: no such provider"),
+    (status = 422, description = "`policy_invalid`, `unknown_role`, or `invalid_value`: a mapping that is not allowed"),
+))]
+pub(crate) async fn evaluate(
+    State(app): State<App>,
+    caller: Caller,
+    Path(provider): Path<String>,
+    Json(request): Json<EvaluateRequest>,
+) -> Result<JsonResponse<MappingEvaluation>, Problem> {
+    let admin = caller.require_admin()?;
+    let EvaluateRequest { claims, mapping } = request;
+    Ok(JsonResponse(app.service.identities().evaluate_mapping(&admin, &provider, claims, mapping).await?))
+}
+
+fn redirect_uri(app: &App, provider: &str) -> String {
+    format!("{}/login/{provider}/callback", app.middleware.public_origin)
+}
+
+fn sign_in_cookie(app: &App) -> HostCookie {
+    HostCookie::sign_in(app.middleware.over_https())
+}
+
+fn set_cookie(
+    value: Option<HeaderValue>,
+) -> Result<AppendHeaders<[(HeaderName, HeaderValue); 1]>, ServiceError> {
+    let value = value.ok_or_else(|| ServiceError::internal("the cookie cannot be set"))?;
+    Ok(AppendHeaders([(header::SET_COOKIE, value)]))
+}
+
+/// Returns a query parameter. One that occurs twice belongs to no response of a provider.
+fn parameter(uri: &Uri, name: &str) -> Result<Option<String>, ServiceError> {
+    let query = uri.query().unwrap_or_default();
+    let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(known, _)| known == name);
+    let value = found.next().map(|(_, value)| value.into_owned());
+    if found.next().is_some() { Err(ServiceError::SignInExpired) } else { Ok(value) }
+}
+
+/// Returns the response to a failed sign-in: the sign-in page, which explains it, for a browser that shows pages, and problem
+/// details otherwise.
+fn failed(error: ServiceError, headers: &HeaderMap, info: &RequestInfo) -> Response {
+    log(&error);
+    if !is_navigation(headers) {
+        return Problem::from(error).into_response();
+    }
+    let reason = match &error {
+        ServiceError::SignInRefused(refusal) => refusal.into(),
+        other => other.code(),
+    };
+    Redirect::to(&format!("{BASE}login?failed={reason}&request={}", info.request_id)).into_response()
+}
+
+fn log(error: &ServiceError) {
+    let (code, log_cause) = (error.code(), error.log_cause().unwrap_or_else(|| error.detail()));
+    tracing::warn!(code, log_cause, "a sign-in or a response of an identity provider was rejected");
+}
+
+fn is_navigation(headers: &HeaderMap) -> bool {
+    match headers.get("sec-fetch-mode") {
+        Some(mode) => mode == "navigate",
+        None => {
+            let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            accepted.flat_map(|value| value.split(',')).any(|range| range.trim().starts_with("text/html"))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Ends sessions on behalf of the provider: OpenID Connect Back-Channel Logout.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tracewarden_identity::{LogoutToken, ProviderError};
+
+use crate::access::Identities;
+use crate::access::sign_in_throttle::begin_sign_in_write;
+use crate::core::{AuditContext, Event, NEVER_CONFIRMED, Outcome, RequestInfo, Result, ServiceError, tokens};
+
+impl Identities {
+    /// Ends the sessions that a logout token names: one session at the provider, or all of a person. Once no session that began
+    /// with the provider is left, the person's API keys are rejected until the next sign-in: the provider may have disabled the
+    /// account. A person who is not known here is no error.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::IdentityProvider`] for a token that is not valid or was used before, or a
+    /// failure of the application database.
+    pub async fn end_sessions(&self, provider: &str, token: &str, info: &RequestInfo) -> Result<()> {
+        let provider = self.provider(provider)?;
+        let LogoutToken { subject, session, id, expires_at } =
+            provider.logout_token(token, self.core.now()).await?;
+        if session.is_none() && !provider.identifies_by_sub() {
+            let cause =
+                "the logout token names no session, and `sub` does not identify people of this provider";
+            return Err(ServiceError::IdentityProvider(ProviderError::Invalid(cause.into())));
+        }
+        let subject = subject.filter(|_| provider.identifies_by_sub());
+        let mut tx = begin_sign_in_write(&self.core).await?;
+        let now = self.core.now();
+        let digest = tokens::digest(&format!("logout:{}:{id}", provider.issuer()));
+        if !tx.consume_token(digest, now, expires_at).await? {
+            let cause = "the logout token was used before";
+            return Err(ServiceError::IdentityProvider(ProviderError::Invalid(cause.into())));
+        }
+        let mut ended: Vec<(String, String)> = Vec::new();
+        let person = match &subject {
+            Some(subject) => tx.identities().user(provider.issuer(), subject).await?.map(|user| user.id),
+            None => None,
+        };
+        match (&session, &person, &subject) {
+            // A session of another person than the token names is not ended.
+            (Some(_), None, Some(_)) => {}
+            (Some(session), person, _) => {
+                ended =
+                    tx.identities_mut().delete_sessions(provider.name(), session, person.as_deref()).await?;
+            }
+            (None, Some(person), _) => {
+                let sessions = tx.sessions_of_user(person).await?;
+                ended = sessions.into_iter().map(|session| (person.clone(), session.id)).collect();
+                tx.delete_sessions_of_user(person, None).await?;
+            }
+            (None, None, _) => {}
+        }
+        // Also a person none of whose sessions ended: the session may have ended here before, and keys remain.
+        let people: BTreeSet<&String> = ended.iter().map(|(user_id, _)| user_id).chain(&person).collect();
+        for user_id in people {
+            let remaining = tx.sessions_of_user(user_id).await?.into_iter();
+            let is_last = !remaining
+                .filter(|session| session.provider.as_deref() == Some(provider.name()))
+                .any(|session| self.core.live_session(Some(session), now).is_ok());
+            if is_last {
+                tx.identities_mut().set_confirmed(user_id, NEVER_CONFIRMED).await?;
+            } else if !ended.iter().any(|(owner, _)| owner == user_id) {
+                continue;
+            }
+            let user = tx.user_by_id(user_id).await?;
+            let sessions: Vec<&String> =
+                ended.iter().filter(|(owner, _)| owner == user_id).map(|(_, session)| session).collect();
+            let detail = json!({ "provider": provider.name(), "sessions": sessions, "keys_lapsed": is_last });
+            let target = user.as_ref().map(|user| user.username.as_str());
+            let event = Event { action: "logout.provider", outcome: Outcome::Success, target, detail };
+            AuditContext::anonymous(info).append(&mut tx, now, event).await?;
+        }
+        Ok(tx.commit().await?)
+    }
+}

@@ -1,0 +1,137 @@
+// A certified OpenID Connect provider for tests and for the demo: `oidc-provider`, with a sign-in page of its own. It listens on
+// loopback and prints its issuer. The configuration is one line of JSON on standard input, whose end ends the provider:
+//
+// {"clients": [client metadata], "users": {"paula": {"password": "…", "claims": {"groups": ["/payments"]}}}, "control_token": "…"}
+//
+// Further lines replace members of the configuration; `configured` is printed once they hold. All `claims` of a user are in the ID
+// token. Requests to /control/…, with the token as bearer token, change the provider while it runs.
+import { createServer } from 'node:http'
+import { generateKeyPair, randomUUID } from 'node:crypto'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+
+import { Provider } from 'oidc-provider'
+
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(0))
+const lines = createInterface({ input: process.stdin })
+lines.on('close', () => process.exit(0))
+const configuration = JSON.parse(await new Promise((resolve) => lines.once('line', resolve)))
+const users = new Map(Object.entries(configuration.users ?? {}))
+const server = createServer()
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+const issuer = `http://127.0.0.1:${server.address().port}`
+const cookieKeys = [randomUUID()]
+let keys = [await newKey()]
+let provider = newProvider()
+
+server.on('request', async (request, response) => {
+  const { pathname, searchParams } = new URL(request.url, issuer)
+  try {
+    if (pathname.startsWith('/interaction/')) await interaction(request, response)
+    else if (pathname.startsWith('/control/')) await control(pathname.slice('/control/'.length), searchParams, request, response)
+    else provider.callback()(request, response)
+  } catch (error) {
+    response.writeHead(500, { 'content-type': 'text/plain' }).end(String(error?.stack ?? error))
+  }
+})
+lines.on('line', (line) => {
+  Object.assign(configuration, JSON.parse(line))
+  provider = newProvider()
+  print('configured')
+})
+const print = console.log
+print(`listening ${issuer}`)
+// Nothing reads further lines.
+for (const level of ['debug', 'info', 'log', 'warn']) console[level] = console.error
+
+async function newKey() {
+  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })
+  return { ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), alg: 'RS256', use: 'sig' }
+}
+
+function newProvider() {
+  const names = [...users.values()].flatMap((user) => Object.keys(user.claims ?? {}))
+  const made = new Provider(issuer, {
+    clients: configuration.clients,
+    jwks: { keys },
+    claims: { openid: ['sub', ...new Set([...names, 'preferred_username', 'groups', 'email', 'email_verified', 'department'])] },
+    conformIdTokenClaims: false,
+    cookies: { keys: cookieKeys },
+    findAccount: (_, id) => users.has(id) && account(id),
+    // People of the company need not agree that the company's own service knows them.
+    loadExistingGrant: async (context) => {
+      const grant = new context.oidc.provider.Grant({
+        accountId: context.oidc.session.accountId,
+        clientId: context.oidc.client.clientId,
+      })
+      grant.addOIDCScope('openid profile email offline_access')
+      await grant.save()
+      return grant
+    },
+    interactions: { url: (_, current) => `/interaction/${current.uid}` },
+    pkce: { required: () => true },
+    features: {
+      devInteractions: { enabled: false },
+      backchannelLogout: { enabled: true },
+      rpInitiatedLogout: { enabled: true },
+    },
+    // The library's own dispatcher refuses addresses of this machine.
+    fetch: (address, { dispatcher: _, ...options }) => fetch(address, options),
+  })
+  made.on('server_error', (_, error) => console.error(error))
+  return made
+}
+
+function account(id) {
+  // `sub` stays the same when a user is renamed, as at real providers.
+  const user = users.get(id)
+  return { accountId: id, claims: () => ({ preferred_username: id, ...user.claims, sub: user.subject ?? id }) }
+}
+
+async function interaction(request, response) {
+  if (request.method === 'POST') {
+    const form = new URLSearchParams(await text(request))
+    const user = users.get(form.get('login'))
+    if (user && !user.disabled && user.password === form.get('password')) {
+      return provider.interactionFinished(request, response, { login: { accountId: form.get('login') } })
+    }
+  }
+  const wrong = request.method === 'POST' ? '<p role="alert">Login or password is wrong.</p>' : ''
+  response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(`<!doctype html>
+<html lang="en"><head><title>Company sign-in</title><meta name="viewport" content="width=device-width">
+<style>body{font:16px system-ui;display:grid;place-content:center;min-height:90vh}label{display:block;margin:.5em 0}</style></head>
+<body><h1>Company sign-in</h1>${wrong}<form method="post">
+<label>Login <input name="login" autocomplete="username" autofocus></label>
+<label>Password <input name="password" type="password" autocomplete="current-password"></label>
+<button type="submit">Sign in</button></form></body></html>`)
+}
+
+// What administrators of a provider do.
+async function control(action, parameters, request, response) {
+  if (request.headers.authorization !== `Bearer ${configuration.control_token}`) return response.writeHead(401).end()
+  const login = parameters.get('login')
+  if (action === 'user') {
+    // Replaces a user; an empty body deletes it.
+    const body = await text(request)
+    if (body === '') users.delete(login)
+    else users.set(login, JSON.parse(body))
+  } else if (action === 'rotate-keys') {
+    // The new key is used at once; the old one is gone.
+    keys = [await newKey()]
+    provider = newProvider()
+  } else if (action === 'logout') {
+    // A back-channel logout, of one session or of all of a person.
+    const client = await provider.Client.find(parameters.get('client'))
+    client.backchannelLogoutSessionRequired = parameters.has('session')
+    await client.backchannelLogout(users.get(login)?.subject ?? login, parameters.get('session') ?? undefined)
+  } else {
+    return response.writeHead(404).end()
+  }
+  response.writeHead(204).end()
+}
+
+async function text(stream) {
+  let all = ''
+  for await (const chunk of stream) all += chunk
+  return all
+}
