@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::support::*;
 use secrecy::ExposeSecret as _;
-use tracewarden_model::AttributeValue;
+use tracewarden_appdb::NewIdentity;
+use tracewarden_model::{AttributeValue, Timestamp};
 use tracewarden_service::*;
 
 fn named(username: &str, roles: &[&str]) -> NewUser {
@@ -251,6 +252,51 @@ async fn a_configured_hash_is_applied_once() {
     let records = fixture.audit(&admin).await;
     let replaced = records.iter().filter(|entry| entry.action == "admin.replace_hash").count();
     assert_eq!((replaced, records.last().unwrap().action.as_str()), (2, "admin.create"));
+}
+
+/// Makes a user one of an identity provider, whose claims were confirmed at this time.
+async fn put_identity(fixture: &Fixture, username: &str, confirmed_at: Timestamp) {
+    let mut tx = fixture.db.begin_write().await.unwrap();
+    let user_id = tx.user_by_name(username).await.unwrap().unwrap().id;
+    let identity = NewIdentity {
+        user_id: &user_id,
+        provider: "company",
+        issuer: "https://id.example.com",
+        subject: username,
+        claims: "{}",
+        confirmed_at,
+    };
+    tx.identities_mut().put(&identity).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_configured_hash_is_not_spent_on_a_user_of_a_provider() {
+    let fixture = fixture().await;
+    let admin = fixture.admin().await;
+    fixture.user(&admin, "bob", &["admin"]).await;
+    put_identity(&fixture, "bob", Timestamp::from_micros(1)).await;
+    let password_hash =
+        fixture.db.begin_read().await.unwrap().user_by_name("bob").await.unwrap().unwrap().password_hash.0;
+    let configured = |username: &str| AdminSettings {
+        username: username.to_owned(),
+        password_hash: Some(password_hash.clone()),
+    };
+    assert!(fixture.service.bootstrap(configured("bob"), accept_password).await.is_err());
+    let done = fixture.service.bootstrap(configured("admin"), accept_password).await.unwrap();
+    assert!(matches!(done, Bootstrap::HashReplaced { .. }), "{done:?}");
+}
+
+#[tokio::test]
+async fn what_the_provider_ended_has_lapsed_whatever_the_age_allowed() {
+    let century = 100 * 366 * 86_400 * 1_000_000_000;
+    let fixture = fixture_with(Settings { identity_max_age_nanos: century, ..Settings::default() }).await;
+    let admin = fixture.admin().await;
+    let key = fixture.api_key(&fixture.user(&admin, "bob", &[]).await).await;
+    put_identity(&fixture, "bob", Timestamp::from_micros(1)).await;
+    fixture.service.core().identify(&key, info()).await.unwrap();
+    put_identity(&fixture, "bob", Timestamp::from_micros(0)).await;
+    assert_eq!(code(fixture.service.core().identify(&key, info()).await), "unauthenticated");
 }
 
 #[tokio::test]
