@@ -54,9 +54,7 @@ pub type ClaimsMappings = BTreeMap<String, ClaimsMapping>;
 ///
 /// # Errors
 /// If a name occurs twice, or the value is not an object of strings.
-pub fn unique_names<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
+fn unique_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     struct UniqueNames;
     impl<'de> Visitor<'de> for UniqueNames {
         type Value = BTreeMap<String, String>;

@@ -258,7 +258,7 @@ fn logout_tokens_with_other_claims_are_refused() {
 #[tokio::test]
 async fn randomly_altered_tokens_are_refused() {
     let signer = Signer::new();
-    let mut random = ChaCha8Rng::seed_from_u64(repetitions::seed(34));
+    let mut random = ChaCha8Rng::seed_from_u64(repetitions::seed(1));
     let (id, logout) = (signer.signed(&id_claims()), signer.signed(&logout_claims()));
     let repetitions = Repetitions { test: 1_000, verify: 10_000 }.get("TRACEWARDEN_TOKEN_MUTATIONS");
     for _ in 0..repetitions {

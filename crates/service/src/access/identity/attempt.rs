@@ -11,7 +11,7 @@ use tracewarden_model::{Entropy, Timestamp};
 use crate::core::{Result, ServiceError, SignInKey};
 
 /// Time within which a person signs in at the provider.
-pub(super) const LIFETIME_NANOS: i64 = 600 * 1_000_000_000;
+const LIFETIME_NANOS: i64 = 600 * 1_000_000_000;
 
 /// Content of the cookie.
 #[derive(Debug, Serialize, Deserialize)]

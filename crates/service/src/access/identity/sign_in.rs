@@ -10,7 +10,7 @@ use tracewarden_identity::{Person, Provider};
 use tracewarden_model::{Claims, ClaimsMapping, Timestamp};
 use utoipa::ToSchema;
 
-use super::attempt::{Attempt, LIFETIME_NANOS};
+use super::attempt::Attempt;
 use super::mapped::{Mapped, evaluate, present};
 use crate::Secret;
 use crate::access::Identities;
@@ -48,8 +48,6 @@ pub struct ProviderRedirect {
     pub url: String,
     /// Value of the cookie that binds the sign-in to the browser.
     pub cookie: String,
-    /// Seconds for which the cookie is needed.
-    pub lifetime_seconds: i64,
 }
 
 /// Parameters of the provider's response.
@@ -105,8 +103,7 @@ impl Identities {
         let return_to = return_to.filter(|path| is_path_of_application(path));
         let attempt = Attempt::begin(provider.name(), return_to, self.core.entropy.as_ref(), now)?;
         let url = provider.authorization_url(&attempt.secrets(key), redirect_uri, now).await?;
-        let lifetime_seconds = LIFETIME_NANOS / 1_000_000_000;
-        Ok(ProviderRedirect { url: url.into(), cookie: attempt.cookie, lifetime_seconds })
+        Ok(ProviderRedirect { url: url.into(), cookie: attempt.cookie })
     }
 
     /// Completes a sign-in: verifies the provider's response, creates the user at the first sign-in, and opens a session.
