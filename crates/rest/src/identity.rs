@@ -1,5 +1,7 @@
 //! `/login` with identity providers, and `/identity`: their mappings.
 
+use std::collections::BTreeMap;
+
 use axum::Extension;
 use axum::Json as JsonResponse;
 use axum::extract::{Request, State};
@@ -7,7 +9,7 @@ use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tracewarden_model::ClaimsMapping;
 use tracewarden_service::{
     AuthorizationResponse, MappingAnswer, MappingEvaluation, ProviderInfo, RequestInfo, ServiceError,
@@ -194,8 +196,9 @@ pub(crate) async fn put_mapping(
 #[schema(as = EvaluateMapping)]
 pub(crate) struct EvaluateRequest {
     /// Claims, as in an ID token.
+    // Not a `Map`, which would read `null` as an empty object.
     #[schema(value_type = Object, example = json!({ "sub": "1", "groups": ["/payments"] }))]
-    claims: Map<String, Value>,
+    claims: BTreeMap<String, Value>,
     /// The mapping; the stored one when absent.
     mapping: Option<ClaimsMapping>,
 }
@@ -215,6 +218,7 @@ pub(crate) async fn evaluate(
 ) -> Result<JsonResponse<MappingEvaluation>, Problem> {
     let admin = caller.require_admin()?;
     let EvaluateRequest { claims, mapping } = request;
+    let claims = claims.into_iter().collect();
     Ok(JsonResponse(app.service.identities().evaluate_mapping(&admin, &provider, claims, mapping).await?))
 }
 

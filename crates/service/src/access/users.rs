@@ -72,9 +72,14 @@ pub struct UserPage {
 /// A policy as it applies to one user.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct AccessPolicy {
-    /// The policy.
-    #[serde(flatten)]
-    pub policy: Policy,
+    /// Title, as in the role.
+    pub title: String,
+    /// CEL expression, as in the role.
+    pub expression: String,
+    /// Description, as in the role.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
     /// The condition that a span must satisfy, with the user's attributes filled in; absent when the policy can no longer be
     /// applied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -361,7 +366,12 @@ impl Users {
         let UserPolicies { inputs, policies } = applied;
         let mut requirements =
             policies.policies.iter().map(|policy| policy_requirement(policy.as_ref().ok(), true));
-        let mut access_policy = |policy| AccessPolicy { policy, requirement: requirements.next().flatten() };
+        let mut access_policy = |Policy { title, expression, description }| AccessPolicy {
+            title,
+            expression,
+            description,
+            requirement: requirements.next().flatten(),
+        };
         let roles = inputs.roles.into_iter().map(|role| AccessRole {
             name: role.name,
             policies: role.policies.into_iter().map(&mut access_policy).collect(),

@@ -229,7 +229,7 @@ async fn roles_are_put_listed_and_deleted() {
     let user = fixture.user(&admin, "ada", &["pay"]).await;
     assert_eq!(service.roles().role(&administrator, "pay").await.unwrap().members, ["ada"]);
     let access = service.users().user_access(&administrator, "ada").await.unwrap();
-    assert_eq!(access.roles[0].policies[0].policy.expression, "ServiceName == \"pay\"");
+    assert_eq!(access.roles[0].policies[0].expression, "ServiceName == \"pay\"");
     assert_eq!(
         code(service.roles().delete_role(&administrator, "pay", version(2)).await),
         "precondition_failed"

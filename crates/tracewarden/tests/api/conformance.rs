@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tracewarden_testkit::python::prepared_python;
 use tracewarden_testkit::repetitions::{self, Repetitions};
 
-use crate::support::store::{BLUE, RED, Store, two_teams};
+use crate::support::identity::{PROVIDER, absent_provider};
+use crate::support::store::{BLUE, RED, Store, two_teams_with};
 use crate::support::{Client, Service, USER_PASSWORD};
 
 /// Requests per operation and phase, unless the environment overrides it.
@@ -25,7 +26,9 @@ const NOT_GENERATED: &[&str] = &["POST /login", "POST /me/password", "GET /opena
 #[tokio::test]
 async fn generated_requests_get_documented_answers() {
     let store = Store::start();
-    let (service, admin, _) = two_teams(&store).await;
+    let directory = tempfile::tempdir().unwrap();
+    let providers = absent_provider(directory.path());
+    let (service, admin, _) = two_teams_with(&store, &[("TRACEWARDEN_IDENTITY_PROVIDERS", &providers)]).await;
     // A separate administrator for the run, so that the administrators found in answers can be disabled, demoted and
     // deleted.
     let everything = json!({"policies": [{"title": "Everything", "expression": "true"}]});
@@ -46,6 +49,8 @@ async fn generated_requests_get_documented_answers() {
     let proposal = json!({"role": "admin", "policies": [{"title": "all", "expression": "true"}]});
     let mut shared = proposal.clone();
     shared["by"] = json!("SpanAttributes[\"team\"]");
+    let mapping = json!({"roles": [{"role": "blue", "when": "\"blue\" in claims.groups"}]});
+    let claims = json!({"claims": {"groups": ["blue"]}, "mapping": mapping});
     let mut once = single_use_objects(&service, &admin, &warden).await;
     once["POST /schema/history/{version}/restore"] = json!([{"version": change}]);
     let known = json!({
@@ -55,6 +60,8 @@ async fn generated_requests_get_documented_answers() {
             "POST /schema/history/{version}/restore": [null],
             "POST /policies/preview": [proposal, proposal],
             "POST /policies/collateral-access": [shared, shared, shared, shared],
+            "PUT /identity/providers/{provider}/mapping": [mapping],
+            "POST /identity/providers/{provider}/evaluate": [claims],
         },
         "own": own,
         "session": token_of(&warden),
@@ -62,7 +69,7 @@ async fn generated_requests_get_documented_answers() {
         "once": once,
     });
 
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/conformance");
+    let hooks = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/conformance");
     let seed = repetitions::seed(SEED).to_string();
     let usual = if service.database.is_some() { EXAMPLES_ON_POSTGRESQL } else { EXAMPLES };
     let examples = usual.get("TRACEWARDEN_TEST_EXAMPLES").to_string();
@@ -79,11 +86,7 @@ async fn generated_requests_get_documented_answers() {
             .args(["--seed", &seed, "--max-examples", &examples])
             .args(operations.iter().flat_map(|operation| ["--include-operation-id", operation.as_str()]))
             .current_dir(service.directory.path())
-            .envs([
-                ("PYTHONPATH", directory),
-                ("SCHEMATHESIS_HOOKS", "hooks"),
-                ("PYTHONDONTWRITEBYTECODE", "1"),
-            ])
+            .envs([("PYTHONPATH", hooks), ("SCHEMATHESIS_HOOKS", "hooks"), ("PYTHONDONTWRITEBYTECODE", "1")])
             .envs([("KNOWN", known.to_string().as_str()), ("TOKEN", token)]);
         let output = schemathesis.output().unwrap();
         println!("{}", String::from_utf8_lossy(&output.stdout));
@@ -147,6 +150,13 @@ async fn single_use_objects(service: &Service, admin: &Client, warden: &Client) 
     }
     add("GET /traces/{id}", json!({"id": BLUE}));
     add("GET /traces/{id}", json!({"id": RED}));
+    for operation in [
+        "GET /identity/providers/{provider}/mapping",
+        "PUT /identity/providers/{provider}/mapping",
+        "POST /identity/providers/{provider}/evaluate",
+    ] {
+        add(operation, json!({"provider": PROVIDER}));
+    }
     for operation in ["GET /traces/{id}/explain", "GET /traces/{id}/viewers"] {
         add(operation, json!({"id": BLUE}));
         add(operation, json!({"id": RED}));

@@ -100,6 +100,22 @@ async fn references_resolve_and_operations_state_their_access() {
     }
 }
 
+/// Such a schema would accept no value: the closed part rejects the members of the others.
+#[tokio::test]
+async fn no_combined_schema_has_a_closed_part() {
+    let service = Service::start();
+    let document = service.anonymous().get("/openapi.json").await.expect(200).body;
+    let mut combined = 0;
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        for part in schema["allOf"].as_array().into_iter().flatten() {
+            let part = part["$ref"].as_str().map_or(part, |at| document.pointer(&at[1..]).unwrap());
+            assert!(part["additionalProperties"] != false, "{name}");
+            combined += 1;
+        }
+    }
+    assert!(combined > 0);
+}
+
 #[test]
 fn answers_that_are_not_in_the_document_are_found() {
     use crate::support::openapi_check::check;

@@ -138,8 +138,13 @@ pub const RED: &str = "22222222222222222222222222222222";
 
 /// Starts a service with two traces and a user who may see one of them.
 pub async fn two_teams(store: &Store) -> (Service, Client, Client) {
+    two_teams_with(store, &[]).await
+}
+
+/// The same with environment variables for the service.
+pub async fn two_teams_with(store: &Store, environment: &[(&str, &str)]) -> (Service, Client, Client) {
     store.insert_two_traces().await;
-    let (service, admin) = bound_service(store, &[]).await;
+    let (service, admin) = bound_service(store, environment).await;
     admin.put("/roles/blue", blue_policies()).await.expect(201);
     let ada = service.user(&admin, "ada", &["blue"]).await;
     (service, admin, ada)

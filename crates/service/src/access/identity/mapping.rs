@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::ADMIN_ROLE;
 use tracewarden_model::nearest::nearest;
-use tracewarden_model::{AttributeValue, Claims, ClaimsMapping, ClaimsMappings};
+use tracewarden_model::{AttributeValue, Claims, ClaimsMapping, ClaimsMappings, RoleRule};
 use tracewarden_policy::{CheckedMapping, check_mapping};
 use utoipa::ToSchema;
 
@@ -70,9 +70,10 @@ pub struct MappingWarning {
 /// A stored mapping.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct MappingAnswer {
-    /// The mapping.
-    #[serde(flatten)]
-    pub mapping: ClaimsMapping,
+    /// Roles, as in the request.
+    pub roles: Vec<RoleRule>,
+    /// Attributes, as in the request.
+    pub attributes: BTreeMap<String, String>,
     /// Possible mistakes.
     pub warnings: Vec<MappingWarning>,
     /// Number of people whose roles or attributes the request changed.
@@ -178,7 +179,8 @@ impl Identities {
             let answer = |mapping: ClaimsMapping, people_changed| MappingAnswer {
                 warnings: warnings(&mapping, &checked),
                 tag: tag(&mapping),
-                mapping,
+                roles: mapping.roles,
+                attributes: mapping.attributes,
                 people_changed,
             };
             if mapping == before {
