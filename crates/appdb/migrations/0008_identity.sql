@@ -35,3 +35,19 @@ CREATE INDEX consumed_tokens_by_expiry ON consumed_tokens (expires_at);
 -- The provider that the person of a session signed in with, and the id of the session there; NULL after a sign-in with a password.
 ALTER TABLE sessions ADD COLUMN provider TEXT;
 ALTER TABLE sessions ADD COLUMN provider_session TEXT;
+
+-- When the provider ended sessions: digests of the issuer with a person or with a session there. Tokens that were issued before that
+-- are refused.
+CREATE TABLE provider_logouts (
+    sha256 TEXT NOT NULL PRIMARY KEY,
+    ended_at BIGINT NOT NULL
+);
+CREATE INDEX provider_logouts_by_time ON provider_logouts (ended_at);
+
+-- Digests of links that sign in a user once.
+CREATE TABLE break_glass_links (
+    sha256 TEXT NOT NULL PRIMARY KEY,
+    user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    expires_at BIGINT NOT NULL
+);
+CREATE INDEX break_glass_links_by_user ON break_glass_links (user_id);

@@ -87,6 +87,24 @@ impl Identities<'_> {
         document.map_or_else(|| Ok(ClaimsMappings::new()), |document| documents::read("mappings", &document))
     }
 
+    /// Returns when the provider last ended one of these: digests of a person's and of a session's id there.
+    pub async fn last_logout(&mut self, of: [TokenDigest; 2]) -> Result<Option<Timestamp>, DbError> {
+        let statement =
+            "SELECT ended_at FROM provider_logouts WHERE sha256 IN ($1, $2) ORDER BY ended_at DESC LIMIT 1";
+        let [person, session] = of;
+        self.tx.connection.optional(statement, values![person, session]).await
+    }
+
+    /// Returns the user whom a link signs in, unless it has expired or does not exist.
+    pub async fn break_glass_user(
+        &mut self,
+        digest: TokenDigest,
+        now: Timestamp,
+    ) -> Result<Option<String>, DbError> {
+        let statement = "SELECT user_id FROM break_glass_links WHERE sha256 = $1 AND expires_at > $2";
+        self.tx.connection.optional(statement, values![digest, now]).await
+    }
+
     /// Returns the numbers of the changes from `from` through `through` that wrote mappings.
     pub async fn mapping_changes(&mut self, from: u64, through: u64) -> Result<Vec<u64>, DbError> {
         let statement =
@@ -121,6 +139,40 @@ impl WriteTx {
 }
 
 impl IdentitiesMut<'_> {
+    /// Records that the provider ended a person's access or a session there. Records from before `oldest` are removed.
+    pub async fn put_logout(
+        &mut self,
+        of: TokenDigest,
+        ended_at: Timestamp,
+        oldest: Timestamp,
+    ) -> Result<(), DbError> {
+        let statement = "DELETE FROM provider_logouts WHERE ended_at < $1";
+        self.tx.connection.execute(statement, values![oldest]).await?;
+        let statement = "INSERT INTO provider_logouts (sha256, ended_at) VALUES ($1, $2) \
+             ON CONFLICT (sha256) DO UPDATE SET ended_at = excluded.ended_at";
+        self.tx.connection.execute(statement, values![of, ended_at]).await.map(drop)
+    }
+
+    /// Stores a link that signs in a user once before it expires. The user's other links and all expired ones are removed.
+    pub async fn put_break_glass_link(
+        &mut self,
+        digest: TokenDigest,
+        user_id: &str,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<(), DbError> {
+        let statement = "DELETE FROM break_glass_links WHERE user_id = $1 OR expires_at <= $2";
+        self.tx.connection.execute(statement, values![user_id, now]).await?;
+        let statement = "INSERT INTO break_glass_links (sha256, user_id, expires_at) VALUES ($1, $2, $3)";
+        self.tx.connection.execute(statement, values![digest, user_id, expires_at]).await.map(drop)
+    }
+
+    /// Removes a link.
+    pub async fn delete_break_glass_link(&mut self, digest: TokenDigest) -> Result<(), DbError> {
+        let statement = "DELETE FROM break_glass_links WHERE sha256 = $1";
+        self.tx.connection.execute(statement, values![digest]).await.map(drop)
+    }
+
     /// Records mappings with the change of this number, which must be the last one.
     pub async fn record_mappings(&mut self, change: u64, mappings: &ClaimsMappings) -> Result<(), DbError> {
         let statement = "INSERT INTO mapping_changes (change, document) VALUES ($1, $2)";

@@ -55,6 +55,7 @@ fn declare(app: App) -> Routes {
     Routes::new(app, openapi::base_document(cookie))
         .add(Public, routes!(identity::methods))
         .add(Public, routes!(session::login))
+        .add(Public, routes!(session::break_glass))
         .add_protocol("/login/{provider}", BodyLimit::AnonymousJson, get(identity::begin))
         .add_protocol("/login/{provider}/callback", BodyLimit::AnonymousJson, get(identity::callback))
         .add_protocol("/logout/backchannel/{provider}", BodyLimit::Form, post(identity::backchannel_logout))

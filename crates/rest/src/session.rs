@@ -5,7 +5,7 @@ use axum::response::{AppendHeaders, IntoResponse};
 use axum::{Extension, Json as JsonResponse};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
-use tracewarden_service::{Me, PasswordCredentials, RequestInfo};
+use tracewarden_service::{BreakGlassRequest, Me, PasswordCredentials, RequestInfo, SignInAnswer};
 
 use crate::app::App;
 use crate::body::Json;
@@ -27,9 +27,27 @@ pub(crate) async fn login(
     Extension(info): Extension<RequestInfo>,
     Json(credentials): Json<PasswordCredentials>,
 ) -> Result<impl IntoResponse, Problem> {
-    let signed_in = app.service.account().sign_in(credentials, info).await?;
-    let cookie = set_cookie(app.middleware.cookie().set(signed_in.token.expose_secret()))?;
-    Ok((cookie, JsonResponse(signed_in.me)))
+    signed_in(&app, app.service.account().sign_in(credentials, info).await?)
+}
+
+/// Signs in with a link from `tracewarden break-glass`, which works once within ten minutes.
+#[utoipa::path(post, path = "/identity/break-glass", tag = "self", request_body = BreakGlassRequest, responses(
+    (status = 200, description = "Signed in; the cookie carries the session", body = Me,
+        headers(("Set-Cookie" = String, description = "The session"))),
+    (status = 400, description = "`sign_in_expired`: the link has expired, was used before, or does not exist"),
+    (status = 503, description = "`overloaded`: too many sign-ins are in progress; `unavailable`: the application database cannot be reached"),
+))]
+pub(crate) async fn break_glass(
+    State(app): State<App>,
+    Extension(info): Extension<RequestInfo>,
+    Json(request): Json<BreakGlassRequest>,
+) -> Result<impl IntoResponse, Problem> {
+    signed_in(&app, app.service.account().sign_in_with_link(request, info).await?)
+}
+
+fn signed_in(app: &App, answer: SignInAnswer) -> Result<impl IntoResponse + use<>, Problem> {
+    let cookie = set_cookie(app.middleware.cookie().set(answer.token.expose_secret()))?;
+    Ok((cookie, JsonResponse(answer.me)))
 }
 
 /// Signs out: ends the session of the request.

@@ -1,6 +1,7 @@
 //! Users, roles, API keys, sessions, sign-in and previews: who may see what.
 
 mod api_keys;
+mod break_glass;
 mod change_password;
 pub(crate) mod identity;
 pub(crate) mod preview;
@@ -13,6 +14,7 @@ mod user_info;
 mod users;
 
 pub use api_keys::{CreatedApiKey, NewApiKey};
+pub use break_glass::BreakGlassRequest;
 pub use identity::{
     AuthorizationResponse, Identities, MappedPerson, MappingAnswer, MappingEvaluation, MappingWarning,
     ProviderInfo, ProviderRedirect, ProviderSignIn, SignInMethods, SignInProvider, UnmappedExpression,

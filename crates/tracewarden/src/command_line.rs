@@ -41,6 +41,13 @@ pub enum Command {
         #[arg(long)]
         strict: bool,
     },
+    /// Print a link that signs in a user once, within ten minutes, whatever `password_login` says. The audit log records it.
+    BreakGlass {
+        /// Name of a user with a password.
+        username: String,
+        #[command(flatten)]
+        file: ConfigurationFile,
+    },
     /// Print the SQL statements that would make searches on the bound table cheaper; runs none of them.
     #[command(after_help = DDL_EXAMPLES)]
     Ddl {

@@ -3,6 +3,7 @@
 mod ambient;
 mod application_database;
 mod audit_verify;
+mod break_glass;
 mod check_config;
 mod command_line;
 mod configuration;
@@ -52,6 +53,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::CheckConfig { file, strict } => check_config::run(&load(file.config.as_deref())?, strict),
+        Command::BreakGlass { username, file } => {
+            break_glass::run(&load(file.config.as_deref())?, &username)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Audit(Audit::Verify { file, head }) => {
             let verified = load(file.config.as_deref())
                 .and_then(|configuration| audit_verify::run(&configuration, &head));

@@ -13,9 +13,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tracewarden_clickhouse::{ClickHouse, ClickHouseConfig};
 use tracewarden_identity::Providers;
-use tracewarden_model::{Clock, Entropy};
+use tracewarden_model::Clock;
 use tracewarden_rest::{Middleware, NestedInterface, ShutdownFlag, UnreadableHeads};
-use tracewarden_service::{AdminSettings, Bootstrap, Limits, Service, ServiceError, Settings};
+use tracewarden_service::{AdminSettings, AppDb, Bootstrap, Limits, Service, ServiceError, Settings};
 
 use crate::ambient::{SystemClock, SystemEntropy};
 use crate::configuration::Configuration;
@@ -78,20 +78,14 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let address = listener.local_addr().context("no address to listen on")?;
     let metrics_listener = metrics::bind(configuration).await?;
 
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let db = tokio::select! {
-        db = application_database::open(configuration.database_url.expose_secret(), clock.as_ref()) => db?,
+        db = application_database::open(configuration.database_url.expose_secret(), &SystemClock) => db?,
         () = &mut stop => {
             tracing::info!("stopped");
             return Ok(());
         }
     };
-    let store = ClickHouse::new(store_config(configuration), Arc::clone(&entropy))
-        .context("cannot set up the ClickHouse client")?;
-    let service = Service::new(db.clone(), store, clock, Arc::clone(&entropy), settings(configuration)?)
-        .await
-        .map_err(|error| explain("cannot start", &error))?;
+    let service = service(configuration, db.clone()).await?;
     bootstrap(&service, configuration).await?;
 
     let public_origin = configuration.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
@@ -100,7 +94,7 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let middleware = Middleware {
         public_origin,
         trusted_proxies: configuration.trusted_proxies.clone().into(),
-        entropy,
+        entropy: Arc::new(SystemEntropy),
         metrics: http_metrics.clone(),
         shutdown: shutdown.clone(),
     };
@@ -142,6 +136,15 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     db.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Creates the service; connects to nothing but the application database.
+pub async fn service(configuration: &Configuration, db: AppDb) -> anyhow::Result<Service> {
+    let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let store = ClickHouse::new(store_config(configuration), entropy.clone())
+        .context("cannot set up the ClickHouse client")?;
+    let created = Service::new(db, store, clock, entropy, settings(configuration)?).await;
+    created.map_err(|error| explain("cannot start", &error))
 }
 
 /// Reports "not ready" to load balancers after the stop signal, and gives them time to react.
@@ -241,7 +244,7 @@ fn nanos(duration: Duration) -> i64 {
 }
 
 /// Includes the cause of the error: the operator may see it, API clients may not.
-fn explain(what: &str, error: &ServiceError) -> anyhow::Error {
+pub fn explain(what: &str, error: &ServiceError) -> anyhow::Error {
     match error.log_cause() {
         Some(log_cause) => anyhow!("{what}: {}: {log_cause}", error.detail()),
         None => anyhow!("{what}: {}", error.detail()),

@@ -92,8 +92,8 @@ const PINNED: [Step; 8] = [
         sql: include_str!("../../migrations/0008_identity.sql"),
         postgres: include_str!("../../migrations/0008_bytewise_order.postgres.sql"),
         sha256: [
-            "b60b34894a6f61cca90fd3a760c7c86d31030ebabf789f66ad0b9ebc6e784b7a",
-            "b97be9ac612bec9f94407d3919f702993af81762d4ef815a4a8e03061c35633d",
+            "92be57fe57de2e8a6f869354019c3ac58e8bb7d5e5152d5175831c942e32e5cf",
+            "fe42cfe709c8b1957abc083fa4e86eba056e110da7b64d4b3b9fa52578e7a5cd",
         ],
         rows: rows::IDENTITY,
     },

@@ -1,17 +1,22 @@
 //! A user's sessions: new ones, listing and ending them.
 
+use secrecy::ExposeSecret as _;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracewarden_appdb::{Session, User, WriteTx};
 use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
+use crate::Secret;
 use crate::access::Account;
-use crate::core::{Identity, Principal, RequestInfo, Result, ServiceError, sanitize, validate};
+use crate::core::{
+    AuditContext, Core, Event, Identity, Outcome, Principal, RequestInfo, Result, ServiceError, sanitize,
+    tokens, validate, with_members,
+};
 
 /// Maximum number of sessions of one user. Far more than the browsers of any user need, and few enough to be listed: a client
 /// that signs in without ever signing out, such as a script, must not grow the database without bound.
-pub(super) const SESSIONS_PER_USER_MAX: u32 = 1_000;
+const SESSIONS_PER_USER_MAX: u32 = 1_000;
 
 /// A session, without its token.
 #[serde_with::apply(Option => #[schema(required = true)])]
@@ -71,16 +76,45 @@ pub(crate) async fn end_session(tx: &mut WriteTx, user_id: &str, id: &str) -> Re
 }
 
 /// Returns a new session, which began with a password.
-pub(super) fn new_session(id: String, user: &User, info: &RequestInfo, now: Timestamp) -> Session {
-    Session {
-        id,
+/// What begins a session.
+pub(super) struct SignIn<'a> {
+    /// Name of the provider that the person signed in with, and the id of the session there.
+    pub(super) provider: Option<(&'a str, Option<&'a str>)>,
+    /// Members of the audit record's detail.
+    pub(super) detail: Value,
+    pub(super) context: &'a AuditContext,
+    pub(super) info: &'a RequestInfo,
+}
+
+/// Inserts a session of a user who has just signed in, with its audit record. The caller commits.
+pub(super) async fn begin_session(
+    core: &Core,
+    tx: &mut WriteTx,
+    user: &mut User,
+    sign_in: SignIn<'_>,
+) -> Result<(Session, Secret)> {
+    let SignIn { provider, detail, context, info } = sign_in;
+    let token = tokens::session_token(core.entropy.as_ref())?;
+    let now = core.now();
+    let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
+    let (provider, provider_session) = provider.unzip();
+    let session = Session {
+        id: tokens::id("ses", core.entropy.as_ref())?,
         user_id: user.id.clone(),
         created_at: now,
         last_seen_at: now,
         client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
         user_agent: info.user_agent.as_deref().map(sanitize),
         preview: None,
-        provider: None,
-        provider_session: None,
-    }
+        provider: provider.map(str::to_owned),
+        provider_session: provider_session.flatten().map(str::to_owned),
+    };
+    tx.insert_session(&session, tokens::digest(token.expose_secret())).await?;
+    tx.set_user_last_login(&user.id, now).await?;
+    user.last_login_at = Some(now);
+    let ended = (!ended.is_empty()).then(|| json!(ended));
+    let detail = with_members(detail, [("session", Some(json!(session.id))), ("ended_sessions", ended)]);
+    let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
+    context.append(tx, now, event).await?;
+    Ok((session, token))
 }

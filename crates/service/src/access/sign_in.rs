@@ -1,18 +1,17 @@
 //! Sign-in and sign-out.
 
-use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::json;
-use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, User};
+use tracewarden_appdb::{ADMIN_ROLE, PasswordHash, Session, User};
 use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::access::Account;
-use crate::access::sessions::{SESSIONS_PER_USER_MAX, new_session};
+use crate::access::sessions::{SignIn, begin_session};
 use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS, begin_sign_in_write};
 use crate::core::{
     AuditContext, Event, Identity, Me, Outcome, PasswordLogin, RequestInfo, Result, ServiceError,
-    SessionOnly, SignInRefusal, VerifiedCredential, run_to_completion, tokens, validate, with_members,
+    SessionOnly, SignInRefusal, VerifiedCredential, run_to_completion, validate,
 };
 
 /// User name and password.
@@ -35,6 +34,13 @@ pub struct SignInAnswer {
     pub token: Secret,
     /// The caller.
     pub me: Me,
+}
+
+impl SignInAnswer {
+    pub(super) fn new(token: Secret, session: Session, user: User, info: &RequestInfo) -> Self {
+        let verified_credential = VerifiedCredential::Session(session);
+        Self { token, me: Identity { user, verified_credential, info: info.clone() }.me() }
+    }
 }
 
 /// The user was deleted or has changed: the current user has another password hash or is disabled.
@@ -168,9 +174,7 @@ impl Account {
         context: &AuditContext,
         info: &RequestInfo,
     ) -> Result<Result<SignInAnswer, UserChanged>> {
-        let token = tokens::session_token(self.core.entropy.as_ref())?;
         let mut tx = begin_sign_in_write(&self.core).await?;
-        let now = self.core.now();
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user)
@@ -182,25 +186,15 @@ impl Account {
             }
             current => return Ok(Err(UserChanged(current))),
         };
-        let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
-        let session = new_session(tokens::id("ses", self.core.entropy.as_ref())?, &user, info, now);
-        tx.insert_session(&session, tokens::digest(token.expose_secret())).await?;
         if let Some(hash) = &renewed {
             tx.set_user_password(&user.id, hash, user.must_change_password).await?;
         }
-        tx.set_user_last_login(&user.id, now).await?;
         sign_in_throttle::undo_attempt(&mut tx, attempt).await?;
-        let ended = (!ended.is_empty()).then(|| json!(ended));
-        let detail = json!({ "session": session.id, "password_hash_renewed": renewed.is_some() });
-        let detail = with_members(detail, [("ended_sessions", ended)]);
-        let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
-        context.append(&mut tx, now, event).await?;
+        let detail = json!({ "password_hash_renewed": renewed.is_some() });
+        let sign_in = SignIn { provider: None, detail, context, info };
+        let (session, token) = begin_session(&self.core, &mut tx, &mut user, sign_in).await?;
         tx.commit().await?;
-
-        user.last_login_at = Some(now);
-        let identity =
-            Identity { user, verified_credential: VerifiedCredential::Session(session), info: info.clone() };
-        Ok(Ok(SignInAnswer { token, me: identity.me() }))
+        Ok(Ok(SignInAnswer::new(token, session, user, info)))
     }
 
     fn accepts_password_of(&self, user: &User) -> bool {

@@ -148,9 +148,9 @@ pub enum ServiceError {
     /// Unknown user, wrong password or disabled user; the answer does not tell which.
     #[error("user name or password is wrong")]
     InvalidCredentials,
-    /// The sign-in did not begin in this browser, took too long, or was completed before.
+    /// The sign-in did not begin in this browser, took too long, or was completed before; or a break-glass link is not valid.
     #[error(
-        "this sign-in did not begin in this browser, took longer than ten minutes, or was completed before; begin again"
+        "this sign-in took longer than ten minutes, was completed before, or did not begin in this browser; begin again"
     )]
     SignInExpired,
     /// The person is known, but is not signed in.

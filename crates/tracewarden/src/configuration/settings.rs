@@ -108,7 +108,7 @@ settings! {
     /// sign-in.
     plain identity_max_age: Duration = "24h", limited_duration;
     /// Who may sign in with a password: `everyone`; `administrators`, the users to whom the role `admin` was assigned (a
-    /// mapped role does not count); or `off`, no one, which requires `identity_providers`.
+    /// mapped role does not count); or `off`, no one, which requires `identity_providers`. `tracewarden break-glass USER` signs in a user whatever this says.
     plain password_login: PasswordLogin = "everyone", password_login;
     /// How long audit records are kept. The service removes older ones itself, in whole ranges from the
     /// oldest on, and records each removal.

@@ -63,7 +63,7 @@ pub async fn operations(service: &Service) -> Vec<Operation> {
 /// Returns the action of the audit record that a success leaves, as docs/api.md lists it.
 pub fn record(operation: &str) -> Option<&'static str> {
     Some(match operation {
-        "POST /login" => "login",
+        "POST /login" | "POST /identity/break-glass" => "login",
         "POST /logout" => "logout",
         "POST /me/password" => "password.change",
         "POST /me/api-keys" => "api_key.create",
@@ -142,6 +142,8 @@ pub struct Fixture {
     /// Values of the path parameters.
     ids: BTreeMap<&'static str, String>,
     file: Value,
+    /// A link that signs in `admin` once.
+    link: String,
     _store: Store,
     _directory: tempfile::TempDir,
 }
@@ -169,6 +171,7 @@ impl Fixture {
                 .await
                 .expect(201);
         }
+        let link = service.break_glass("admin").unwrap();
         let mut ids = BTreeMap::new();
         ids.insert(
             "version",
@@ -207,7 +210,7 @@ impl Fixture {
         let mut after = known(&watcher.get("/me/sessions").await.expect(200).body);
         after.retain(|id| !before.contains(id));
         ids.insert("own session", after.remove(0));
-        Self { service, admin, watcher, ada, ids, file, _store: store, _directory: directory }
+        Self { service, admin, watcher, ada, ids, file, link, _store: store, _directory: directory }
     }
 
     /// Returns the path with its parameters, and the body, if there is one.
@@ -245,6 +248,7 @@ impl Fixture {
         let mut proposal = json!({"role": "blue", "policies": blue_policies()["policies"]});
         let body = match name.as_str() {
             "POST /login" => json!({"username": "ada", "password": USER_PASSWORD}),
+            "POST /identity/break-glass" => json!({"token": self.link}),
             "POST /me/password" => {
                 json!({"current_password": USER_PASSWORD, "new_password": "another rather long sentence"})
             }
@@ -289,7 +293,7 @@ impl Fixture {
     /// Returns the client that performs the operation.
     pub async fn client(&self, operation: &Operation) -> Client {
         match operation.name().as_str() {
-            "POST /login" => self.service.anonymous(),
+            "POST /login" | "POST /identity/break-glass" => self.service.anonymous(),
             "POST /logout" => self.service.sign_in("admin", ADMIN_PASSWORD).await,
             "POST /me/password" => self.ada.clone(),
             _ => self.admin.with("if-match", "*"),

@@ -77,6 +77,13 @@ async fn a_backchannel_logout_ends_sessions(database: TestDatabase) {
     key.get("/me").await.expect(200);
     // A person who was never here.
     assert!(provider.log_out("absent", None).await);
+    // A sign-in that began before the logout does not outlast it.
+    let mut browser = Browser::default();
+    let callback = browser.sign_in_at_provider(&company.service.base, "paula").await;
+    assert!(provider.log_out("paula", None).await);
+    assert_eq!(browser.failure_at(&callback).await, "sign_in_expired");
+    again.get("/me").await.problem(401, "unauthenticated");
+    let (_, again) = browser_of(&company, "paula").await;
 
     // The keys are rejected, too, if the session that the provider ends has ended here before.
     for session in [None, Some("unknown")] {

@@ -1,6 +1,7 @@
 //! Sign-in with an identity provider, a real one, on both databases and on two replicas.
 
 mod attacks;
+mod break_glass;
 mod deprovisioning;
 mod mappings;
 mod people;

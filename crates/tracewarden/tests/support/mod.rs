@@ -151,6 +151,21 @@ impl Service {
         command
     }
 
+    /// Creates a link with `tracewarden break-glass`. Returns its token, or what the command wrote instead.
+    pub fn break_glass(&self, username: &str) -> Result<String, String> {
+        let output = self.command().args(["break-glass", username]).output().unwrap();
+        let (link, text) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        if !output.status.success() {
+            assert_eq!(link, "");
+            return Err(text);
+        }
+        let (page, token) = link.trim_end().split_once("#link=").unwrap();
+        assert!(page.ends_with("/ui/login"), "{page}");
+        secrets::keep(token);
+        Ok(token.to_owned())
+    }
+
     /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -176,11 +191,8 @@ impl Service {
         let client = self.anonymous();
         let answer =
             client.post("/login", json!({"username": username, "password": password})).await.expect(200);
-        let cookie = answer.headers.get("set-cookie").unwrap().to_str().unwrap();
-        let cookie = cookie.split(';').next().unwrap();
         secrets::keep(password);
-        secrets::keep(cookie.split_once('=').unwrap().1);
-        client.with("cookie", cookie)
+        client.with_session_of(&answer)
     }
 
     /// Returns a client with a session of the administrator.
@@ -334,6 +346,14 @@ impl Client {
     pub fn with_key(&self, token: &str) -> Self {
         secrets::keep(token);
         self.without("cookie").with("authorization", &format!("Bearer {token}"))
+    }
+
+    /// Returns the client with the session that an answer began.
+    pub fn with_session_of(&self, answer: &Answer) -> Self {
+        let cookie = answer.headers.get("set-cookie").unwrap().to_str().unwrap();
+        let cookie = cookie.split(';').next().unwrap();
+        secrets::keep(cookie.split_once('=').unwrap().1);
+        self.with("cookie", cookie)
     }
 
     /// Returns the client's session cookie.

@@ -50,6 +50,7 @@ const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     administration: "Was denied administrator access",
     "admin.create": "Created the first administrator",
     "admin.replace_hash": "Replaced the administrator's password",
+    "break_glass.create": "Created a link that signs in a user once",
     "audit.prune": "Removed old records",
   },
 };

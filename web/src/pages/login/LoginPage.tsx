@@ -1,9 +1,10 @@
 import { Button, Center, Divider, Group, Paper, PasswordInput, Stack, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { getRouteApi, useRouter } from "@tanstack/react-router";
+import { getRouteApi, useLocation, useRouter } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { api, unwrap } from "../../api/client";
 import { meQuery, queryClient, signInMethodsQuery } from "../../api/queries";
+import type { components } from "../../api/schema";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Notice } from "../../components/Notice";
 import { failureText, providerHref } from "./provider";
@@ -13,6 +14,8 @@ const route = getRouteApi("/login");
 /** Sign-in page. It returns to the page that required the sign-in. */
 export function LoginPage() {
   const { to, failed, request } = route.useSearch();
+  const hash = useLocation({ select: (location) => location.hash });
+  const link = new URLSearchParams(hash).get("link");
   const methods = useQuery(signInMethodsQuery);
   useEffect(() => {
     document.title = "Sign in – Tracewarden";
@@ -34,6 +37,7 @@ export function LoginPage() {
               {request !== undefined && <div>Request id {request}</div>}
             </Notice>
           )}
+          {link !== null && <LinkSignIn token={link} />}
           {providers.map(({ name, label }) => (
             <Button key={name} component="a" href={providerHref(name, to ?? "/search")} variant="default">
               {label}
@@ -49,17 +53,43 @@ export function LoginPage() {
   );
 }
 
-function PasswordSignIn({ to, isFirst }: { to: string | undefined; isFirst: boolean }) {
+/** Sign-in with a link of `tracewarden break-glass`. */
+function LinkSignIn({ token }: { token: string }) {
+  const enter = useEnter();
+  const login = useMutation({
+    mutationFn: () => unwrap(api.POST("/identity/break-glass", { body: { token } })),
+    onSuccess: (me) => enter(me, "/search"),
+  });
+  return (
+    <Stack gap="md">
+      <div>This link signs you in once. The audit log records it.</div>
+      {login.isError && (
+        <ErrorNotice error={login.error} title="The link does not work: create another one" />
+      )}
+      <Button loading={login.isPending} onClick={() => login.mutate()}>
+        Sign in with this link
+      </Button>
+    </Stack>
+  );
+}
+
+/** Shows a page to a user who has just signed in. */
+function useEnter() {
   const router = useRouter();
+  return (me: components["schemas"]["Me"], to: string) => {
+    queryClient.clear();
+    queryClient.setQueryData(meQuery.queryKey, me);
+    router.history.push(router.history.createHref(`/ui${to}`));
+  };
+}
+
+function PasswordSignIn({ to, isFirst }: { to: string | undefined; isFirst: boolean }) {
+  const enter = useEnter();
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
   const login = useMutation({
     mutationFn: () => unwrap(api.POST("/login", { body: { username, password } })),
-    onSuccess: (me) => {
-      queryClient.clear();
-      queryClient.setQueryData(meQuery.queryKey, me);
-      router.history.push(router.history.createHref(`/ui${to ?? "/search"}`));
-    },
+    onSuccess: (me) => enter(me, to ?? "/search"),
   });
   return (
     <form

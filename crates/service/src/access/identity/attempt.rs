@@ -67,8 +67,12 @@ impl Attempt {
         (attempt.content.provider == provider && attempt.expires_at() > now).then_some(attempt)
     }
 
+    pub(super) fn began_at(&self) -> Timestamp {
+        Timestamp::from_micros(self.content.began_at)
+    }
+
     pub(super) fn expires_at(&self) -> Timestamp {
-        Timestamp::from_micros(self.content.began_at).saturating_add(LIFETIME_NANOS)
+        self.began_at().saturating_add(LIFETIME_NANOS)
     }
 
     pub(super) fn secrets(&self, key: &SignInKey) -> SignInSecrets {

@@ -3,11 +3,28 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tracewarden_identity::{LogoutToken, ProviderError};
+use tracewarden_appdb::{ReadTx, TokenDigest};
+use tracewarden_identity::{LogoutToken, Person, ProviderError};
+use tracewarden_model::Timestamp;
 
 use crate::access::Identities;
 use crate::access::sign_in_throttle::begin_sign_in_write;
 use crate::core::{AuditContext, Event, NEVER_CONFIRMED, Outcome, RequestInfo, Result, ServiceError, tokens};
+
+fn person_digest(issuer: &str, subject: &str) -> TokenDigest {
+    tokens::digest(&format!("person\0{issuer}\0{subject}"))
+}
+
+fn session_digest(issuer: &str, session: &str) -> TokenDigest {
+    tokens::digest(&format!("session\0{issuer}\0{session}"))
+}
+
+/// Returns when the provider last ended the access of a person or this session of theirs, within `identity_max_age`.
+pub(super) async fn last_logout(tx: &mut ReadTx, person: &Person) -> Result<Option<Timestamp>> {
+    let session = person.session.as_deref().unwrap_or_default();
+    let of = [person_digest(&person.issuer, &person.subject), session_digest(&person.issuer, session)];
+    Ok(tx.identities().last_logout(of).await?)
+}
 
 impl Identities {
     /// Ends the sessions that a logout token names: one session at the provider, or all of a person. Once no session that began
@@ -33,6 +50,15 @@ impl Identities {
         if !tx.consume_token(digest, now, expires_at).await? {
             let cause = "the logout token was used before";
             return Err(ServiceError::IdentityProvider(ProviderError::Invalid(cause.into())));
+        }
+        // For sign-ins in progress, and for access tokens.
+        let of = match (&session, &subject) {
+            (Some(session), _) => Some(session_digest(provider.issuer(), session)),
+            (None, subject) => subject.as_ref().map(|subject| person_digest(provider.issuer(), subject)),
+        };
+        if let Some(of) = of {
+            let oldest = now.saturating_sub(self.core.settings.identity_max_age_nanos);
+            tx.identities_mut().put_logout(of, now, oldest).await?;
         }
         let mut ended: Vec<(String, String)> = Vec::new();
         let person = match &subject {

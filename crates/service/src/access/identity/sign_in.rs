@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, NewIdentity, PasswordHash, Session, User, WriteTx};
+use tracewarden_appdb::{DbError, NewIdentity, PasswordHash, User, WriteTx};
 use tracewarden_identity::{Person, Provider};
 use tracewarden_model::{Claims, ClaimsMapping, Timestamp};
 use utoipa::ToSchema;
 
 use super::attempt::Attempt;
+use super::logout::last_logout;
 use super::mapped::{Mapped, evaluate, present};
 use crate::Secret;
 use crate::access::Identities;
-use crate::access::sessions::{SESSIONS_PER_USER_MAX, new_session};
+use crate::access::sessions::{SignIn, begin_session};
 use crate::access::sign_in_throttle::{SignInAttempt, TOO_MANY_SIGN_INS, begin_sign_in_write};
 use crate::core::{
     AuditContext, Event, Outcome, PasswordLogin, RequestInfo, Result, ServiceError, SignInKey, SignInRefusal,
@@ -175,14 +175,20 @@ impl Identities {
         let code = response.code.filter(|code| !code.is_empty()).ok_or(SignInRefusal::Provider)?;
         let secrets = attempt.secrets(self.key()?);
         let person = provider.redeem(&code, &secrets, redirect_uri, self.core.now()).await?;
-        let token = self.open_session(provider, person, info).await?;
+        let token = self.open_session(provider, person, attempt.began_at(), info).await?;
         Ok(ProviderSignIn { token, return_to: attempt.into_return_to() })
     }
 
     /// Opens a session for a person whom the provider has authenticated.
-    async fn open_session(&self, provider: &Provider, person: Person, info: &RequestInfo) -> Result<Secret> {
+    async fn open_session(
+        &self,
+        provider: &Provider,
+        person: Person,
+        began_at: Timestamp,
+        info: &RequestInfo,
+    ) -> Result<Secret> {
         let mut context = AuditContext::anonymous(info);
-        let result = self.try_open_session(provider, &person, info, &mut context).await;
+        let result = self.try_open_session(provider, &person, began_at, info, &mut context).await;
         if let Err(ServiceError::SignInRefused(refusal)) = &result {
             let detail = json!({
                 "reason": <&str>::from(refusal), "provider": provider.name(), "subject": sanitize(&person.subject),
@@ -197,6 +203,7 @@ impl Identities {
         &self,
         provider: &Provider,
         person: &Person,
+        began_at: Timestamp,
         info: &RequestInfo,
         context: &mut AuditContext,
     ) -> Result<Secret> {
@@ -210,13 +217,16 @@ impl Identities {
         let seen_access = self.evaluate_one(&seen, &claims).await?;
         let new_user = if is_known { None } else { Some(self.new_user(person).await?) };
 
-        let token = tokens::session_token(self.core.entropy.as_ref())?;
         let mut tx = begin_sign_in_write(&self.core).await?;
+        // The provider may have confirmed the person before it ended the session.
+        if last_logout(&mut tx, person).await?.is_some_and(|ended_at| ended_at >= began_at) {
+            return Err(ServiceError::SignInExpired);
+        }
         let mapping = tx.identities().mappings(None).await?.remove(provider.name()).unwrap_or_default();
         let access = if mapping == seen { seen_access } else { self.evaluate_one(&mapping, &claims).await? };
         let existing: BTreeSet<String> = tx.role_names().await?.into_iter().collect();
         let mapped = Mapped::new(access, &existing);
-        let user = match tx.identities().user(&person.issuer, &person.subject).await? {
+        let mut user = match tx.identities().user(&person.issuer, &person.subject).await? {
             Some(user) => {
                 context.actor_id = Some(user.id.clone());
                 context.actor_name = Some(user.username.clone());
@@ -238,7 +248,11 @@ impl Identities {
             tx.commit().await?;
             return Err(refusal.into());
         }
-        self.insert_session(tx, provider, person, &user, &token, info, context).await?;
+        let detail = json!({ "provider": provider.name() });
+        let session = (provider.name(), person.session.as_deref());
+        let sign_in = SignIn { provider: Some(session), detail, context, info };
+        let (_, token) = begin_session(&self.core, &mut tx, &mut user, sign_in).await?;
+        tx.commit().await?;
         Ok(token)
     }
 
@@ -373,34 +387,6 @@ impl Identities {
 
     async fn reread_user(&self, tx: &mut WriteTx, id: &str) -> Result<User> {
         tx.user_by_id(id).await?.ok_or_else(|| ServiceError::internal("the user no longer exists"))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all of one session")]
-    async fn insert_session(
-        &self,
-        mut tx: WriteTx,
-        provider: &Provider,
-        person: &Person,
-        user: &User,
-        token: &Secret,
-        info: &RequestInfo,
-        context: &AuditContext,
-    ) -> Result<()> {
-        let now = self.core.now();
-        let ended = tx.delete_idlest_sessions(&user.id, SESSIONS_PER_USER_MAX - 1).await?;
-        let session = Session {
-            provider: Some(provider.name().to_owned()),
-            provider_session: person.session.clone(),
-            ..new_session(tokens::id("ses", self.core.entropy.as_ref())?, user, info, now)
-        };
-        tx.insert_session(&session, tokens::digest(token.expose_secret())).await?;
-        tx.set_user_last_login(&user.id, now).await?;
-        let ended = (!ended.is_empty()).then(|| json!(ended));
-        let detail = json!({ "session": session.id, "provider": provider.name() });
-        let detail = with_members(detail, [("ended_sessions", ended)]);
-        let event = Event { action: "login", outcome: Outcome::Success, target: None, detail };
-        context.append(&mut tx, now, event).await?;
-        Ok(tx.commit().await?)
     }
 }
 
