@@ -23,11 +23,13 @@ use serde_json::{Map, Value};
 use tracewarden_model::Timestamp;
 use url::Url;
 
+use crate::access_token::{self, AccessToken};
 use crate::error::ProviderError;
 use crate::http::{Http, HttpError};
 use crate::logout_token::{self, LogoutToken};
 use crate::metadata::{Known, MetadataCache, error_chain};
 use crate::person::Person;
+use crate::resource::Resource;
 use crate::settings::{CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer};
 
 /// Signature algorithms of tokens: asymmetric ones. With a symmetric one, everyone who knows the client secret could sign.
@@ -95,7 +97,7 @@ pub struct SignInSecrets {
 /// An identity provider.
 #[derive(Debug)]
 pub struct Provider {
-    settings: ProviderSettings,
+    pub(crate) settings: ProviderSettings,
     http: Http,
     metadata: MetadataCache,
 }
@@ -262,17 +264,47 @@ impl Provider {
     /// # Errors
     /// [`ProviderError`].
     pub async fn logout_token(&self, token: &str, now: Timestamp) -> Result<LogoutToken, ProviderError> {
-        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
         let expected =
             logout_token::Expected { issuer: self.issuer(), client_id: &self.settings.client_id, now };
-        match logout_token::verify(token, &known.keys, &expected)? {
-            Some(verified) => Ok(verified),
-            None => {
-                let known = self.metadata.with_newer_keys(&known, &self.http, self.issuer(), now).await?;
-                let verified = logout_token::verify(token, &known.keys, &expected)?;
-                verified.ok_or_else(|| ProviderError::invalid("the key of the logout token is unknown"))
-            }
+        let verify = |known: &Known| logout_token::verify(token, &known.keys, &expected);
+        self.with_current_keys(now, "the key of the logout token is unknown", verify).await
+    }
+
+    /// Whether access tokens of the provider are accepted.
+    pub fn accepts_access_tokens(&self) -> bool {
+        self.settings.access_tokens.is_some()
+    }
+
+    /// Verifies an access token for one resource at this origin.
+    pub(crate) async fn access_token(
+        &self,
+        token: &str,
+        resource: Resource,
+        origin: &str,
+        now: Timestamp,
+    ) -> Result<AccessToken, ProviderError> {
+        let Some(accepted) = &self.settings.access_tokens else {
+            return Err(ProviderError::invalid("access tokens of this provider are not accepted"));
+        };
+        let audiences = accepted.audiences(resource, origin);
+        let verify =
+            |known: &Known| access_token::verify(token, &known.keys, &self.settings, &audiences, now);
+        self.with_current_keys(now, "the key of the access token is unknown", verify).await
+    }
+
+    /// Verifies with the current keys, and if the key is not among them, with newer ones.
+    async fn with_current_keys<T>(
+        &self,
+        now: Timestamp,
+        unknown: &'static str,
+        verify: impl Fn(&Known) -> Result<Option<T>, ProviderError> + Send,
+    ) -> Result<T, ProviderError> {
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        if let Some(verified) = verify(&known)? {
+            return Ok(verified);
         }
+        let known = self.metadata.with_newer_keys(&known, &self.http, self.issuer(), now).await?;
+        verify(&known)?.ok_or_else(|| ProviderError::invalid(unknown))
     }
 
     /// Whether `sub` alone identifies people.

@@ -3,6 +3,8 @@
 use secrecy::SecretString;
 use url::{Host, Url};
 
+use crate::resource::Resource;
+
 /// By how much the clock of a provider may be ahead of the one of this machine.
 pub(crate) const CLOCK_LEEWAY_SECONDS: i64 = 60;
 
@@ -29,6 +31,32 @@ pub struct ProviderSettings {
     pub userinfo: bool,
     /// Certificates in PEM format that are trusted in addition to those of the system.
     pub ca_certificates: Option<Vec<u8>>,
+    /// The access tokens that are accepted; `None` for none.
+    pub access_tokens: Option<AccessTokenSettings>,
+}
+
+/// The access tokens of a provider that are accepted.
+#[derive(Debug, Clone)]
+pub struct AccessTokenSettings {
+    /// Audiences for the interface for agents: a token must have one of them. `None` for the URL of the interface.
+    pub mcp_audiences: Option<Vec<String>>,
+    /// The same for the API.
+    pub rest_audiences: Option<Vec<String>>,
+    /// Values of `typ` in the header, in lower case.
+    pub token_types: Vec<String>,
+    /// Ids of the clients whose tokens are accepted; empty for all.
+    pub clients: Vec<String>,
+}
+
+impl AccessTokenSettings {
+    /// Returns the audiences that are accepted for a resource at this origin.
+    pub(crate) fn audiences(&self, resource: Resource, origin: &str) -> Vec<String> {
+        let configured = match resource {
+            Resource::Mcp => &self.mcp_audiences,
+            Resource::Rest => &self.rest_audiences,
+        };
+        configured.clone().unwrap_or_else(|| vec![resource.url(origin)])
+    }
 }
 
 /// Why settings cannot be used.

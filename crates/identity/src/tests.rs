@@ -10,7 +10,7 @@ use serde_json::Value;
 use tracewarden_model::Timestamp;
 
 use crate::metadata::Known;
-use crate::{Person, Provider, ProviderError, ProviderSettings};
+use crate::{AccessTokenSettings, Person, Provider, ProviderError, ProviderSettings};
 
 const CLIENT_ID: &str = "tracewarden";
 
@@ -28,6 +28,12 @@ fn provider(issuer: &str) -> Provider {
         username: "preferred_username".to_owned(),
         userinfo: false,
         ca_certificates: None,
+        access_tokens: Some(AccessTokenSettings {
+            mcp_audiences: None,
+            rest_audiences: None,
+            token_types: vec!["at+jwt".to_owned()],
+            clients: vec!["agent".to_owned()],
+        }),
     })
     .unwrap()
 }

@@ -54,6 +54,8 @@ codes! {
     PasswordChangeRequired "password_change_required" FORBIDDEN "The password must be changed first";
     /// The person is known, but is not signed in.
     SignInRefused "sign_in_refused" FORBIDDEN "The sign-in is refused";
+    /// The scopes of the access token do not permit the call.
+    InsufficientScope "insufficient_scope" FORBIDDEN "The access token does not permit this";
     /// A browser sent the request on behalf of another site.
     CrossSite "cross_site" FORBIDDEN "The request comes from another site";
     /// The operation cannot be called with an API key.

@@ -1,14 +1,19 @@
 //! Another interface of the service, nested behind the same middleware and access checks as the API.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::{self, Body};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, StatusCode, header};
+use serde::Deserialize;
 use tower::ServiceExt as _;
+use tracewarden_service::{Principal, ServiceError, Tool};
 
 use crate::accept::{Representation, negotiate};
 use crate::body::{MAX_BODY_BYTES, read_with_deadline};
+use crate::challenge::Challenge;
 use crate::code::Code;
 use crate::json_complexity;
 use crate::problem::Problem;
@@ -43,11 +48,23 @@ impl NestedInterface {
         }
         // The body is read here, with a time-out: the interface itself would wait for a slow client without a limit.
         let body = match read_with_deadline(body, MAX_BODY_BYTES).await {
-            Ok(bytes) if json_complexity::within_limits(&bytes) => Body::from(bytes),
+            Ok(bytes) if json_complexity::within_limits(&bytes) => bytes,
             Ok(_) => return Problem::new(Code::PayloadTooLarge, TOO_MANY_VALUES).into_response(),
             Err(problem) => return problem.into_response(),
         };
-        let Ok(mut response) = self.interface.oneshot(Request::from_parts(head, body)).await;
+        if let Some(tool) = called_tool(&body)
+            && let Some(principal) = head.extensions.get::<Arc<Principal>>()
+            && let Err(error @ ServiceError::InsufficientScope { .. }) = principal.require_tool(Some(tool))
+        {
+            let problem = Problem::from(error);
+            let challenge = head.extensions.get::<Challenge>();
+            let problem =
+                challenge.map_or_else(|| problem.clone(), |challenge| challenge.add_to(problem.clone()));
+            let mut response = problem.into_response();
+            response.extensions_mut().insert(DeniedTool(tool));
+            return response;
+        }
+        let Ok(mut response) = self.interface.oneshot(Request::from_parts(head, Body::from(body))).await;
         let status = response.status();
         let refused = status.is_client_error() || status.is_server_error();
         if !refused || is_json(&response) {
@@ -56,6 +73,26 @@ impl NestedInterface {
         }
         refusal(response).await
     }
+}
+
+/// Marks the response to a call of a tool for which the caller's access token has no scope. Programs can ask the person for more
+/// scopes only if the HTTP response says so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeniedTool(pub(crate) Tool);
+
+/// Returns the tool that a message calls.
+fn called_tool(message: &[u8]) -> Option<Tool> {
+    #[derive(Deserialize)]
+    struct Call {
+        method: String,
+        params: Parameters,
+    }
+    #[derive(Deserialize)]
+    struct Parameters {
+        name: String,
+    }
+    let call: Call = serde_json::from_slice(message).ok()?;
+    if call.method == "tools/call" { Tool::parse(&call.params.name) } else { None }
 }
 
 /// Checks that the client accepts JSON, the only representation. Without a media type in `Accept`, it accepts everything.

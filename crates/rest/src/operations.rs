@@ -106,7 +106,12 @@ fn common_problems(
         }
     }
     if access != Access::Public {
-        problems.push(("401", "`unauthenticated`: no valid session or key"));
+        problems.push(("401", "`unauthenticated`: no valid session, key or access token"));
+        problems.push((
+            "403",
+            "`sign_in_refused`: the person of the access token has no user here and gets none",
+        ));
+        problems.push(("502", "`identity_provider`: the keys to verify access tokens cannot be fetched"));
         problems
             .push(("412", "`user_mismatch`: the user is not the one whose id `Tracewarden-User` contains"));
         problems.push(("503", "`unavailable`: the application database cannot be reached"));
@@ -118,7 +123,10 @@ fn common_problems(
         problems.push(("403", "`forbidden`: not an administrator"));
     }
     if access.tool().is_some() {
-        problems.push(("403", "`forbidden`: the API key is limited to other tools"));
+        problems.push((
+            "403",
+            "`forbidden`, `insufficient_scope`: the API key or the access token is limited to other tools",
+        ));
     } else if matches!(access, Access::Principal(_) | Access::Account(CredentialKind::Session(_))) {
         problems.push(("403", "`forbidden`: a scoped API key can only read traces"));
     }

@@ -1,10 +1,12 @@
 //! Problem details (RFC 9457): the format of every error that the service returns.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use tracewarden_service::{FieldError, Retry, ServiceError, bounded};
+use tracewarden_service::{FieldError, Retry, ServiceError, Tool, bounded};
 use utoipa::ToSchema;
 
 use crate::code::Code;
@@ -27,6 +29,10 @@ pub struct Problem {
     reported_by_service: bool,
     /// Further detail, for administrators only.
     for_administrators: Option<String>,
+    /// Scopes that a program's access token needs.
+    needed_scopes: Option<Arc<[Tool]>>,
+    /// Value of `WWW-Authenticate`, if not the usual one.
+    challenge: Option<Box<HeaderValue>>,
 }
 
 /// A member of the input that is not valid.
@@ -100,6 +106,8 @@ impl Problem {
             retry: Retry::from_code(code.as_str()),
             reported_by_service: false,
             for_administrators: None,
+            needed_scopes: None,
+            challenge: None,
         }
     }
 
@@ -142,6 +150,10 @@ impl Problem {
             retry: error.retry(),
             reported_by_service: true,
             for_administrators: error.for_administrators(),
+            needed_scopes: match error {
+                ServiceError::InsufficientScope { needed } => Some(needed.as_slice().into()),
+                _ => None,
+            },
             ..Self::new(code, error.detail())
         }
     }
@@ -151,6 +163,16 @@ impl Problem {
         if let Some(more) = self.for_administrators.take() {
             self.detail = format!("{}: {more}", self.detail);
         }
+    }
+
+    pub(crate) fn needed_scopes(&self) -> Option<&[Tool]> {
+        self.needed_scopes.as_deref()
+    }
+
+    /// Sets the value of `WWW-Authenticate`.
+    #[must_use]
+    pub(crate) fn with_challenge(self, challenge: &str) -> Self {
+        Self { challenge: HeaderValue::from_str(challenge).ok().map(Box::new), ..self }
     }
 
     /// Whether the service returned the problem.
@@ -182,13 +204,16 @@ impl Problem {
     /// Renders the response. Only the middleware around all routes calls this, because it alone knows the request id.
     pub(crate) fn render(self, request_id: &str) -> Response {
         let (status, retry_after_seconds) = (self.code.status(), self.retry_after_seconds);
+        let challenge = self.challenge.clone();
         let details = self.details(request_id);
         // The details consist of strings and numbers, so serialising cannot fail; an empty body would still have the status.
         let body = serde_json::to_vec(&details).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        if status == StatusCode::UNAUTHORIZED {
+        if let Some(challenge) = challenge {
+            headers.insert(header::WWW_AUTHENTICATE, *challenge);
+        } else if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(seconds) = retry_after_seconds {

@@ -19,6 +19,7 @@ use crate::body::BodyLimit;
 use crate::headers::WebAppResponse;
 use crate::middleware::Middleware;
 use crate::nested_interface::NestedInterface;
+use crate::protected_resource::{self, MCP_METADATA, METADATA};
 use crate::routes::Routes;
 use crate::{
     api_keys, audit, explain, filter, health, identity, impact, me, middleware, model, openapi, policies,
@@ -56,6 +57,8 @@ fn declare(app: App) -> Routes {
         .add(Public, routes!(identity::methods))
         .add(Public, routes!(session::login))
         .add(Public, routes!(session::break_glass))
+        .add_protocol(METADATA, BodyLimit::AnonymousJson, get(protected_resource::metadata))
+        .add_protocol(MCP_METADATA, BodyLimit::AnonymousJson, get(protected_resource::mcp_metadata))
         .add_protocol("/login/{provider}", BodyLimit::AnonymousJson, get(identity::begin))
         .add_protocol("/login/{provider}/callback", BodyLimit::AnonymousJson, get(identity::callback))
         .add_protocol("/logout/backchannel/{provider}", BodyLimit::Form, post(identity::backchannel_logout))

@@ -12,7 +12,8 @@ use axum::routing::{MethodRouter, any, get};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Uri, header};
 use tracewarden_service::{
-    Credential, Identity, Principal, RejectedCall, RequestInfo, Secret, ServiceError, Transport,
+    Credential, Identity, Outcome, Principal, RejectedCall, RequestInfo, Secret, ServiceError, Transport,
+    is_api_key,
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
@@ -23,9 +24,10 @@ use crate::body::{self, BodyLimit};
 use crate::body_memory;
 use crate::code::Code;
 use crate::cross_site::bearer_token;
-use crate::nested_interface::NestedInterface;
+use crate::nested_interface::{DeniedTool, NestedInterface};
 use crate::operations;
 use crate::problem::Problem;
+use crate::protected_resource::challenge;
 use crate::query::Parameters;
 
 /// Id of the user for whom the client sends the request.
@@ -134,7 +136,21 @@ impl Routes {
             parameters: None,
         };
         let path = nested_interface.path;
-        let handle = any(move |request: Request| nested_interface.clone().handle(request));
+        let service = self.app.service.clone();
+        let handle = any(move |request: Request| {
+            let (nested_interface, service) = (nested_interface.clone(), service.clone());
+            async move {
+                let principal = request.extensions().get::<Arc<Principal>>().cloned();
+                let response = nested_interface.handle(request).await;
+                let denied = response.extensions().get::<DeniedTool>();
+                if let (Some(DeniedTool(tool)), Some(principal)) = (denied, principal) {
+                    let code = Code::InsufficientScope.as_str();
+                    let core = service.core();
+                    core.record_rejected_tool_call(&principal, Some(*tool), code, Outcome::Denied).await;
+                }
+                response
+            }
+        });
         let handle = handle.layer(middleware::from_fn_with_state(guard, guard_route));
         // Clients are configured by hand, with and without a trailing slash.
         let router = self.router.route(path, handle.clone()).route(&format!("{path}/"), handle);
@@ -236,8 +252,30 @@ impl RouteGuard {
         if self.access == Access::Public {
             return Ok(None);
         }
-        let credential = self.credential(&head.headers)?;
-        let identity = self.app.service.core().identify(&credential, info).await?;
+        let via = info.via;
+        let credential = self.credential(&head.headers);
+        let has_token = matches!(credential, Ok(Credential::AccessToken(_)));
+        let Some(challenge) = challenge(&self.app, via, has_token) else {
+            return self.admit(head, credential?, info).await;
+        };
+        head.extensions.insert(challenge.clone());
+        let admitted = match credential {
+            Ok(credential) => self.admit(head, credential, info).await,
+            Err(problem) => Err(problem),
+        };
+        admitted.map_err(|problem| challenge.add_to(problem))
+    }
+
+    async fn admit(
+        &self,
+        head: &mut Parts,
+        credential: Credential,
+        info: RequestInfo,
+    ) -> Result<Option<Arc<Principal>>, Problem> {
+        let identity = match &credential {
+            Credential::AccessToken(token) => self.app.service.identities().identify(token, info).await?,
+            stored => self.app.service.core().identify(stored, info).await?,
+        };
         tracing::Span::current().record("user_id", identity.user_id());
         check_expected_user(&head.headers, &identity)?;
         if let Err(error) = self.authorize(&identity) {
@@ -272,8 +310,10 @@ impl RouteGuard {
             if sent.next().is_some() || !value.as_bytes().contains(&b' ') {
                 return Err(none());
             }
-            if let Some(key) = bearer_token(value) {
-                return Ok(Credential::ApiKey(Secret::from(key.trim())));
+            if let Some(token) = bearer_token(value).map(str::trim) {
+                let is_key = is_api_key(token) || !self.app.service.identities().accept_access_tokens();
+                let token = Secret::from(token);
+                return Ok(if is_key { Credential::ApiKey(token) } else { Credential::AccessToken(token) });
             }
         }
         let token = self.app.middleware.cookie().read(headers).filter(|_| !key_only).ok_or_else(none)?;
@@ -303,6 +343,9 @@ impl RouteGuard {
         if matches!(self.access, Access::Administrator(_)) {
             identity.require_admin_role()?;
         }
+        if self.is_nested() {
+            identity.require_any_tool()?;
+        }
         // The holder of a key may always see whose account it belongs to.
         if !matches!(
             self.access,
@@ -321,7 +364,7 @@ impl RouteGuard {
     async fn refuse(&self, head: &Parts, identity: &Identity, error: ServiceError) -> Problem {
         let reads = self.access.reads_traces() || self.is_nested();
         let is_audited = reads || matches!(self.access, Access::Administrator(_));
-        if is_audited || matches!(error, ServiceError::SessionRequired | ServiceError::ToolNotPermitted) {
+        if is_audited || is_audited_refusal(&error) {
             let request_line = RequestLine::from_head(head);
             self.app
                 .service
@@ -349,4 +392,14 @@ impl RouteGuard {
             self.app.service.core().record_unparsable_call(caller, code, call).await;
         }
     }
+}
+
+/// Whether a refusal of any operation is recorded: the holder of a stolen credential tries what it permits.
+fn is_audited_refusal(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::SessionRequired
+            | ServiceError::ToolNotPermitted
+            | ServiceError::InsufficientScope { .. }
+    )
 }

@@ -17,7 +17,8 @@ pub use api_keys::{CreatedApiKey, NewApiKey};
 pub use break_glass::BreakGlassRequest;
 pub use identity::{
     AuthorizationResponse, Identities, MappedPerson, MappingAnswer, MappingEvaluation, MappingWarning,
-    ProviderInfo, ProviderRedirect, ProviderSignIn, SignInMethods, SignInProvider, UnmappedExpression,
+    ProtectedResource, ProviderInfo, ProviderRedirect, ProviderSignIn, SignInMethods, SignInProvider,
+    UnmappedExpression,
 };
 pub(crate) use identity::{changed_people, check_mappings, grants_admin, remap};
 pub use preview::PreviewRequest;

@@ -1,6 +1,7 @@
 //! What all use cases share: the databases, keys, caches and permits of this replica.
 
 pub(crate) mod access;
+mod access_token;
 mod argon2_memory;
 mod audit;
 mod audit_appender;
@@ -15,6 +16,7 @@ mod cursor;
 mod error;
 mod field_error;
 mod limit;
+mod mapped;
 mod metrics;
 mod model_change;
 mod open_audit_record;
@@ -41,6 +43,7 @@ pub(crate) mod validate;
 pub(crate) mod wire;
 
 pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
+pub(crate) use access_token::{TokenCredential, last_logout, person_digest, session_digest};
 pub(crate) use audit_context::AuditContext;
 pub(crate) use audit_detail::{bounded_member, difference, with_members};
 pub(crate) use audit_event::Event;
@@ -52,10 +55,11 @@ pub(crate) use cursor::{Cursor, CursorKey, Fingerprint};
 #[cfg(test)]
 pub(crate) use cursor::{decode, encode};
 pub use error::{Cause, QueryLimit, ServiceError, SignInRefusal};
-pub(crate) use error::{CursorFault, NotReady, Result};
+pub(crate) use error::{CredentialFault, CursorFault, NotReady, Result};
 pub(crate) use field_error::unknown;
 pub use field_error::{FieldError, bounded};
 pub use limit::{Limit, limit_in_query};
+pub(crate) use mapped::{Mapped, evaluate_checked, evaluate_mapping};
 pub(crate) use metrics::PolicyCacheCollector;
 pub(crate) use model_change::{change_detail, check_version, no_change_detail, resolve};
 pub(crate) use open_audit_record::{OpenAuditRecord, PreparedRead};
@@ -75,7 +79,7 @@ pub use settings::{Limits, PasswordCost, PasswordLogin, Settings};
 pub(crate) use sign_in_key::SignInKey;
 pub(crate) use tasks::{CancelOnDrop, blocking, run_to_completion};
 pub(crate) use text::sanitize;
-pub use tokens::is_generated_password;
+pub use tokens::{is_api_key, is_generated_password};
 pub use tool_call::{RecordedCall, ToolCall};
 pub use tools::Tool;
 pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, TRACES_VALUES};

@@ -58,9 +58,9 @@ pub type Secret = secrecy::SecretString;
 pub use access::{
     Account, AssignedAccess, AuthorizationResponse, BreakGlassRequest, CreatedApiKey, CreatedUser,
     Identities, MappingAnswer, MappingEvaluation, MappingWarning, NewApiKey, NewUser, PasswordCredentials,
-    PolicyCheck, PreviewRequest, ProviderInfo, ProviderRedirect, ProviderSignIn, RoleDetail, Roles,
-    SessionInfo, SignInAnswer, SignInMethods, SignInProvider, StoredRole, UnmappedExpression, UserAccess,
-    UserChange, UserInfo, UserPage, UserProvider, Users,
+    PolicyCheck, PreviewRequest, ProtectedResource, ProviderInfo, ProviderRedirect, ProviderSignIn,
+    RoleDetail, Roles, SessionInfo, SignInAnswer, SignInMethods, SignInProvider, StoredRole,
+    UnmappedExpression, UserAccess, UserChange, UserInfo, UserPage, UserProvider, Users,
 };
 pub use analysis::{
     Analysis, CollateralAnswer, CountedTraces, GrantingPolicy, ImpactAnswer, PolicyFailure, PolicyPreview,
@@ -71,7 +71,7 @@ pub use core::{
     Cause, Credential, FieldError, Identity, IfMatch, Limit, Limiter, Limits, Me, Outcome, PasswordCost,
     PasswordLogin, Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry,
     SearchedAround, ServiceError, SessionOnly, Settings, SignInRefusal, Tool, ToolCall, Transport, bounded,
-    hash_password_phc, is_generated_password, limit_in_query, present,
+    hash_password_phc, is_api_key, is_generated_password, limit_in_query, present,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

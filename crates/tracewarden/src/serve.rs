@@ -85,10 +85,10 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let service = service(configuration, db.clone()).await?;
+    let public_origin = configuration.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    let service = service(configuration, db.clone(), &public_origin).await?;
     bootstrap(&service, configuration).await?;
 
-    let public_origin = configuration.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
     let http_metrics = tracewarden_rest::Metrics::default();
     let shutdown = ShutdownFlag::default();
     let middleware = Middleware {
@@ -138,12 +138,16 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates the service; connects to nothing but the application database.
-pub async fn service(configuration: &Configuration, db: AppDb) -> anyhow::Result<Service> {
+/// Creates the service, which users reach at `public_origin`; connects to nothing but the application database.
+pub async fn service(
+    configuration: &Configuration,
+    db: AppDb,
+    public_origin: &str,
+) -> anyhow::Result<Service> {
     let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
     let store = ClickHouse::new(store_config(configuration), entropy.clone())
         .context("cannot set up the ClickHouse client")?;
-    let created = Service::new(db, store, clock, entropy, settings(configuration)?).await;
+    let created = Service::new(db, store, clock, entropy, settings(configuration, public_origin)?).await;
     created.map_err(|error| explain("cannot start", &error))
 }
 
@@ -216,7 +220,7 @@ pub fn store_config(configuration: &Configuration) -> ClickHouseConfig {
     }
 }
 
-fn settings(configuration: &Configuration) -> anyhow::Result<Settings> {
+fn settings(configuration: &Configuration, public_origin: &str) -> anyhow::Result<Settings> {
     let limits = Limits {
         max_conditions: configuration.max_conditions,
         max_values: configuration.max_values,
@@ -231,7 +235,8 @@ fn settings(configuration: &Configuration) -> anyhow::Result<Settings> {
         session_idle_nanos: configuration.session_idle.map(nanos),
         max_queries_per_user: configuration.max_queries_per_user,
         audit_retention_nanos: configuration.audit_retention.map(nanos),
-        providers: Providers::new(providers).context("cannot set up the identity providers")?,
+        providers: Providers::new(providers, public_origin)
+            .context("cannot set up the identity providers")?,
         identity_max_age_nanos: nanos(configuration.identity_max_age),
         password_login: configuration.password_login,
         ..Settings::default()

@@ -3,6 +3,9 @@
 //
 // {"clients": [client metadata], "users": {"paula": {"password": "…", "claims": {"groups": ["/payments"]}}}, "control_token": "…"}
 //
+// `resources` has the scopes of resources for which access tokens are issued, by the resource's URL. Clients may register themselves,
+// and may have the URL of a metadata document as id.
+//
 // Further lines replace members of the configuration; `configured` is printed once they hold. All `claims` of a user are in the ID
 // token. Requests to /control/…, with the token as bearer token, change the provider while it runs.
 import { createServer } from 'node:http'
@@ -10,7 +13,7 @@ import { generateKeyPair, randomUUID } from 'node:crypto'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 
-import { Provider } from 'oidc-provider'
+import { Provider, errors } from 'oidc-provider'
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(0))
 const lines = createInterface({ input: process.stdin })
@@ -54,6 +57,7 @@ function newProvider() {
   const made = new Provider(issuer, {
     clients: configuration.clients,
     jwks: { keys },
+    scopes: ['openid', 'offline_access', ...new Set(Object.values(configuration.resources ?? {}).flat())],
     claims: { openid: ['sub', ...new Set([...names, 'preferred_username', 'groups', 'email', 'email_verified', 'department'])] },
     conformIdTokenClaims: false,
     cookies: { keys: cookieKeys },
@@ -64,7 +68,10 @@ function newProvider() {
         accountId: context.oidc.session.accountId,
         clientId: context.oidc.client.clientId,
       })
-      grant.addOIDCScope('openid profile email offline_access')
+      grant.addOIDCScope(`openid profile email offline_access ${context.oidc.params.scope ?? ''}`.trim())
+      for (const [resource, server] of Object.entries(context.oidc.resourceServers ?? {})) {
+        grant.addResourceScope(resource, server.scope)
+      }
       await grant.save()
       return grant
     },
@@ -74,7 +81,20 @@ function newProvider() {
       devInteractions: { enabled: false },
       backchannelLogout: { enabled: true },
       rpInitiatedLogout: { enabled: true },
+      registration: { enabled: true },
+      clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => undefined,
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_, resource) => {
+          const scopes = configuration.resources?.[resource]
+          if (scopes === undefined) throw new errors.InvalidTarget()
+          return { audience: resource, scope: scopes.join(' '), accessTokenFormat: 'jwt', accessTokenTTL: 600 }
+        },
+      },
     },
+    extraTokenClaims: (_, token) => token.accountId && account(token.accountId).claims(),
     // The library's own dispatcher refuses addresses of this machine.
     fetch: (address, { dispatcher: _, ...options }) => fetch(address, options),
   })
@@ -89,6 +109,13 @@ function account(id) {
 }
 
 async function interaction(request, response) {
+  const { prompt, params, grantId } = await provider.interactionDetails(request, response)
+  if (prompt.name === 'consent') {
+    // For programs that run on the person's machine, which anyone can imitate.
+    if (request.method === 'POST') return provider.interactionFinished(request, response, { consent: { grantId } }, { mergeWithLastSubmission: true })
+    return page(response, 'Allow access', `<p><b>${escaped(params.client_id)}</b> asks for <code>${escaped(params.scope ?? '')}</code></p>
+<form method="post"><button type="submit">Allow</button></form>`)
+  }
   if (request.method === 'POST') {
     const form = new URLSearchParams(await text(request))
     const user = users.get(form.get('login'))
@@ -97,13 +124,21 @@ async function interaction(request, response) {
     }
   }
   const wrong = request.method === 'POST' ? '<p role="alert">Login or password is wrong.</p>' : ''
-  response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(`<!doctype html>
-<html lang="en"><head><title>Company sign-in</title><meta name="viewport" content="width=device-width">
-<style>body{font:16px system-ui;display:grid;place-content:center;min-height:90vh}label{display:block;margin:.5em 0}</style></head>
-<body><h1>Company sign-in</h1>${wrong}<form method="post">
+  page(response, 'Company sign-in', `${wrong}<form method="post">
 <label>Login <input name="login" autocomplete="username" autofocus></label>
 <label>Password <input name="password" type="password" autocomplete="current-password"></label>
-<button type="submit">Sign in</button></form></body></html>`)
+<button type="submit">Sign in</button></form>`)
+}
+
+function page(response, title, content) {
+  response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(`<!doctype html>
+<html lang="en"><head><title>${title}</title><meta name="viewport" content="width=device-width">
+<style>body{font:16px system-ui;display:grid;place-content:center;min-height:90vh;max-width:40em;margin:auto}label{display:block;margin:.5em 0}</style></head>
+<body><h1>${title}</h1>${content}</body></html>`)
+}
+
+function escaped(text) {
+  return text.replace(/[&<>"]/g, (found) => `&#${found.charCodeAt(0)};`)
 }
 
 // What administrators of a provider do.

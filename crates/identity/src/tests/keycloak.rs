@@ -5,9 +5,12 @@ use serde_json::{Value, json};
 use super::{at, known, person, provider};
 use crate::logout_token::{self, Expected};
 use crate::provider::Tokens;
+use crate::{AccessTokenSettings, ProviderSettings, access_token};
 
 const ISSUER: &str = "http://127.0.0.1:18090/realms/shop";
 const ISSUED: i64 = 1_795_636_573;
+/// Audience that a mapper of the realm adds to tokens of the client `agent`.
+const MCP: &str = "http://127.0.0.1:8080/mcp";
 const NONCE: &str = "n0nce";
 const LOGOUT_TOKEN: &str = include_str!("keycloak-26.7.3/logout-token.txt");
 
@@ -83,6 +86,47 @@ async fn other_tokens_are_not_id_tokens() {
     let without: Result<Tokens, _> =
         serde_json::from_value(json!({"access_token": "x", "token_type": "Bearer"}));
     assert!(without.is_ok(), "an answer without an ID token is refused later");
+}
+
+#[test]
+fn an_access_token_names_person_and_client() {
+    let known = keycloak();
+    let token = include_str!("keycloak-26.7.3/agent-access-token.txt").trim();
+    let accepted = AccessTokenSettings {
+        mcp_audiences: None,
+        rest_audiences: None,
+        token_types: vec!["jwt".to_owned()],
+        clients: Vec::new(),
+    };
+    let verify = |token: &str, audience: &str, accepted: &AccessTokenSettings, now: i64| {
+        let settings =
+            ProviderSettings { access_tokens: Some(accepted.clone()), ..provider(ISSUER).settings };
+        access_token::verify(token, &known.keys, &settings, &[audience.to_owned()], at(now))
+    };
+    let found = verify(token, MCP, &accepted, ISSUED + 1).unwrap().unwrap();
+    assert_eq!(found.client.as_deref(), Some("agent"));
+    assert_eq!(found.scopes, ["openid", "email", "profile"]);
+    assert_eq!(found.person.subject, "1ca64066-f7f7-463e-9110-4da14fa0369b");
+    assert_eq!(found.person.session.as_deref(), Some("_ttPjqGT1Q7DEY9CNw7S0jH9"));
+    // `typ` of Keycloak's tokens is `JWT`, which has to be configured.
+    let default_types = AccessTokenSettings { token_types: vec!["at+jwt".to_owned()], ..accepted.clone() };
+    let other_clients = AccessTokenSettings { clients: vec!["other".to_owned()], ..accepted.clone() };
+    for (audience, settings, now) in [
+        (MCP, &default_types, ISSUED + 1),
+        (MCP, &other_clients, ISSUED + 1),
+        ("http://127.0.0.1:8080/", &accepted, ISSUED + 1),
+        (MCP, &accepted, ISSUED + 301),
+        (MCP, &accepted, ISSUED - 60),
+    ] {
+        assert!(verify(token, audience, settings, now).is_err(), "{audience} {now}");
+    }
+    // Neither the ID token nor the access token of a sign-in, whatever the audiences.
+    for (name, audience) in [("id_token", super::CLIENT_ID), ("access_token", MCP), ("refresh_token", MCP)] {
+        let response = response();
+        if let Some(token) = response[name].as_str() {
+            assert!(verify(token, audience, &accepted, ISSUED).is_err(), "{name}");
+        }
+    }
 }
 
 #[test]

@@ -11,14 +11,16 @@ use serde_json::{Map, Value, json};
 use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use super::{CLIENT_ID, at, known, person, provider};
-use crate::Provider;
 use crate::logout_token::{self, Expected};
 use crate::metadata::Known;
+use crate::{Provider, access_token};
 
 const ISSUER: &str = "http://127.0.0.1:9";
 const NOW: i64 = 1_800_000_000;
 const NONCE: &str = "the nonce of this sign-in";
 const KEY_ID: &str = "key";
+/// Audience of access tokens.
+const AUDIENCE: &str = "https://traces.example.com/mcp";
 
 /// A provider with its key, and the key of someone else.
 struct Signer {
@@ -69,9 +71,56 @@ impl Signer {
         person(&self.provider, &self.known, &response, NONCE, NOW).await.is_ok()
     }
 
+    fn accepts_access(&self, token: &str) -> bool {
+        let audiences = [AUDIENCE.to_owned()];
+        let verified =
+            access_token::verify(token, &self.known.keys, &self.provider.settings, &audiences, at(NOW));
+        verified.is_ok_and(|verified| verified.is_some())
+    }
+
+    async fn accepts_kind(&self, kind: Kind, token: &str) -> bool {
+        match kind {
+            Kind::Id => self.accepts(token).await,
+            Kind::Logout => self.accepts_logout(token),
+            Kind::Access => self.accepts_access(token),
+        }
+    }
+
+    /// Returns a token that is accepted as this kind.
+    fn valid(&self, kind: Kind) -> String {
+        self.sign(&kind.header(), &kind.claims(), &self.key)
+    }
+
     fn accepts_logout(&self, token: &str) -> bool {
         let expected = Expected { issuer: ISSUER, client_id: CLIENT_ID, now: at(NOW) };
         logout_token::verify(token, &self.known.keys, &expected).is_ok_and(|verified| verified.is_some())
+    }
+}
+
+/// A kind of token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Id,
+    Logout,
+    Access,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Id, Self::Logout, Self::Access];
+
+    fn header(self) -> Header {
+        match self {
+            Self::Id | Self::Logout => header(),
+            Self::Access => Header { typ: Some("at+jwt".to_owned()), ..header() },
+        }
+    }
+
+    fn claims(self) -> Map<String, Value> {
+        match self {
+            Self::Id => id_claims(),
+            Self::Logout => logout_claims(),
+            Self::Access => access_claims(),
+        }
     }
 }
 
@@ -94,6 +143,13 @@ fn logout_claims() -> Map<String, Value> {
     object(json!({
         "iss": ISSUER, "aud": CLIENT_ID, "sub": "1", "sid": "s", "exp": NOW + 120, "iat": NOW, "jti": "j",
         "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
+    }))
+}
+
+fn access_claims() -> Map<String, Value> {
+    object(json!({
+        "iss": ISSUER, "aud": AUDIENCE, "sub": "1", "exp": NOW + 300, "iat": NOW, "jti": "j", "client_id": "agent",
+        "scope": "svc_get_trace", "groups": ["/payments"],
     }))
 }
 
@@ -172,12 +228,14 @@ async fn id_tokens_with_other_claims_are_refused() {
 #[tokio::test]
 async fn tokens_with_other_headers_or_keys_are_refused() {
     let signer = Signer::new();
-    for (claims, is_logout) in [(id_claims(), false), (logout_claims(), true)] {
-        let accepts = async |token: &str| {
-            if is_logout { signer.accepts_logout(token) } else { signer.accepts(token).await }
-        };
-        let valid = signer.signed(&claims);
-        assert!(accepts(&valid).await);
+    for kind in Kind::ALL {
+        let claims = kind.claims();
+        let accepts = async |token: &str| signer.accepts_kind(kind, token).await;
+        let valid = signer.valid(kind);
+        assert!(accepts(&valid).await, "{kind:?}");
+        for other in Kind::ALL.into_iter().filter(|other| *other != kind) {
+            assert!(!accepts(&signer.valid(other)).await, "{other:?} as {kind:?}");
+        }
         let (payload, signature) = valid.split_once('.').unwrap().1.split_once('.').unwrap();
         let encoded = |header: &str| URL_SAFE_NO_PAD.encode(header);
         // Without a signature, and with one of another algorithm or key.
@@ -191,16 +249,21 @@ async fn tokens_with_other_headers_or_keys_are_refused() {
         }
         let public_key = serde_json::to_vec(&signer.known.keys).unwrap();
         for secret in [public_key.as_slice(), b"secret", b""] {
-            let header = Header { kid: Some(KEY_ID.to_owned()), ..Header::new(Algorithm::HS256) };
+            let header = Header { alg: Algorithm::HS256, ..kind.header() };
             let token = signer.sign(&header, &claims, &EncodingKey::from_secret(secret));
             assert!(!accepts(&token).await, "the public key, or the client's secret, as a symmetric key");
         }
-        assert!(!accepts(&signer.sign(&header(), &claims, &signer.other_key)).await);
-        let unknown = Header { kid: Some("unknown".to_owned()), ..header() };
+        assert!(!accepts(&signer.sign(&kind.header(), &claims, &signer.other_key)).await);
+        let unknown = Header { kid: Some("unknown".to_owned()), ..kind.header() };
         assert!(!accepts(&signer.sign(&unknown, &claims, &signer.key)).await, "a key id that does not exist");
-        for typ in ["at+jwt", if is_logout { "secevent+jwt" } else { "logout+jwt" }] {
-            let other = Header { typ: Some(typ.to_owned()), ..header() };
-            assert!(!accepts(&signer.sign(&other, &claims, &signer.key)).await, "{typ}");
+        let other_types: &[&str] = match kind {
+            Kind::Id => &["at+jwt", "logout+jwt"],
+            Kind::Logout => &["at+jwt", "secevent+jwt"],
+            Kind::Access => &["JWT", "logout+jwt", "dpop+jwt", ""],
+        };
+        for typ in other_types {
+            let other = Header { typ: Some((*typ).to_owned()), ..header() };
+            assert!(!accepts(&signer.sign(&other, &claims, &signer.key)).await, "{kind:?}: {typ}");
         }
         for text in [
             "",
@@ -254,15 +317,74 @@ fn logout_tokens_with_other_claims_are_refused() {
     assert!(!signer.accepts_logout(&signer.signed(&neither)));
 }
 
+#[test]
+fn access_tokens_with_other_claims_are_refused() {
+    let signer = Signer::new();
+    let header = Kind::Access.header();
+    let accepts = |name: &str, value: Value| {
+        signer.accepts_access(&signer.sign(&header, &with(&access_claims(), name, value), &signer.key))
+    };
+    for (name, value) in [
+        ("iss", Value::Null),
+        ("iss", json!("http://127.0.0.1:9/")),
+        ("iss", json!("https://another.example.com")),
+        ("aud", Value::Null),
+        ("aud", json!("https://traces.example.com/")),
+        ("aud", json!("https://traces.example.com/mcp/")),
+        ("aud", json!("HTTPS://traces.example.com/mcp")),
+        ("aud", json!([])),
+        // The client with which people sign in, for which ID tokens are issued.
+        ("aud", json!(CLIENT_ID)),
+        ("aud", json!([AUDIENCE, CLIENT_ID])),
+        ("exp", Value::Null),
+        ("exp", json!(NOW)),
+        ("exp", json!("never")),
+        ("iat", Value::Null),
+        ("iat", json!(NOW + 61)),
+        ("iat", json!("now")),
+        ("nbf", json!(NOW + 61)),
+        ("nbf", json!([])),
+        ("sub", Value::Null),
+        ("sub", json!("")),
+        ("sub", json!(1)),
+        ("sub", json!("1\u{0}")),
+        ("cnf", json!({"jkt": "x"})),
+        ("cnf", json!("")),
+        ("typ", json!("ID")),
+        ("typ", json!("Refresh")),
+        ("typ", json!(1)),
+        ("at_hash", json!("x")),
+        ("events", json!({})),
+        ("client_id", json!("another")),
+        ("client_id", json!(["agent"])),
+        ("client_id", json!(1)),
+        ("groups", json!("x".repeat(100_000))),
+        ("big", json!("x".repeat(1 << 20))),
+    ] {
+        let shown = value.to_string().chars().take(60).collect::<String>();
+        assert!(!accepts(name, value), "{name}: {shown}");
+    }
+    for (name, value) in [
+        ("aud", json!([AUDIENCE])),
+        ("aud", json!(["https://other.example.com", AUDIENCE])),
+        ("scope", Value::Null),
+        ("typ", json!("Bearer")),
+        ("nbf", json!(NOW + 60)),
+        ("given_name", json!("Z\u{301}o\u{308}e \u{1F989} \u{202E}")),
+    ] {
+        assert!(accepts(name, value.clone()), "{name}: {value}");
+    }
+}
+
 /// Random changes of a valid token, byte by byte.
 #[tokio::test]
 async fn randomly_altered_tokens_are_refused() {
     let signer = Signer::new();
     let mut random = ChaCha8Rng::seed_from_u64(repetitions::seed(1));
-    let (id, logout) = (signer.signed(&id_claims()), signer.signed(&logout_claims()));
+    let valid = Kind::ALL.map(|kind| (kind, signer.valid(kind)));
     let repetitions = Repetitions { test: 1_000, verify: 10_000 }.get("TRACEWARDEN_TOKEN_MUTATIONS");
     for _ in 0..repetitions {
-        for (valid, is_logout) in [(&id, false), (&logout, true)] {
+        for (kind, valid) in &valid {
             let mut bytes = valid.clone().into_bytes();
             for _ in 0..random.random_range(1..4) {
                 let at = random.random_range(0..bytes.len());
@@ -280,9 +402,7 @@ async fn randomly_altered_tokens_are_refused() {
             if token == *valid {
                 continue;
             }
-            let accepted =
-                if is_logout { signer.accepts_logout(&token) } else { signer.accepts(&token).await };
-            assert!(!accepted, "{token}");
+            assert!(!signer.accepts_kind(*kind, &token).await, "{kind:?}: {token}");
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Sign-in with identity providers, and the mappings of their claims to roles and attributes.
 
+mod access_token;
 mod attempt;
 mod logout;
 mod mapped;
 mod mapping;
 mod sign_in;
 
+pub use access_token::ProtectedResource;
 pub use mapped::MappedPerson;
 pub(crate) use mapped::{changed_people, remap};
 pub use mapping::{MappingAnswer, MappingEvaluation, MappingWarning, ProviderInfo, UnmappedExpression};

@@ -141,6 +141,7 @@ impl Core {
             | ServiceError::Forbidden
             | ServiceError::ScopedKey
             | ServiceError::ToolNotPermitted
+            | ServiceError::InsufficientScope { .. }
             | ServiceError::PasswordChangeRequired
             | ServiceError::Unauthenticated { .. }
             | ServiceError::TooManyQueries => Outcome::Denied,

@@ -20,12 +20,13 @@ use crate::core::tool_call::RecordedCall;
 pub(crate) struct AuditContext {
     pub(crate) actor_id: Option<String>,
     pub(crate) actor_name: Option<String>,
-    credential_id: Option<String>,
-    via: &'static str,
+    pub(crate) credential_id: Option<String>,
+    pub(crate) via: &'static str,
     request_id: String,
     client_ip: Option<String>,
     user_agent: Option<String>,
     tool_call: Option<Arc<RecordedCall>>,
+    pub(crate) oauth_client: Option<String>,
 }
 
 /// Detail of an event, and the tool call in which it happened.
@@ -35,6 +36,9 @@ struct RecordDetail<'a> {
     detail: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     mcp: Option<&'a RawValue>,
+    /// Id of the OAuth client of an access token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oauth_client: Option<&'a str>,
 }
 
 impl AuditContext {
@@ -48,6 +52,7 @@ impl AuditContext {
                 Transport::Mcp => "mcp",
                 Transport::Rest => identity.auth().into(),
             },
+            oauth_client: identity.oauth_client().map(sanitize),
             ..Self::anonymous(&identity.info)
         }
     }
@@ -55,7 +60,10 @@ impl AuditContext {
     /// Creates the context of a request whose caller is not known, or not yet.
     pub(crate) fn anonymous(info: &RequestInfo) -> Self {
         Self {
-            via: "session",
+            via: match info.via {
+                Transport::Mcp => "mcp",
+                Transport::Rest => "session",
+            },
             request_id: sanitize(&info.request_id),
             client_ip: info.client_ip.map(|address| address.to_canonical().to_string()),
             user_agent: info.user_agent.as_deref().map(sanitize),
@@ -81,7 +89,8 @@ impl AuditContext {
         // Only in the first record of an action; the record that completes it refers to the first.
         let call = self.tool_call.as_ref().filter(|_| completes.is_none());
         let mcp = call.map(|call| serde_json::from_str(&call.0)).transpose().map_err(invalid_json)?;
-        let recorded = RecordDetail { detail: &bounded(event.detail), mcp };
+        let oauth_client = self.oauth_client.as_deref().filter(|_| completes.is_none());
+        let recorded = RecordDetail { detail: &bounded(event.detail), mcp, oauth_client };
         Ok(PreparedRecord {
             context: self.clone(),
             completes,

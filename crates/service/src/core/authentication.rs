@@ -48,6 +48,8 @@ impl Core {
                 let last_use = key.last_used_at;
                 (VerifiedCredential::ApiKey(key), user, last_use)
             }
+            // See `Identities::identify`, which creates the user if need be.
+            Credential::AccessToken(_) => return Err(CredentialFault::Token.into()),
         };
         let user = self.current_user(user, &verified_credential, now)?;
         let mut identity = Identity { user, verified_credential, info };
@@ -98,6 +100,10 @@ impl Core {
         let is_live = match &identity.verified_credential {
             VerifiedCredential::Session(session) => self.live_session(Some(session.clone()), at).is_ok(),
             VerifiedCredential::ApiKey(key) => live_key(Some(key.clone()), at).is_ok(),
+            // The token's own claims count, not those that were confirmed at the last sign-in.
+            VerifiedCredential::AccessToken(token) => {
+                return token.is_live(self.settings.identity_max_age_nanos, at);
+            }
         };
         is_live && !identity.user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, at))
     }
@@ -117,6 +123,9 @@ impl Core {
         now: Timestamp,
     ) -> Result<User> {
         let mut user = enabled(user)?;
+        if let VerifiedCredential::AccessToken(token) = credential {
+            return Ok(token.apply_to(user));
+        }
         if let Some(identity) = user.identity.take_if(|identity| self.has_lapsed(identity, now)) {
             match credential {
                 VerifiedCredential::Session(session) if session.provider.is_none() => {
@@ -150,6 +159,7 @@ impl Core {
                 Some(key) if due(key.last_used_at) => tx.touch_api_key(id, now).await?,
                 _ => return Ok(()),
             },
+            AuthKind::AccessToken => return Ok(()),
         }
         Ok(tx.commit().await?)
     }

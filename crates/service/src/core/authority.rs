@@ -91,6 +91,8 @@ impl VerifiedCredential {
                 one.last_used_at = other.last_used_at;
                 one == *other
             }
+            // What the token gives is part of the user.
+            (Self::AccessToken(one), Self::AccessToken(other)) => one.id == other.id,
             _ => false,
         }
     }
@@ -147,6 +149,10 @@ impl Core {
             }
             VerifiedCredential::ApiKey(key) => {
                 VerifiedCredential::ApiKey(live_key(tx.api_key_by_id(&key.id).await?, now)?)
+            }
+            VerifiedCredential::AccessToken(token) => {
+                let max_age = self.settings.identity_max_age_nanos;
+                VerifiedCredential::AccessToken(token.refresh(tx, max_age, now).await?)
             }
         };
         let user = self.current_user(tx.user_by_id(identity.user_id()).await?, &verified_credential, now)?;

@@ -10,6 +10,7 @@ use tracewarden_model::ambient::EntropyError;
 
 use crate::core::field_error::{FieldError, bounded};
 use crate::core::retry::Retry;
+use crate::core::tools::Tool;
 
 pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
 
@@ -73,6 +74,12 @@ pub enum CredentialFault {
     UserDeleted,
     #[error("the identity provider has not confirmed the user's claims for too long")]
     IdentityLapsed,
+    #[error("the access token is not valid for this resource")]
+    Token,
+    #[error("the access token has expired, or is older than `identity_max_age`")]
+    TokenExpired,
+    #[error("the identity provider has ended the person's access since it issued the access token")]
+    TokenRevoked,
 }
 
 /// Why a person whom an identity provider has authenticated is not signed in, or a user with a password. `Display` is for the person.
@@ -163,13 +170,21 @@ pub enum ServiceError {
     #[error("only administrators may do this")]
     Forbidden,
     /// The key belongs to an administrator, but is scoped.
-    #[error("a scoped API key cannot administer, even if its owner is an administrator")]
+    #[error("a scoped API key or an access token cannot administer, even for an administrator")]
     #[strum(serialize = "forbidden")]
     ScopedKey,
     /// The API key is scoped to tools that do not include this call.
-    #[error("a scoped API key can only call the tools that it permits, and this request is not one of them")]
+    #[error(
+        "a scoped API key or an access token can only call the tools that it permits, and this request is none of them"
+    )]
     #[strum(serialize = "forbidden")]
     ToolNotPermitted,
+    /// The scopes of the access token do not permit the call.
+    #[error("the scopes of the access token do not permit this; needed: {}", needed.iter().map(|tool| tool.name()).collect::<Vec<_>>().join(" "))]
+    InsufficientScope {
+        /// The tools whose names are needed as scopes, with those that the token has.
+        needed: Vec<Tool>,
+    },
     /// The user must change the password first.
     #[error("the password must be changed before anything else")]
     PasswordChangeRequired,

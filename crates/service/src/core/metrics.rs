@@ -114,6 +114,7 @@ impl Metrics {
         let credential = match credential {
             Credential::Session(_) => "session",
             Credential::ApiKey(_) => "api_key",
+            Credential::AccessToken(_) => "access_token",
         };
         self.unauthenticated.get_or_create(&[("credential", credential)]).inc();
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tracewarden_appdb::{ADMIN_ROLE, ApiKey, Preview, Session, User};
 use utoipa::ToSchema;
 
+use crate::core::access_token::TokenCredential;
 use crate::core::error::{Result, ServiceError};
 use crate::core::tool_call::RecordedCall;
 use crate::core::tools::Tool;
@@ -21,8 +22,10 @@ use crate::{Secret, ToolCall};
 pub enum Credential {
     /// Token of the session cookie.
     Session(Secret),
-    /// Token of an `Authorization: Bearer` header.
+    /// API key of an `Authorization: Bearer` header.
     ApiKey(Secret),
+    /// Access token of an identity provider, of the same header.
+    AccessToken(Secret),
 }
 
 /// Interface that received a request.
@@ -59,12 +62,15 @@ pub enum AuthKind {
     Session,
     /// With an API key.
     ApiKey,
+    /// With an access token of an identity provider.
+    AccessToken,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum VerifiedCredential {
     Session(Session),
     ApiKey(ApiKey),
+    AccessToken(Arc<TokenCredential>),
 }
 
 /// Known, enabled user, who may still have to change the password.
@@ -141,9 +147,9 @@ impl Identity {
         &self.user.username
     }
 
-    /// Whether the caller is an administrator: the user has the role `admin`, and does not use a scoped API key.
+    /// Whether the caller is an administrator: the user has the role `admin`, and does not use a limited credential.
     pub fn is_admin(&self) -> bool {
-        self.has_admin_role() && !self.is_scoped_key()
+        self.has_admin_role() && !self.is_limited()
     }
 
     /// Whether the user has the role `admin`, with any credential.
@@ -151,9 +157,14 @@ impl Identity {
         self.user.roles.contains(ADMIN_ROLE)
     }
 
-    /// Whether the caller uses an API key that grants less than its owner's roles.
-    pub(crate) fn is_scoped_key(&self) -> bool {
-        self.api_key().is_some_and(|key| key.policy.is_some() || key.tools.is_some())
+    /// Whether the caller's credential grants less than the user's roles: a scoped API key, or an access token, which never
+    /// administers.
+    pub(crate) fn is_limited(&self) -> bool {
+        match &self.verified_credential {
+            VerifiedCredential::Session(_) => false,
+            VerifiedCredential::ApiKey(key) => key.policy.is_some() || key.tools.is_some(),
+            VerifiedCredential::AccessToken(_) => true,
+        }
     }
 
     /// Policy of the caller's API key, which a trace must satisfy in addition to those of the roles.
@@ -161,37 +172,66 @@ impl Identity {
         self.api_key().and_then(|key| key.policy.as_deref())
     }
 
-    /// Names of the tools to which the caller's API key is limited.
-    pub(crate) fn key_tools(&self) -> Option<Vec<String>> {
-        self.api_key().and_then(|key| key.tools.clone())
+    /// Names of the tools to which the caller's credential is limited.
+    pub(crate) fn credential_tools(&self) -> Option<Vec<String>> {
+        match &self.verified_credential {
+            VerifiedCredential::Session(_) => None,
+            VerifiedCredential::ApiKey(key) => key.tools.clone(),
+            VerifiedCredential::AccessToken(token) => Some(token.tools()),
+        }
     }
 
     fn api_key(&self) -> Option<&ApiKey> {
         match &self.verified_credential {
-            VerifiedCredential::Session(_) => None,
             VerifiedCredential::ApiKey(key) => Some(key),
+            VerifiedCredential::Session(_) | VerifiedCredential::AccessToken(_) => None,
         }
     }
 
     pub(crate) fn session(&self) -> Option<&Session> {
         match &self.verified_credential {
             VerifiedCredential::Session(session) => Some(session),
-            VerifiedCredential::ApiKey(_) => None,
+            VerifiedCredential::ApiKey(_) | VerifiedCredential::AccessToken(_) => None,
         }
     }
 
-    /// Checks that the caller's credential permits this tool. `None` stands for a call outside the tools, which no scoped API
-    /// key permits: its holder must not get access to the owner's sessions and other keys.
+    /// Id of the OAuth client that calls with an access token.
+    pub(crate) fn oauth_client(&self) -> Option<&str> {
+        match &self.verified_credential {
+            VerifiedCredential::AccessToken(token) => token.token.client.as_deref(),
+            VerifiedCredential::Session(_) | VerifiedCredential::ApiKey(_) => None,
+        }
+    }
+
+    /// Checks that the caller's credential permits this tool. `None` stands for a call outside the tools, which no limited
+    /// credential permits: its holder must not get access to the owner's sessions and other keys.
     ///
     /// # Errors
-    /// [`ServiceError::ToolNotPermitted`].
+    /// [`ServiceError::ToolNotPermitted`], [`ServiceError::InsufficientScope`].
     pub fn require_tool(&self, tool: Option<Tool>) -> Result<()> {
-        let Some(key) = self.api_key().filter(|_| self.is_scoped_key()) else { return Ok(()) };
-        let allows = |tool: Tool| match &key.tools {
-            None => true,
-            Some(names) => names.iter().any(|name| name == tool.name()),
-        };
-        if tool.is_some_and(allows) { Ok(()) } else { Err(ServiceError::ToolNotPermitted) }
+        if !self.is_limited() {
+            return Ok(());
+        }
+        let names = self.credential_tools();
+        let allows =
+            |tool: &Tool| names.as_ref().is_none_or(|names| names.iter().any(|name| name == tool.name()));
+        match (tool, self.auth()) {
+            (Some(tool), _) if allows(&tool) => Ok(()),
+            (Some(tool), AuthKind::AccessToken) => Err(ServiceError::InsufficientScope {
+                needed: Tool::ALL.into_iter().filter(|other| *other == tool || allows(other)).collect(),
+            }),
+            _ => Err(ServiceError::ToolNotPermitted),
+        }
+    }
+
+    /// Checks that the caller's credential permits a tool at all.
+    ///
+    /// # Errors
+    /// [`ServiceError::InsufficientScope`].
+    pub fn require_any_tool(&self) -> Result<()> {
+        let has_none = self.auth() == AuthKind::AccessToken
+            && self.credential_tools().is_none_or(|names| names.is_empty());
+        if has_none { Err(ServiceError::InsufficientScope { needed: Tool::ALL.to_vec() }) } else { Ok(()) }
     }
 
     /// Data about the request.
@@ -204,14 +244,16 @@ impl Identity {
         match self.verified_credential {
             VerifiedCredential::Session(_) => AuthKind::Session,
             VerifiedCredential::ApiKey(_) => AuthKind::ApiKey,
+            VerifiedCredential::AccessToken(_) => AuthKind::AccessToken,
         }
     }
 
-    /// Id of the session or API key.
+    /// Id of the session, API key or access token.
     pub fn credential_id(&self) -> &str {
         match &self.verified_credential {
             VerifiedCredential::Session(session) => &session.id,
             VerifiedCredential::ApiKey(key) => &key.id,
+            VerifiedCredential::AccessToken(token) => &token.id,
         }
     }
 

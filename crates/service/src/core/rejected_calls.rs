@@ -97,7 +97,7 @@ impl Core {
     ) {
         let action = match (error, call.session_only) {
             (ServiceError::SessionRequired, Some(what)) => what.action(),
-            (ServiceError::ToolNotPermitted, _) => "api_key.use",
+            (ServiceError::ToolNotPermitted | ServiceError::InsufficientScope { .. }, _) => "api_key.use",
             _ if identity.info.via == Transport::Mcp => Tool::call_action(None),
             _ => call.action(),
         };

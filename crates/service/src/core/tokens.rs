@@ -43,7 +43,7 @@ pub(crate) fn hint(token: &str) -> String {
 }
 
 /// Whether a text has the form of an API key, including the checksum; other texts need no look-up in the database.
-pub(crate) fn is_api_key(text: &str) -> bool {
+pub fn is_api_key(text: &str) -> bool {
     let Some(body) = text.strip_prefix(KEY_PREFIX) else { return false };
     body.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && body.len().checked_sub(KEY_CHECKSUM_CHARS).is_some_and(|length| {

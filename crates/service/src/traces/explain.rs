@@ -184,7 +184,7 @@ impl Traces {
             user: applied.inputs.explained_user(),
             roles,
             key_constraint: requirements.next(),
-            tools: authority.principal.key_tools(),
+            tools: authority.principal.credential_tools(),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 use serde::Deserialize;
-use tracewarden_identity::{ProviderSettings, check_issuer};
+use tracewarden_identity::{AccessTokenSettings, ProviderSettings, check_issuer};
 
 /// The identity providers.
 #[derive(Debug, Clone)]
@@ -33,6 +33,23 @@ struct Table {
     #[serde(default)]
     userinfo: bool,
     ca_file: Option<PathBuf>,
+    access_tokens: Option<AccessTokens>,
+}
+
+/// The access tokens of programs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccessTokens {
+    mcp_audiences: Option<Vec<String>>,
+    rest_audiences: Option<Vec<String>>,
+    #[serde(default = "default_token_types")]
+    token_types: Vec<String>,
+    #[serde(default)]
+    clients: Vec<String>,
+}
+
+fn default_token_types() -> Vec<String> {
+    vec!["at+jwt".to_owned()]
 }
 
 fn default_scopes() -> Vec<String> {
@@ -82,6 +99,39 @@ impl IdentityFile {
     }
 }
 
+impl AccessTokens {
+    fn settings(self, client_id: &str, errors: &mut Vec<String>) -> AccessTokenSettings {
+        let Self { mcp_audiences, rest_audiences, token_types, clients } = self;
+        for (name, audiences) in [("mcp_audiences", &mcp_audiences), ("rest_audiences", &rest_audiences)] {
+            let Some(audiences) = audiences else { continue };
+            if audiences.iter().any(String::is_empty) {
+                errors.push(format!("`access_tokens.{name}` must not have an empty text"));
+            }
+            if audiences.iter().any(|audience| audience == client_id) {
+                // ID tokens have this audience.
+                errors.push(format!(
+                    "`access_tokens.{name}` must not name `client_id`, whose tokens are for sign-in"
+                ));
+            }
+        }
+        let rest = rest_audiences.as_deref().unwrap_or_default();
+        if let Some(shared) = mcp_audiences.iter().flatten().find(|audience| rest.contains(audience)) {
+            errors.push(format!(
+                "`access_tokens`: `{shared}` is in both lists, but a token for one interface must not be one for the other"
+            ));
+        }
+        if token_types.is_empty() || token_types.iter().any(String::is_empty) {
+            errors.push("`access_tokens.token_types` must name at least one type".to_owned());
+        }
+        let normal = |typ: &String| {
+            let typ = typ.to_ascii_lowercase();
+            typ.strip_prefix("application/").unwrap_or(&typ).to_owned()
+        };
+        let token_types = token_types.iter().map(normal).collect();
+        AccessTokenSettings { mcp_audiences, rest_audiences, token_types, clients }
+    }
+}
+
 /// Claims that people or their administrators can change: another person could take the account over.
 const CHANGEABLE_CLAIMS: [&str; 8] =
     ["email", "name", "nickname", "phone_number", "preferred_username", "unique_name", "upn", "username"];
@@ -115,6 +165,7 @@ impl Table {
         if client_secret.as_ref().is_some_and(String::is_empty) {
             errors.push("the file of `client_secret_file` is empty".to_owned());
         }
+        let access_tokens = self.access_tokens.map(|table| table.settings(&self.client_id, &mut errors));
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -129,6 +180,7 @@ impl Table {
             username: self.username,
             userinfo: self.userinfo,
             ca_certificates,
+            access_tokens,
         })
     }
 }
@@ -153,6 +205,27 @@ mod tests {
         assert_eq!(read(&two), Ok(2));
         let same = table("a", "a.example.com", "") + &table("b", "a.example.com", "");
         assert!(read(&same).unwrap_err().contains("`[b]`: another provider has the same `issuer`"));
+    }
+
+    #[test]
+    fn a_token_is_for_one_interface() {
+        let with = |members: &str| {
+            read(&format!(
+                "[a]\nissuer = \"https://a.example.com\"\nclient_id = \"tracewarden\"\n[a.access_tokens]\n{members}\n"
+            ))
+        };
+        assert_eq!(with(""), Ok(1));
+        assert_eq!(with("mcp_audiences = [\"m\"]\nrest_audiences = [\"r\"]\ntoken_types = [\"JWT\"]"), Ok(1));
+        for (members, message) in [
+            ("mcp_audiences = [\"a\", \"b\"]\nrest_audiences = [\"b\"]", "`b` is in both lists"),
+            ("mcp_audiences = [\"tracewarden\"]", "must not name `client_id`"),
+            ("rest_audiences = [\"\"]", "must not have an empty text"),
+            ("token_types = []", "at least one type"),
+            ("audiences = []", "unknown field `audiences`"),
+        ] {
+            let error = with(members).unwrap_err();
+            assert!(error.contains(message), "{members}: {error}");
+        }
     }
 
     #[test]

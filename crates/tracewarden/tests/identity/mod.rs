@@ -1,5 +1,6 @@
 //! Sign-in with an identity provider, a real one, on both databases and on two replicas.
 
+mod access_tokens;
 mod attacks;
 mod break_glass;
 mod deprovisioning;

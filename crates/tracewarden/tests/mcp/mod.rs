@@ -3,7 +3,7 @@
 
 mod answers;
 mod audit;
-mod clients;
+pub mod clients;
 mod durations;
 mod errors;
 mod exact_numbers;
@@ -16,7 +16,7 @@ mod large_traces;
 pub mod randomized_tests;
 mod replicas;
 mod reported_omissions;
-mod rpc;
+pub mod rpc;
 mod scoped_keys;
 mod sdks;
 mod span_identity;

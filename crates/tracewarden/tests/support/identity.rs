@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tracewarden_service::Tool;
 use tracewarden_testkit::node::prepared_node;
 
 use super::{Client, Service, secrets};
@@ -17,6 +18,16 @@ pub const PROVIDER: &str = "company";
 
 /// Secret of the client at the provider.
 const CLIENT_SECRET: &str = "a secret that only the two know";
+
+/// A program of a person, which is a public client of the provider.
+pub const PROGRAM: &str = "program";
+const PROGRAM_REDIRECT_URI: &str = "http://127.0.0.1:9/callback";
+/// 43 characters, the minimum.
+const CODE_VERIFIER: &str = "a-code-verifier-for-tests-of-a-program-____";
+/// SHA-256 of the verifier.
+const CODE_CHALLENGE: &str = "gAgG_L8H3qlNXW3s1RKVtF877uJf8lHMiV-scA-H73I";
+/// Further settings of a provider whose access tokens are accepted.
+pub const ACCEPT_TOKENS: &str = "[company.access_tokens]\n";
 
 /// Credential for requests that change the provider.
 const CONTROL_TOKEN: &str = "only for tests";
@@ -63,9 +74,14 @@ pub struct IdentityProvider {
 impl IdentityProvider {
     /// Starts a provider without users.
     pub fn start() -> Self {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proof/testkit/identity-provider");
+        let directory = tempfile::tempdir().unwrap();
+        let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(directory.path().join("certificate.pem"), pair.cert.pem()).unwrap();
+        std::fs::write(directory.path().join("key.pem"), pair.signing_key.serialize_pem()).unwrap();
+        let program = program_directory();
         let mut child = Command::new(prepared_node(&program).unwrap())
             .arg(program.join("provider.mjs"))
+            .env("NODE_EXTRA_CA_CERTS", directory.path().join("certificate.pem"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -79,7 +95,7 @@ impl IdentityProvider {
         let issuer = console.wait_for("listening ");
         secrets::keep(CLIENT_SECRET);
         secrets::keep(PASSWORD);
-        Self { child, console: Mutex::new(console), issuer, directory: tempfile::tempdir().unwrap() }
+        Self { child, console: Mutex::new(console), issuer, directory }
     }
 
     /// Returns the file of settings with this provider, to which `more` lines are added.
@@ -115,9 +131,54 @@ impl IdentityProvider {
             "backchannel_logout_uri": format!("{base}/logout/backchannel/{PROVIDER}"),
             "backchannel_logout_session_required": true,
         }]);
+        let mut clients = clients.as_array().unwrap().clone();
+        clients.push(json!({
+            "client_id": PROGRAM,
+            "redirect_uris": [PROGRAM_REDIRECT_URI],
+            "token_endpoint_auth_method": "none",
+        }));
+        let tools = Tool::ALL.map(Tool::name);
+        let resources = json!({format!("{base}/mcp"): tools, format!("{base}/"): tools});
         let mut console = self.console.lock().unwrap();
-        console.send(&json!({ "clients": clients }));
+        console.send(&json!({ "clients": clients, "resources": resources }));
         console.wait_for("configured");
+    }
+
+    /// Returns an access token for a resource, which a program gets after a person has signed in to the provider in a browser.
+    pub async fn access_token(&self, login: &str, resource: &str, scopes: &str) -> String {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([
+                ("client_id", PROGRAM),
+                ("response_type", "code"),
+                ("redirect_uri", PROGRAM_REDIRECT_URI),
+                ("scope", scopes),
+                ("resource", resource),
+                ("code_challenge", CODE_CHALLENGE),
+                ("code_challenge_method", "S256"),
+            ])
+            .finish();
+        let begin = format!("{}/auth?{query}", self.issuer);
+        let answer = Browser::default().follow(&begin, PROGRAM_REDIRECT_URI, login).await;
+        let answer = reqwest::Url::parse(&answer).unwrap();
+        let code =
+            answer.query_pairs().find(|(name, _)| name == "code").unwrap_or_else(|| panic!("{answer}")).1;
+        let body = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([
+                ("client_id", PROGRAM),
+                ("grant_type", "authorization_code"),
+                ("redirect_uri", PROGRAM_REDIRECT_URI),
+                ("code", &code),
+                ("resource", resource),
+                ("code_verifier", CODE_VERIFIER),
+            ])
+            .finish();
+        let request = Client::new(&self.issuer).request(Method::POST, "/token").body(body);
+        let response =
+            request.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap();
+        let answer: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        let token = answer["access_token"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        secrets::keep(token);
+        token.to_owned()
     }
 
     /// Creates or replaces a user.
@@ -162,6 +223,41 @@ impl IdentityProvider {
 }
 
 impl Drop for IdentityProvider {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn program_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proof/testkit/identity-provider")
+}
+
+/// Server of a client's metadata document, whose certificate one provider trusts. It ends with this value.
+pub struct MetadataDocument {
+    child: Child,
+    /// Address of the document, which is the client's id.
+    pub url: String,
+}
+
+impl MetadataDocument {
+    /// Serves the document of a program that people run on their machines.
+    pub fn serve(provider: &IdentityProvider) -> Self {
+        let program = program_directory();
+        let mut child = Command::new(prepared_node(&program).unwrap())
+            .arg(program.join("metadata-document.mjs"))
+            .args([provider.path("certificate.pem"), provider.path("key.pem")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| line.strip_prefix("listening ").map(str::to_owned)).unwrap();
+        Self { child, url }
+    }
+}
+
+impl Drop for MetadataDocument {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -228,10 +324,15 @@ impl Browser {
     /// The same from any address at the service.
     pub async fn begin(&mut self, begin: &str, login: &str) -> String {
         let service = reqwest::Url::parse(begin).unwrap().origin().ascii_serialization();
+        self.follow(begin, &service, login).await
+    }
+
+    /// Opens an address and signs in at the provider; returns the address with this beginning to which the provider redirects.
+    pub async fn follow(&mut self, begin: &str, end: &str, login: &str) -> String {
         let mut page = self.open(begin).await;
         for _ in 0..10 {
             let Some(location) = page.location.clone() else { panic!("no redirect: {page:?}") };
-            if location.starts_with(&service) {
+            if location.starts_with(end) {
                 return location;
             }
             page = self.open(&location).await;

@@ -3,28 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tracewarden_appdb::{ReadTx, TokenDigest};
-use tracewarden_identity::{LogoutToken, Person, ProviderError};
-use tracewarden_model::Timestamp;
+use tracewarden_identity::{LogoutToken, ProviderError};
 
 use crate::access::Identities;
 use crate::access::sign_in_throttle::begin_sign_in_write;
-use crate::core::{AuditContext, Event, NEVER_CONFIRMED, Outcome, RequestInfo, Result, ServiceError, tokens};
-
-fn person_digest(issuer: &str, subject: &str) -> TokenDigest {
-    tokens::digest(&format!("person\0{issuer}\0{subject}"))
-}
-
-fn session_digest(issuer: &str, session: &str) -> TokenDigest {
-    tokens::digest(&format!("session\0{issuer}\0{session}"))
-}
-
-/// Returns when the provider last ended the access of a person or this session of theirs, within `identity_max_age`.
-pub(super) async fn last_logout(tx: &mut ReadTx, person: &Person) -> Result<Option<Timestamp>> {
-    let session = person.session.as_deref().unwrap_or_default();
-    let of = [person_digest(&person.issuer, &person.subject), session_digest(&person.issuer, session)];
-    Ok(tx.identities().last_logout(of).await?)
-}
+use crate::core::{
+    AuditContext, Event, NEVER_CONFIRMED, Outcome, RequestInfo, Result, ServiceError, person_digest,
+    session_digest, tokens,
+};
 
 impl Identities {
     /// Ends the sessions that a logout token names: one session at the provider, or all of a person. Once no session that began

@@ -1,88 +1,22 @@
 //! Roles and attributes that people have by the mappings. They are computed from the stored claims when the claims or the mapping
 //! change, in the transaction of that change, and not when a request reads the user.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 use tracewarden_appdb::{AppDb, MappedAttributes, StoredClaims, User, WriteTx};
 use tracewarden_model::{Claims, ClaimsMapping, ClaimsMappings};
-use tracewarden_policy::{CheckedMapping, MappedAccess, check_mapping};
 use utoipa::ToSchema;
 
-use crate::core::{Result, ServiceError, audit_detail, blocking, validate};
+use crate::core::{Mapped, Result, ServiceError, evaluate_mapping};
 
 /// Number of people whose claims are read together.
 const BATCH_PEOPLE: u32 = 500;
-
-/// The mapped roles and attributes of a person.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Mapped {
-    pub(super) roles: BTreeSet<String>,
-    /// All attributes of the mapping; `None` for those without a value.
-    pub(super) attributes: MappedAttributes,
-}
-
-impl Mapped {
-    /// Returns what can be stored of a result: roles that exist, and attributes within their limits.
-    pub(super) fn new(access: MappedAccess, existing_roles: &BTreeSet<String>) -> Self {
-        let roles = access.roles.intersection(existing_roles).cloned().collect();
-        let mut attributes = access.attributes;
-        for (name, value) in &mut attributes {
-            let mut errors = Vec::new();
-            if let Some(found) = value.as_ref() {
-                validate::attributes(&BTreeMap::from([(name.clone(), found.clone())]), &mut errors);
-            }
-            if !errors.is_empty() {
-                *value = None;
-            }
-        }
-        let valid =
-            attributes.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
-        let mut errors = Vec::new();
-        validate::attributes(&valid, &mut errors);
-        if !errors.is_empty() {
-            // Together they are too large: some of them would not be all that the mapping means.
-            attributes.values_mut().for_each(|value| *value = None);
-        }
-        Self { roles, attributes }
-    }
-
-    /// Detail for an audit record of what differs from a user's present mapped access.
-    pub(super) fn difference(&self, before: &Self) -> Value {
-        let values = |mapped: &Self| -> BTreeMap<String, Value> {
-            mapped.attributes.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
-        };
-        json!({
-            "roles": { "before": before.roles, "after": self.roles },
-            "attributes": audit_detail::difference(&values(before), &values(self)),
-        })
-    }
-}
 
 /// Reads stored claims.
 pub(super) fn parse_claims(text: &str) -> Result<Claims> {
     let claims = serde_json::from_str(text).map_err(|error| ServiceError::failed("stored claims", error))?;
     Ok(Claims::from_json(&claims))
-}
-
-/// Evaluates a mapping that was valid when it was stored.
-pub(super) async fn evaluate(mapping: ClaimsMapping, people: Vec<Claims>) -> Result<Vec<MappedAccess>> {
-    blocking(move || {
-        let checked = check_mapping(&mapping).map_err(|errors| {
-            let first = errors.into_iter().next().map(|error| error.diagnostic.message);
-            ServiceError::failed("a stored mapping", first.unwrap_or_default())
-        })?;
-        evaluate_checked(&checked, &people)
-    })
-    .await?
-}
-
-pub(super) fn evaluate_checked(checked: &CheckedMapping, people: &[Claims]) -> Result<Vec<MappedAccess>> {
-    checked.evaluate(people).map_err(|errors| {
-        let first = errors.into_iter().next().map(|error| error.message);
-        ServiceError::unavailable(first.unwrap_or_default())
-    })
 }
 
 /// Applies a provider's new mapping to all people who have signed in with it. Returns the number of people whose mapped access
@@ -95,7 +29,7 @@ pub(crate) async fn remap(tx: &mut WriteTx, provider: &str, mapping: &ClaimsMapp
         let Some(last) = batch.last() else { return Ok(changed) };
         after.clone_from(&last.user_id);
         let claims = batch.iter().map(|stored| parse_claims(&stored.claims)).collect::<Result<_>>()?;
-        let evaluated = evaluate(mapping.clone(), claims).await?;
+        let evaluated = evaluate_mapping(mapping.clone(), claims).await?;
         let mut written = Vec::new();
         for (StoredClaims { user_id, roles, attributes, .. }, access) in batch.iter().zip(evaluated) {
             let mapped = Mapped::new(access, &existing);
@@ -142,7 +76,7 @@ pub(crate) async fn changed_people(
             let Some(last) = batch.last() else { break };
             after.clone_from(&last.user_id);
             let claims = batch.iter().map(|stored| parse_claims(&stored.claims)).collect::<Result<_>>()?;
-            for (stored, access) in batch.into_iter().zip(evaluate(mapping.clone(), claims).await?) {
+            for (stored, access) in batch.into_iter().zip(evaluate_mapping(mapping.clone(), claims).await?) {
                 let mapped = Mapped::new(access, existing_roles);
                 let difference = |one: &BTreeSet<String>, other: &BTreeSet<String>| {
                     one.difference(other).cloned().collect()

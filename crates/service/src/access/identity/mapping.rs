@@ -11,11 +11,11 @@ use tracewarden_model::{AttributeValue, Claims, ClaimsMapping, ClaimsMappings, R
 use tracewarden_policy::{CheckedMapping, check_mapping};
 use utoipa::ToSchema;
 
-use super::mapped::{Mapped, evaluate_checked, remap};
+use super::mapped::remap;
 use crate::access::Identities;
 use crate::core::{
-    Administrator, FieldError, IfMatch, Result, ServiceError, bounded_member, no_change_detail, unknown,
-    validate,
+    Administrator, FieldError, IfMatch, Mapped, Result, ServiceError, bounded_member, evaluate_checked,
+    no_change_detail, unknown, validate,
 };
 
 const RULES_MAX: usize = 500;

@@ -10,15 +10,15 @@ use tracewarden_model::{Claims, ClaimsMapping, Timestamp};
 use utoipa::ToSchema;
 
 use super::attempt::Attempt;
-use super::logout::last_logout;
-use super::mapped::{Mapped, evaluate, present};
+use super::mapped::present;
 use crate::Secret;
 use crate::access::Identities;
 use crate::access::sessions::{SignIn, begin_session};
 use crate::access::sign_in_throttle::{SignInAttempt, TOO_MANY_SIGN_INS, begin_sign_in_write};
 use crate::core::{
-    AuditContext, Event, Outcome, PasswordLogin, RequestInfo, Result, ServiceError, SignInKey, SignInRefusal,
-    run_to_completion, sanitize, tokens, validate, with_members,
+    AuditContext, Event, Mapped, Outcome, PasswordLogin, RequestInfo, Result, ServiceError, SignInKey,
+    SignInRefusal, evaluate_mapping, last_logout, run_to_completion, sanitize, tokens, validate,
+    with_members,
 };
 
 /// An identity provider on the sign-in page.
@@ -261,12 +261,12 @@ impl Identities {
         mapping: &ClaimsMapping,
         claims: &Claims,
     ) -> Result<tracewarden_policy::MappedAccess> {
-        Ok(evaluate(mapping.clone(), vec![claims.clone()]).await?.pop().unwrap_or_default())
+        Ok(evaluate_mapping(mapping.clone(), vec![claims.clone()]).await?.pop().unwrap_or_default())
     }
 
     /// Returns the record of a new user, with a password that no one knows: hashed like all others, so that sign-ins with a
     /// password take the same time for every name.
-    async fn new_user(&self, person: &Person) -> Result<User> {
+    pub(super) async fn new_user(&self, person: &Person) -> Result<User> {
         let password = tokens::session_token(self.core.entropy.as_ref())?;
         let password_hash: PasswordHash = self.core.passwords.hash(password).await?;
         Ok(User {
@@ -283,7 +283,7 @@ impl Identities {
         })
     }
 
-    async fn create(
+    pub(super) async fn create(
         &self,
         tx: &mut WriteTx,
         provider: &Provider,

@@ -1,8 +1,8 @@
 //! The official MCP SDKs as clients, each in a separate program. Their output is described in `python_sdk.py`.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use tracewarden_testkit::node::prepared_node;
@@ -55,6 +55,45 @@ impl Sdk {
     /// HTTP `status`. A failed connection or a missing answer is also reported this way: a test of a rejection must check
     /// which error it was.
     pub fn ask(self, revision: Revision, url: &str, key: &str, calls: &Value) -> Result<Value, Value> {
+        let file = file_with(calls);
+        let output = self.command(revision, url, file.path()).env("MCP_API_KEY", key).output().unwrap();
+        self.outcome(revision, output)
+    }
+
+    /// The same for a client that knows nothing but the address of the server: it signs in a person by `browse`, which opens an
+    /// address in the person's browser, until the provider redirects to the client. `metadata_url` is the address of the client's
+    /// metadata document; without one it registers itself.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn sign_in_and_ask(
+        self,
+        revision: Revision,
+        url: &str,
+        metadata_url: Option<&str>,
+        calls: &Value,
+        browse: impl AsyncFnOnce(String),
+    ) -> Result<Value, Value> {
+        let file = file_with(calls);
+        let mut command = self.command(revision, url, file.path());
+        if let Some(metadata_url) = metadata_url {
+            command.env("MCP_CLIENT_METADATA_URL", metadata_url);
+        }
+        let mut child =
+            command.env_remove("MCP_API_KEY").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| line.strip_prefix("browse ").map(str::to_owned));
+        if let Some(address) = address {
+            browse(address).await;
+        }
+        let rest = std::thread::spawn(move || lines.collect::<Vec<_>>().join("\n"));
+        let mut output =
+            tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();
+        output.stderr = rest.join().unwrap().into_bytes();
+        self.outcome(revision, output)
+    }
+
+    fn command(self, revision: Revision, url: &str, calls: &Path) -> Command {
         let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/clients"));
         let mut command = match self {
             Self::Python => {
@@ -68,13 +107,15 @@ impl Sdk {
                 node
             }
         };
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(calls.to_string().as_bytes()).unwrap();
         let named = match revision {
             Revision::Newest => "newest",
             Revision::Previous => "previous",
         };
-        let output = command.args([url, named]).arg(file.path()).env("MCP_API_KEY", key).output().unwrap();
+        command.args([url, named]).arg(calls);
+        command
+    }
+
+    fn outcome(self, revision: Revision, output: Output) -> Result<Value, Value> {
         let printed = serde_json::from_slice::<Value>(&output.stdout);
         match (output.status.code(), printed) {
             (Some(0), Ok(document)) => {
@@ -90,6 +131,12 @@ impl Sdk {
             ),
         }
     }
+}
+
+fn file_with(calls: &Value) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(calls.to_string().as_bytes()).unwrap();
+    file
 }
 
 /// Returns the Python SDK's result, which must have no error.

@@ -4,7 +4,9 @@
 "results": [{"name", "isError", "text", "structured"}], "complaints": [text]}; `text` is the text of all text blocks,
 `complaints` has the SDK's messages besides its results. An exception is printed as
 {"error": {"type", "message", "code", "data", "status"}} with as much as is known, and the exit code 1. The API key is in
-MCP_API_KEY. `typescript_sdk.mjs` takes and prints the same.
+MCP_API_KEY. Without it, the client finds the identity provider by itself, and writes `browse URL` to its standard error for the
+person's browser; the address of its metadata document is in MCP_CLIENT_METADATA_URL, otherwise it registers itself.
+`typescript_sdk.mjs` takes and prints the same.
 """
 
 import argparse
@@ -13,12 +15,17 @@ import json
 import logging
 import os
 import sys
+import threading
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 try:
     import anyio
     import httpx2
     from mcp import Client, MCPError
+    from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
     from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared.auth import OAuthClientMetadata
     from mcp.types import Implementation
 except ImportError as error:
     # No document is printed, so this cannot be mistaken for an answer of the server.
@@ -42,6 +49,68 @@ class Complaints(logging.Handler):
         self.seen.append(record.getMessage())
 
 
+class Memory:
+    """Keeps what the identity provider issued, for this run."""
+
+    def __init__(self):
+        self.tokens = None
+        self.client = None
+
+    async def get_tokens(self):
+        return self.tokens
+
+    async def set_tokens(self, tokens):
+        self.tokens = tokens
+
+    async def get_client_info(self):
+        return self.client
+
+    async def set_client_info(self, client):
+        self.client = client
+
+
+class Callback(BaseHTTPRequestHandler):
+    """Receives the person's browser."""
+
+    def do_GET(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        self.server.received = {name: values[0] for name, values in query.items()}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"signed in")
+
+    def log_message(self, *_):
+        pass
+
+
+def sign_in_by_browser(url, client_name):
+    """Returns the authentication of a client that knows nothing but the address of the server."""
+    server = HTTPServer(("127.0.0.1", 0), Callback)
+    waiting = threading.Thread(target=server.handle_request, daemon=True)
+
+    async def browse(address):
+        waiting.start()
+        print(f"browse {address}", file=sys.stderr, flush=True)
+
+    async def wait():
+        await anyio.to_thread.run_sync(waiting.join)
+        received = server.received
+        return AuthorizationCodeResult(
+            code=received["code"], state=received.get("state"), iss=received.get("iss")
+        )
+
+    return OAuthClientProvider(
+        server_url=url,
+        client_metadata=OAuthClientMetadata(
+            redirect_uris=[f"http://127.0.0.1:{server.server_port}/callback"], client_name=client_name
+        ),
+        storage=Memory(),
+        redirect_handler=browse,
+        callback_handler=wait,
+        client_metadata_url=os.environ.get("MCP_CLIENT_METADATA_URL"),
+    )
+
+
 async def conversation(arguments, key, calls, last):
     complaints = Complaints()
     logging.getLogger().addHandler(complaints)
@@ -51,7 +120,8 @@ async def conversation(arguments, key, calls, last):
 
     # Without the environment's proxies: the server is on this machine.
     http = httpx2.AsyncClient(
-        headers={"Authorization": f"Bearer {key}"},
+        headers={} if key is None else {"Authorization": f"Bearer {key}"},
+        auth=sign_in_by_browser(arguments.url, arguments.client_name) if key is None else None,
         timeout=DEADLINE,
         trust_env=False,
         event_hooks={"response": [note]},
@@ -117,7 +187,7 @@ async def main():
         with open(arguments.calls, encoding="utf-8") as file:
             calls = json.load(file)
         with anyio.fail_after(DEADLINE):
-            document = await conversation(arguments, os.environ["MCP_API_KEY"], calls, last)
+            document = await conversation(arguments, os.environ.get("MCP_API_KEY"), calls, last)
     except Exception as error:
         document = {"error": described(error, last)}
     print(json.dumps(document))

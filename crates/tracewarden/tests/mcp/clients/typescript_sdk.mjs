@@ -1,14 +1,75 @@
 // An MCP client made with the official TypeScript SDK: lists the tools, makes calls, and prints one JSON document.
 
 import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { parseArgs } from "node:util";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
 
 // "auto" tries `server/discover` and falls back, as hosts do; `protocol` shows the result.
 const MODES = { newest: "auto", previous: "legacy" };
 
 // Milliseconds for the whole run. A server that never ends an answer fails only its own test.
 const DEADLINE = 60_000;
+
+/** Signs in the person by their browser: a client that knows nothing but the address of the server. */
+class BrowserSignIn {
+  constructor(clientName) {
+    this.clientName = clientName;
+    this.clientMetadataUrl = process.env.MCP_CLIENT_METADATA_URL;
+    this.server = createServer((request, response) => {
+      response.end("signed in");
+      this.received?.(new URL(request.url, this.redirectUrl).searchParams);
+    });
+  }
+
+  async listen() {
+    await new Promise((resolve) => this.server.listen(0, "127.0.0.1", resolve));
+    this.redirectUrl = `http://127.0.0.1:${this.server.address().port}/callback`;
+    this.callback = new Promise((resolve) => {
+      this.received = resolve;
+    });
+  }
+
+  get clientMetadata() {
+    return { client_name: this.clientName, redirect_uris: [this.redirectUrl], application_type: "native" };
+  }
+
+  clientInformation() {
+    return this.client;
+  }
+
+  saveClientInformation(client) {
+    this.client = client;
+  }
+
+  tokens() {
+    return this.issued;
+  }
+
+  saveTokens(tokens) {
+    this.issued = tokens;
+  }
+
+  redirectToAuthorization(address) {
+    console.error(`browse ${address}`);
+  }
+
+  saveCodeVerifier(verifier) {
+    this.verifier = verifier;
+  }
+
+  codeVerifier() {
+    return this.verifier;
+  }
+
+  saveDiscoveryState(state) {
+    this.discovered = state;
+  }
+
+  discoveryState() {
+    return this.discovered;
+  }
+}
 
 async function conversation(url, revision, calls, clientName, key) {
   // An answer that the SDK cannot use does not always fail a call.
@@ -18,9 +79,25 @@ async function conversation(url, revision, calls, clientName, key) {
     { versionNegotiation: { mode: MODES[revision] } },
   );
   client.onerror = (error) => complaints.push(error.message);
-  const headers = { Authorization: `Bearer ${key}` };
-  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
-  await client.connect(transport);
+  let transport;
+  if (key === undefined) {
+    const authProvider = new BrowserSignIn(clientName);
+    await authProvider.listen();
+    transport = new StreamableHTTPClientTransport(new URL(url), { authProvider });
+    try {
+      await client.connect(transport);
+    } catch (error) {
+      if (!(error instanceof UnauthorizedError)) throw error;
+      await transport.finishAuth(await authProvider.callback);
+      transport = new StreamableHTTPClientTransport(new URL(url), { authProvider });
+      await client.connect(transport);
+    }
+    authProvider.server.close();
+  } else {
+    const headers = { Authorization: `Bearer ${key}` };
+    transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+    await client.connect(transport);
+  }
   const { tools } = await client.listTools();
   const results = [];
   for (const call of calls) {
@@ -66,8 +143,8 @@ const { values, positionals } = parseArgs({
 });
 const [url, revision, file] = positionals;
 const key = process.env.MCP_API_KEY;
-if (!Object.hasOwn(MODES, revision) || file === undefined || key === undefined) {
-  console.error("usage: MCP_API_KEY=… typescript_sdk.mjs URL newest|previous CALLS [--client-name NAME]");
+if (!Object.hasOwn(MODES, revision) || file === undefined) {
+  console.error("usage: [MCP_API_KEY=…] typescript_sdk.mjs URL newest|previous CALLS [--client-name NAME]");
   process.exit(2);
 }
 const late = { type: "TimeoutError", message: `not done in ${DEADLINE} ms` };
