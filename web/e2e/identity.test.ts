@@ -1,12 +1,24 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { newVisitor, type Visitor } from "./browser";
 import { environment } from "./environment";
 import { pagePath, resultIds, signIn, waitUntilDetached, waitUntilIdle, waitUntilVisible } from "./pages";
 import { administrator, ensureSetUp, ensureUser } from "./service";
 import type { Session } from "./session";
 
-const { providerUrl, providerToken } = environment();
+const { providerUrl, providerToken, url } = environment();
+
+/** The official MCP client for TypeScript, as a program. */
+const SDK = fileURLToPath(
+  new URL("../../crates/tracewarden/tests/mcp/clients/typescript_sdk.mjs", import.meta.url),
+);
 
 /** Role that only the mapping gives. */
 const ROLE = "errors-by-group";
@@ -162,6 +174,55 @@ describe("a person of the company", () => {
     await waitUntilVisible(page.getByText("You have no role here."));
     const users = await (await administrator()).call<{ users: { username: string }[] }>("GET", "/users");
     expect(users.users.map(({ username }) => username)).not.toContain("otto");
+  });
+});
+
+describe("an agent", () => {
+  test("that knows only the address signs in its person in the browser, and reads as that person", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "tracewarden-agent-"));
+    onTestFinished(() => rm(directory, { recursive: true }));
+    const calls = join(directory, "calls.json");
+    const query = { last: "24h", limit: 5 };
+    await writeFile(calls, JSON.stringify([{ name: "svc_query_traces", arguments: query }]));
+    const { MCP_API_KEY: _, ...env } = process.env;
+    const agent = spawn(process.execPath, [SDK, `${url}/mcp`, "newest", calls], { env });
+    const printed = text(agent.stdout);
+    const address = await new Promise<string>((resolve, reject) => {
+      createInterface({ input: agent.stderr }).on("line", (line) => {
+        if (line.startsWith("browse ")) {
+          resolve(line.slice("browse ".length));
+        }
+      });
+      agent.on("exit", () => reject(new Error("the agent ended without a sign-in")));
+    });
+    const { page } = visitor;
+    await page.goto(address);
+    await waitUntilVisible(page.getByRole("heading", { name: "Allow access" }));
+    await page.getByRole("button", { name: "Allow" }).click();
+    await waitUntilVisible(page.getByText("signed in"));
+    const document = JSON.parse(await printed) as { results: { isError: boolean; text: string }[] };
+    const [result] = document.results;
+    expect(result?.isError, JSON.stringify(document)).toBe(false);
+    const { trace_ids: expected } = await colleague.call<{ trace_ids: string[] }>("POST", "/traces/query", {
+      view: "ids",
+      limit: 5,
+    });
+    for (const id of expected) {
+      expect(result?.text).toContain(id);
+    }
+    const { records } = await admin.call<{ records: unknown[] }>(
+      "GET",
+      "/audit?action=traces.query&limit=20",
+    );
+    expect(records).toContainEqual(
+      expect.objectContaining({
+        actor: expect.objectContaining({ username: "petra", via: "mcp" }),
+        detail: expect.objectContaining({
+          oauth_client: expect.any(String),
+          mcp: expect.objectContaining({ tool: "svc_query_traces" }),
+        }),
+      }),
+    );
   });
 });
 

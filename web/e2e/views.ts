@@ -46,6 +46,15 @@ export const VIEWS: readonly View[] = [
     },
   },
   { name: "sign-in-refused", userKind: "anonymous", path: () => "/login?failed=no_role" },
+  {
+    name: "sign-in-link",
+    userKind: "anonymous",
+    path: () => "/login#link=not-a-link",
+    action: async (page) => {
+      await page.getByRole("button", { name: "Sign in with this link" }).click();
+      await waitUntilVisible(page.getByRole("alert"));
+    },
+  },
   { name: "password", userKind: "newcomer", path: () => "/password" },
   { name: "search", userKind: "reader", path: () => "/search" },
   { name: "search-empty", userKind: "reader", path: () => "/search?last=1s" },

@@ -8,6 +8,9 @@ use tracewarden_testkit::node;
 
 use crate::{cache, process, workspace};
 
+/// Directory of the official MCP client for TypeScript in the repository.
+pub const MCP_CLIENTS: &str = "crates/tracewarden/tests/mcp/clients";
+
 /// Returns npm, to be run in a directory.
 pub fn command(directory: &Path) -> Command {
     let mut npm = Command::new("npm");

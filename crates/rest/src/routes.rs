@@ -295,15 +295,17 @@ impl RouteGuard {
     /// themselves.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
         let key_only = self.is_nested();
+        let accepts_tokens = self.app.service.identities().accept_access_tokens();
         let none = || {
-            Problem::new(
-                Code::Unauthenticated,
-                if key_only {
-                    "send an API key as `Authorization: Bearer …`; keys are made in the web application, under your account"
-                } else {
-                    "sign in, or send an API key as `Authorization: Bearer …`"
-                },
-            )
+            let token = if accepts_tokens { "an API key or an access token" } else { "an API key" };
+            let detail = if key_only {
+                format!(
+                    "send {token} as `Authorization: Bearer …`; keys are made in the web application, under your account"
+                )
+            } else {
+                format!("sign in, or send {token} as `Authorization: Bearer …`")
+            };
+            Problem::new(Code::Unauthenticated, detail)
         };
         let mut sent = headers.get_all(header::AUTHORIZATION).iter();
         if let Some(value) = sent.next() {
@@ -311,7 +313,7 @@ impl RouteGuard {
                 return Err(none());
             }
             if let Some(token) = bearer_token(value).map(str::trim) {
-                let is_key = is_api_key(token) || !self.app.service.identities().accept_access_tokens();
+                let is_key = is_api_key(token) || !accepts_tokens;
                 let token = Secret::from(token);
                 return Ok(if is_key { Credential::ApiKey(token) } else { Credential::AccessToken(token) });
             }

@@ -12,7 +12,7 @@ use tracewarden_testkit::repetitions;
 use crate::demo::{self, load};
 use crate::stack::identity_provider::IdentityProvider;
 use crate::stack::{LocalStore, Service, interrupt};
-use crate::{engine, web};
+use crate::{engine, npm, web};
 
 /// Runs the browser tests against an unconfigured service, whose ClickHouse already has traces. With `verify`, only the views are
 /// tested, each in all themes and widths, and speed is measured.
@@ -30,6 +30,7 @@ pub fn test(binaries: &Path, arguments: &[String], verify: bool) -> Result<()> {
     // If ClickHouse has exited, that error explains a failed request better.
     store.check()?;
     println!("sent {} spans", sent?);
+    npm::ensure_packages(npm::MCP_CLIENTS)?;
     let mut provider = IdentityProvider::start(path, &json!({}))?;
     let settings = provider.settings();
     let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));

@@ -94,6 +94,10 @@ impl Report<'_> {
         for line in text.lines() {
             writeln!(out, "  {line}")?;
         }
+        if self.company.is_some() {
+            writeln!(out, "\nOr without a key: the client opens the browser, where {PERSON} signs in.\n")?;
+            writeln!(out, "  claude mcp add --transport http tracewarden {base}/mcp")?;
+        }
         if !self.web {
             writeln!(out, "\nSign in like a browser; the cookie is the session:\n")?;
             writeln!(out, "  curl -s -c cookies {base}/login -H 'Content-Type: application/json' \\")?;

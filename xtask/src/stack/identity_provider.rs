@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::api::Client;
 use super::processes::ManagedProcess;
 use super::secret;
 use crate::npm;
@@ -48,7 +49,7 @@ impl IdentityProvider {
         let secret_path = secret_file.display();
         let settings = format!(
             "[{NAME}]\nlabel = \"{LABEL}\"\nissuer = \"{issuer}\"\nclient_id = \"tracewarden\"\n\
-             client_secret_file = \"{secret_path}\"\n"
+             client_secret_file = \"{secret_path}\"\n\n[{NAME}.access_tokens]\n"
         );
         secret::write(&secret_file, &client_secret)?;
         fs::write(&settings_file, settings)
@@ -61,7 +62,7 @@ impl IdentityProvider {
         [(SETTING, self.settings_file.display().to_string())]
     }
 
-    /// Makes the service at this URL a client of the provider.
+    /// Makes the service at this URL a client of the provider, and a resource for which it issues access tokens.
     pub fn register(&mut self, base: &str) -> Result<()> {
         let clients = json!([{
             "client_id": "tracewarden",
@@ -70,7 +71,15 @@ impl IdentityProvider {
             "backchannel_logout_uri": format!("{base}/logout/backchannel/{NAME}"),
             "backchannel_logout_session_required": true,
         }]);
-        self.running.send_line(&json!({ "clients": clients }).to_string())?;
+        let anonymous = Client::anonymous(base);
+        let mut resources = Map::new();
+        for path in ["", "/mcp"] {
+            let metadata = anonymous.get(&format!("/.well-known/oauth-protected-resource{path}"))?;
+            let resource = metadata.get("resource").and_then(Value::as_str).context("no `resource`")?;
+            resources
+                .insert(resource.to_owned(), metadata.get("scopes_supported").cloned().unwrap_or_default());
+        }
+        self.running.send_line(&json!({ "clients": clients, "resources": resources }).to_string())?;
         self.running.wait_for_line("configured").map(drop)
     }
 

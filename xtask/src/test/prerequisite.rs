@@ -72,7 +72,7 @@ impl Prerequisite for Python {
 /// installed next to them. The step that builds the web application reports a missing Node.
 pub struct NodePrograms;
 
-const NODE_PROGRAMS: [&str; 2] = ["crates/tracewarden/tests/mcp/clients", identity_provider::PROGRAM];
+const NODE_PROGRAMS: [&str; 2] = [npm::MCP_CLIENTS, identity_provider::PROGRAM];
 
 impl Prerequisite for NodePrograms {
     fn name(&self) -> &'static str {
