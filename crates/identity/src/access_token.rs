@@ -62,6 +62,36 @@ pub(crate) fn verify(
     }
 }
 
+/// Checks a provider's answer about an opaque token, which came over a connection that authenticates the provider. The token must be
+/// for one of the audiences.
+pub(crate) fn check_introspection(
+    claims: Map<String, Value>,
+    settings: &ProviderSettings,
+    audiences: &[String],
+    now: Timestamp,
+) -> Result<AccessToken, ProviderError> {
+    let Some(accepted) = &settings.access_tokens else {
+        return Err(ProviderError::invalid("access tokens of this provider are not accepted"));
+    };
+    if claims.get("active") != Some(&Value::Bool(true)) {
+        return Err(ProviderError::invalid("the provider says that the token is not active"));
+    }
+    if claims.get("iss").is_some_and(|issuer| issuer.as_str() != Some(&settings.issuer)) {
+        return Err(ProviderError::invalid("the token is of another issuer"));
+    }
+    let is_for =
+        |audience: &Value| audience.as_str().is_some_and(|text| audiences.iter().any(|known| known == text));
+    let is_for_us = match claims.get("aud") {
+        Some(Value::Array(found)) => found.iter().any(is_for),
+        Some(found) => is_for(found),
+        None => false,
+    };
+    if !is_for_us {
+        return Err(ProviderError::invalid("the token is for another audience"));
+    }
+    check(claims, settings, accepted, now)
+}
+
 /// Checks claims whose issuer and audience are right.
 fn check(
     claims: Map<String, Value>,

@@ -28,6 +28,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tracewarden_model::Timestamp;
 
+/// Longer opaque tokens are not sent to the providers.
+const OPAQUE_TOKEN_MAX_BYTES: usize = 8 * 1024;
+
 /// The configured providers, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Providers {
@@ -75,12 +78,37 @@ impl Providers {
             iss: String,
         }
         // Not trusted: it only chooses the provider that verifies the token.
-        let unverified = jsonwebtoken::dangerous::insecure_decode::<Issuer>(token);
-        let issuer = unverified.map_err(ProviderError::invalid)?.claims.iss;
+        let issuer = match jsonwebtoken::dangerous::insecure_decode::<Issuer>(token) {
+            Ok(unverified) => unverified.claims.iss,
+            Err(error) => return self.introspect(token, resource, now, error).await,
+        };
         let provider = self.iter().find(|provider| provider.issuer() == issuer);
         let provider =
             provider.ok_or_else(|| ProviderError::invalid("the issuer of the token is not known"))?;
         provider.access_token(token, resource, &self.origin, now).await
+    }
+
+    /// Asks the providers about a token that is not a JWT.
+    async fn introspect(
+        &self,
+        token: &str,
+        resource: Resource,
+        now: Timestamp,
+        not_a_jwt: jsonwebtoken::errors::Error,
+    ) -> Result<AccessToken, ProviderError> {
+        let mut error = ProviderError::invalid(not_a_jwt);
+        if token.is_empty() || token.len() > OPAQUE_TOKEN_MAX_BYTES {
+            return Err(error);
+        }
+        for provider in self.iter().filter(|provider| provider.introspects()) {
+            match provider.introspect(token, resource, &self.origin, now).await {
+                Ok(verified) => return Ok(verified),
+                // Another provider may know the token; if none does, one that does not answer might.
+                Err(ProviderError::Invalid(_)) if matches!(error, ProviderError::Unavailable(_)) => {}
+                Err(found) => error = found,
+            }
+        }
+        Err(error)
     }
 
     /// Returns the identifier of a resource.

@@ -35,6 +35,7 @@ pub(crate) struct MoreMetadata {
     #[serde(default)]
     pub(crate) authorization_response_iss_parameter_supported: bool,
     pub(crate) end_session_endpoint: Option<Url>,
+    pub(crate) introspection_endpoint: Option<Url>,
 }
 
 impl AdditionalProviderMetadata for MoreMetadata {}
@@ -165,6 +166,7 @@ async fn fetch(http: &Http, issuer: &str) -> Result<Known, String> {
         metadata.token_endpoint().map(|endpoint| endpoint.url()),
         metadata.userinfo_endpoint().map(|endpoint| endpoint.url()),
         metadata.additional_metadata().end_session_endpoint.as_ref(),
+        metadata.additional_metadata().introspection_endpoint.as_ref(),
     ];
     for endpoint in endpoints.into_iter().flatten() {
         http.check(endpoint).map_err(|error| error.to_string())?;

@@ -7,15 +7,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthPrompt, CoreClientAuthMethod, CoreErrorResponseType, CoreGenderClaim,
     CoreIdTokenVerifier, CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm,
-    CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse, CoreTokenIntrospectionResponse,
-    CoreTokenType,
+    CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse, CoreTokenType,
 };
 use openidconnect::{
     AccessTokenHash, AdditionalClaims, AuthType, AuthenticationFlow, AuthorizationCode,
     ClaimsVerificationError, Client, ClientId, ClientSecret, CsrfToken, EmptyExtraTokenFields,
-    EndpointMaybeSet, EndpointNotSet, EndpointSet, IdTokenClaims, IdTokenFields, Nonce, OAuth2TokenResponse,
-    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError,
-    StandardErrorResponse, StandardTokenResponse, TokenResponse, UserInfoClaims,
+    EndpointMaybeSet, EndpointNotSet, EndpointSet, ExtraTokenFields, IdTokenClaims, IdTokenFields,
+    IntrospectionUrl, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
+    RequestTokenError, Scope, SignatureVerificationError, StandardErrorResponse,
+    StandardTokenIntrospectionResponse, StandardTokenResponse, TokenResponse, UserInfoClaims,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,8 @@ pub(crate) struct OtherClaims(Map<String, Value>);
 
 impl AdditionalClaims for OtherClaims {}
 
+impl ExtraTokenFields for OtherClaims {}
+
 type TokenFields = IdTokenFields<
     OtherClaims,
     EmptyExtraTokenFields,
@@ -70,7 +72,7 @@ type OidcClient = Client<
     CoreAuthPrompt,
     StandardErrorResponse<CoreErrorResponseType>,
     Tokens,
-    CoreTokenIntrospectionResponse,
+    StandardTokenIntrospectionResponse<OtherClaims, CoreTokenType>,
     CoreRevocableToken,
     CoreRevocationErrorResponse,
     EndpointSet,
@@ -290,6 +292,34 @@ impl Provider {
         let verify =
             |known: &Known| access_token::verify(token, &known.keys, &self.settings, &audiences, now);
         self.with_current_keys(now, "the key of the access token is unknown", verify).await
+    }
+
+    /// Whether the provider is asked about access tokens that are not JWTs.
+    pub(crate) fn introspects(&self) -> bool {
+        self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.introspection)
+    }
+
+    /// Asks the provider about an opaque access token for one resource at this origin (RFC 7662). The answer is not kept.
+    pub(crate) async fn introspect(
+        &self,
+        token: &str,
+        resource: Resource,
+        origin: &str,
+        now: Timestamp,
+    ) -> Result<AccessToken, ProviderError> {
+        let Some(accepted) = &self.settings.access_tokens else {
+            return Err(ProviderError::invalid("access tokens of this provider are not accepted"));
+        };
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        let endpoint = known.metadata.additional_metadata().introspection_endpoint.clone();
+        let endpoint = endpoint.ok_or_else(|| {
+            ProviderError::unavailable("the provider's metadata have no `introspection_endpoint`")
+        })?;
+        let client = self.client(&known).set_introspection_url(IntrospectionUrl::from_url(endpoint));
+        let token = openidconnect::AccessToken::new(token.to_owned());
+        let answer = client.introspect(&token).request_async(&self.http).await.map_err(token_error)?;
+        let claims = object(&answer)?;
+        access_token::check_introspection(claims, &self.settings, &accepted.audiences(resource, origin), now)
     }
 
     /// Verifies with the current keys, and if the key is not among them, with newer ones.

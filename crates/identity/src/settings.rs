@@ -46,6 +46,8 @@ pub struct AccessTokenSettings {
     pub token_types: Vec<String>,
     /// Ids of the clients whose tokens are accepted; empty for all.
     pub clients: Vec<String>,
+    /// Whether the provider is asked about tokens that are not JWTs.
+    pub introspection: bool,
 }
 
 impl AccessTokenSettings {

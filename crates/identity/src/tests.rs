@@ -33,6 +33,7 @@ fn provider(issuer: &str) -> Provider {
             rest_audiences: None,
             token_types: vec!["at+jwt".to_owned()],
             clients: vec!["agent".to_owned()],
+            introspection: false,
         }),
     })
     .unwrap()

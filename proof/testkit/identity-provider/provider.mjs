@@ -4,7 +4,7 @@
 // {"clients": [client metadata], "users": {"paula": {"password": "…", "claims": {"groups": ["/payments"]}}}, "control_token": "…"}
 //
 // `resources` has the scopes of resources for which access tokens are issued, by the resource's URL. Clients may register themselves,
-// and may have the URL of a metadata document as id.
+// and may have the URL of a metadata document as id. `access_token_format` is `jwt` or `opaque`.
 //
 // Further lines replace members of the configuration; `configured` is printed once they hold. All `claims` of a user are in the ID
 // token. Requests to /control/…, with the token as bearer token, change the provider while it runs.
@@ -82,6 +82,7 @@ function newProvider() {
       backchannelLogout: { enabled: true },
       rpInitiatedLogout: { enabled: true },
       registration: { enabled: true },
+      introspection: { enabled: true, allowedPolicy: (_, client) => client.clientId === 'tracewarden' },
       clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
       resourceIndicators: {
         enabled: true,
@@ -90,7 +91,7 @@ function newProvider() {
         getResourceServerInfo: (_, resource) => {
           const scopes = configuration.resources?.[resource]
           if (scopes === undefined) throw new errors.InvalidTarget()
-          return { audience: resource, scope: scopes.join(' '), accessTokenFormat: 'jwt', accessTokenTTL: 600 }
+          return { audience: resource, scope: scopes.join(' '), accessTokenFormat: configuration.access_token_format ?? 'jwt', accessTokenTTL: 600 }
         },
       },
     },

@@ -97,6 +97,7 @@ fn an_access_token_names_person_and_client() {
         rest_audiences: None,
         token_types: vec!["jwt".to_owned()],
         clients: Vec::new(),
+        introspection: false,
     };
     let verify = |token: &str, audience: &str, accepted: &AccessTokenSettings, now: i64| {
         let settings =

@@ -17,6 +17,8 @@ const SIGN_INS_PER_HASH: usize = 4;
 const MIN_SIGN_INS: usize = 16;
 /// Maximum number of concurrent sign-ins with identity providers, each of which may wait half a minute for the provider.
 const PROVIDER_SIGN_INS: usize = 64;
+/// Maximum number of access tokens that are verified at the same time, each of which may wait for the provider.
+const TOKEN_CHECKS: usize = 256;
 /// One user gets at most 1/`SHARE` of the permits to hold whole spans, and one address of those to sign in, so that a flood
 /// from one leaves permits for the others.
 const SHARE: usize = 2;
@@ -33,6 +35,8 @@ pub(crate) struct Permits {
     /// Sign-ins with identity providers, by address. Separate from `sign_ins`: administrators sign in with a password while a
     /// provider does not answer.
     pub(crate) provider_sign_ins: Limiter,
+    /// Verifications of access tokens, by address. The provider may be asked for each, and anyone can send a token.
+    pub(crate) token_checks: Limiter,
     /// Writes of the last use, by credential.
     pub(crate) last_use_writes: Limiter,
     /// Audit records of denied or failed calls that wait to be written, by user.
@@ -65,6 +69,7 @@ impl Permits {
             whole_traces: Limiter::shared(WHOLE_TRACES, WHOLE_TRACES / SHARE),
             sign_ins: Limiter::sign_ins(settings.max_parallel_hashes),
             provider_sign_ins: Limiter::shared(PROVIDER_SIGN_INS, PROVIDER_SIGN_INS / SHARE),
+            token_checks: Limiter::shared(TOKEN_CHECKS, TOKEN_CHECKS / SHARE),
             last_use_writes: Limiter::by_key(Some(1)),
             audit_records: Limiter::by_key(Some(AUDIT_RECORDS_PER_USER)),
             compilation: Limiter::total(processors.max(2)),

@@ -46,6 +46,8 @@ struct AccessTokens {
     token_types: Vec<String>,
     #[serde(default)]
     clients: Vec<String>,
+    #[serde(default)]
+    introspection: bool,
 }
 
 fn default_token_types() -> Vec<String> {
@@ -101,7 +103,7 @@ impl IdentityFile {
 
 impl AccessTokens {
     fn settings(self, client_id: &str, errors: &mut Vec<String>) -> AccessTokenSettings {
-        let Self { mcp_audiences, rest_audiences, token_types, clients } = self;
+        let Self { mcp_audiences, rest_audiences, token_types, clients, introspection } = self;
         for (name, audiences) in [("mcp_audiences", &mcp_audiences), ("rest_audiences", &rest_audiences)] {
             let Some(audiences) = audiences else { continue };
             if audiences.iter().any(String::is_empty) {
@@ -128,7 +130,7 @@ impl AccessTokens {
             typ.strip_prefix("application/").unwrap_or(&typ).to_owned()
         };
         let token_types = token_types.iter().map(normal).collect();
-        AccessTokenSettings { mcp_audiences, rest_audiences, token_types, clients }
+        AccessTokenSettings { mcp_audiences, rest_audiences, token_types, clients, introspection }
     }
 }
 

@@ -14,6 +14,7 @@ on_both!(
     scopes_name_tools,
     claims_decide_the_tokens_own_requests,
     a_logout_ends_tokens,
+    opaque_tokens_are_introspected,
     nothing_changes_while_tokens_are_not_accepted,
 );
 
@@ -174,6 +175,29 @@ async fn a_logout_ends_tokens(database: TestDatabase) {
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
     let again = company.program_of("paula", "/mcp", ALL_TOOLS).await;
     assert_eq!(tools(&again).await.len(), 9);
+}
+
+async fn opaque_tokens_are_introspected(database: TestDatabase) {
+    let introspection = format!("{ACCEPT_TOKENS}introspection = true\n");
+    let mut company = Company::start_with(database, &introspection, &[]).await;
+    company.map_groups().await;
+    company.provider.put_user("paula", json!({"groups": ["/payments"], "department": "blue"})).await;
+    company.provider.issue_opaque_tokens();
+    let agent = company.program_of("paula", "/mcp", "svc_get_trace svc_get_spans").await;
+    let script = company.program_of("paula", "/", ALL_TOOLS).await;
+    assert_eq!(tools(&agent).await, ["svc_get_trace", "svc_get_spans"]);
+    let me = script.get("/me").await.expect(200).body;
+    assert_eq!((&me["username"], &me["roles"]), (&json!("paula"), &json!(["payments"])));
+    assert_eq!(me["attributes"], json!({"team": "blue"}));
+    agent.get("/me").await.problem(401, "unauthenticated");
+    rpc::send(&script, "tools/list", json!({})).await.problem(401, "unauthenticated");
+    for wrong in ["not-a-token", &"x".repeat(7_000)] {
+        let stranger = company.service.anonymous().with_key(wrong);
+        stranger.get("/me").await.problem(401, "unauthenticated");
+    }
+    // The answers are not kept: without the provider, such a token opens nothing.
+    company.provider.kill();
+    script.get("/me").await.problem(502, "identity_provider");
 }
 
 async fn nothing_changes_while_tokens_are_not_accepted(database: TestDatabase) {

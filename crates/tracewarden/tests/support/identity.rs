@@ -144,6 +144,13 @@ impl IdentityProvider {
         console.wait_for("configured");
     }
 
+    /// Makes the provider issue access tokens that only it can read.
+    pub fn issue_opaque_tokens(&self) {
+        let mut console = self.console.lock().unwrap();
+        console.send(&json!({"access_token_format": "opaque"}));
+        console.wait_for("configured");
+    }
+
     /// Returns an access token for a resource, which a program gets after a person has signed in to the provider in a browser.
     pub async fn access_token(&self, login: &str, resource: &str, scopes: &str) -> String {
         let query = form_urlencoded::Serializer::new(String::new())

@@ -8,7 +8,7 @@ use tracewarden_identity::{ProviderError, Resource};
 
 use crate::Secret;
 use crate::access::Identities;
-use crate::access::sign_in_throttle::begin_sign_in_write;
+use crate::access::sign_in_throttle::{SignInAttempt, begin_sign_in_write};
 use crate::core::{
     AuditContext, AuthKind, Credential, CredentialFault, Identity, RequestInfo, Result, ServiceError,
     TokenCredential, Transport, VerifiedCredential, run_to_completion, tokens,
@@ -16,6 +16,9 @@ use crate::core::{
 
 /// Characters of a token's digest in its id: enough to find its requests in the audit log.
 const ID_CHARS: usize = 16;
+
+const TOO_MANY_TOKENS: ServiceError =
+    ServiceError::Overloaded { what: "too many access tokens are being verified" };
 
 /// An interface of the service that accepts access tokens.
 #[derive(Debug, Clone)]
@@ -63,7 +66,10 @@ impl Identities {
     async fn try_identify(&self, token: &Secret, info: RequestInfo) -> Result<Identity> {
         let token = token.expose_secret();
         let now = self.core.now();
+        let address = SignInAttempt::new("", info.client_ip, &self.core.username_key);
+        let permit = self.core.permits.token_checks.try_acquire(address.address()).ok_or(TOO_MANY_TOKENS)?;
         let verified = self.core.settings.providers.access_token(token, resource(info.via), now).await;
+        drop(permit);
         let verified = verified.map_err(|error| match error {
             // The response does not say what is wrong with a token that anyone can have sent.
             ProviderError::Invalid(cause) | ProviderError::Refused(cause) => {
