@@ -165,6 +165,23 @@ describe("a person of the company", () => {
     expect((await resultIds(page)).length).toBeGreaterThan(5);
   });
 
+  test("signs out here, and then at the provider", async () => {
+    const { page } = visitor;
+    await page.getByRole("button", { name: "Account of petra" }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await waitUntilVisible(page.getByText("You are signed out here"));
+    await page.getByRole("link", { name: "Sign out of Company account too" }).click();
+    await page.waitForURL(`${providerUrl}/**`);
+    await page.getByRole("button", { name: "Yes" }).click();
+    await page.waitForURL("**/ui/login**");
+    await waitUntilVisible(providerButton(page));
+    // The provider asks for the password again.
+    await providerButton(page).click();
+    await signInAtProvider(page, "petra");
+    await page.waitForURL("**/ui/search**");
+    await waitUntilIdle(page);
+  });
+
   test("without a mapped group reads what to do", async () => {
     const { page } = await newVisitor("person without a role");
     await page.goto(pagePath("/login"));

@@ -46,6 +46,7 @@ export const VIEWS: readonly View[] = [
     },
   },
   { name: "sign-in-refused", userKind: "anonymous", path: () => "/login?failed=no_role" },
+  { name: "signed-out", userKind: "anonymous", path: () => "/login?signed_out=company" },
   {
     name: "sign-in-link",
     userKind: "anonymous",

@@ -23,17 +23,26 @@ const root = createRootRoute({
   errorComponent: PageError,
 });
 
+interface LoginSearch {
+  to?: string;
+  failed?: string;
+  request?: string;
+  /** The identity provider of the user who has just signed out. */
+  signed_out?: string;
+}
+
 const login = createRoute({
   getParentRoute: () => root,
   path: "/login",
   // Page to return to after the sign-in: only paths of this application, never another site.
-  validateSearch: (search: Record<string, unknown>): { to?: string; failed?: string; request?: string } => {
+  validateSearch: (search: Record<string, unknown>): LoginSearch => {
     const to = textParam(search.to);
     const isPath = to?.startsWith("/") === true && !to.startsWith("//");
     // The service adds the others after a failed sign-in with an identity provider.
     const failed = textParam(search.failed);
     const request = textParam(search.request);
-    return { ...omitUndefined({ failed, request }), ...(isPath ? { to } : {}) };
+    const signed_out = textParam(search.signed_out);
+    return { ...omitUndefined({ failed, request, signed_out }), ...(isPath ? { to } : {}) };
   },
   component: lazyRouteComponent(() => import("./pages/login/LoginPage"), "LoginPage"),
 });

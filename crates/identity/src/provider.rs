@@ -11,11 +11,12 @@ use openidconnect::core::{
 };
 use openidconnect::{
     AccessTokenHash, AdditionalClaims, AuthType, AuthenticationFlow, AuthorizationCode,
-    ClaimsVerificationError, Client, ClientId, ClientSecret, CsrfToken, EmptyExtraTokenFields,
+    ClaimsVerificationError, Client, ClientId, ClientSecret, CsrfToken, EmptyExtraTokenFields, EndSessionUrl,
     EndpointMaybeSet, EndpointNotSet, EndpointSet, ExtraTokenFields, IdTokenClaims, IdTokenFields,
-    IntrospectionUrl, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
-    RequestTokenError, Scope, SignatureVerificationError, StandardErrorResponse,
-    StandardTokenIntrospectionResponse, StandardTokenResponse, TokenResponse, UserInfoClaims,
+    IntrospectionUrl, LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
+    PostLogoutRedirectUrl, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError,
+    StandardErrorResponse, StandardTokenIntrospectionResponse, StandardTokenResponse, TokenResponse,
+    UserInfoClaims,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -270,6 +271,28 @@ impl Provider {
             logout_token::Expected { issuer: self.issuer(), client_id: &self.settings.client_id, now };
         let verify = |known: &Known| logout_token::verify(token, &known.keys, &expected);
         self.with_current_keys(now, "the key of the logout token is unknown", verify).await
+    }
+
+    /// Returns the address at which a browser ends the session at the provider (OpenID Connect RP-Initiated Logout), or `None` if the
+    /// provider has none. The provider then sends the browser to `return_uri`.
+    ///
+    /// # Errors
+    /// [`ProviderError::Unavailable`].
+    pub async fn end_session_url(
+        &self,
+        return_uri: &str,
+        now: Timestamp,
+    ) -> Result<Option<Url>, ProviderError> {
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        let Some(endpoint) = known.metadata.additional_metadata().end_session_endpoint.clone() else {
+            return Ok(None);
+        };
+        let return_uri =
+            PostLogoutRedirectUrl::new(return_uri.to_owned()).map_err(ProviderError::unavailable)?;
+        let request = LogoutRequest::from(EndSessionUrl::from_url(endpoint))
+            .set_client_id(ClientId::new(self.settings.client_id.clone()))
+            .set_post_logout_redirect_uri(return_uri);
+        Ok(Some(request.http_get_url()))
     }
 
     /// Whether access tokens of the provider are accepted.

@@ -85,6 +85,20 @@ pub(crate) async fn callback(
     result.await.unwrap_or_else(|failure| failed(failure, &headers, &info))
 }
 
+/// Sends a browser that has signed out here to the provider, to sign out there.
+pub(crate) async fn logout(
+    State(app): State<App>,
+    Extension(info): Extension<RequestInfo>,
+    Path(provider): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let return_uri = format!("{}{BASE}login", app.middleware.public_origin);
+    match app.service.identities().end_session_url(&provider, &return_uri).await {
+        Ok(url) => Redirect::to(url.as_deref().unwrap_or(&return_uri)).into_response(),
+        Err(failure) => failed(failure, &headers, &info),
+    }
+}
+
 /// Ends sessions for a provider (OpenID Connect Back-Channel Logout 1.0).
 pub(crate) async fn backchannel_logout(
     State(app): State<App>,

@@ -61,6 +61,7 @@ fn declare(app: App) -> Routes {
         .add_protocol(MCP_METADATA, BodyLimit::AnonymousJson, get(protected_resource::mcp_metadata))
         .add_protocol("/login/{provider}", BodyLimit::AnonymousJson, get(identity::begin))
         .add_protocol("/login/{provider}/callback", BodyLimit::AnonymousJson, get(identity::callback))
+        .add_protocol("/logout/{provider}", BodyLimit::AnonymousJson, get(identity::logout))
         .add_protocol("/logout/backchannel/{provider}", BodyLimit::Form, post(identity::backchannel_logout))
         .add(Account(Session(SessionOnly::SignOut)), routes!(session::logout))
         .add(Account(Any), routes!(me::get))

@@ -121,7 +121,7 @@ function AccountMenu() {
   const router = useRouter();
   const logout = useMutation({
     mutationFn: () => unwrap(api.POST("/logout")),
-    onSuccess: () => leave(router),
+    onSuccess: () => leave(router, me.provider),
     onError: (error) => {
       // The session has already ended, or is of another user.
       if (error instanceof ApiError && ["unauthenticated", "user_mismatch"].includes(error.code)) {

@@ -68,6 +68,7 @@ impl IdentityProvider {
             "client_id": "tracewarden",
             "client_secret": self.client_secret,
             "redirect_uris": [format!("{base}/login/{NAME}/callback")],
+            "post_logout_redirect_uris": [format!("{base}/ui/login")],
             "backchannel_logout_uri": format!("{base}/logout/backchannel/{NAME}"),
             "backchannel_logout_session_required": true,
         }]);

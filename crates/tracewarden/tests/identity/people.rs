@@ -256,3 +256,23 @@ async fn a_person_reads_the_traces_of_the_mapped_role() {
     company.put_mapping(json!({"roles": [{"role": "blue", "when": "\"/red\" in claims.groups"}]})).await;
     bea.get(&format!("/traces/{BLUE}")).await.problem(404, "trace_not_found");
 }
+
+/// The browser is sent to the provider's page, which asks the person.
+#[tokio::test]
+async fn a_person_signs_out_at_the_provider_too() {
+    let company = Company::start(None).await;
+    let Company { provider, service, .. } = &company;
+    company.map_groups().await;
+    provider.put_user("paula", json!({"groups": ["/payments"]})).await;
+    let (mut browser, _) = browser_of(&company, "paula").await;
+    let page = browser.open(&format!("{}/logout/{PROVIDER}", service.base)).await;
+    let location = page.location.unwrap();
+    assert!(
+        location.starts_with(&format!("{}/session/end?client_id=tracewarden&", provider.issuer)),
+        "{location}"
+    );
+    let page = browser.open(&location).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let unknown = browser.open(&format!("{}/logout/unknown", service.base)).await;
+    assert!(unknown.location.unwrap().contains("/ui/login?failed=not_found"));
+}

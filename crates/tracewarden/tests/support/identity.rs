@@ -128,6 +128,7 @@ impl IdentityProvider {
             "client_id": "tracewarden",
             "client_secret": CLIENT_SECRET,
             "redirect_uris": redirect_uris,
+            "post_logout_redirect_uris": [format!("{base}/ui/login")],
             "backchannel_logout_uri": format!("{base}/logout/backchannel/{PROVIDER}"),
             "backchannel_logout_session_required": true,
         }]);

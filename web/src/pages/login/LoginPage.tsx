@@ -1,4 +1,15 @@
-import { Button, Center, Divider, Group, Paper, PasswordInput, Stack, TextInput, Title } from "@mantine/core";
+import {
+  Anchor,
+  Button,
+  Center,
+  Divider,
+  Group,
+  Paper,
+  PasswordInput,
+  Stack,
+  TextInput,
+  Title,
+} from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, useLocation, useRouter } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -13,7 +24,7 @@ const route = getRouteApi("/login");
 
 /** Sign-in page. It returns to the page that required the sign-in. */
 export function LoginPage() {
-  const { to, failed, request } = route.useSearch();
+  const { to, failed, request, signed_out: signedOut } = route.useSearch();
   const hash = useLocation({ select: (location) => location.hash });
   const link = new URLSearchParams(hash).get("link");
   const methods = useQuery(signInMethodsQuery);
@@ -37,6 +48,16 @@ export function LoginPage() {
               {request !== undefined && <div>Request id {request}</div>}
             </Notice>
           )}
+          {providers
+            .filter(({ name }) => name === signedOut)
+            .map(({ name, label }) => (
+              <Notice key={name} kind="info" title="You are signed out here">
+                You may still be signed in at the identity provider.{" "}
+                <Anchor href={`/logout/${encodeURIComponent(name)}`} inherit>
+                  Sign out of {label} too
+                </Anchor>
+              </Notice>
+            ))}
           {link !== null && <LinkSignIn token={link} />}
           {providers.map(({ name, label }) => (
             <Button key={name} component="a" href={providerHref(name, to ?? "/search")} variant="default">

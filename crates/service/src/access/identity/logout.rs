@@ -13,6 +13,15 @@ use crate::core::{
 };
 
 impl Identities {
+    /// Returns the address at which the browser ends its session at the provider; `None` if the provider has none.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFound`], [`ServiceError::IdentityProvider`].
+    pub async fn end_session_url(&self, provider: &str, return_uri: &str) -> Result<Option<String>> {
+        let url = self.provider(provider)?.end_session_url(return_uri, self.core.now()).await?;
+        Ok(url.map(String::from))
+    }
+
     /// Ends the sessions that a logout token names: one session at the provider, or all of a person. Once no session that began
     /// with the provider is left, the person's API keys are rejected until the next sign-in: the provider may have disabled the
     /// account. A person who is not known here is no error.
