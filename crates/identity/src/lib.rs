@@ -43,12 +43,18 @@ impl Providers {
     /// Creates the providers of a service that users reach at `origin`, without a trailing slash. Each name occurs once.
     ///
     /// # Errors
-    /// If an HTTP client cannot be created, for example because of its CA certificate.
+    /// If an HTTP client cannot be created, for example because of its CA certificate, or if a token could be for both interfaces.
     pub fn new(
         settings: impl IntoIterator<Item = ProviderSettings>,
         origin: &str,
     ) -> Result<Self, SettingsError> {
-        let provider = |settings: ProviderSettings| Ok((settings.name.clone(), Provider::new(settings)?));
+        let provider = |settings: ProviderSettings| {
+            let accepted = settings.access_tokens.as_ref();
+            match accepted.and_then(|accepted| accepted.shared_audience(origin)) {
+                Some(audience) => Err(SettingsError::Audience(settings.name, audience)),
+                None => Ok((settings.name.clone(), Provider::new(settings)?)),
+            }
+        };
         let by_name = settings.into_iter().map(provider).collect::<Result<_, SettingsError>>()?;
         Ok(Self { by_name: Arc::new(by_name), origin: origin.into() })
     }

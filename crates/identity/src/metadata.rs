@@ -1,6 +1,6 @@
 //! Metadata and keys of a provider, cached.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use jsonwebtoken::jwk::JwkSet;
 use openidconnect::core::{
@@ -71,15 +71,14 @@ struct Cached {
     confirmed_at: Timestamp,
 }
 
+/// The cache. Concurrent calls share one fetch, and wait for it only if they cannot do without.
 #[derive(Debug, Default)]
-struct State {
-    cached: Option<Cached>,
-    failed: Option<(Timestamp, String)>,
+pub(crate) struct MetadataCache {
+    /// Locked for moments only: a provider that answers slowly delays no token whose key is known.
+    cached: RwLock<Option<Cached>>,
+    /// Locked during a fetch. Holds when the last fetch failed, and why.
+    fetching: Mutex<Option<(Timestamp, String)>>,
 }
-
-/// The cache. Concurrent calls share one fetch.
-#[derive(Debug, Default)]
-pub(crate) struct MetadataCache(Mutex<State>);
 
 impl MetadataCache {
     /// Returns the metadata and keys.
@@ -89,13 +88,20 @@ impl MetadataCache {
         issuer: &str,
         now: Timestamp,
     ) -> Result<Arc<Known>, ProviderError> {
-        let mut state = self.0.lock().await;
-        if let Some(cached) =
-            state.cached.as_ref().filter(|cached| cached.fetched_at.saturating_add(FRESH_NANOS) > now)
-        {
-            return Ok(Arc::clone(&cached.known));
+        let fresh = |cached: &Cached| cached.fetched_at.saturating_add(FRESH_NANOS) > now;
+        let usable = |cached: &Cached| cached.confirmed_at.saturating_add(STALE_NANOS) > now;
+        if let Some(known) = self.known_if(fresh) {
+            return Ok(known);
         }
-        state.fetch(http, issuer, now).await
+        let mut failed = match (self.fetching.try_lock(), self.known_if(usable)) {
+            (Ok(failed), _) => failed,
+            (Err(_), Some(known)) => return Ok(known),
+            (Err(_), None) => self.fetching.lock().await,
+        };
+        match self.known_if(fresh) {
+            Some(known) => Ok(known),
+            None => self.fetch(&mut failed, http, issuer, now).await,
+        }
     }
 
     /// Returns metadata and keys that may be newer than `seen`, in which a key is missing.
@@ -106,50 +112,54 @@ impl MetadataCache {
         issuer: &str,
         now: Timestamp,
     ) -> Result<Arc<Known>, ProviderError> {
-        let mut state = self.0.lock().await;
-        match &state.cached {
-            Some(cached)
-                if !Arc::ptr_eq(&cached.known, seen)
-                    || cached.fetched_at.saturating_add(KEY_RETRY_NANOS) > now =>
-            {
-                Ok(Arc::clone(&cached.known))
-            }
-            _ => state.fetch(http, issuer, now).await,
+        let mut failed = self.fetching.lock().await;
+        let is_newer = |cached: &Cached| {
+            !Arc::ptr_eq(&cached.known, seen) || cached.fetched_at.saturating_add(KEY_RETRY_NANOS) > now
+        };
+        match self.known_if(is_newer) {
+            Some(known) => Ok(known),
+            None => self.fetch(&mut failed, http, issuer, now).await,
         }
     }
-}
 
-impl State {
+    fn known_if(&self, condition: impl Fn(&Cached) -> bool) -> Option<Arc<Known>> {
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|cached| condition(cached)).map(|cached| Arc::clone(&cached.known))
+    }
+
     async fn fetch(
-        &mut self,
+        &self,
+        failed: &mut Option<(Timestamp, String)>,
         http: &Http,
         issuer: &str,
         now: Timestamp,
     ) -> Result<Arc<Known>, ProviderError> {
-        if let Some((failed_at, cause)) = &self.failed
+        if let Some((failed_at, cause)) = failed
             && failed_at.saturating_add(FAILURE_NANOS) > now
-            && self.cached.is_none()
+            && self.known_if(|_| true).is_none()
         {
             return Err(ProviderError::unavailable(cause.clone()));
         }
-        match fetch(http, issuer).await {
+        let fetched = fetch(http, issuer).await;
+        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        match fetched {
             Ok(known) => {
                 let known = Arc::new(known);
-                self.cached = Some(Cached { known: Arc::clone(&known), fetched_at: now, confirmed_at: now });
-                self.failed = None;
+                *cached = Some(Cached { known: Arc::clone(&known), fetched_at: now, confirmed_at: now });
+                *failed = None;
                 Ok(known)
             }
             Err(cause) => {
                 tracing::warn!(issuer, cause, "metadata of the identity provider cannot be fetched");
-                self.failed = Some((now, cause.clone()));
-                match &mut self.cached {
+                *failed = Some((now, cause.clone()));
+                match &mut *cached {
                     Some(cached) if cached.confirmed_at.saturating_add(STALE_NANOS) > now => {
                         // Asked again after a while, not by each sign-in.
                         cached.fetched_at = now.saturating_sub(FRESH_NANOS).saturating_add(KEY_RETRY_NANOS);
                         Ok(Arc::clone(&cached.known))
                     }
                     _ => {
-                        self.cached = None;
+                        *cached = None;
                         Err(ProviderError::unavailable(cause))
                     }
                 }

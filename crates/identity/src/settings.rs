@@ -51,6 +51,12 @@ pub struct AccessTokenSettings {
 }
 
 impl AccessTokenSettings {
+    /// Returns an audience that both resources at this origin accept.
+    pub(crate) fn shared_audience(&self, origin: &str) -> Option<String> {
+        let rest = self.audiences(Resource::Rest, origin);
+        self.audiences(Resource::Mcp, origin).into_iter().find(|audience| rest.contains(audience))
+    }
+
     /// Returns the audiences that are accepted for a resource at this origin.
     pub(crate) fn audiences(&self, resource: Resource, origin: &str) -> Vec<String> {
         let configured = match resource {
@@ -67,6 +73,9 @@ pub enum SettingsError {
     /// The issuer cannot be used.
     #[error("{0}")]
     Issuer(&'static str),
+    /// A token could be for both interfaces.
+    #[error("the identity provider `{0}` accepts `{1}` as audience of both interfaces")]
+    Audience(String, String),
     /// The certificates or the HTTP client cannot be used.
     #[error("no HTTP client: {0}")]
     Http(#[from] reqwest::Error),

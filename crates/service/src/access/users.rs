@@ -16,7 +16,7 @@ use crate::Secret;
 use crate::access::user_info::{UserInfo, tag};
 use crate::core::{
     Administrator, Core, CursorFault, FieldError, IfMatch, Result, ServiceError, audit_detail, find_user,
-    query_input, tokens, validate, with_members,
+    person_digest, query_input, tokens, validate, with_members,
 };
 use crate::policies::{PolicyInputs, UserPolicies, access_summary, policy_requirement};
 
@@ -342,6 +342,13 @@ impl Users {
             // Their next sign-in would create them again, enabled.
             if user.disabled && user.identity.is_some() && user.roles.contains(ADMIN_ROLE) {
                 admin.require_session()?;
+            }
+            if let Some(identity) = &user.identity {
+                // The next call with an access token would create them again, too. Only a later sign-in may.
+                let of = person_digest(&identity.issuer, &identity.subject);
+                let now = self.core.now();
+                let oldest = now.saturating_sub(self.core.settings.identity_max_age_nanos);
+                tx.identities_mut().put_logout(of, now, oldest).await?;
             }
             tx.delete_user(&user.id).await?;
             if !user.disabled && user.identity.is_none() && user.roles.contains(ADMIN_ROLE) {

@@ -152,6 +152,13 @@ async fn claims_decide_the_tokens_own_requests(database: TestDatabase) {
     admin.patch("/users/paula", json!({"disabled": true})).await.expect(200);
     second.get("/me").await.problem(401, "unauthenticated");
 
+    admin.patch("/users/paula", json!({"disabled": false})).await.expect(200);
+    second.get("/me").await.expect(200);
+    // A deleted user does not come back by a token that was issued before.
+    admin.delete("/users/paula").await.expect(204);
+    second.get("/me").await.problem(401, "unauthenticated");
+    admin.get("/users/paula").await.problem(404, "not_found");
+
     // A person without a role gets no user.
     provider.put_user("otto", json!({"groups": []})).await;
     let otto = company.program_of("otto", "/", ALL_TOOLS).await;
