@@ -50,9 +50,7 @@ pub(crate) fn verify(
     audiences: &[String],
     now: Timestamp,
 ) -> Result<Option<AccessToken>, ProviderError> {
-    let Some(accepted) = &settings.access_tokens else {
-        return Err(ProviderError::invalid("access tokens of this provider are not accepted"));
-    };
+    let accepted = settings.accepted_tokens()?;
     let is_type =
         |typ: Option<&str>| accepted.token_types.iter().any(|accepted| Some(accepted.as_str()) == typ);
     let expected = jwt::Expected { issuer: &settings.issuer, audiences, is_type: &is_type };
@@ -70,9 +68,7 @@ pub(crate) fn check_introspection(
     audiences: &[String],
     now: Timestamp,
 ) -> Result<AccessToken, ProviderError> {
-    let Some(accepted) = &settings.access_tokens else {
-        return Err(ProviderError::invalid("access tokens of this provider are not accepted"));
-    };
+    let accepted = settings.accepted_tokens()?;
     if claims.get("active") != Some(&Value::Bool(true)) {
         return Err(ProviderError::invalid("the provider says that the token is not active"));
     }

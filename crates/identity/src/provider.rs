@@ -308,9 +308,7 @@ impl Provider {
         origin: &str,
         now: Timestamp,
     ) -> Result<AccessToken, ProviderError> {
-        let Some(accepted) = &self.settings.access_tokens else {
-            return Err(ProviderError::invalid("access tokens of this provider are not accepted"));
-        };
+        let accepted = self.settings.accepted_tokens()?;
         let audiences = accepted.audiences(resource, origin);
         let verify =
             |known: &Known| access_token::verify(token, &known.keys, &self.settings, &audiences, now);
@@ -330,9 +328,7 @@ impl Provider {
         origin: &str,
         now: Timestamp,
     ) -> Result<AccessToken, ProviderError> {
-        let Some(accepted) = &self.settings.access_tokens else {
-            return Err(ProviderError::invalid("access tokens of this provider are not accepted"));
-        };
+        let accepted = self.settings.accepted_tokens()?;
         let known = self.metadata.current(&self.http, self.issuer(), now).await?;
         let endpoint = known.metadata.additional_metadata().introspection_endpoint.clone();
         let endpoint = endpoint.ok_or_else(|| {

@@ -3,6 +3,7 @@
 use secrecy::SecretString;
 use url::{Host, Url};
 
+use crate::error::ProviderError;
 use crate::resource::Resource;
 
 /// By how much the clock of a provider may be ahead of the one of this machine.
@@ -33,6 +34,13 @@ pub struct ProviderSettings {
     pub ca_certificates: Option<Vec<u8>>,
     /// The access tokens that are accepted; `None` for none.
     pub access_tokens: Option<AccessTokenSettings>,
+}
+
+impl ProviderSettings {
+    pub(crate) fn accepted_tokens(&self) -> Result<&AccessTokenSettings, ProviderError> {
+        let refused = || ProviderError::invalid("access tokens of this provider are not accepted");
+        self.access_tokens.as_ref().ok_or_else(refused)
+    }
 }
 
 /// The access tokens of a provider that are accepted.

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Company, TestDatabase, browser_of, on_both, policies, postgres_database, start_service};
+use super::{Company, READERS, TestDatabase, browser_of, on_both, postgres_database, start_service};
 use crate::mcp::clients::{Revision, Sdk};
 use crate::mcp::rpc;
 use crate::support::Client;
 use crate::support::identity::{ACCEPT_TOKENS, Browser, MetadataDocument, PROGRAM};
-use crate::support::store::{BLUE, RED, Store, bind, blue_policies};
+use crate::support::store::{BLUE, RED, Store};
 
 on_both!(
     tokens_are_for_one_interface,
@@ -246,30 +246,8 @@ async fn a_logout_ends_tokens_on_all_replicas() {
 #[tokio::test]
 async fn a_program_reads_the_traces_of_the_mapped_role() {
     let store = Store::start();
-    store.insert_two_traces().await;
-    let company = Company::start_with(None, ACCEPT_TOKENS, &store.settings()).await;
-    let Company { provider, admin, .. } = &company;
-    bind(admin).await;
-    admin.put("/roles/blue", blue_policies()).await.expect(201);
-    admin
-        .put("/roles/payments", policies("SpanAttributes[\"team\"] == user.attributes.team"))
-        .await
-        .expect(200);
-    company
-        .put_mapping(json!({
-            "roles": [
-                {"role": "blue", "when": "\"/blue\" in claims.groups"},
-                {"role": "payments", "when": "has(claims.department)"},
-            ],
-            "attributes": {"team": "claims.department"},
-        }))
-        .await;
-    for (login, claims, readable) in [
-        ("bea", json!({"groups": ["/blue"]}), vec![BLUE]),
-        ("rita", json!({"groups": [], "department": "red"}), vec![RED]),
-        ("bo", json!({"groups": ["/blue"], "department": "red"}), vec![BLUE, RED]),
-    ] {
-        provider.put_user(login, claims).await;
+    let company = Company::with_traces(&store, ACCEPT_TOKENS).await;
+    for (login, readable) in READERS {
         let script = company.program_of(login, "/", ALL_TOOLS).await;
         let agent = company.program_of(login, "/mcp", ALL_TOOLS).await;
         for trace in [BLUE, RED] {
@@ -294,13 +272,8 @@ async fn a_program_reads_the_traces_of_the_mapped_role() {
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_sign_in_their_person_by_the_browser() {
     let store = Store::start();
-    store.insert_two_traces().await;
-    let company = Company::start_with(None, ACCEPT_TOKENS, &store.settings()).await;
-    let Company { provider, service, admin } = &company;
-    bind(admin).await;
-    admin.put("/roles/blue", blue_policies()).await.expect(201);
-    company.put_mapping(json!({"roles": [{"role": "blue", "when": "\"/blue\" in claims.groups"}]})).await;
-    provider.put_user("bea", json!({"groups": ["/blue"]})).await;
+    let company = Company::with_traces(&store, ACCEPT_TOKENS).await;
+    let Company { provider, service, .. } = &company;
     let document = MetadataDocument::serve(provider);
     let url = format!("{}/mcp", service.base);
     let calls = json!([

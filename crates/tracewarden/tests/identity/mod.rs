@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tracewarden_testkit::postgres::{self, Database};
 
 use crate::support::identity::{Browser, IdentityProvider, PROVIDER};
+use crate::support::store::{BLUE, RED, Store, bind, blue_policies};
 use crate::support::{Client, Service};
 
 /// Writes each test once for SQLite and once for PostgreSQL.
@@ -42,6 +43,9 @@ pub(crate) use on_both;
 /// The database of a test: `None` for SQLite.
 pub(crate) type TestDatabase = Option<Arc<Database>>;
 
+/// People of [`Company::with_traces`], with the traces that they may read.
+pub(crate) const READERS: [(&str, &[&str]); 3] = [("bea", &[BLUE]), ("rita", &[RED]), ("bo", &[BLUE, RED])];
+
 /// A provider with a service that trusts it, and its administrator.
 pub(crate) struct Company {
     pub(crate) provider: IdentityProvider,
@@ -64,6 +68,30 @@ impl Company {
             admin.put(&format!("/roles/{role}"), policies("true")).await.expect(201);
         }
         Self { provider, service, admin }
+    }
+
+    /// Starts a service with two traces of a real engine, and maps claims to roles that see the one, the other, or both of them:
+    /// [`READERS`]. `more` are further settings of the provider.
+    pub(crate) async fn with_traces(store: &Store, more: &str) -> Self {
+        store.insert_two_traces().await;
+        let company = Self::start_with(None, more, &store.settings()).await;
+        let Self { provider, admin, .. } = &company;
+        bind(admin).await;
+        admin.put("/roles/blue", blue_policies()).await.expect(201);
+        let by_team = "SpanAttributes[\"team\"] == user.attributes.team";
+        admin.put("/roles/payments", policies(by_team)).await.expect(200);
+        let mapping = json!({
+            "roles": [
+                {"role": "blue", "when": "\"/blue\" in claims.groups"},
+                {"role": "payments", "when": "has(claims.department)"},
+            ],
+            "attributes": {"team": "claims.department"},
+        });
+        company.put_mapping(mapping).await;
+        provider.put_user("bea", json!({"groups": ["/blue"]})).await;
+        provider.put_user("rita", json!({"groups": [], "department": "red"})).await;
+        provider.put_user("bo", json!({"groups": ["/blue"], "department": "red"})).await;
+        company
     }
 
     /// Maps the group `/payments` to the role `payments`, `/oncall` to `oncall`, and the department to the attribute `team`.

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::{Company, TestDatabase, browser_of, on_both, policies, roles};
+use super::{Company, READERS, TestDatabase, browser_of, on_both, roles};
 use crate::support::identity::{Browser, PASSWORD, PROVIDER};
-use crate::support::store::{BLUE, RED, Store, bind, blue_policies};
+use crate::support::store::{BLUE, RED, Store};
 use crate::support::{ADMIN_PASSWORD, Client, USER_PASSWORD};
 
 on_both!(
@@ -222,29 +222,8 @@ async fn keys_are_rotated(database: TestDatabase) {
 #[tokio::test]
 async fn a_person_reads_the_traces_of_the_mapped_role() {
     let store = Store::start();
-    store.insert_two_traces().await;
-    let settings = store.settings();
-    let company = Company::start_with(None, "", &settings).await;
-    let Company { provider, admin, .. } = &company;
-    bind(admin).await;
-    admin.put("/roles/blue", blue_policies()).await.expect(201);
-    let by_team = "SpanAttributes[\"team\"] == user.attributes.team";
-    admin.put("/roles/payments", policies(by_team)).await.expect(200);
-    company
-        .put_mapping(json!({
-            "roles": [
-                {"role": "blue", "when": "\"/blue\" in claims.groups"},
-                {"role": "payments", "when": "has(claims.department)"},
-            ],
-            "attributes": {"team": "claims.department"},
-        }))
-        .await;
-    for (login, claims, readable) in [
-        ("bea", json!({"groups": ["/blue"]}), vec![BLUE]),
-        ("rita", json!({"groups": [], "department": "red"}), vec![RED]),
-        ("bo", json!({"groups": ["/blue"], "department": "red"}), vec![BLUE, RED]),
-    ] {
-        provider.put_user(login, claims).await;
+    let company = Company::with_traces(&store, "").await;
+    for (login, readable) in READERS {
         let (_, client) = browser_of(&company, login).await;
         for trace in [BLUE, RED] {
             let status = if readable.contains(&trace) { 200 } else { 404 };
