@@ -53,7 +53,7 @@ export function LoginPage() {
             .map(({ name, label }) => (
               <Notice key={name} kind="info" title="You are signed out here">
                 You may still be signed in at the identity provider.{" "}
-                <Anchor href={`/logout/${encodeURIComponent(name)}`} inherit underline="always">
+                <Anchor href={`/logout/${encodeURIComponent(name)}`} inherit c="inherit" underline="always">
                   Sign out of {label} too
                 </Anchor>
               </Notice>
