@@ -51,3 +51,12 @@ CREATE TABLE break_glass_links (
     expires_at BIGINT NOT NULL
 );
 CREATE INDEX break_glass_links_by_user ON break_glass_links (user_id);
+
+-- Refresh tokens of sessions, encrypted. `due_at` is when the provider is asked again; a process that asks moves it ahead, so that no
+-- other process uses the token at the same time.
+CREATE TABLE refresh_tokens (
+    session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+    token TEXT NOT NULL,
+    due_at BIGINT NOT NULL
+);
+CREATE INDEX refresh_tokens_by_time ON refresh_tokens (due_at);

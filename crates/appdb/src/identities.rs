@@ -48,7 +48,7 @@ from_row!(StoredClaims: user_id, username, claims, roles = "mapped_roles", attri
 
 /// Reads people and mappings in the snapshot of a transaction.
 pub struct Identities<'t> {
-    tx: &'t mut ReadTx,
+    pub(crate) tx: &'t mut ReadTx,
 }
 
 impl ReadTx {
@@ -115,7 +115,7 @@ impl Identities<'_> {
 
 /// Changes people and mappings within a transaction.
 pub struct IdentitiesMut<'t> {
-    tx: &'t mut WriteTx,
+    pub(crate) tx: &'t mut WriteTx,
 }
 
 impl WriteTx {

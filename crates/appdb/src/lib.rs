@@ -32,6 +32,7 @@ mod metrics;
 mod migrations;
 mod postgres;
 mod records;
+mod refresh_tokens;
 mod roles;
 mod row_batches;
 mod rows;
@@ -60,4 +61,5 @@ pub use records::{
     ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, MappedAttributes, PasswordHash, Policy, Preview,
     Role, Session, Throttle, TokenDigest, User, UserIdentity, fold_username,
 };
+pub use refresh_tokens::ClaimedRefreshToken;
 pub use transactions::{AppendTx, Epoch, ReadTx, WriteTx};

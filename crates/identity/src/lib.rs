@@ -9,6 +9,7 @@ mod logout_token;
 mod metadata;
 mod person;
 mod provider;
+mod refresh;
 mod resource;
 mod settings;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use error::ProviderError;
 pub use logout_token::LogoutToken;
 pub use person::Person;
 pub use provider::{Provider, SignInSecrets};
+pub use refresh::{RefreshToken, Refreshed};
 pub use resource::Resource;
 pub use settings::{AccessTokenSettings, ProviderSettings, SettingsError, check_issuer};
 

@@ -30,6 +30,7 @@ use crate::http::{Http, HttpError};
 use crate::logout_token::{self, LogoutToken};
 use crate::metadata::{Known, MetadataCache, error_chain};
 use crate::person::Person;
+use crate::refresh::{ExpectedNonce, RefreshToken};
 use crate::resource::Resource;
 use crate::settings::{CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer};
 
@@ -64,7 +65,7 @@ type TokenFields = IdTokenFields<
 
 pub(crate) type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
 
-type OidcClient = Client<
+pub(crate) type OidcClient = Client<
     OtherClaims,
     CoreAuthDisplay,
     CoreGenderClaim,
@@ -101,8 +102,8 @@ pub struct SignInSecrets {
 #[derive(Debug)]
 pub struct Provider {
     pub(crate) settings: ProviderSettings,
-    http: Http,
-    metadata: MetadataCache,
+    pub(crate) http: Http,
+    pub(crate) metadata: MetadataCache,
 }
 
 impl Provider {
@@ -175,7 +176,7 @@ impl Provider {
         }
     }
 
-    /// Exchanges an authorization code for an ID token and verifies it.
+    /// Exchanges an authorization code for an ID token and verifies it. The refresh token is returned if one is needed.
     ///
     /// # Errors
     /// [`ProviderError`].
@@ -185,7 +186,7 @@ impl Provider {
         secrets: &SignInSecrets,
         redirect_uri: &str,
         now: Timestamp,
-    ) -> Result<Person, ProviderError> {
+    ) -> Result<(Person, Option<RefreshToken>), ProviderError> {
         let known = self.metadata.current(&self.http, self.issuer(), now).await?;
         let client = self.client(&known);
         let request = client
@@ -197,7 +198,9 @@ impl Provider {
             .request_async(&self.http)
             .await
             .map_err(token_error)?;
-        self.person(known, &tokens, &secrets.nonce, now).await
+        let person = self.person(known, &tokens, ExpectedNonce::Required(&secrets.nonce), now).await?;
+        let refresh_token = self.refresh_interval().and_then(|_| RefreshToken::of(&tokens, &secrets.nonce));
+        Ok((person, refresh_token))
     }
 
     /// Verifies the ID token of a token response, and returns the person.
@@ -205,21 +208,20 @@ impl Provider {
         &self,
         known: Arc<Known>,
         tokens: &Tokens,
-        nonce: &SecretString,
+        nonce: ExpectedNonce<'_>,
         now: Timestamp,
     ) -> Result<Person, ProviderError> {
         let mut client = self.client(&known);
         let id_token =
             tokens.id_token().ok_or_else(|| ProviderError::invalid("the answer has no ID token"))?;
-        let nonce = Nonce::new(nonce.expose_secret().to_owned());
-        let mut verified = id_token.claims(&verifier(&client, now), &nonce).cloned();
+        let mut verified = id_token.claims(&verifier(&client, now), nonce).cloned();
         if let Err(ClaimsVerificationError::SignatureVerification(
             SignatureVerificationError::NoMatchingKey,
         )) = verified
         {
             let known = self.metadata.with_newer_keys(&known, &self.http, self.issuer(), now).await?;
             client = self.client(&known);
-            verified = id_token.claims(&verifier(&client, now), &nonce).cloned();
+            verified = id_token.claims(&verifier(&client, now), nonce).cloned();
         }
         let verified = verified.map_err(ProviderError::invalid)?;
         self.check_more(&verified, now)?;
@@ -361,7 +363,7 @@ impl Provider {
         self.settings.subject == ["sub"]
     }
 
-    fn client(&self, known: &Arc<Known>) -> OidcClient {
+    pub(crate) fn client(&self, known: &Arc<Known>) -> OidcClient {
         let secret = self.settings.client_secret.as_ref();
         let secret = secret.map(|secret| ClientSecret::new(secret.expose_secret().to_owned()));
         let methods = known.metadata.token_endpoint_auth_methods_supported();
@@ -401,9 +403,10 @@ fn object(claims: &impl Serialize) -> Result<Map<String, Value>, ProviderError> 
     }
 }
 
-fn token_error(
-    error: RequestTokenError<HttpError, StandardErrorResponse<CoreErrorResponseType>>,
-) -> ProviderError {
+pub(crate) type TokenRequestError =
+    RequestTokenError<HttpError, StandardErrorResponse<CoreErrorResponseType>>;
+
+pub(crate) fn token_error(error: TokenRequestError) -> ProviderError {
     match error {
         RequestTokenError::ServerResponse(response) => ProviderError::Refused(response.to_string().into()),
         RequestTokenError::Request(cause) => ProviderError::unavailable(error_chain(&cause)),

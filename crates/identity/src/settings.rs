@@ -1,5 +1,7 @@
 //! Settings of a provider.
 
+use std::time::Duration;
+
 use secrecy::SecretString;
 use url::{Host, Url};
 
@@ -34,6 +36,9 @@ pub struct ProviderSettings {
     pub ca_certificates: Option<Vec<u8>>,
     /// The access tokens that are accepted; `None` for none.
     pub access_tokens: Option<AccessTokenSettings>,
+    /// Time after which the provider is asked again about the person of a session, with a refresh token; `None` for not before the
+    /// next sign-in.
+    pub refresh_interval: Option<Duration>,
 }
 
 impl ProviderSettings {

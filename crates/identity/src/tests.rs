@@ -10,6 +10,7 @@ use serde_json::Value;
 use tracewarden_model::Timestamp;
 
 use crate::metadata::Known;
+use crate::refresh::ExpectedNonce;
 use crate::{AccessTokenSettings, Person, Provider, ProviderError, ProviderSettings};
 
 const CLIENT_ID: &str = "tracewarden";
@@ -28,6 +29,7 @@ fn provider(issuer: &str) -> Provider {
         username: "preferred_username".to_owned(),
         userinfo: false,
         ca_certificates: None,
+        refresh_interval: None,
         access_tokens: Some(AccessTokenSettings {
             mcp_audiences: None,
             rest_audiences: None,
@@ -60,5 +62,6 @@ async fn person(
 ) -> Result<Person, ProviderError> {
     // As the HTTP client hands it over; a response that is not one is an error there.
     let tokens = serde_json::from_value(response.clone()).map_err(ProviderError::invalid)?;
-    provider.person(Arc::clone(known), &tokens, &SecretString::from(nonce), at(now)).await
+    let nonce = SecretString::from(nonce);
+    provider.person(Arc::clone(known), &tokens, ExpectedNonce::Required(&nonce), at(now)).await
 }

@@ -29,6 +29,7 @@ mod query_context;
 pub(crate) mod query_input;
 mod rejected_calls;
 mod retry;
+mod sealing_key;
 mod settings;
 mod sign_in_key;
 mod tasks;
@@ -75,7 +76,8 @@ pub use principal::{Administrator, AuthKind, Credential, Identity, Me, Principal
 pub(crate) use query_input::filter_detail;
 pub use rejected_calls::{RejectedCall, SessionOnly};
 pub use retry::Retry;
-pub use settings::{Limits, PasswordCost, PasswordLogin, Settings};
+pub(crate) use sealing_key::SealingKey;
+pub use settings::{EncryptionKey, Limits, PasswordCost, PasswordLogin, Settings};
 pub(crate) use sign_in_key::SignInKey;
 pub(crate) use tasks::{CancelOnDrop, blocking, run_to_completion};
 pub(crate) use text::sanitize;
@@ -90,6 +92,7 @@ pub use wire::{Attributes, SearchedAround, present};
 
 use std::sync::Arc;
 
+use secrecy::ExposeSecret as _;
 use tracewarden_appdb::{AppDb, AppendTx};
 use tracewarden_clickhouse::ClickHouse;
 use tracewarden_model::{Clock, Entropy, Timestamp};
@@ -112,6 +115,8 @@ pub struct Core {
     pub(crate) username_key: UsernameKey,
     /// Present if identity providers are configured.
     pub(crate) sign_in_key: Option<SignInKey>,
+    /// Key of the refresh tokens, if configured.
+    pub(crate) refresh_token_key: Option<SealingKey>,
     pub(crate) permits: Permits,
     pub(crate) audit_queue: AuditQueue<AppendTx>,
     pub(crate) metrics: Metrics,
@@ -140,6 +145,11 @@ impl Core {
         };
         Ok(Self {
             sign_in_key,
+            refresh_token_key: settings
+                .refresh_token_key
+                .as_ref()
+                .map(|key| SealingKey::new(key.expose_secret()))
+                .transpose()?,
             passwords: Passwords::new(&settings, Arc::clone(&entropy))?,
             cursors: CursorKey::new(&shared_key(&db, entropy.as_ref(), CURSOR_KEY).await?)?,
             username_key: UsernameKey::new(&shared_key(&db, entropy.as_ref(), USERNAME_KEY).await?)?,

@@ -68,10 +68,10 @@ pub use analysis::{
 };
 pub use core::{
     Actor, Administrator, Attributes, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery, AuthKind,
-    Cause, Credential, FieldError, Identity, IfMatch, Limit, Limiter, Limits, Me, Outcome, PasswordCost,
-    PasswordLogin, Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo, Retry,
-    SearchedAround, ServiceError, SessionOnly, Settings, SignInRefusal, Tool, ToolCall, Transport, bounded,
-    hash_password_phc, is_api_key, is_generated_password, limit_in_query, present,
+    Cause, Credential, EncryptionKey, FieldError, Identity, IfMatch, Limit, Limiter, Limits, Me, Outcome,
+    PasswordCost, PasswordLogin, Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo,
+    Retry, SearchedAround, ServiceError, SessionOnly, Settings, SignInRefusal, Tool, ToolCall, Transport,
+    bounded, hash_password_phc, is_api_key, is_generated_password, limit_in_query, present,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

@@ -40,7 +40,11 @@ impl Configuration {
         let without_url = self.public_url.is_none() && !self.listen.ip().is_loopback();
         let one_port = self.metrics_listen.is_some_and(|metrics| same_port(self.listen, metrics));
         let no_sign_in = self.password_login == PasswordLogin::Off && self.identity_providers.is_none();
+        let providers = self.identity_providers.iter().flat_map(|file| &file.providers);
+        let without_key = self.refresh_token_key.is_none()
+            && providers.into_iter().any(|provider| provider.refresh_interval.is_some());
         [
+            without_key.then_some("`refresh_token_key` is required when a provider has a `refresh_interval`"),
             no_sign_in
                 .then_some("`password_login = off` needs `identity_providers`: otherwise no one can sign in"),
             shorter_answer.then_some("`answer_timeout` must not be less than `query_timeout`"),

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tracewarden_clickhouse::{ClickHouse, ClickHouseConfig};
 use tracewarden_identity::Providers;
 use tracewarden_model::Clock;
@@ -110,11 +110,13 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
             server::serve(listener, routes, None, std::future::pending(), timeout, &connections).await;
         })
     });
-    let (end_maintenance, ended) = oneshot::channel::<()>();
-    let maintenance_service = service.clone();
-    let maintenance = tokio::spawn(async move {
-        // The receiver completes when the sender is dropped or used; both mean the end.
-        maintenance_service.maintenance().maintain(async { drop(ended.await) }).await;
+    let (end_background, ended) = watch::channel(());
+    let background_service = service.clone();
+    let background = tokio::spawn(async move {
+        // Fails when the sender is dropped, which is the end.
+        let stop = |mut ended: watch::Receiver<()>| async move { drop(ended.changed().await) };
+        let (maintenance, identities) = (background_service.maintenance(), background_service.identities());
+        tokio::join!(maintenance.maintain(stop(ended.clone())), identities.refresh_sessions(stop(ended)));
     });
     let stop = drain(stop, shutdown, configuration.shutdown_delay);
     let mcp = tracewarden_mcp::InterfaceConfig {
@@ -125,10 +127,10 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
     let heads = UnreadableHeads::new(&middleware);
     let routes = tracewarden_rest::router(service, middleware, mcp);
     server::serve(listener, routes, Some(heads), stop, timeout, &connections).await;
-    drop(end_maintenance);
-    if let Err(error) = maintenance.await {
+    drop(end_background);
+    if let Err(error) = background.await {
         // The error itself is not logged: it quotes the panic's message.
-        tracing::error!(panicked = error.is_panic(), "background maintenance ended unexpectedly");
+        tracing::error!(panicked = error.is_panic(), "the background tasks ended unexpectedly");
     }
     if let Some(metrics_task) = metrics_task {
         metrics_task.abort();
@@ -238,6 +240,7 @@ fn settings(configuration: &Configuration, public_origin: &str) -> anyhow::Resul
         providers: Providers::new(providers, public_origin)
             .context("cannot set up the identity providers")?,
         identity_max_age_nanos: nanos(configuration.identity_max_age),
+        refresh_token_key: configuration.refresh_token_key.clone(),
         password_login: configuration.password_login,
         ..Settings::default()
     })

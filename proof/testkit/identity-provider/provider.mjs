@@ -7,13 +7,15 @@
 // and may have the URL of a metadata document as id. `access_token_format` is `jwt` or `opaque`.
 //
 // Further lines replace members of the configuration; `configured` is printed once they hold. All `claims` of a user are in the ID
-// token. Requests to /control/…, with the token as bearer token, change the provider while it runs.
+// token. Requests to /control/…, with the token as bearer token, change the provider while it runs. Each refresh token is accepted
+// once; using one twice ends its session.
 import { createServer } from 'node:http'
 import { generateKeyPair, randomUUID } from 'node:crypto'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 
 import { Provider, errors } from 'oidc-provider'
+import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(0))
 const lines = createInterface({ input: process.stdin })
@@ -24,8 +26,11 @@ const server = createServer()
 await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
 const issuer = `http://127.0.0.1:${server.address().port}`
 const cookieKeys = [randomUUID()]
+// Sessions and tokens outlast a change of the configuration.
+const adapter = createMemoryAdapter()
 let keys = [await newKey()]
 let provider = newProvider()
+let refreshes = 0
 
 server.on('request', async (request, response) => {
   const { pathname, searchParams } = new URL(request.url, issuer)
@@ -55,13 +60,16 @@ async function newKey() {
 function newProvider() {
   const names = [...users.values()].flatMap((user) => Object.keys(user.claims ?? {}))
   const made = new Provider(issuer, {
+    adapter,
     clients: configuration.clients,
     jwks: { keys },
     scopes: ['openid', 'offline_access', ...new Set(Object.values(configuration.resources ?? {}).flat())],
     claims: { openid: ['sub', ...new Set([...names, 'preferred_username', 'groups', 'email', 'email_verified', 'department'])] },
     conformIdTokenClaims: false,
     cookies: { keys: cookieKeys },
-    findAccount: (_, id) => users.has(id) && account(id),
+    findAccount: (_, id) => (users.has(id) && !users.get(id).disabled ? account(id) : undefined),
+    issueRefreshToken: (_, client) => client.grantTypeAllowed('refresh_token'),
+    rotateRefreshToken: () => true,
     // People of the company need not agree that the company's own service knows them.
     loadExistingGrant: async (context) => {
       const grant = new context.oidc.provider.Grant({
@@ -98,6 +106,9 @@ function newProvider() {
     extraTokenClaims: (_, token) => token.accountId && account(token.accountId).claims(),
     // The library's own dispatcher refuses addresses of this machine.
     fetch: (address, { dispatcher: _, ...options }) => fetch(address, options),
+  })
+  made.on('grant.success', (context) => {
+    if (context.oidc.params.grant_type === 'refresh_token') refreshes += 1
   })
   made.on('server_error', (_, error) => console.error(error))
   return made
@@ -160,6 +171,9 @@ async function control(action, parameters, request, response) {
     const client = await provider.Client.find(parameters.get('client'))
     client.backchannelLogoutSessionRequired = parameters.has('session')
     await client.backchannelLogout(users.get(login)?.subject ?? login, parameters.get('session') ?? undefined)
+  } else if (action === 'refreshes') {
+    // How many refresh tokens were accepted.
+    return response.writeHead(200).end(String(refreshes))
   } else {
     return response.writeHead(404).end()
   }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tracewarden_appdb::{
-    AppDb, DbError, NewChange, NewIdentity, Policy, StoredClaims, TokenDigest, User, UserIdentity,
+    AppDb, ClaimedRefreshToken, DbError, NewChange, NewIdentity, Policy, Session, StoredClaims, TokenDigest,
+    User, UserIdentity,
 };
 use tracewarden_model::{AttributeValue, ClaimsMapping, ClaimsMappings, RoleRule, Timestamp};
 
@@ -14,7 +15,8 @@ on_both!(
     claims_in_batches,
     mappings_have_a_history,
     sessions_at_a_provider,
-    consumed_tokens
+    consumed_tokens,
+    refresh_tokens_are_claimed_once,
 );
 
 const ISSUER: &str = "https://id.example.com";
@@ -287,4 +289,60 @@ async fn consumed_tokens(fixture: &Fixture) {
     assert!(uses(2, 20, 30).await);
     assert!(uses(1, 21, 30).await, "it expired by itself");
     assert!(!uses(2, 21, 30).await);
+}
+
+async fn refresh_tokens_are_claimed_once(fixture: &Fixture) {
+    let db = fixture.open().await;
+    add_user(&db, "u1", "Ada", &[]).await.unwrap();
+    let mut tx = db.begin_write().await.unwrap();
+    for (index, id) in ["s1", "s2", "s3"].into_iter().enumerate() {
+        let session = Session {
+            id: id.to_owned(),
+            user_id: "u1".to_owned(),
+            created_at: at(1),
+            last_seen_at: at(1),
+            client_ip: None,
+            user_agent: None,
+            preview: None,
+            provider: Some("company".to_owned()),
+            provider_session: None,
+        };
+        tx.insert_session(&session, TokenDigest([index as u8; 32])).await.unwrap();
+        tx.identities_mut().insert_refresh_token(id, id, at(30 - 10 * index as i64)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let is_due =
+        async |now| db.begin_read().await.unwrap().identities().has_due_refresh(at(now)).await.unwrap();
+    assert!(!is_due(9).await && is_due(10).await);
+
+    let mut tx = db.begin_write().await.unwrap();
+    let mut tokens = tx.identities_mut();
+    let ids = |claimed: &[ClaimedRefreshToken]| -> Vec<String> {
+        claimed.iter().map(|claimed| claimed.session_id.clone()).collect()
+    };
+    // The longest due first.
+    let first = tokens.claim_refresh_tokens(at(25), at(100), 1).await.unwrap();
+    assert_eq!(ids(&first), ["s3"]);
+    let second = tokens.claim_refresh_tokens(at(25), at(100), 5).await.unwrap();
+    assert_eq!(ids(&second), ["s2"]);
+    assert_eq!(tokens.claim_refresh_tokens(at(25), at(100), 5).await.unwrap(), []);
+    // Whoever holds the claim stores the next token; the end of a claim is the end of its rights.
+    assert!(tokens.release_refresh_token(&first[0], Some("next"), at(50)).await.unwrap());
+    assert!(!tokens.release_refresh_token(&first[0], Some("twice"), at(50)).await.unwrap());
+    let later = tokens.claim_refresh_tokens(at(100), at(200), 5).await.unwrap();
+    assert_eq!(later.len(), 3);
+    let next = later.iter().find(|claimed| claimed.session_id == "s3").unwrap();
+    assert_eq!((next.token.as_str(), next.claimed_until), ("next", at(200)));
+    assert!(!tokens.release_refresh_token(&second[0], Some("late"), at(50)).await.unwrap());
+    assert!(!tokens.delete_refresh_token(&second[0]).await.unwrap());
+    assert!(tokens.release_refresh_token(next, None, at(300)).await.unwrap());
+    let unchanged = tokens.claim_refresh_tokens(at(300), at(400), 5).await.unwrap();
+    assert!(unchanged.iter().any(|claimed| claimed.token == "next"));
+    for claimed in &unchanged {
+        assert!(tokens.delete_refresh_token(claimed).await.unwrap());
+    }
+    // A token ends with its session.
+    tokens.insert_refresh_token("s1", "t", at(1)).await.unwrap();
+    tx.delete_session("u1", "s1").await.unwrap();
+    assert!(!tx.identities().has_due_refresh(at(1_000)).await.unwrap());
 }

@@ -92,8 +92,8 @@ const PINNED: [Step; 8] = [
         sql: include_str!("../../migrations/0008_identity.sql"),
         postgres: include_str!("../../migrations/0008_bytewise_order.postgres.sql"),
         sha256: [
-            "92be57fe57de2e8a6f869354019c3ac58e8bb7d5e5152d5175831c942e32e5cf",
-            "fe42cfe709c8b1957abc083fa4e86eba056e110da7b64d4b3b9fa52578e7a5cd",
+            "dd4a19cfc67d1061ea58e5c0272ee3f68ff852afa34e84a88689a52e45e83b77",
+            "1984409b76d310a9cf2a02005bd406bdb7ca29fcdfd047c63809187c6f047ba9",
         ],
         rows: rows::IDENTITY,
     },

@@ -1,11 +1,14 @@
 //! Recorded from Keycloak 26.7.3, with the clock set to the time of the recording.
 
+use openidconnect::{Nonce, NonceVerifier as _, RequestTokenError};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::{at, known, person, provider};
 use crate::logout_token::{self, Expected};
 use crate::provider::Tokens;
-use crate::{AccessTokenSettings, ProviderSettings, access_token};
+use crate::refresh::{ExpectedNonce, refresh_error};
+use crate::{AccessTokenSettings, ProviderError, ProviderSettings, access_token};
 
 const ISSUER: &str = "http://127.0.0.1:18090/realms/shop";
 const ISSUED: i64 = 1_795_636_573;
@@ -153,4 +156,39 @@ fn a_logout_token_names_session_and_person() {
     let id_token = response()["id_token"].as_str().unwrap().to_owned();
     let expected = Expected { issuer: ISSUER, client_id: super::CLIENT_ID, now: at(ISSUED) };
     assert!(logout_token::verify(&id_token, &known.keys, &expected).is_err());
+}
+
+#[test]
+fn refused_refreshes_end_the_session() {
+    for recorded in [
+        include_str!("keycloak-26.7.3/refresh-after-logout.json"),
+        include_str!("keycloak-26.7.3/refresh-disabled-account.json"),
+    ] {
+        let error = refresh_error(RequestTokenError::ServerResponse(serde_json::from_str(recorded).unwrap()));
+        assert!(matches!(error, ProviderError::Refused(_)), "{error:?}");
+    }
+    for code in ["invalid_client", "server_error", "temporarily_unavailable", "slow_down"] {
+        let response = serde_json::from_value(json!({ "error": code })).unwrap();
+        let error = refresh_error(RequestTokenError::ServerResponse(response));
+        assert!(matches!(error, ProviderError::Unavailable(_)), "{error:?}");
+    }
+}
+
+/// A refresh may give an ID token without a nonce, but not with another one.
+#[tokio::test]
+async fn a_refreshed_id_token_may_lack_the_nonce() {
+    let tokens: Tokens = serde_json::from_value(response()).unwrap();
+    let confirmed = async |nonce: &str| {
+        let nonce = SecretString::from(nonce);
+        provider(ISSUER).person(keycloak(), &tokens, ExpectedNonce::IfPresent(&nonce), at(ISSUED)).await
+    };
+    assert!(confirmed(NONCE).await.is_ok());
+    assert!(confirmed("another").await.is_err());
+    for (nonce, sent, is_ok) in
+        [(None, "a", true), (Some("a"), "a", true), (Some("b"), "a", false), (Some(""), "a", false)]
+    {
+        let (nonce, sent) = (nonce.map(|nonce| Nonce::new(nonce.to_owned())), SecretString::from(sent));
+        assert_eq!(ExpectedNonce::IfPresent(&sent).verify(nonce.as_ref()).is_ok(), is_ok);
+        assert_eq!(ExpectedNonce::Required(&sent).verify(nonce.as_ref()).is_ok(), is_ok && nonce.is_some());
+    }
 }

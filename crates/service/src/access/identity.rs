@@ -5,6 +5,8 @@ mod attempt;
 mod logout;
 mod mapped;
 mod mapping;
+mod people;
+mod refresh;
 mod sign_in;
 
 pub use access_token::ProtectedResource;

@@ -75,7 +75,6 @@ pub(crate) async fn end_session(tx: &mut WriteTx, user_id: &str, id: &str) -> Re
     if found { Ok(()) } else { Err(ServiceError::NotFound { what }) }
 }
 
-/// Returns a new session, which began with a password.
 /// What begins a session.
 pub(super) struct SignIn<'a> {
     /// Name of the provider that the person signed in with, and the id of the session there.

@@ -3,10 +3,6 @@
 //! A cursor carries no authority: every page is authorised again. It is encrypted because its position reveals traces that
 //! the caller may have lost access to, and so that clients cannot depend on its content.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
-use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tracewarden_clickhouse::{Position, TraceOrder};
@@ -15,6 +11,7 @@ use tracewarden_model::{Binding, Display, Entropy, Filter, RawCondition, Timesta
 use crate::core::error::{CursorFault, Result, ServiceError};
 use crate::core::principal::Principal;
 use crate::core::query_input::condition_detail;
+use crate::core::sealing_key::SealingKey;
 
 /// Common properties of the pages of one query, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,32 +30,21 @@ pub(crate) struct Cursor {
 }
 
 /// Encryption key that all replicas share.
-pub(crate) struct CursorKey(XChaCha20Poly1305);
+pub(crate) struct CursorKey(SealingKey);
 
 const VERSION: u8 = 2;
-const ASSOCIATED_DATA: &[u8] = b"tracewarden trace cursor";
-const NONCE_BYTES: usize = 24;
+const PURPOSE: &[u8] = b"tracewarden trace cursor";
 /// Maximum length of a cursor text, far above any real cursor; longer texts are not decoded.
 const TEXT_MAX_BYTES: usize = 4_096;
 
 impl CursorKey {
     pub(crate) fn new(key: &[u8]) -> Result<Self> {
-        XChaCha20Poly1305::new_from_slice(key)
-            .map(Self)
-            .map_err(|_| ServiceError::internal("the stored key of cursors has the wrong length"))
+        SealingKey::new(key).map(Self)
     }
 
     /// Encrypts the cursor into text for the client.
     pub(crate) fn seal(&self, cursor: &Cursor, entropy: &dyn Entropy) -> Result<String> {
-        // 24 random bytes: replicas need not share a counter, and a repeated nonce is practically impossible.
-        let mut nonce = [0_u8; NONCE_BYTES];
-        entropy.fill(&mut nonce)?;
-        let payload = Payload { msg: &encode(cursor), aad: ASSOCIATED_DATA };
-        let sealed = self
-            .0
-            .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| ServiceError::internal("a cursor could not be sealed"))?;
-        Ok(URL_SAFE_NO_PAD.encode([nonce.as_slice(), sealed.as_slice()].concat()))
+        self.0.seal(&encode(cursor), PURPOSE, entropy)
     }
 
     /// Decrypts a text that [`CursorKey::seal`] returned.
@@ -66,10 +52,7 @@ impl CursorKey {
         if text.len() > TEXT_MAX_BYTES {
             return Err(CursorFault::TooLong.into());
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(CursorFault::from)?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(CursorFault::TooShort)?;
-        let payload = Payload { msg: sealed, aad: ASSOCIATED_DATA };
-        let plain = self.0.decrypt(&XNonce::from(*nonce), payload).map_err(|_| CursorFault::OtherKey)?;
+        let plain = self.0.open(text, PURPOSE).map_err(CursorFault::from)?;
         Ok(decode(&plain).ok_or(CursorFault::OtherVersion)?)
     }
 }

@@ -10,6 +10,7 @@ use tracewarden_model::ambient::EntropyError;
 
 use crate::core::field_error::{FieldError, bounded};
 use crate::core::retry::Retry;
+use crate::core::sealing_key::UnsealError;
 use crate::core::tools::Tool;
 
 pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
@@ -39,12 +40,8 @@ pub enum QueryLimit {
 pub enum CursorFault {
     #[error("too long")]
     TooLong,
-    #[error("not base64url")]
-    Encoding(#[from] base64::DecodeError),
-    #[error("too short")]
-    TooShort,
-    #[error("not encrypted with the key of this service")]
-    OtherKey,
+    #[error(transparent)]
+    Sealed(#[from] UnsealError),
     #[error("of another version")]
     OtherVersion,
     #[error("made for another order, caller, preview, key policy or binding")]

@@ -1,5 +1,8 @@
 //! Settings that an operator can change.
 
+use std::sync::Arc;
+
+use secrecy::SecretBox;
 use serde::Serialize;
 use tracewarden_identity::Providers;
 use utoipa::ToSchema;
@@ -71,6 +74,9 @@ pub enum PasswordLogin {
     Off,
 }
 
+/// A key of XChaCha20-Poly1305.
+pub type EncryptionKey = Arc<SecretBox<[u8; 32]>>;
+
 /// Settings of the service.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -101,6 +107,8 @@ pub struct Settings {
     pub providers: Providers,
     /// Nanoseconds for which access by a provider's claims holds after the provider has confirmed them.
     pub identity_max_age_nanos: i64,
+    /// Key that encrypts refresh tokens; needed if a provider has a refresh interval.
+    pub refresh_token_key: Option<EncryptionKey>,
     /// Who may sign in with a password.
     pub password_login: PasswordLogin,
 }
@@ -120,6 +128,7 @@ impl Default for Settings {
             audit_retention_nanos: None,
             providers: Providers::default(),
             identity_max_age_nanos: 24 * 3_600 * 1_000_000_000,
+            refresh_token_key: None,
             password_login: PasswordLogin::default(),
         }
     }

@@ -7,6 +7,8 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use tracewarden_identity::{AccessTokenSettings, ProviderSettings, check_issuer};
 
+use super::values::limited_duration;
+
 /// The identity providers.
 #[derive(Debug, Clone)]
 pub struct IdentityFile {
@@ -34,6 +36,7 @@ struct Table {
     userinfo: bool,
     ca_file: Option<PathBuf>,
     access_tokens: Option<AccessTokens>,
+    refresh_interval: Option<String>,
 }
 
 /// The access tokens of programs.
@@ -167,6 +170,10 @@ impl Table {
         if client_secret.as_ref().is_some_and(String::is_empty) {
             errors.push("the file of `client_secret_file` is empty".to_owned());
         }
+        let refresh_interval = self.refresh_interval.as_deref().and_then(|text| {
+            let failed = |error| errors.push(format!("`refresh_interval` {error}"));
+            limited_duration(text).map_err(failed).ok()
+        });
         let access_tokens = self.access_tokens.map(|table| table.settings(&self.client_id, &mut errors));
         if !errors.is_empty() {
             return Err(errors);
@@ -183,6 +190,7 @@ impl Table {
             userinfo: self.userinfo,
             ca_certificates,
             access_tokens,
+            refresh_interval,
         })
     }
 }

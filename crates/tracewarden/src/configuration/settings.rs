@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use secrecy::SecretString;
-use tracewarden_service::PasswordLogin;
+use tracewarden_service::{EncryptionKey, PasswordLogin};
 
 use super::identity::IdentityFile;
 use super::sources::{Setting, Sources};
 use super::values::{
-    LogFormat, address, admin_username, any, bytes, database_url, delay, duration, either, endpoints, hosts,
-    limited_duration, log_directives, networks, number, origin, password_hash, password_login, unless,
+    LogFormat, address, admin_username, any, bytes, database_url, delay, duration, either, encryption_key,
+    endpoints, hosts, limited_duration, log_directives, networks, number, origin, password_hash,
+    password_login, unless,
 };
 
 /// Defines the settings. A setting without a default is optional, and a `secret` is never shown.
@@ -104,9 +105,13 @@ settings! {
     /// [identity.md](identity.md) describes it.
     plain identity_providers: Option<IdentityFile>, IdentityFile::read;
     /// How long the roles and attributes from an identity provider hold after the provider confirmed them, which it
-    /// does at each sign-in. Afterwards the sessions end, and the person's API keys are rejected until the next
+    /// does at each sign-in and each [refresh](identity.md#refreshing-sessions). Afterwards the sessions end, and the person's API keys are rejected until the next
     /// sign-in.
     plain identity_max_age: Duration = "24h", limited_duration;
+    /// Key that encrypts the refresh tokens of identity providers in the application database: 32 bytes in base64, as
+    /// `openssl rand -base64 32` prints them; the same on all processes. Required if a provider has a `refresh_interval`.
+    /// Refresh tokens that were encrypted with another key are dropped.
+    secret refresh_token_key: Option<EncryptionKey>, encryption_key;
     /// Who may sign in with a password: `everyone`; `administrators`, the users to whom the role `admin` was assigned (a
     /// mapped role does not count); or `off`, no one, which requires `identity_providers`. `tracewarden break-glass USER` signs in a user whatever this says.
     plain password_login: PasswordLogin = "everyone", password_login;

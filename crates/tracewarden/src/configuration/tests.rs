@@ -219,3 +219,20 @@ fn the_documentation_is_current() {
         "run `UPDATE_DOCS=1 cargo test -p tracewarden the_documentation_is_current`"
     );
 }
+
+#[test]
+fn a_refresh_interval_needs_a_key() {
+    let mut providers = tempfile::NamedTempFile::new().unwrap();
+    let table = "[a]\nissuer = \"https://a.example.com\"\nclient_id = \"t\"\nrefresh_interval = \"15m\"\n";
+    providers.write_all(table.as_bytes()).unwrap();
+    let file = ("TRACEWARDEN_IDENTITY_PROVIDERS", providers.path().to_str().unwrap());
+    assert_rejected("", &[file], "`refresh_token_key` is required");
+    const KEY: &str = "TRACEWARDEN_REFRESH_TOKEN_KEY";
+    for wrong in ["hunter2", "aHVudGVyMg==", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"] {
+        assert_rejected("", &[file, (KEY, wrong)], "must be 32 bytes in base64");
+    }
+    let configuration = load("", &[file, (KEY, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")]).unwrap();
+    let interval = configuration.identity_providers.unwrap().providers[0].refresh_interval;
+    assert_eq!(interval, Some(Duration::from_secs(900)));
+    assert!(configuration.lines.iter().all(|line| !line.contains("AAECAwQF")));
+}

@@ -3,11 +3,14 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ipnet::IpNet;
-use secrecy::SecretString;
-use tracewarden_service::{AdminSettings, AppDb, PasswordLogin};
+use secrecy::{SecretBox, SecretString};
+use tracewarden_service::{AdminSettings, AppDb, EncryptionKey, PasswordLogin};
 use url::{Host, Url};
 
 /// Format of log lines.
@@ -47,6 +50,14 @@ pub fn duration(text: &str) -> Result<Option<Duration>, String> {
 /// Parses a duration other than `unlimited`.
 pub fn limited_duration(text: &str) -> Result<Duration, String> {
     duration(text)?.ok_or_else(|| "must be a duration such as `30s`, not `unlimited`".to_owned())
+}
+
+/// Parses an encryption key. The message does not repeat it.
+pub fn encryption_key(text: &str) -> Result<EncryptionKey, String> {
+    let bytes = STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+    let bytes: [u8; 32] =
+        bytes.ok_or("must be 32 bytes in base64, as `openssl rand -base64 32` prints them")?;
+    Ok(Arc::new(SecretBox::new(Box::new(bytes))))
 }
 
 /// Parses a duration that may be zero.

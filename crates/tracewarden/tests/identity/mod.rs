@@ -4,8 +4,10 @@ mod access_tokens;
 mod attacks;
 mod break_glass;
 mod deprovisioning;
+mod documented;
 mod mappings;
 mod people;
+mod refresh;
 
 use std::sync::Arc;
 

@@ -128,6 +128,7 @@ impl IdentityProvider {
             "client_id": "tracewarden",
             "client_secret": CLIENT_SECRET,
             "redirect_uris": redirect_uris,
+            "grant_types": ["authorization_code", "refresh_token"],
             "post_logout_redirect_uris": [format!("{base}/ui/login")],
             "backchannel_logout_uri": format!("{base}/logout/backchannel/{PROVIDER}"),
             "backchannel_logout_session_required": true,
@@ -193,6 +194,18 @@ impl IdentityProvider {
     pub async fn put_user(&self, login: &str, claims: Value) {
         let user = json!({"password": PASSWORD, "claims": claims});
         self.control(&format!("user?login={login}"), user.to_string()).await;
+    }
+
+    /// Disables a user, who can no longer sign in.
+    pub async fn disable_user(&self, login: &str) {
+        let user = json!({"password": PASSWORD, "disabled": true});
+        self.control(&format!("user?login={login}"), user.to_string()).await;
+    }
+
+    /// Returns how many refresh tokens the provider has accepted.
+    pub async fn refreshes(&self) -> u64 {
+        let request = Client::new(&self.issuer).request(Method::GET, "/control/refreshes");
+        request.bearer_auth(CONTROL_TOKEN).send().await.unwrap().text().await.unwrap().parse().unwrap()
     }
 
     /// Replaces the keys of the provider.

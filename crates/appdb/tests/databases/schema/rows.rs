@@ -89,6 +89,7 @@ pub const IDENTITY: &[&str] = &[
     "INSERT INTO break_glass_links (sha256, user_id, expires_at) VALUES ('ee', 'u1', 43)",
     "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, provider, provider_session) VALUES \
      ('s5', 'a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5', 'u3', 4, 5, 'company', 'x''y')",
+    "INSERT INTO refresh_tokens (session_id, token, due_at) VALUES ('s5', 'encrypted', 44)",
 ];
 
 /// Returns the last revision that any role has had.

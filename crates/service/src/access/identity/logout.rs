@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
-use tracewarden_identity::{LogoutToken, ProviderError};
+use serde_json::{Value, json};
+use tracewarden_appdb::WriteTx;
+use tracewarden_identity::{LogoutToken, Provider, ProviderError};
 
 use crate::access::Identities;
 use crate::access::sign_in_throttle::begin_sign_in_write;
 use crate::core::{
     AuditContext, Event, NEVER_CONFIRMED, Outcome, RequestInfo, Result, ServiceError, person_digest,
-    session_digest, tokens,
+    session_digest, tokens, with_members,
 };
 
 impl Identities {
@@ -76,24 +77,51 @@ impl Identities {
         }
         // Also a person none of whose sessions ended: the session may have ended here before, and keys remain.
         let people: BTreeSet<&String> = ended.iter().map(|(user_id, _)| user_id).chain(&person).collect();
+        let context = AuditContext::anonymous(info);
         for user_id in people {
-            let remaining = tx.sessions_of_user(user_id).await?.into_iter();
-            let is_last = !remaining
-                .filter(|session| session.provider.as_deref() == Some(provider.name()))
-                .any(|session| self.core.live_session(Some(session), now).is_ok());
-            if is_last {
-                tx.identities_mut().set_confirmed(user_id, NEVER_CONFIRMED).await?;
-            } else if !ended.iter().any(|(owner, _)| owner == user_id) {
-                continue;
-            }
-            let user = tx.user_by_id(user_id).await?;
-            let sessions: Vec<&String> =
-                ended.iter().filter(|(owner, _)| owner == user_id).map(|(_, session)| session).collect();
-            let detail = json!({ "provider": provider.name(), "sessions": sessions, "keys_lapsed": is_last });
-            let target = user.as_ref().map(|user| user.username.as_str());
-            let event = Event { action: "logout.provider", outcome: Outcome::Success, target, detail };
-            AuditContext::anonymous(info).append(&mut tx, now, event).await?;
+            let sessions: Vec<&str> = ended
+                .iter()
+                .filter(|(owner, _)| owner == user_id)
+                .map(|(_, session)| session.as_str())
+                .collect();
+            let detail = json!({ "reason": "logout_token" });
+            self.record_ended_sessions(&mut tx, provider, user_id, &sessions, detail, &context).await?;
         }
         Ok(tx.commit().await?)
+    }
+
+    /// Records that the provider ended these sessions of a user. If no session that began with the provider is left, the person's
+    /// API keys are rejected until the next sign-in.
+    pub(super) async fn record_ended_sessions(
+        &self,
+        tx: &mut WriteTx,
+        provider: &Provider,
+        user_id: &str,
+        sessions: &[&str],
+        detail: Value,
+        context: &AuditContext,
+    ) -> Result<()> {
+        let now = self.core.now();
+        let is_last = !tx
+            .sessions_of_user(user_id)
+            .await?
+            .into_iter()
+            .filter(|session| session.provider.as_deref() == Some(provider.name()))
+            .any(|session| self.core.live_session(Some(session), now).is_ok());
+        if is_last {
+            tx.identities_mut().set_confirmed(user_id, NEVER_CONFIRMED).await?;
+        } else if sessions.is_empty() {
+            return Ok(());
+        }
+        let user = tx.user_by_id(user_id).await?;
+        let more = [
+            ("provider", json!(provider.name())),
+            ("sessions", json!(sessions)),
+            ("keys_lapsed", json!(is_last)),
+        ];
+        let detail = with_members(detail, more.map(|(name, value)| (name, Some(value))));
+        let target = user.as_ref().map(|user| user.username.as_str());
+        let event = Event { action: "logout.provider", outcome: Outcome::Success, target, detail };
+        context.append(tx, now, event).await
     }
 }

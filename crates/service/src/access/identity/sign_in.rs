@@ -1,24 +1,19 @@
 //! Sign-in with an identity provider: OpenID Connect's authorization code flow.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
-use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, NewIdentity, PasswordHash, User, WriteTx};
-use tracewarden_identity::{Person, Provider};
-use tracewarden_model::{Claims, ClaimsMapping, Timestamp};
+use serde_json::json;
+use tracewarden_identity::{Person, Provider, RefreshToken};
+use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
 use super::attempt::Attempt;
-use super::mapped::present;
 use crate::Secret;
 use crate::access::Identities;
 use crate::access::sessions::{SignIn, begin_session};
 use crate::access::sign_in_throttle::{SignInAttempt, TOO_MANY_SIGN_INS, begin_sign_in_write};
 use crate::core::{
-    AuditContext, Event, Mapped, Outcome, PasswordLogin, RequestInfo, Result, ServiceError, SignInKey,
-    SignInRefusal, evaluate_mapping, last_logout, run_to_completion, sanitize, tokens, validate,
-    with_members,
+    AuditContext, Event, Outcome, PasswordLogin, RequestInfo, Result, ServiceError, SignInKey, SignInRefusal,
+    last_logout, run_to_completion, sanitize, tokens,
 };
 
 /// An identity provider on the sign-in page.
@@ -70,6 +65,14 @@ pub struct ProviderSignIn {
     pub token: Secret,
     /// Path of the page from which the sign-in began.
     pub return_to: Option<String>,
+}
+
+/// A person whom the provider has confirmed for one sign-in.
+struct Confirmed<'a> {
+    provider: &'a Provider,
+    person: Person,
+    refresh_token: Option<RefreshToken>,
+    began_at: Timestamp,
 }
 
 /// Longest path to which the browser returns.
@@ -174,21 +177,17 @@ impl Identities {
         }
         let code = response.code.filter(|code| !code.is_empty()).ok_or(SignInRefusal::Provider)?;
         let secrets = attempt.secrets(self.key()?);
-        let person = provider.redeem(&code, &secrets, redirect_uri, self.core.now()).await?;
-        let token = self.open_session(provider, person, attempt.began_at(), info).await?;
+        let (person, refresh_token) = provider.redeem(&code, &secrets, redirect_uri, self.core.now()).await?;
+        let confirmed = Confirmed { provider, person, refresh_token, began_at: attempt.began_at() };
+        let token = self.open_session(confirmed, info).await?;
         Ok(ProviderSignIn { token, return_to: attempt.into_return_to() })
     }
 
     /// Opens a session for a person whom the provider has authenticated.
-    async fn open_session(
-        &self,
-        provider: &Provider,
-        person: Person,
-        began_at: Timestamp,
-        info: &RequestInfo,
-    ) -> Result<Secret> {
+    async fn open_session(&self, confirmed: Confirmed<'_>, info: &RequestInfo) -> Result<Secret> {
         let mut context = AuditContext::anonymous(info);
-        let result = self.try_open_session(provider, &person, began_at, info, &mut context).await;
+        let result = self.try_open_session(&confirmed, info, &mut context).await;
+        let Confirmed { provider, person, .. } = confirmed;
         if let Err(ServiceError::SignInRefused(refusal)) = &result {
             let detail = json!({
                 "reason": <&str>::from(refusal), "provider": provider.name(), "subject": sanitize(&person.subject),
@@ -201,20 +200,15 @@ impl Identities {
 
     async fn try_open_session(
         &self,
-        provider: &Provider,
-        person: &Person,
-        began_at: Timestamp,
+        confirmed: &Confirmed<'_>,
         info: &RequestInfo,
         context: &mut AuditContext,
     ) -> Result<Secret> {
-        let claims = Claims::from_json(&person.claims);
-        // Evaluated before the transaction, for whose end all other writers wait, and again within it only if the mapping has
-        // changed since.
+        let Confirmed { provider, ref person, ref refresh_token, began_at } = *confirmed;
+        let evaluated = self.evaluate_claims(provider, person).await?;
         let mut tx = self.core.db.begin_read().await?;
-        let seen = tx.identities().mappings(None).await?.remove(provider.name()).unwrap_or_default();
         let is_known = tx.identities().user(&person.issuer, &person.subject).await?.is_some();
         drop(tx);
-        let seen_access = self.evaluate_one(&seen, &claims).await?;
         let new_user = if is_known { None } else { Some(self.new_user(person).await?) };
 
         let mut tx = begin_sign_in_write(&self.core).await?;
@@ -222,10 +216,7 @@ impl Identities {
         if last_logout(&mut tx, person).await?.is_some_and(|ended_at| ended_at >= began_at) {
             return Err(ServiceError::SignInExpired);
         }
-        let mapping = tx.identities().mappings(None).await?.remove(provider.name()).unwrap_or_default();
-        let access = if mapping == seen { seen_access } else { self.evaluate_one(&mapping, &claims).await? };
-        let existing: BTreeSet<String> = tx.role_names().await?.into_iter().collect();
-        let mapped = Mapped::new(access, &existing);
+        let mapped = self.mapped(&mut tx, provider, evaluated).await?;
         let mut user = match tx.identities().user(&person.issuer, &person.subject).await? {
             Some(user) => {
                 context.actor_id = Some(user.id.clone());
@@ -251,142 +242,17 @@ impl Identities {
         let detail = json!({ "provider": provider.name() });
         let session = (provider.name(), person.session.as_deref());
         let sign_in = SignIn { provider: Some(session), detail, context, info };
-        let (_, token) = begin_session(&self.core, &mut tx, &mut user, sign_in).await?;
+        let (session, token) = begin_session(&self.core, &mut tx, &mut user, sign_in).await?;
+        match refresh_token {
+            Some(token) => self.keep_refresh_token(&mut tx, provider, &session.id, token).await?,
+            None if provider.refresh_interval().is_some() => tracing::warn!(
+                provider = provider.name(),
+                "a sign-in brought no refresh token: is a scope such as `offline_access` missing?"
+            ),
+            None => {}
+        }
         tx.commit().await?;
         Ok(token)
-    }
-
-    async fn evaluate_one(
-        &self,
-        mapping: &ClaimsMapping,
-        claims: &Claims,
-    ) -> Result<tracewarden_policy::MappedAccess> {
-        Ok(evaluate_mapping(mapping.clone(), vec![claims.clone()]).await?.pop().unwrap_or_default())
-    }
-
-    /// Returns the record of a new user, with a password that no one knows: hashed like all others, so that sign-ins with a
-    /// password take the same time for every name.
-    pub(super) async fn new_user(&self, person: &Person) -> Result<User> {
-        let password = tokens::session_token(self.core.entropy.as_ref())?;
-        let password_hash: PasswordHash = self.core.passwords.hash(password).await?;
-        Ok(User {
-            id: tokens::id("usr", self.core.entropy.as_ref())?,
-            username: person.username.clone().unwrap_or_default(),
-            password_hash,
-            must_change_password: false,
-            disabled: false,
-            created_at: self.core.now(),
-            last_login_at: None,
-            attributes: Default::default(),
-            roles: BTreeSet::new(),
-            identity: None,
-        })
-    }
-
-    pub(super) async fn create(
-        &self,
-        tx: &mut WriteTx,
-        provider: &Provider,
-        person: &Person,
-        user: User,
-        mapped: Mapped,
-        context: &mut AuditContext,
-    ) -> Result<User> {
-        if mapped.roles.is_empty() {
-            return Err(SignInRefusal::NoRole.into());
-        }
-        let mut errors = Vec::new();
-        validate::username(&user.username, &mut errors);
-        if let Some(error) = errors.first() {
-            tracing::warn!(
-                provider = provider.name(),
-                reason = error.detail,
-                "a new user has no usable name"
-            );
-            return Err(SignInRefusal::NameInvalid.into());
-        }
-        // Never merged: the name is chosen by the provider or the person, and the account may be another's.
-        if tx.user_by_name(&user.username).await?.is_some() {
-            return Err(SignInRefusal::NameTaken.into());
-        }
-        tx.insert_user(&user).await.map_err(|error| match error {
-            DbError::Conflict(_) => SignInRefusal::NameTaken.into(),
-            other => ServiceError::from(other),
-        })?;
-        context.actor_id = Some(user.id.clone());
-        context.actor_name = Some(user.username.clone());
-        self.store(tx, provider, person, &user.id, &mapped, self.core.now()).await?;
-        let detail = json!({ "id": user.id, "roles": mapped.roles, "attributes": mapped.attributes });
-        let identity = [("provider", json!(provider.name())), ("subject", json!(sanitize(&person.subject)))];
-        let detail = with_members(detail, identity.map(|(name, value)| (name, Some(value))));
-        let event =
-            Event { action: "user.create", outcome: Outcome::Success, target: Some(&user.username), detail };
-        context.append(tx, self.core.now(), event).await?;
-        self.reread_user(tx, &user.id).await
-    }
-
-    async fn update(
-        &self,
-        tx: &mut WriteTx,
-        provider: &Provider,
-        person: &Person,
-        user: User,
-        mapped: Mapped,
-        context: &AuditContext,
-    ) -> Result<User> {
-        let now = self.core.now();
-        if user.identity.as_ref().is_some_and(|identity| self.core.has_lapsed(identity, now)) {
-            // Sessions that have ended because the provider did not confirm the claims must not come back.
-            tx.delete_sessions_of_user(&user.id, None).await?;
-        }
-        let before = present(&user);
-        let confirmed_at = match &user.identity {
-            // A disabled user's sign-in confirms nothing.
-            Some(identity) if user.disabled => identity.confirmed_at,
-            _ => now,
-        };
-        self.store(tx, provider, person, &user.id, &mapped, confirmed_at).await?;
-        // A role can be mapped and assigned; the assigned ones decide nothing here.
-        let assigned = user.assigned_roles();
-        let shown = |mapped: &Mapped| Mapped {
-            roles: mapped.roles.difference(assigned).cloned().collect(),
-            attributes: mapped.attributes.clone(),
-        };
-        let after = shown(&mapped);
-        if after != before {
-            let detail = after.difference(&before);
-            let event =
-                Event { action: "user.map", outcome: Outcome::Success, target: Some(&user.username), detail };
-            context.append(tx, now, event).await?;
-        }
-        self.reread_user(tx, &user.id).await
-    }
-
-    async fn store(
-        &self,
-        tx: &mut WriteTx,
-        provider: &Provider,
-        person: &Person,
-        user_id: &str,
-        mapped: &Mapped,
-        confirmed_at: Timestamp,
-    ) -> Result<()> {
-        let claims = Value::Object(person.claims.clone()).to_string();
-        let identity = NewIdentity {
-            user_id,
-            provider: provider.name(),
-            issuer: &person.issuer,
-            subject: &person.subject,
-            claims: &claims,
-            confirmed_at,
-        };
-        tx.identities_mut().put(&identity).await?;
-        let Mapped { roles, attributes } = mapped.clone();
-        Ok(tx.identities_mut().put_mapped(&[(user_id, roles, attributes)]).await?)
-    }
-
-    async fn reread_user(&self, tx: &mut WriteTx, id: &str) -> Result<User> {
-        tx.user_by_id(id).await?.ok_or_else(|| ServiceError::internal("the user no longer exists"))
     }
 }
 

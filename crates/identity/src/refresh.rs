@@ -1,0 +1,122 @@
+//! Refresh tokens: the provider is asked again about a person who has signed in.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use openidconnect::core::CoreErrorResponseType;
+use openidconnect::{Nonce, NonceVerifier, OAuth2TokenResponse as _, RequestTokenError, TokenResponse as _};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use tracewarden_model::Timestamp;
+
+use crate::error::ProviderError;
+use crate::person::Person;
+use crate::provider::{Provider, TokenRequestError, Tokens, token_error};
+
+/// What a sign-in leaves to ask the provider again about the person.
+#[derive(Debug, Clone)]
+pub struct RefreshToken {
+    token: SecretString,
+    /// Nonce of the sign-in.
+    nonce: SecretString,
+}
+
+/// [`RefreshToken`] as text.
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    token: Cow<'a, str>,
+    nonce: Cow<'a, str>,
+}
+
+impl RefreshToken {
+    /// Returns the token of a response, unless the response has none.
+    pub(crate) fn of(tokens: &Tokens, nonce: &SecretString) -> Option<Self> {
+        let token = tokens.refresh_token()?.secret().clone().into();
+        Some(Self { token, nonce: nonce.clone() })
+    }
+
+    /// Returns the token as text, which must not be stored in the clear.
+    ///
+    /// # Errors
+    /// None that is known: the members are text.
+    pub fn to_text(&self) -> Result<SecretString, serde_json::Error> {
+        let stored =
+            Stored { token: self.token.expose_secret().into(), nonce: self.nonce.expose_secret().into() };
+        serde_json::to_string(&stored).map(SecretString::from)
+    }
+
+    /// Reads what [`Self::to_text`] returned.
+    ///
+    /// # Errors
+    /// If the text is another one.
+    pub fn from_text(text: &str) -> Result<Self, serde_json::Error> {
+        let Stored { token, nonce } = serde_json::from_str(text)?;
+        Ok(Self { token: token.into_owned().into(), nonce: nonce.into_owned().into() })
+    }
+}
+
+/// A provider's answer to a refresh token.
+#[derive(Debug)]
+pub struct Refreshed {
+    /// The token that replaces the one that was sent; `None` if that one stays valid.
+    pub token: Option<RefreshToken>,
+    /// The person, with current claims; `None` if the answer has no ID token.
+    pub person: Result<Option<Person>, ProviderError>,
+}
+
+/// The nonce that an ID token must have.
+#[derive(Clone, Copy)]
+pub(crate) enum ExpectedNonce<'a> {
+    Required(&'a SecretString),
+    /// After a refresh, the ID token need not have one.
+    IfPresent(&'a SecretString),
+}
+
+impl NonceVerifier for ExpectedNonce<'_> {
+    fn verify(self, nonce: Option<&Nonce>) -> Result<(), String> {
+        let expected = match self {
+            Self::IfPresent(_) if nonce.is_none() => return Ok(()),
+            Self::IfPresent(expected) | Self::Required(expected) => expected,
+        };
+        (&Nonce::new(expected.expose_secret().to_owned())).verify(nonce)
+    }
+}
+
+impl Provider {
+    /// Time after which the provider is asked again about the person of a session; `None` for not before the next sign-in.
+    pub fn refresh_interval(&self) -> Option<Duration> {
+        self.settings.refresh_interval
+    }
+
+    /// Asks the provider again about a person. The token may be used up afterwards, whatever the result.
+    ///
+    /// # Errors
+    /// [`ProviderError::Refused`] if the token is no longer valid: the session at the provider has ended, the account is disabled, or
+    /// the token was used twice. Other errors say nothing about the person.
+    pub async fn refresh(&self, token: &RefreshToken, now: Timestamp) -> Result<Refreshed, ProviderError> {
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        let sent = openidconnect::RefreshToken::new(token.token.expose_secret().to_owned());
+        let client = self.client(&known);
+        let request = client.exchange_refresh_token(&sent).map_err(ProviderError::unavailable)?;
+        let tokens = request.request_async(&self.http).await.map_err(refresh_error)?;
+        let person = match tokens.id_token() {
+            None => Ok(None),
+            Some(_) => {
+                self.person(known, &tokens, ExpectedNonce::IfPresent(&token.nonce), now).await.map(Some)
+            }
+        };
+        Ok(Refreshed { token: RefreshToken::of(&tokens, &token.nonce), person })
+    }
+}
+
+/// Only `invalid_grant` is about the person; other errors are about this client or the provider.
+pub(crate) fn refresh_error(error: TokenRequestError) -> ProviderError {
+    match error {
+        RequestTokenError::ServerResponse(response)
+            if *response.error() != CoreErrorResponseType::InvalidGrant =>
+        {
+            ProviderError::unavailable(response.to_string())
+        }
+        other => token_error(other),
+    }
+}
