@@ -36,13 +36,14 @@ CREATE INDEX consumed_tokens_by_expiry ON consumed_tokens (expires_at);
 ALTER TABLE sessions ADD COLUMN provider TEXT;
 ALTER TABLE sessions ADD COLUMN provider_session TEXT;
 
--- When the provider ended sessions: digests of the issuer with a person or with a session there. Tokens that were issued before that
--- are refused.
+-- When access ended: digests of the issuer with a person or with a session there. Sign-ins that began until `ended_at` are refused, and
+-- access tokens that were issued until `tokens_until`, by the clock of the provider.
 CREATE TABLE provider_logouts (
     sha256 TEXT NOT NULL PRIMARY KEY,
-    ended_at BIGINT NOT NULL
+    ended_at BIGINT NOT NULL,
+    tokens_until BIGINT NOT NULL
 );
-CREATE INDEX provider_logouts_by_time ON provider_logouts (ended_at);
+CREATE INDEX provider_logouts_by_time ON provider_logouts (tokens_until);
 
 -- Digests of links that sign in a user once.
 CREATE TABLE break_glass_links (

@@ -10,7 +10,7 @@ use crate::records::{MappedAttributes, TokenDigest, User};
 use crate::rows::from_row;
 use crate::transactions::{ReadTx, WriteTx};
 use crate::users::select_users;
-use crate::values::{bound, signed, values};
+use crate::values::{Value, bound, signed, values};
 
 /// A person as an identity provider describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,15 @@ pub struct NewIdentity<'a> {
     pub claims: &'a str,
     /// When the provider confirmed the claims.
     pub confirmed_at: Timestamp,
+}
+
+/// When the access of a person, or a session of theirs at the provider, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logout {
+    /// By the clock of this service: sign-ins that began until then are refused.
+    pub ended_at: Timestamp,
+    /// By the clock of the provider: access tokens that were issued until then are refused.
+    pub tokens_until: Timestamp,
 }
 
 /// The stored claims of a person, and what they give.
@@ -87,12 +96,14 @@ impl Identities<'_> {
         document.map_or_else(|| Ok(ClaimsMappings::new()), |document| documents::read("mappings", &document))
     }
 
-    /// Returns when the provider last ended one of these: digests of a person's and of a session's id there.
-    pub async fn last_logout(&mut self, of: [TokenDigest; 2]) -> Result<Option<Timestamp>, DbError> {
+    /// Returns the last times that are recorded for one of these.
+    pub async fn last_logout(&mut self, of: [TokenDigest; 2]) -> Result<Option<Logout>, DbError> {
         let statement =
-            "SELECT ended_at FROM provider_logouts WHERE sha256 IN ($1, $2) ORDER BY ended_at DESC LIMIT 1";
-        let [person, session] = of;
-        self.tx.connection.optional(statement, values![person, session]).await
+            "SELECT MAX(ended_at), MAX(tokens_until) FROM provider_logouts WHERE sha256 IN ($1, $2)";
+        let found: (Option<Timestamp>, Option<Timestamp>) =
+            self.tx.connection.one(statement, of.map(Value::from)).await?;
+        let logout = |(ended_at, tokens_until)| Logout { ended_at, tokens_until };
+        Ok(found.0.zip(found.1).map(logout))
     }
 
     /// Returns the user whom a link signs in, unless it has expired or does not exist.
@@ -139,18 +150,24 @@ impl WriteTx {
 }
 
 impl IdentitiesMut<'_> {
-    /// Records that the provider ended a person's access or a session there. Records from before `oldest` are removed.
+    /// Records that a person's access or a session at the provider ended. Records that concern only tokens from before `oldest` are
+    /// removed.
     pub async fn put_logout(
         &mut self,
         of: TokenDigest,
-        ended_at: Timestamp,
+        logout: Logout,
         oldest: Timestamp,
     ) -> Result<(), DbError> {
-        let statement = "DELETE FROM provider_logouts WHERE ended_at < $1";
+        let statement = "DELETE FROM provider_logouts WHERE tokens_until < $1";
         self.tx.connection.execute(statement, values![oldest]).await?;
-        let statement = "INSERT INTO provider_logouts (sha256, ended_at) VALUES ($1, $2) \
-             ON CONFLICT (sha256) DO UPDATE SET ended_at = excluded.ended_at";
-        self.tx.connection.execute(statement, values![of, ended_at]).await.map(drop)
+        // Clocks of replicas differ: a later time stays.
+        let statement = "INSERT INTO provider_logouts (sha256, ended_at, tokens_until) VALUES ($1, $2, $3) \
+             ON CONFLICT (sha256) DO UPDATE SET \
+             ended_at = CASE WHEN provider_logouts.ended_at > excluded.ended_at THEN provider_logouts.ended_at ELSE excluded.ended_at END, \
+             tokens_until = CASE WHEN provider_logouts.tokens_until > excluded.tokens_until THEN provider_logouts.tokens_until \
+             ELSE excluded.tokens_until END";
+        let Logout { ended_at, tokens_until } = logout;
+        self.tx.connection.execute(statement, values![of, ended_at, tokens_until]).await.map(drop)
     }
 
     /// Stores a link that signs in a user once before it expires. The user's other links and all expired ones are removed.

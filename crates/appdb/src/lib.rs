@@ -55,7 +55,7 @@ pub use database::AppDb;
 pub use error::DbError;
 pub use history::{Change, ModelState, NewChange};
 pub use history_pages::WrittenRoles;
-pub use identities::{Identities, IdentitiesMut, NewIdentity, StoredClaims};
+pub use identities::{Identities, IdentitiesMut, Logout, NewIdentity, StoredClaims};
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
     ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, MappedAttributes, PasswordHash, Policy, Preview,

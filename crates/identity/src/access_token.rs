@@ -85,6 +85,15 @@ pub(crate) fn check_introspection(
     if !is_for_us {
         return Err(ProviderError::invalid("the token is for another audience"));
     }
+    // Endpoints answer about refresh tokens, too.
+    let is_text = |name: &str, expected: &str| {
+        claims
+            .get(name)
+            .is_none_or(|value| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(expected)))
+    };
+    if !is_text("token_use", "access_token") || !is_text("token_type", "Bearer") {
+        return Err(ProviderError::invalid("the token is not a bearer access token"));
+    }
     check(claims, settings, accepted, now)
 }
 
@@ -127,6 +136,12 @@ fn check(
         return refuse("the token is not valid yet");
     }
     let client = CLIENT_CLAIMS.iter().find_map(|name| claims.get(*name)?.as_str()).map(str::to_owned);
+    // With the grant type `client_credentials`, a program calls on its own behalf.
+    let subject = claims.get("sub");
+    let is_client = |name: &&str| subject.is_some() && claims.get(*name) == subject;
+    if CLIENT_CLAIMS.iter().any(is_client) || claims.get("idtyp").is_some_and(|kind| kind == "app") {
+        return refuse("the token is a program's own, not a person's");
+    }
     let is_accepted = |client: &String| accepted.clients.contains(client);
     if !accepted.clients.is_empty() && !client.as_ref().is_some_and(is_accepted) {
         return refuse("the client of the token is not accepted");

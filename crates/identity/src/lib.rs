@@ -22,12 +22,15 @@ pub use person::Person;
 pub use provider::{Provider, SignInSecrets};
 pub use refresh::{RefreshToken, Refreshed};
 pub use resource::Resource;
-pub use settings::{AccessTokenSettings, ProviderSettings, SettingsError, check_issuer};
+pub use settings::{
+    AccessTokenSettings, CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer,
+};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tracewarden_model::Timestamp;
 
 /// Longer opaque tokens are not sent to the providers.
@@ -58,7 +61,11 @@ impl Providers {
             }
         };
         let by_name = settings.into_iter().map(provider).collect::<Result<_, SettingsError>>()?;
-        Ok(Self { by_name: Arc::new(by_name), origin: origin.into() })
+        let providers = Self { by_name: Arc::new(by_name), origin: origin.into() };
+        if providers.iter().filter(|provider| provider.introspects()).count() > 1 {
+            return Err(SettingsError::Introspection);
+        }
+        Ok(providers)
     }
 
     /// Returns the provider of this name.
@@ -69,6 +76,12 @@ impl Providers {
     /// Returns the issuers of the access tokens that are accepted.
     pub fn token_issuers(&self) -> impl Iterator<Item = &str> {
         self.iter().filter(|provider| provider.accepts_access_tokens()).map(Provider::issuer)
+    }
+
+    /// Whether the provider is asked about each use of a token of this form.
+    pub fn asks_about(&self, token: &str) -> bool {
+        self.iter().any(Provider::introspects)
+            && jsonwebtoken::dangerous::insecure_decode::<IgnoredAny>(token).is_err()
     }
 
     /// Verifies an access token of any of the providers, for one resource.
@@ -96,7 +109,7 @@ impl Providers {
         provider.access_token(token, resource, &self.origin, now).await
     }
 
-    /// Asks the providers about a token that is not a JWT.
+    /// Asks the provider about a token that is not a JWT.
     async fn introspect(
         &self,
         token: &str,
@@ -104,19 +117,11 @@ impl Providers {
         now: Timestamp,
         not_a_jwt: jsonwebtoken::errors::Error,
     ) -> Result<AccessToken, ProviderError> {
-        let mut error = ProviderError::invalid(not_a_jwt);
-        if token.is_empty() || token.len() > OPAQUE_TOKEN_MAX_BYTES {
-            return Err(error);
+        let provider = self.iter().find(|provider| provider.introspects());
+        match provider.filter(|_| !token.is_empty() && token.len() <= OPAQUE_TOKEN_MAX_BYTES) {
+            Some(provider) => provider.introspect(token, resource, &self.origin, now).await,
+            None => Err(ProviderError::invalid(not_a_jwt)),
         }
-        for provider in self.iter().filter(|provider| provider.introspects()) {
-            match provider.introspect(token, resource, &self.origin, now).await {
-                Ok(verified) => return Ok(verified),
-                // Another provider may know the token; if none does, one that does not answer might.
-                Err(ProviderError::Invalid(_)) if matches!(error, ProviderError::Unavailable(_)) => {}
-                Err(found) => error = found,
-            }
-        }
-        Err(error)
     }
 
     /// Returns the identifier of a resource.

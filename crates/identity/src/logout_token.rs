@@ -23,6 +23,8 @@ pub struct LogoutToken {
     pub session: Option<String>,
     /// Id of the token, which may be used once.
     pub id: String,
+    /// When the token was issued, by the clock of the provider.
+    pub issued_at: Timestamp,
     /// When the token expires by itself.
     pub expires_at: Timestamp,
 }
@@ -71,6 +73,7 @@ pub(crate) fn verify(
     if claims.jti.is_empty() || subject.is_none() && session.is_none() {
         return Err(ProviderError::invalid("the logout token has no `jti`, or neither `sub` nor `sid`"));
     }
-    let expires_at = Timestamp::from_nanos(claims.exp.saturating_mul(1_000_000_000));
-    Ok(Some(LogoutToken { subject, session, id: claims.jti, expires_at }))
+    let at = |seconds: i64| Timestamp::from_nanos(seconds.saturating_mul(1_000_000_000));
+    let (issued_at, expires_at) = (at(claims.iat), at(claims.exp));
+    Ok(Some(LogoutToken { subject, session, id: claims.jti, issued_at, expires_at }))
 }

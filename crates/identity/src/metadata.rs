@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use jsonwebtoken::jwk::JwkSet;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet};
 use openidconnect::core::{
     CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType, CoreJsonWebKey,
     CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm, CoreResponseMode, CoreResponseType,
@@ -10,6 +12,7 @@ use openidconnect::core::{
 };
 use openidconnect::{AdditionalProviderMetadata, IssuerUrl, ProviderMetadata};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tracewarden_model::Timestamp;
 use url::Url;
@@ -136,9 +139,10 @@ impl MetadataCache {
     ) -> Result<Arc<Known>, ProviderError> {
         if let Some((failed_at, cause)) = failed
             && failed_at.saturating_add(FAILURE_NANOS) > now
-            && self.known_if(|_| true).is_none()
         {
-            return Err(ProviderError::unavailable(cause.clone()));
+            // Anyone can send tokens with unknown keys, each of which would call the provider.
+            let usable = |cached: &Cached| cached.confirmed_at.saturating_add(STALE_NANOS) > now;
+            return self.known_if(usable).ok_or_else(|| ProviderError::unavailable(cause.clone()));
         }
         let fetched = fetch(http, issuer).await;
         let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
@@ -181,8 +185,22 @@ async fn fetch(http: &Http, issuer: &str) -> Result<Known, String> {
     for endpoint in endpoints.into_iter().flatten() {
         http.check(endpoint).map_err(|error| error.to_string())?;
     }
-    let keys = serde_json::to_value(metadata.jwks()).and_then(serde_json::from_value);
-    Ok(Known { keys: keys.map_err(|error| error.to_string())?, metadata })
+    Ok(Known { keys: usable_keys(metadata.jwks()), metadata })
+}
+
+/// Returns the keys that can verify a signature. A set may have others, for encryption or for newer algorithms.
+pub(crate) fn usable_keys(keys: &impl Serialize) -> JwkSet {
+    let keys = serde_json::to_value(keys).unwrap_or_default();
+    let keys = keys.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
+    let usable = |key: &Jwk| match &key.algorithm {
+        // The library expects exactly 32 bytes.
+        AlgorithmParameters::OctetKeyPair(parameters) => {
+            URL_SAFE_NO_PAD.decode(&parameters.x).is_ok_and(|bytes| bytes.len() == 32)
+        }
+        _ => true,
+    };
+    let read = |key| serde_json::from_value::<Jwk>(key).ok().filter(usable);
+    JwkSet { keys: keys.into_iter().filter_map(read).collect() }
 }
 
 /// Formats an error with its sources.
@@ -194,4 +212,73 @@ pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
         next = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// A provider that answers requests until it has served `answers` of them, and counts all.
+    fn failing_provider(answers: usize) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let issuer = format!("http://{}", listener.local_addr().unwrap());
+        let (base, requests) = (issuer.clone(), Arc::new(AtomicUsize::new(0)));
+        let counter = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let first = lines.next().unwrap_or_default();
+                drop(lines.take_while(|line| !line.is_empty()).count());
+                let body = if first.contains("/jwks") {
+                    json!({"keys": []})
+                } else {
+                    json!({
+                        "issuer": base,
+                        "authorization_endpoint": format!("{base}/auth"),
+                        "token_endpoint": format!("{base}/token"),
+                        "jwks_uri": format!("{base}/jwks"),
+                        "response_types_supported": ["code"],
+                        "subject_types_supported": ["public"],
+                        "id_token_signing_alg_values_supported": ["RS256"],
+                    })
+                }
+                .to_string();
+                let status =
+                    if counter.fetch_add(1, Ordering::SeqCst) < answers { "200 OK" } else { "503 No" };
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close",
+                    body.len()
+                );
+                drop(write!(&stream, "{head}\r\n\r\n{body}"));
+            }
+        });
+        (issuer, requests)
+    }
+
+    /// Anyone can send tokens with unknown keys: while the provider fails, they cause one request in half a minute.
+    #[tokio::test]
+    async fn unknown_keys_do_not_flood_a_failing_provider() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let (issuer, requests) = failing_provider(2);
+        let http = Http::new(&Url::parse(&issuer).unwrap(), None).unwrap();
+        let at = |seconds: i64| Timestamp::from_nanos(seconds * SECOND_NANOS);
+        let cache = MetadataCache::default();
+        let known = cache.current(&http, &issuer, at(0)).await.unwrap();
+        assert_eq!(requests.load(Ordering::SeqCst), 2);
+        for second in 31..60 {
+            let newer = cache.with_newer_keys(&known, &http, &issuer, at(second)).await.unwrap();
+            assert!(Arc::ptr_eq(&newer, &known), "the keys from before stay");
+        }
+        assert_eq!(requests.load(Ordering::SeqCst), 3);
+        cache.with_newer_keys(&known, &http, &issuer, at(62)).await.unwrap();
+        assert_eq!(requests.load(Ordering::SeqCst), 4);
+        // A day without an answer ends them.
+        assert!(cache.current(&http, &issuer, at(24 * 3_600 + 1)).await.is_err());
+    }
 }

@@ -322,7 +322,8 @@ impl Provider {
         self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.introspection)
     }
 
-    /// Asks the provider about an opaque access token for one resource at this origin (RFC 7662). The answer is not kept.
+    /// Asks the provider about an opaque access token for one resource at this origin (RFC 7662). The answer is not kept. An error of the
+    /// provider says nothing about the token.
     pub(crate) async fn introspect(
         &self,
         token: &str,
@@ -338,7 +339,11 @@ impl Provider {
         })?;
         let client = self.client(&known).set_introspection_url(IntrospectionUrl::from_url(endpoint));
         let token = openidconnect::AccessToken::new(token.to_owned());
-        let answer = client.introspect(&token).request_async(&self.http).await.map_err(token_error)?;
+        let answer = client.introspect(&token).request_async(&self.http).await;
+        let answer = answer.map_err(|error| match error {
+            RequestTokenError::ServerResponse(response) => ProviderError::unavailable(response.to_string()),
+            other => ProviderError::unavailable(error_chain(&token_error(other))),
+        })?;
         let claims = object(&answer)?;
         access_token::check_introspection(claims, &self.settings, &accepted.audiences(resource, origin), now)
     }

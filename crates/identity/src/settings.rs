@@ -9,7 +9,7 @@ use crate::error::ProviderError;
 use crate::resource::Resource;
 
 /// By how much the clock of a provider may be ahead of the one of this machine.
-pub(crate) const CLOCK_LEEWAY_SECONDS: i64 = 60;
+pub const CLOCK_LEEWAY_SECONDS: i64 = 60;
 
 /// Settings of a provider.
 #[derive(Debug, Clone)]
@@ -89,6 +89,11 @@ pub enum SettingsError {
     /// A token could be for both interfaces.
     #[error("the identity provider `{0}` accepts `{1}` as audience of both interfaces")]
     Audience(String, String),
+    /// A token would be sent to a provider that did not issue it.
+    #[error(
+        "`introspection` is set for several identity providers, but an opaque token does not tell which of them to ask"
+    )]
+    Introspection,
     /// The certificates or the HTTP client cannot be used.
     #[error("no HTTP client: {0}")]
     Http(#[from] reqwest::Error),

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use tracewarden_model::Timestamp;
 
-use crate::metadata::Known;
+use crate::metadata::{Known, usable_keys};
 use crate::refresh::ExpectedNonce;
 use crate::{AccessTokenSettings, Person, Provider, ProviderError, ProviderSettings};
 
@@ -45,7 +45,7 @@ fn provider(issuer: &str) -> Provider {
 fn known(discovery: &Value, jwks: &Value) -> Arc<Known> {
     let metadata: crate::metadata::Metadata = serde_json::from_value(discovery.clone()).unwrap();
     let metadata = metadata.set_jwks(serde_json::from_value(jwks.clone()).unwrap());
-    let keys = serde_json::from_value(serde_json::to_value(metadata.jwks()).unwrap()).unwrap();
+    let keys = usable_keys(metadata.jwks());
     Arc::new(Known { metadata, keys })
 }
 

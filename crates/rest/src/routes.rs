@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Uri, header};
 use tracewarden_service::{
     Credential, Identity, Outcome, Principal, RejectedCall, RequestInfo, Secret, ServiceError, Transport,
-    is_api_key,
+    resembles_api_key,
 };
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
@@ -313,7 +313,8 @@ impl RouteGuard {
                 return Err(none());
             }
             if let Some(token) = bearer_token(value).map(str::trim) {
-                let is_key = is_api_key(token) || !accepts_tokens;
+                // Also a damaged key, which must not be sent to a provider.
+                let is_key = resembles_api_key(token) || !accepts_tokens;
                 let token = Secret::from(token);
                 return Ok(if is_key { Credential::ApiKey(token) } else { Credential::AccessToken(token) });
             }
@@ -345,9 +346,7 @@ impl RouteGuard {
         if matches!(self.access, Access::Administrator(_)) {
             identity.require_admin_role()?;
         }
-        if self.is_nested() {
-            identity.require_any_tool()?;
-        }
+        identity.require_any_tool()?;
         // The holder of a key may always see whose account it belongs to.
         if !matches!(
             self.access,

@@ -44,7 +44,7 @@ pub(crate) mod validate;
 pub(crate) mod wire;
 
 pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
-pub(crate) use access_token::{TokenCredential, last_logout, person_digest, session_digest};
+pub(crate) use access_token::{LogoutOf, TokenCredential, last_logout};
 pub(crate) use audit_context::AuditContext;
 pub(crate) use audit_detail::{bounded_member, difference, with_members};
 pub(crate) use audit_event::Event;
@@ -81,7 +81,7 @@ pub use settings::{EncryptionKey, Limits, PasswordCost, PasswordLogin, Settings}
 pub(crate) use sign_in_key::SignInKey;
 pub(crate) use tasks::{CancelOnDrop, blocking, run_to_completion};
 pub(crate) use text::sanitize;
-pub use tokens::{is_api_key, is_generated_password};
+pub use tokens::{is_generated_password, resembles_api_key};
 pub use tool_call::{RecordedCall, ToolCall};
 pub use tools::Tool;
 pub(crate) use tools::{TRACES_EXPLAIN, TRACES_GET, TRACES_QUERY, TRACES_STATS, TRACES_VALUES};

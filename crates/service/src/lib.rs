@@ -71,7 +71,7 @@ pub use core::{
     Cause, Credential, EncryptionKey, FieldError, Identity, IfMatch, Limit, Limiter, Limits, Me, Outcome,
     PasswordCost, PasswordLogin, Permit, Principal, QueryLimit, RecordedCall, RejectedCall, RequestInfo,
     Retry, SearchedAround, ServiceError, SessionOnly, Settings, SignInRefusal, Tool, ToolCall, Transport,
-    bounded, hash_password_phc, is_api_key, is_generated_password, limit_in_query, present,
+    bounded, hash_password_phc, is_generated_password, limit_in_query, present, resembles_api_key,
 };
 pub use policies::{
     DecidedBy, EVALUATED_SPANS_MAX, EvaluateResult, ExplainVerdict, ExplainedPolicy, ExplainedUser,

@@ -92,8 +92,8 @@ const PINNED: [Step; 8] = [
         sql: include_str!("../../migrations/0008_identity.sql"),
         postgres: include_str!("../../migrations/0008_bytewise_order.postgres.sql"),
         sha256: [
-            "dd4a19cfc67d1061ea58e5c0272ee3f68ff852afa34e84a88689a52e45e83b77",
-            "1984409b76d310a9cf2a02005bd406bdb7ca29fcdfd047c63809187c6f047ba9",
+            "aa38b65b83fa4015ee42fbf1ca148924c977af006b745a971e6ad4e7a5d39ad8",
+            "b0bb7fd4f2e8482f8124f9b66a3739e131f82134a5482c771a654d52664f82c1",
         ],
         rows: rows::IDENTITY,
     },

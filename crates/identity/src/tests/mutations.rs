@@ -12,7 +12,7 @@ use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use super::{CLIENT_ID, at, known, person, provider};
 use crate::logout_token::{self, Expected};
-use crate::metadata::Known;
+use crate::metadata::{Known, usable_keys};
 use crate::{Provider, access_token};
 
 const ISSUER: &str = "http://127.0.0.1:9";
@@ -355,6 +355,9 @@ fn access_tokens_with_other_claims_are_refused() {
         ("typ", json!(1)),
         ("at_hash", json!("x")),
         ("events", json!({})),
+        // A program's own token.
+        ("sub", json!("agent")),
+        ("idtyp", json!("app")),
         ("client_id", json!("another")),
         ("client_id", json!(["agent"])),
         ("client_id", json!(1)),
@@ -374,6 +377,61 @@ fn access_tokens_with_other_claims_are_refused() {
     ] {
         assert!(accepts(name, value.clone()), "{name}: {value}");
     }
+}
+
+/// What an introspection endpoint says, without a signature.
+#[test]
+fn only_active_access_tokens_count_by_introspection() {
+    let settings = &provider(ISSUER).settings;
+    let accepts = |name: &str, value: Value| {
+        let mut answer = with(&access_claims(), name, value);
+        answer.entry("active").or_insert(json!(true));
+        access_token::check_introspection(answer, settings, &[AUDIENCE.to_owned()], at(NOW)).is_ok()
+    };
+    for (name, value) in [
+        ("active", json!(false)),
+        ("active", json!("true")),
+        ("active", json!(1)),
+        ("aud", Value::Null),
+        ("aud", json!(CLIENT_ID)),
+        ("aud", json!("https://traces.example.com/")),
+        ("iss", json!("https://another.example.com")),
+        ("exp", Value::Null),
+        ("iat", Value::Null),
+        ("sub", Value::Null),
+        // Such endpoints answer about refresh tokens, too.
+        ("token_use", json!("refresh_token")),
+        ("token_use", json!(["access_token"])),
+        ("token_type", json!("DPoP")),
+        ("token_type", json!("N_A")),
+        ("token_type", json!("")),
+        ("cnf", json!({"jkt": "x"})),
+    ] {
+        assert!(!accepts(name, value.clone()), "{name}: {value}");
+    }
+    for (name, value) in [
+        ("iss", Value::Null),
+        ("token_use", json!("access_token")),
+        ("token_type", json!("bearer")),
+        ("aud", json!(["x", AUDIENCE])),
+    ] {
+        assert!(accepts(name, value.clone()), "{name}: {value}");
+    }
+}
+
+/// A key that one of the libraries does not know leaves the others usable.
+#[test]
+fn keys_of_other_kinds_are_left_out() {
+    let (_, jwk) = new_key();
+    let ed25519 = json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": "e", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"});
+    let short = json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": "s", "x": "AAAA"});
+    let ed448 = json!({"kty": "OKP", "crv": "Ed448", "use": "sig", "kid": "4", "x": "AAAA"});
+    let x25519 = json!({"kty": "OKP", "crv": "X25519", "use": "enc", "kid": "x", "x": "AAAA"});
+    let future = json!({"kty": "AKP", "alg": "ML-DSA-44", "kid": "f", "pub": "AAAA"});
+    let all = json!({"keys": [ed448, x25519, jwk, future, short, ed25519, 1, {}]});
+    let ids: Vec<_> = usable_keys(&all).keys.into_iter().filter_map(|key| key.common.key_id).collect();
+    assert_eq!(ids, [KEY_ID, "e"]);
+    assert_eq!(usable_keys(&json!({"keys": "none"})).keys.len(), 0);
 }
 
 /// Random changes of a valid token, byte by byte.

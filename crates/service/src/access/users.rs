@@ -8,15 +8,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde_json::json;
-use tracewarden_appdb::{ADMIN_ROLE, DbError, Policy, User, WriteTx, fold_username};
+use tracewarden_appdb::{ADMIN_ROLE, DbError, Logout, Policy, User, WriteTx, fold_username};
+use tracewarden_identity::CLOCK_LEEWAY_SECONDS;
 use tracewarden_model::{AttributeValue, Timestamp};
 use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::access::user_info::{UserInfo, tag};
 use crate::core::{
-    Administrator, Core, CursorFault, FieldError, IfMatch, Result, ServiceError, audit_detail, find_user,
-    person_digest, query_input, tokens, validate, with_members,
+    Administrator, Core, CursorFault, FieldError, IfMatch, LogoutOf, Result, ServiceError, audit_detail,
+    find_user, query_input, tokens, validate, with_members,
 };
 use crate::policies::{PolicyInputs, UserPolicies, access_summary, policy_requirement};
 
@@ -345,10 +346,16 @@ impl Users {
             }
             if let Some(identity) = &user.identity {
                 // The next call with an access token would create them again, too. Only a later sign-in may.
-                let of = person_digest(&identity.issuer, &identity.subject);
-                let now = self.core.now();
-                let oldest = now.saturating_sub(self.core.settings.identity_max_age_nanos);
-                tx.identities_mut().put_logout(of, now, oldest).await?;
+                let Self { core } = self;
+                let now = core.now();
+                let oldest = now.saturating_sub(core.settings.identity_max_age_nanos);
+                // A provider whose clock is ahead dates tokens later than it issues them.
+                let logout = Logout {
+                    ended_at: now,
+                    tokens_until: now.saturating_add(CLOCK_LEEWAY_SECONDS * 1_000_000_000),
+                };
+                let of = LogoutOf::Person(&identity.subject).digest(&identity.issuer);
+                tx.identities_mut().put_logout(of, logout, oldest).await?;
             }
             tx.delete_user(&user.id).await?;
             if !user.disabled && user.identity.is_none() && user.roles.contains(ADMIN_ROLE) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tracewarden_appdb::{ReadTx, TokenDigest, User};
+use tracewarden_appdb::{Logout, ReadTx, TokenDigest, User};
 use tracewarden_identity::{AccessToken, Person};
 use tracewarden_model::{Claims, ClaimsMapping, Timestamp};
 
@@ -73,7 +73,8 @@ impl TokenCredential {
             return Err(CredentialFault::TokenExpired.into());
         }
         // The time of issue has seconds: a token of the same second counts as issued before.
-        if last_logout(tx, &token.person).await?.is_some_and(|ended_at| token.issued_at <= ended_at) {
+        if last_logout(tx, &token.person).await?.is_some_and(|logout| token.issued_at <= logout.tokens_until)
+        {
             return Err(CredentialFault::TokenRevoked.into());
         }
         let mapping = tx.identities().mappings(None).await?.remove(&token.provider).unwrap_or_default();
@@ -88,17 +89,32 @@ impl TokenCredential {
     }
 }
 
-pub(crate) fn person_digest(issuer: &str, subject: &str) -> TokenDigest {
-    tokens::digest(&format!("person\0{issuer}\0{subject}"))
+/// What a logout ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LogoutOf<'a> {
+    /// All access of a person, by subject.
+    Person(&'a str),
+    /// One session at the provider, by id.
+    Session(&'a str),
+    /// What does not name its session at the provider, and can belong to any of the person's, by subject.
+    AnySession(&'a str),
 }
 
-pub(crate) fn session_digest(issuer: &str, session: &str) -> TokenDigest {
-    tokens::digest(&format!("session\0{issuer}\0{session}"))
+impl LogoutOf<'_> {
+    pub(crate) fn digest(self, issuer: &str) -> TokenDigest {
+        let (kind, id) = match self {
+            Self::Person(subject) => ("person", subject),
+            Self::Session(session) => ("session", session),
+            Self::AnySession(subject) => ("any session", subject),
+        };
+        tokens::digest(&format!("{kind}\0{issuer}\0{id}"))
+    }
 }
 
-/// Returns when the provider last ended the access of a person or this session of theirs, within `identity_max_age`.
-pub(crate) async fn last_logout(tx: &mut ReadTx, person: &Person) -> Result<Option<Timestamp>> {
-    let session = person.session.as_deref().unwrap_or_default();
-    let of = [person_digest(&person.issuer, &person.subject), session_digest(&person.issuer, session)];
-    Ok(tx.identities().last_logout(of).await?)
+/// Returns when the access of a person or this session of theirs last ended, within `identity_max_age`.
+pub(crate) async fn last_logout(tx: &mut ReadTx, person: &Person) -> Result<Option<Logout>> {
+    let Person { issuer, subject, session, .. } = person;
+    let session = session.as_deref().map_or(LogoutOf::AnySession(subject), LogoutOf::Session);
+    let of = [LogoutOf::Person(subject), session];
+    Ok(tx.identities().last_logout(of.map(|of| of.digest(issuer))).await?)
 }

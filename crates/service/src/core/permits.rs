@@ -35,8 +35,10 @@ pub(crate) struct Permits {
     /// Sign-ins with identity providers, by address. Separate from `sign_ins`: administrators sign in with a password while a
     /// provider does not answer.
     pub(crate) provider_sign_ins: Limiter,
-    /// Verifications of access tokens, by address. The provider may be asked for each, and anyone can send a token.
+    /// Verifications of signed tokens, by address. The provider may be asked for its keys, and anyone can send a token.
     pub(crate) token_checks: Limiter,
+    /// Questions to the provider about opaque access tokens, by address. Separate from `token_checks`, most of which do not wait.
+    pub(crate) introspections: Limiter,
     /// Writes of the last use, by credential.
     pub(crate) last_use_writes: Limiter,
     /// Audit records of denied or failed calls that wait to be written, by user.
@@ -70,6 +72,7 @@ impl Permits {
             sign_ins: Limiter::sign_ins(settings.max_parallel_hashes),
             provider_sign_ins: Limiter::shared(PROVIDER_SIGN_INS, PROVIDER_SIGN_INS / SHARE),
             token_checks: Limiter::shared(TOKEN_CHECKS, TOKEN_CHECKS / SHARE),
+            introspections: Limiter::shared(TOKEN_CHECKS, TOKEN_CHECKS / SHARE),
             last_use_writes: Limiter::by_key(Some(1)),
             audit_records: Limiter::by_key(Some(AUDIT_RECORDS_PER_USER)),
             compilation: Limiter::total(processors.max(2)),

@@ -42,8 +42,13 @@ pub(crate) fn hint(token: &str) -> String {
     token.chars().take(KEY_HINT_CHARS).collect()
 }
 
+/// Whether a text was meant to be an API key: it may be damaged.
+pub fn resembles_api_key(text: &str) -> bool {
+    text.trim_start_matches(|letter: char| !letter.is_ascii_alphanumeric()).starts_with(KEY_PREFIX)
+}
+
 /// Whether a text has the form of an API key, including the checksum; other texts need no look-up in the database.
-pub fn is_api_key(text: &str) -> bool {
+pub(crate) fn is_api_key(text: &str) -> bool {
     let Some(body) = text.strip_prefix(KEY_PREFIX) else { return false };
     body.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && body.len().checked_sub(KEY_CHECKSUM_CHARS).is_some_and(|length| {

@@ -1,5 +1,7 @@
 //! Programs that call with access tokens of the provider: what the tokens open, at which interface, and when they no longer do.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::{Company, READERS, TestDatabase, browser_of, on_both, postgres_database, start_service};
@@ -96,6 +98,13 @@ async fn tokens_are_for_one_interface(database: TestDatabase) {
         service.anonymous().with_key(wrong).get("/me").await.problem(401, "unauthenticated");
     }
     assert!(service.log().contains("an access token was rejected"));
+    // What a token says cannot look like a line of the log.
+    let header = URL_SAFE_NO_PAD.encode(b"{\"alg\":\"x\\n2026-01-01T00:00:00Z  INFO forged line\"}");
+    let payload = URL_SAFE_NO_PAD.encode(format!("{{\"iss\":\"{}\"}}", provider.issuer));
+    let forged = service.anonymous().with_key(&format!("{header}.{payload}.x"));
+    forged.get("/me").await.problem(401, "unauthenticated");
+    assert!(service.log().contains("forged line"));
+    assert!(!service.log().lines().any(|line| line.starts_with("2026-01-01T00:00:00Z")));
 }
 
 async fn scopes_name_tools(database: TestDatabase) {
@@ -110,9 +119,15 @@ async fn scopes_name_tools(database: TestDatabase) {
     assert!(challenge(&refused).ends_with(expected), "{}", challenge(&refused));
     let record = &company.records("api_key.use").await[0];
     assert_eq!((&record["outcome"], &record["detail"]["oauth_client"]), (&json!("denied"), &json!(PROGRAM)));
-    // Without any tool, nothing at all.
-    let none = company.program_of("paula", "/mcp", "openid").await;
-    rpc::send(&none, "tools/list", json!({})).await.problem(403, "insufficient_scope");
+    // Without any tool, nothing at all, and no user.
+    company.provider.put_user("nils", json!({"groups": ["/payments"]})).await;
+    for login in ["paula", "nils"] {
+        let none = company.program_of(login, "/mcp", "openid").await;
+        rpc::send(&none, "tools/list", json!({})).await.problem(403, "insufficient_scope");
+        let none = company.program_of(login, "/", "openid").await;
+        none.get("/me").await.problem(403, "insufficient_scope");
+    }
+    company.admin.get("/users/nils").await.problem(404, "not_found");
 
     // The API takes tokens where it takes scoped keys.
     let script = company.program_of("paula", "/", "svc_get_trace").await;
@@ -180,8 +195,16 @@ async fn a_logout_ends_tokens(database: TestDatabase) {
     assert_eq!(tools(&other).await.len(), 9);
     // Its time of issue has seconds.
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    let again = company.program_of("paula", "/mcp", ALL_TOOLS).await;
+    let token = provider.access_token("paula", &format!("{}/mcp", company.service.base), ALL_TOOLS).await;
+    let again = company.service.anonymous().with_key(&token);
     assert_eq!(tools(&again).await.len(), 9);
+
+    // A logout of one session ends tokens that name no session: they can belong to it.
+    let claims = jsonwebtoken::dangerous::insecure_decode::<Value>(&token).unwrap().claims;
+    assert_eq!(claims["sid"], Value::Null);
+    assert!(provider.log_out("paula", Some("a session at the provider")).await);
+    rpc::send(&again, "tools/list", json!({})).await.problem(401, "unauthenticated");
+    assert_eq!(tools(&other).await.len(), 9);
 }
 
 async fn opaque_tokens_are_introspected(database: TestDatabase) {
@@ -202,8 +225,12 @@ async fn opaque_tokens_are_introspected(database: TestDatabase) {
         let stranger = company.service.anonymous().with_key(wrong);
         stranger.get("/me").await.problem(401, "unauthenticated");
     }
-    // The answers are not kept: without the provider, such a token opens nothing.
+    // The answers are not kept: without the provider, such a token opens nothing. A damaged key is not sent to it.
     company.provider.kill();
+    for damaged in ["twk_x", "\"twk_0123456789\""] {
+        let stranger = company.service.anonymous().with_key(damaged);
+        stranger.get("/me").await.problem(401, "unauthenticated");
+    }
     script.get("/me").await.problem(502, "identity_provider");
 }
 

@@ -85,7 +85,7 @@ pub const IDENTITY: &[&str] = &[
     "INSERT INTO mapping_changes (change, document) VALUES \
      (1, '{\"company\":{\"roles\":[{\"role\":\"reader\",\"when\":\"claims.a\"}],\"attributes\":{\"team\":\"claims.b\"}}}')",
     "INSERT INTO consumed_tokens (sha256, expires_at) VALUES ('cc', 41)",
-    "INSERT INTO provider_logouts (sha256, ended_at) VALUES ('dd', 42)",
+    "INSERT INTO provider_logouts (sha256, ended_at, tokens_until) VALUES ('dd', 42, 45)",
     "INSERT INTO break_glass_links (sha256, user_id, expires_at) VALUES ('ee', 'u1', 43)",
     "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, provider, provider_session) VALUES \
      ('s5', 'a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5', 'u3', 4, 5, 'company', 'x''y')",

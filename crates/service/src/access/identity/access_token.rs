@@ -8,16 +8,16 @@ use tracewarden_identity::{ProviderError, Resource};
 
 use crate::Secret;
 use crate::access::Identities;
-use crate::access::sign_in_throttle::{SignInAttempt, begin_sign_in_write};
+use crate::access::sign_in_throttle::{SignInAttempt, TOO_MANY_SIGN_INS, begin_sign_in_write};
 use crate::core::{
-    AuditContext, AuthKind, Credential, CredentialFault, Identity, RequestInfo, Result, ServiceError,
-    TokenCredential, Transport, VerifiedCredential, run_to_completion, tokens,
+    AuditContext, AuthKind, Credential, CredentialFault, Identity, Permit, RequestInfo, Result, ServiceError,
+    TokenCredential, Tool, Transport, VerifiedCredential, run_to_completion, sanitize, tokens,
 };
 
 /// Characters of a token's digest in its id: enough to find its requests in the audit log.
 const ID_CHARS: usize = 16;
 
-const TOO_MANY_TOKENS: ServiceError =
+pub(super) const TOO_MANY_TOKENS: ServiceError =
     ServiceError::Overloaded { what: "too many access tokens are being verified" };
 
 /// An interface of the service that accepts access tokens.
@@ -67,13 +67,17 @@ impl Identities {
         let token = token.expose_secret();
         let now = self.core.now();
         let address = SignInAttempt::new("", info.client_ip, &self.core.username_key);
-        let permit = self.core.permits.token_checks.try_acquire(address.address()).ok_or(TOO_MANY_TOKENS)?;
-        let verified = self.core.settings.providers.access_token(token, resource(info.via), now).await;
+        let (permits, providers) = (&self.core.permits, &self.core.settings.providers);
+        let limiter =
+            if providers.asks_about(token) { &permits.introspections } else { &permits.token_checks };
+        let permit = limiter.try_acquire(address.address()).ok_or(TOO_MANY_TOKENS)?;
+        let verified = providers.access_token(token, resource(info.via), now).await;
         drop(permit);
         let verified = verified.map_err(|error| match error {
             // The response does not say what is wrong with a token that anyone can have sent.
             ProviderError::Invalid(cause) | ProviderError::Refused(cause) => {
-                tracing::info!(cause, "an access token was rejected");
+                // Sanitised: a text of the token may be in it.
+                tracing::info!(cause = sanitize(&cause.to_string()), "an access token was rejected");
                 CredentialFault::Token.into()
             }
             unavailable @ ProviderError::Unavailable(_) => ServiceError::IdentityProvider(unavailable),
@@ -88,7 +92,11 @@ impl Identities {
         drop(tx);
         let user = match user {
             Some(user) => user,
-            None => self.create_caller(&credential, &info).await?,
+            None => {
+                let permit =
+                    permits.provider_sign_ins.try_acquire(address.address()).ok_or(TOO_MANY_SIGN_INS)?;
+                self.create_caller(&credential, &info, permit).await?
+            }
         };
         let verified_credential = VerifiedCredential::AccessToken(credential);
         let user = self.core.current_user(Some(user), &verified_credential, now)?;
@@ -96,9 +104,20 @@ impl Identities {
     }
 
     /// Creates the user of a person who has never signed in here.
-    async fn create_caller(&self, credential: &Arc<TokenCredential>, info: &RequestInfo) -> Result<User> {
+    async fn create_caller(
+        &self,
+        credential: &Arc<TokenCredential>,
+        info: &RequestInfo,
+        permit: Permit,
+    ) -> Result<User> {
+        if credential.tools().is_empty() {
+            return Err(ServiceError::InsufficientScope { needed: Tool::ALL.to_vec() });
+        }
+        // Checked again when the user is created; before the hash, which takes time and memory.
+        self.check_new_user(&credential.token.person, &credential.mapped).await?;
         let (identities, credential, info) = (self.clone(), Arc::clone(credential), info.clone());
         run_to_completion(async move {
+            let _permit = permit;
             let person = &credential.token.person;
             let provider = identities.provider(&credential.token.provider)?;
             let new_user = identities.new_user(person).await?;

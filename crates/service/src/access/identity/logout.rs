@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::WriteTx;
+use tracewarden_appdb::{Logout, WriteTx};
 use tracewarden_identity::{LogoutToken, Provider, ProviderError};
 
+use super::access_token::TOO_MANY_TOKENS;
 use crate::access::Identities;
-use crate::access::sign_in_throttle::begin_sign_in_write;
+use crate::access::sign_in_throttle::{SignInAttempt, begin_sign_in_write};
 use crate::core::{
-    AuditContext, Event, NEVER_CONFIRMED, Outcome, RequestInfo, Result, ServiceError, person_digest,
-    session_digest, tokens, with_members,
+    AuditContext, Event, LogoutOf, NEVER_CONFIRMED, Outcome, RequestInfo, Result, ServiceError, tokens,
+    with_members,
 };
 
 impl Identities {
@@ -28,12 +29,15 @@ impl Identities {
     /// account. A person who is not known here is no error.
     ///
     /// # Errors
-    /// [`ServiceError::NotFound`], [`ServiceError::IdentityProvider`] for a token that is not valid or was used before, or a
-    /// failure of the application database.
+    /// [`ServiceError::NotFound`], [`ServiceError::IdentityProvider`] for a token that is not valid or was used before,
+    /// [`ServiceError::Overloaded`], or a failure of the application database.
     pub async fn end_sessions(&self, provider: &str, token: &str, info: &RequestInfo) -> Result<()> {
         let provider = self.provider(provider)?;
-        let LogoutToken { subject, session, id, expires_at } =
+        let address = SignInAttempt::new("", info.client_ip, &self.core.username_key);
+        let permit = self.core.permits.token_checks.try_acquire(address.address()).ok_or(TOO_MANY_TOKENS)?;
+        let LogoutToken { subject, session, id, issued_at, expires_at } =
             provider.logout_token(token, self.core.now()).await?;
+        drop(permit);
         if session.is_none() && !provider.identifies_by_sub() {
             let cause =
                 "the logout token names no session, and `sub` does not identify people of this provider";
@@ -47,14 +51,17 @@ impl Identities {
             let cause = "the logout token was used before";
             return Err(ServiceError::IdentityProvider(ProviderError::Invalid(cause.into())));
         }
-        // For sign-ins in progress, and for access tokens.
+        // For sign-ins in progress, and for access tokens, which need not name their session.
         let of = match (&session, &subject) {
-            (Some(session), _) => Some(session_digest(provider.issuer(), session)),
-            (None, subject) => subject.as_ref().map(|subject| person_digest(provider.issuer(), subject)),
+            (Some(session), Some(subject)) => vec![LogoutOf::Session(session), LogoutOf::AnySession(subject)],
+            (Some(session), None) => vec![LogoutOf::Session(session)],
+            (None, subject) => subject.iter().map(|subject| LogoutOf::Person(subject)).collect(),
         };
-        if let Some(of) = of {
-            let oldest = now.saturating_sub(self.core.settings.identity_max_age_nanos);
-            tx.identities_mut().put_logout(of, now, oldest).await?;
+        // The provider's clock, which dates its tokens, may be ahead.
+        let logout = Logout { ended_at: now, tokens_until: now.max(issued_at) };
+        let oldest = now.saturating_sub(self.core.settings.identity_max_age_nanos);
+        for of in of {
+            tx.identities_mut().put_logout(of.digest(provider.issuer()), logout, oldest).await?;
         }
         let mut ended: Vec<(String, String)> = Vec::new();
         let person = match &subject {

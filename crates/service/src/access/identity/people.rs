@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tracewarden_appdb::{DbError, NewIdentity, PasswordHash, User, WriteTx};
+use tracewarden_appdb::{DbError, NewIdentity, PasswordHash, ReadTx, User, WriteTx};
 use tracewarden_identity::{Person, Provider};
 use tracewarden_model::{Claims, ClaimsMapping, Timestamp};
 use tracewarden_policy::MappedAccess;
@@ -56,6 +56,11 @@ impl Identities {
         Ok(Mapped::new(access, &existing))
     }
 
+    /// Checks whether a person can get a user.
+    pub(super) async fn check_new_user(&self, person: &Person, mapped: &Mapped) -> Result<()> {
+        check_new_user(&mut self.core.db.begin_read().await?, person, mapped).await
+    }
+
     /// Returns the record of a new user, with a password that no one knows: hashed like all others, so that sign-ins with a
     /// password take the same time for every name.
     pub(super) async fn new_user(&self, person: &Person) -> Result<User> {
@@ -88,23 +93,7 @@ impl Identities {
         mapped: Mapped,
         context: &mut AuditContext,
     ) -> Result<User> {
-        if mapped.roles.is_empty() {
-            return Err(SignInRefusal::NoRole.into());
-        }
-        let mut errors = Vec::new();
-        validate::username(&user.username, &mut errors);
-        if let Some(error) = errors.first() {
-            tracing::warn!(
-                provider = provider.name(),
-                reason = error.detail,
-                "a new user has no usable name"
-            );
-            return Err(SignInRefusal::NameInvalid.into());
-        }
-        // Never merged: the name is chosen by the provider or the person, and the account may be another's.
-        if tx.user_by_name(&user.username).await?.is_some() {
-            return Err(SignInRefusal::NameTaken.into());
-        }
+        check_new_user(tx, person, &mapped).await?;
         tx.insert_user(&user).await.map_err(|error| match error {
             DbError::Conflict(_) => SignInRefusal::NameTaken.into(),
             other => ServiceError::from(other),
@@ -185,4 +174,22 @@ impl Identities {
     async fn reread_user(&self, tx: &mut WriteTx, id: &str) -> Result<User> {
         tx.user_by_id(id).await?.ok_or_else(|| ServiceError::internal("the user no longer exists"))
     }
+}
+
+async fn check_new_user(tx: &mut ReadTx, person: &Person, mapped: &Mapped) -> Result<()> {
+    if mapped.roles.is_empty() {
+        return Err(SignInRefusal::NoRole.into());
+    }
+    let username = person.username.as_deref().unwrap_or_default();
+    let mut errors = Vec::new();
+    validate::username(username, &mut errors);
+    if let Some(error) = errors.first() {
+        tracing::warn!(issuer = person.issuer, reason = error.detail, "a new user has no usable name");
+        return Err(SignInRefusal::NameInvalid.into());
+    }
+    // Never merged: the name is chosen by the provider or the person, and the account may be another's.
+    if tx.user_by_name(username).await?.is_some() {
+        return Err(SignInRefusal::NameTaken.into());
+    }
+    Ok(())
 }

@@ -180,7 +180,8 @@ impl Identities {
         let evaluated = self.evaluate_claims(provider, &person).await?;
         let mut tx = self.core.db.begin_write().await?;
         // What the provider has ended meanwhile stays ended.
-        let has_ended = last_logout(&mut tx, &person).await?.is_some_and(|ended_at| ended_at >= began_at);
+        let has_ended =
+            last_logout(&mut tx, &person).await?.is_some_and(|logout| logout.ended_at >= began_at);
         if has_ended || tx.session_by_id(&session.id).await?.is_none() {
             return Ok(());
         }

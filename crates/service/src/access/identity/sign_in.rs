@@ -213,7 +213,7 @@ impl Identities {
 
         let mut tx = begin_sign_in_write(&self.core).await?;
         // The provider may have confirmed the person before it ended the session.
-        if last_logout(&mut tx, person).await?.is_some_and(|ended_at| ended_at >= began_at) {
+        if last_logout(&mut tx, person).await?.is_some_and(|logout| logout.ended_at >= began_at) {
             return Err(ServiceError::SignInExpired);
         }
         let mapped = self.mapped(&mut tx, provider, evaluated).await?;
