@@ -61,3 +61,15 @@ CREATE TABLE refresh_tokens (
     due_at BIGINT NOT NULL
 );
 CREATE INDEX refresh_tokens_by_time ON refresh_tokens (due_at);
+
+-- Users of kind `service` are programs: they have no password. `owner_id` is the person who answers for one. With `owner_role`, it has
+-- access only while this person has that role.
+ALTER TABLE users ADD COLUMN kind TEXT NOT NULL DEFAULT 'person';
+ALTER TABLE users ADD COLUMN owner_id TEXT REFERENCES users (id) ON DELETE SET NULL;
+ALTER TABLE users ADD COLUMN owner_role TEXT;
+CREATE INDEX users_by_owner ON users (owner_id);
+
+-- Where an API key was last used.
+ALTER TABLE api_keys ADD COLUMN last_client_ip TEXT;
+ALTER TABLE api_keys ADD COLUMN last_user_agent TEXT;
+CREATE INDEX api_keys_by_hint ON api_keys (hint);

@@ -59,7 +59,7 @@ pub use identities::{Identities, IdentitiesMut, Logout, NewIdentity, StoredClaim
 pub use inspect::{DbInspection, SchemaState};
 pub use records::{
     ADMIN_ROLE, ApiKey, AttributeKinds, KnownAttributes, MappedAttributes, PasswordHash, Policy, Preview,
-    Role, Session, Throttle, TokenDigest, User, UserIdentity, fold_username,
+    Role, ServiceAccount, Session, Throttle, TokenDigest, User, UserIdentity, fold_username,
 };
 pub use refresh_tokens::ClaimedRefreshToken;
 pub use transactions::{AppendTx, Epoch, ReadTx, WriteTx};

@@ -58,6 +58,23 @@ pub struct User {
     pub roles: BTreeSet<String>,
     /// The person authenticated by an identity provider; `None` for a user who signs in with a password.
     pub identity: Option<Box<UserIdentity>>,
+    /// What makes the user a service account; `None` for a person.
+    pub service: Option<Box<ServiceAccount>>,
+}
+
+/// A user who is a program, and has no password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// Id of the user who answers for it; `None` after that user was deleted.
+    pub owner_id: Option<String>,
+    /// Name of that user.
+    pub owner: Option<String>,
+    /// The role that the owner must have for the account to have access; `None` for none.
+    pub owner_role: Option<String>,
+    /// Whether the owner, not disabled, has this role by assignment.
+    pub owner_is_assigned: bool,
+    /// When the identity provider last confirmed the claims by which the owner, not disabled, has this role.
+    pub owner_confirmed_at: Option<Timestamp>,
 }
 
 /// Attributes that a mapping sets, by name; `None` for those without a value.
@@ -83,6 +100,11 @@ pub struct UserIdentity {
 }
 
 impl User {
+    /// Whether the user is one who can have a password: neither signs in with an identity provider nor is a program.
+    pub fn has_password(&self) -> bool {
+        self.identity.is_none() && self.service.is_none()
+    }
+
     /// Names of the roles that administrators assigned.
     pub fn assigned_roles(&self) -> &BTreeSet<String> {
         self.identity.as_ref().map_or(&self.roles, |identity| &identity.assigned_roles)
@@ -206,6 +228,12 @@ pub struct ApiKey {
     /// When the key was last used, accurate to about a minute.
     #[schema(required = true, read_only)]
     pub last_used_at: Option<Timestamp>,
+    /// Address of the client that used it then.
+    #[schema(required = true, read_only, examples("192.0.2.7"))]
+    pub last_client_ip: Option<String>,
+    /// `User-Agent` of that client.
+    #[schema(required = true, read_only, examples("curl/8.10.1"))]
+    pub last_user_agent: Option<String>,
     /// The policy that the key is limited to; null if there is none.
     #[schema(required = true)]
     pub policy: Option<String>,

@@ -9,8 +9,8 @@ use tracewarden_model::{AttributeKind, AttributeValue, Timestamp};
 use crate::documents;
 use crate::error::DbError;
 use crate::records::{
-    ADMIN_ROLE, AttributeKinds, KnownAttributes, MappedAttributes, PasswordHash, User, UserIdentity,
-    fold_username,
+    ADMIN_ROLE, AttributeKinds, KnownAttributes, MappedAttributes, PasswordHash, ServiceAccount, User,
+    UserIdentity, fold_username,
 };
 use crate::rows::{FromRow, get};
 use crate::transactions::{ReadTx, WriteTx};
@@ -34,7 +34,13 @@ macro_rules! user_columns {
     () => {
         "username, password_hash, must_change_password, disabled, users.created_at AS user_created_at, last_login_at, \
          users.attributes AS assigned_attributes, identities.attributes AS mapped_attributes, identities.provider, \
-         issuer, subject, confirmed_at, \
+         issuer, subject, confirmed_at, kind, owner_id, owner_role, \
+         (SELECT owner.username FROM users AS owner WHERE owner.id = users.owner_id) AS owner, \
+         (SELECT COUNT(*) FROM users AS owner JOIN user_roles ON user_roles.user_id = owner.id \
+         WHERE owner.id = users.owner_id AND owner.disabled = 0 AND role = users.owner_role) AS owner_is_assigned, \
+         (SELECT known.confirmed_at FROM users AS owner JOIN mapped_user_roles ON mapped_user_roles.user_id = owner.id \
+         JOIN identities AS known ON known.user_id = owner.id \
+         WHERE owner.id = users.owner_id AND owner.disabled = 0 AND role = users.owner_role) AS owner_confirmed_at, \
          (SELECT string_agg(role, '\n') FROM user_roles WHERE user_roles.user_id = users.id) AS assigned_roles, \
          (SELECT string_agg(role, '\n') FROM mapped_user_roles WHERE mapped_user_roles.user_id = users.id) AS mapped_roles"
     };
@@ -78,6 +84,10 @@ const USERS_WITH_ROLE_BATCH: &str = concat!(
     )
 );
 
+/// Kinds of users.
+const PERSON: &str = "person";
+const SERVICE: &str = "service";
+
 impl FromRow for User {
     fn from_row(row: &AnyRow) -> Result<Self, DbError> {
         let assigned_roles: BTreeSet<String> = get(row, "assigned_roles")?;
@@ -93,7 +103,17 @@ impl FromRow for User {
             attributes: assigned_attributes,
             roles: assigned_roles,
             identity: None,
+            service: None,
         };
+        if get::<String>(row, "kind")? != PERSON {
+            user.service = Some(Box::new(ServiceAccount {
+                owner_id: get(row, "owner_id")?,
+                owner: get(row, "owner")?,
+                owner_role: get(row, "owner_role")?,
+                owner_is_assigned: get(row, "owner_is_assigned")?,
+                owner_confirmed_at: get(row, "owner_confirmed_at")?,
+            }));
+        }
         let Some(provider) = get::<Option<String>>(row, "provider")? else { return Ok(user) };
         let mapped: MappedAttributes = get(row, "mapped_attributes")?;
         let assigned_roles = user.roles.clone();
@@ -131,10 +151,18 @@ impl ReadTx {
         self.connection.optional(select_users!("WHERE username_folded = $1"), values).await
     }
 
-    /// Returns at most `limit` users by folded name, after the folded name `after`.
-    pub async fn users(&mut self, after: &str, limit: u32) -> Result<Vec<User>, DbError> {
-        let statement = select_users!("WHERE username_folded > $1 ORDER BY username_folded LIMIT $2");
-        self.connection.all(statement, values![after, limit]).await
+    /// Returns at most `limit` users by folded name, after the folded name `after`: all, only service accounts, or only people.
+    pub async fn users(
+        &mut self,
+        are_services: Option<bool>,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<User>, DbError> {
+        let statement = select_users!(
+            "WHERE username_folded > $1 AND kind = COALESCE($3, kind) ORDER BY username_folded LIMIT $2"
+        );
+        let kind = are_services.map(|are_services| if are_services { SERVICE } else { PERSON });
+        self.connection.all(statement, values![after, limit, kind]).await
     }
 
     /// Returns at most `limit` users, of all or of those who hold a role, by folded name, after the folded name `after`,
@@ -230,7 +258,9 @@ impl WriteTx {
     /// [`DbError::Conflict`] when the name is taken.
     pub async fn insert_user(&mut self, user: &User) -> Result<(), DbError> {
         let statement = "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, \
-             created_at, last_login_at, attributes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+             created_at, last_login_at, attributes, kind, owner_id, owner_role) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+        let service = user.service.as_ref();
         let values = values![
             &user.id,
             &user.username,
@@ -241,6 +271,9 @@ impl WriteTx {
             user.created_at,
             user.last_login_at,
             documents::write("attributes", &user.attributes)?,
+            if service.is_some() { SERVICE } else { PERSON },
+            service.and_then(|service| service.owner_id.as_ref()),
+            service.and_then(|service| service.owner_role.as_ref()),
         ];
         self.connection.execute(statement, values).await?;
         self.set_user_roles(&user.id, &user.roles).await
@@ -268,8 +301,19 @@ impl WriteTx {
     pub async fn password_administrators(&mut self) -> Result<u64, DbError> {
         let statement = "SELECT COUNT(*) AS enabled FROM users JOIN user_roles ON user_roles.user_id = users.id \
              WHERE users.disabled = 0 AND user_roles.role = $1 \
-             AND NOT EXISTS (SELECT 1 FROM identities WHERE identities.user_id = users.id)";
+             AND kind = 'person' AND NOT EXISTS (SELECT 1 FROM identities WHERE identities.user_id = users.id)";
         self.connection.one(statement, values![ADMIN_ROLE]).await
+    }
+
+    /// Sets who answers for a service account, and the role that this user must have.
+    pub async fn set_service_owner(
+        &mut self,
+        user_id: &str,
+        owner_id: &str,
+        owner_role: Option<&str>,
+    ) -> Result<(), DbError> {
+        let statement = "UPDATE users SET owner_id = $2, owner_role = $3 WHERE id = $1";
+        self.connection.execute(statement, values![user_id, owner_id, owner_role]).await.map(drop)
     }
 
     /// Disables or enables a user.

@@ -234,7 +234,7 @@ mod tests {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
                 let first = lines.next().unwrap_or_default();
-                drop(lines.take_while(|line| !line.is_empty()).count());
+                lines.take_while(|line| !line.is_empty()).for_each(drop);
                 let body = if first.contains("/jwks") {
                     json!({"keys": []})
                 } else {

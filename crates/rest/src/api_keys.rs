@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::query::Path;
 use crate::read_only::ReadOnly;
 
-/// A personal API key to create.
+/// An API key to create.
 #[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +38,15 @@ pub(crate) struct CreateRequest {
     token_hint: ReadOnly,
     created_at: ReadOnly,
     last_used_at: ReadOnly,
+    last_client_ip: ReadOnly,
+    last_user_agent: ReadOnly,
+}
+
+impl From<CreateRequest> for NewApiKey {
+    fn from(request: CreateRequest) -> Self {
+        let CreateRequest { name, expires_at, policy, tools, .. } = request;
+        Self { name, expires_at, policy, tools }
+    }
 }
 
 /// Personal API keys.
@@ -70,11 +79,14 @@ pub(crate) async fn create(
     caller: Caller,
     Json(new): Json<CreateRequest>,
 ) -> Result<(StatusCode, JsonResponse<CreatedApiKey>), Problem> {
-    let CreateRequest { name, expires_at, policy, tools, .. } = new;
-    let new = NewApiKey { name, expires_at, policy, tools };
-    let created = app.service.account().create_api_key(&caller, new).await?;
-    let token = created.token.expose_secret().to_owned();
-    Ok((StatusCode::CREATED, JsonResponse(CreatedApiKey { key: created.key, token })))
+    let created = app.service.account().create_api_key(&caller, new.into()).await?;
+    Ok((StatusCode::CREATED, JsonResponse(created.into())))
+}
+
+impl From<tracewarden_service::CreatedApiKey> for CreatedApiKey {
+    fn from(created: tracewarden_service::CreatedApiKey) -> Self {
+        Self { token: created.token.expose_secret().to_owned(), key: created.key }
+    }
 }
 
 /// Lists the caller's keys.

@@ -95,6 +95,8 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(user_credentials::end_session))
         .add(Administrator(Any), routes!(user_credentials::api_keys, user_credentials::revoke_api_keys))
         .add(Administrator(Any), routes!(user_credentials::revoke_api_key))
+        .add(Administrator(Session(SessionOnly::CreateServiceKey)), routes!(user_credentials::create_api_key))
+        .add(Administrator(Any), routes!(user_credentials::find_api_keys))
         .add(Administrator(Any), routes!(roles::list))
         .add(Administrator(Any), routes!(roles::get, roles::put, roles::delete))
         .add(Administrator(Any), routes!(policies::check))

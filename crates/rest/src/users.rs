@@ -9,7 +9,7 @@ use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use tracewarden_service::{
-    Attributes, Limit, NewUser, UserAccess, UserChange, UserInfo, UserPage, limit_in_query,
+    Attributes, Limit, NewUser, ServiceOwner, UserAccess, UserChange, UserInfo, UserPage, limit_in_query,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -20,6 +20,24 @@ use crate::preconditions::{IfMatch, etag};
 use crate::problem::Problem;
 use crate::query::{Path, Query};
 use crate::read_only::ReadOnly;
+
+/// Who answers for a service account.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ServiceOwner)]
+pub(crate) struct ServiceOwnerWire {
+    /// Name of a user who is not a service account.
+    #[schema(examples("ada"))]
+    owner: String,
+    /// The role that this user must have for the account to have access; absent or null for none.
+    owner_role: Option<String>,
+}
+
+impl From<ServiceOwnerWire> for ServiceOwner {
+    fn from(wire: ServiceOwnerWire) -> Self {
+        Self { owner: wire.owner, owner_role: wire.owner_role }
+    }
+}
 
 /// A user to create.
 #[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
@@ -43,6 +61,8 @@ pub(crate) struct CreateRequest {
     #[serde(default)]
     #[schema(required = false)]
     disabled: bool,
+    /// Makes the user a service account: a program, without a password.
+    service: Option<ServiceOwnerWire>,
     id: ReadOnly,
     must_change_password: ReadOnly,
     created_at: ReadOnly,
@@ -62,11 +82,13 @@ pub(crate) struct CreatedUser {
     /// The user.
     #[serde(flatten)]
     user: UserInfo,
-    /// The generated password, which must be changed at the first sign-in.
-    initial_password: String,
+    /// The generated password, which must be changed at the first sign-in; absent for a service account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    initial_password: Option<String>,
 }
 
-/// Creates a user with a generated password.
+/// Creates a person with a generated password, or a service account.
 #[utoipa::path(post, path = "/users", tag = "users", request_body = CreateRequest, responses(
     (status = 201, description = "Made", body = CreatedUser),
     (status = 403, description = "`session_required`: an API key cannot grant `admin`"),
@@ -78,11 +100,22 @@ pub(crate) async fn create(
     caller: Caller,
     Json(new): Json<CreateRequest>,
 ) -> Result<(StatusCode, JsonResponse<CreatedUser>), Problem> {
-    let CreateRequest { username, roles, attributes, disabled, .. } = new;
-    let new = NewUser { username, roles, attributes: attributes.0, disabled };
+    let CreateRequest { username, roles, attributes, disabled, service, .. } = new;
+    let service = service.map(ServiceOwner::from);
+    let new = NewUser { username, roles, attributes: attributes.0, disabled, service };
     let created = app.service.users().create_user(&caller.require_admin()?, new).await?;
-    let initial_password = created.initial_password.expose_secret().to_owned();
+    let initial_password = created.initial_password.map(|password| password.expose_secret().to_owned());
     Ok((StatusCode::CREATED, JsonResponse(CreatedUser { user: created.user, initial_password })))
+}
+
+/// Kind of a user.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum UserKind {
+    /// A person.
+    Person,
+    /// A service account.
+    Service,
 }
 
 /// Selects a page of users.
@@ -90,6 +123,9 @@ pub(crate) async fn create(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListRequest {
+    /// Only people, or only service accounts.
+    #[param(inline)]
+    kind: Option<UserKind>,
     /// `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Maximum number of users in a page: 100 when absent, at most 500.
@@ -109,7 +145,9 @@ pub(crate) async fn list(
     Query(request): Query<ListRequest>,
 ) -> Result<JsonResponse<UserPage>, Problem> {
     let admin = caller.require_admin()?;
-    Ok(JsonResponse(app.service.users().list(&admin, request.cursor.as_deref(), request.limit).await?))
+    let ListRequest { kind, cursor, limit } = request;
+    let are_services = kind.map(|kind| kind == UserKind::Service);
+    Ok(JsonResponse(app.service.users().list(&admin, are_services, cursor.as_deref(), limit).await?))
 }
 
 /// Returns one user.
@@ -136,6 +174,8 @@ pub(crate) struct ChangeRequest {
     attributes: Option<Attributes>,
     /// Whether the user is disabled and can neither sign in nor use API keys.
     disabled: Option<bool>,
+    /// Who answers for the service account.
+    service: Option<ServiceOwnerWire>,
     /// The user's name, unchanged.
     username: Option<String>,
     /// The user's id, unchanged.
@@ -165,9 +205,9 @@ pub(crate) async fn change(
     IfMatch(if_match): IfMatch,
     Json(change): Json<ChangeRequest>,
 ) -> Result<impl IntoResponse, Problem> {
-    let ChangeRequest { roles, attributes, disabled, username: sent, id, .. } = change;
-    let change =
-        UserChange { username: sent, id, roles, attributes: attributes.map(|sent| sent.0), disabled };
+    let ChangeRequest { roles, attributes, disabled, service, username: sent, id, .. } = change;
+    let (attributes, service) = (attributes.map(|sent| sent.0), service.map(ServiceOwner::from));
+    let change = UserChange { username: sent, id, roles, attributes, disabled, service };
     Ok(tagged(app.service.users().update_user(&caller.require_admin()?, &username, change, if_match).await?))
 }
 
@@ -200,7 +240,7 @@ pub(crate) struct GeneratedPassword {
 #[utoipa::path(post, path = "/users/{username}/password", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "The new password", body = GeneratedPassword),
     (status = 403, description = "`session_required`: an API key cannot reset the password of an administrator"),
-    (status = 409, description = "`conflict`: the user signs in with an identity provider"),
+    (status = 409, description = "`conflict`: the user signs in with an identity provider, or is a service account"),
 ))]
 pub(crate) async fn rotate_password(
     State(app): State<App>,

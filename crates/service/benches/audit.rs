@@ -223,6 +223,7 @@ async fn fill(url: &str) -> Result<()> {
             attributes: [].into(),
             roles: [].into(),
             identity: None,
+            service: None,
         };
         tx.insert_user(&user).await?;
         let session = Session {

@@ -6,6 +6,7 @@ mod change_password;
 pub(crate) mod identity;
 pub(crate) mod preview;
 mod roles;
+mod service_accounts;
 mod sessions;
 mod sign_in;
 pub(crate) mod sign_in_throttle;
@@ -27,10 +28,11 @@ pub(crate) use roles::{
     policies_detail,
 };
 pub use roles::{PolicyCheck, RoleDetail, Roles, StoredRole};
+pub use service_accounts::{ApiKeyOfUser, ServiceInfo, ServiceOwner};
 pub use sessions::SessionInfo;
 pub use sign_in::{PasswordCredentials, SignInAnswer};
 pub use user_info::{AssignedAccess, UserInfo, UserProvider};
-pub(crate) use users::refuse_for_provider;
+pub(crate) use users::refuse_without_password;
 pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserPage, Users};
 
 use std::sync::Arc;

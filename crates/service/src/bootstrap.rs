@@ -77,7 +77,7 @@ impl Service {
             errors.push(FieldError::invalid("/password_hash", detail));
         }
         validate::no_errors(errors)?;
-        let empty = self.core().db.begin_read().await?.users("", 1).await?.is_empty();
+        let empty = self.core().db.begin_read().await?.users(None, "", 1).await?.is_empty();
         // No step that can fail may follow the commit: the operator would discard the password of an administrator who
         // exists.
         if empty && let Some(created) = self.create_first_administrator(&admin, keep).await? {
@@ -105,7 +105,7 @@ impl Service {
         let id = tokens::id("usr", self.core().entropy.as_ref())?;
         let mut tx = self.core().db.begin_write().await?;
         // Another replica may have been first while this one computed the hash.
-        if !tx.users("", 1).await?.is_empty() {
+        if !tx.users(None, "", 1).await?.is_empty() {
             return Ok(None);
         }
         let now = self.core().now();
@@ -120,6 +120,7 @@ impl Service {
             attributes: BTreeMap::new(),
             roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
             identity: None,
+            service: None,
         };
         tx.insert_user(&user).await?;
         if password.is_none() {
@@ -147,7 +148,7 @@ impl Service {
         let user = tx
             .user_by_name(username)
             .await?
-            .filter(|user| user.identity.is_none() && user.roles.contains(ADMIN_ROLE));
+            .filter(|user| user.has_password() && user.roles.contains(ADMIN_ROLE));
         let Some(user) = user else {
             let detail = format!(
                 "a password hash is configured for `{username}`, who is not an administrator with a password; \

@@ -43,7 +43,7 @@ mod username_key;
 pub(crate) mod validate;
 pub(crate) mod wire;
 
-pub(crate) use access::{Access, key_constraint, role_policies, stored_caller};
+pub(crate) use access::{Access, role_policies, stored_caller};
 pub(crate) use access_token::{LogoutOf, TokenCredential, last_logout};
 pub(crate) use audit_context::AuditContext;
 pub(crate) use audit_detail::{bounded_member, difference, with_members};

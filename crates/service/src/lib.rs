@@ -56,11 +56,12 @@ pub use tracewarden_policy::{
 pub type Secret = secrecy::SecretString;
 
 pub use access::{
-    Account, AssignedAccess, AuthorizationResponse, BreakGlassRequest, CreatedApiKey, CreatedUser,
-    Identities, MappingAnswer, MappingEvaluation, MappingWarning, NewApiKey, NewUser, PasswordCredentials,
-    PolicyCheck, PreviewRequest, ProtectedResource, ProviderInfo, ProviderRedirect, ProviderSignIn,
-    RoleDetail, Roles, SessionInfo, SignInAnswer, SignInMethods, SignInProvider, StoredRole,
-    UnmappedExpression, UserAccess, UserChange, UserInfo, UserPage, UserProvider, Users,
+    Account, ApiKeyOfUser, AssignedAccess, AuthorizationResponse, BreakGlassRequest, CreatedApiKey,
+    CreatedUser, Identities, MappingAnswer, MappingEvaluation, MappingWarning, NewApiKey, NewUser,
+    PasswordCredentials, PolicyCheck, PreviewRequest, ProtectedResource, ProviderInfo, ProviderRedirect,
+    ProviderSignIn, RoleDetail, Roles, ServiceInfo, ServiceOwner, SessionInfo, SignInAnswer, SignInMethods,
+    SignInProvider, StoredRole, UnmappedExpression, UserAccess, UserChange, UserInfo, UserPage, UserProvider,
+    Users,
 };
 pub use analysis::{
     Analysis, CollateralAnswer, CountedTraces, GrantingPolicy, ImpactAnswer, PolicyFailure, PolicyPreview,

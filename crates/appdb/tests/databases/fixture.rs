@@ -131,6 +131,7 @@ pub async fn add_user(db: &AppDb, id: &str, name: &str, roles: &[&str]) -> Resul
         attributes: attributes(),
         roles: set(roles),
         identity: None,
+        service: None,
     })
     .await?;
     tx.commit().await

@@ -105,7 +105,7 @@ async fn mapped_and_assigned_access(fixture: &Fixture) {
         let known = tx.known_attributes(role, 9).await.unwrap().unwrap();
         assert_eq!(known.holders, 1, "{role}");
     }
-    assert_eq!(tx.users("", 9).await.unwrap(), [ada, user(&db, "u2").await]);
+    assert_eq!(tx.users(None, "", 9).await.unwrap(), [ada, user(&db, "u2").await]);
     drop(tx);
 
     // Administrators of a provider do not count as ones who remain.

@@ -47,9 +47,10 @@ async fn users_and_roles(fixture: &Fixture) {
     assert_eq!(tx.user_by_id("u1").await.unwrap().unwrap(), ada);
     assert_eq!(tx.user_by_id("u4").await.unwrap(), None, "nothing of a failed creation stays");
     assert_eq!(tx.enabled_users(Some("admin")).await.unwrap(), 1);
-    let names: Vec<String> = tx.users("", 10).await.unwrap().into_iter().map(|user| user.username).collect();
+    let names: Vec<String> =
+        tx.users(None, "", 10).await.unwrap().into_iter().map(|user| user.username).collect();
     assert_eq!(names, ["Ada", "bob"]);
-    let page = tx.users("ada", 1).await.unwrap();
+    let page = tx.users(None, "ada", 1).await.unwrap();
     assert_eq!(page.first().unwrap().roles, set(&["reader"]));
     assert_eq!(tx.members_of_roles(&["reader"]).await.unwrap()["reader"], ["Ada", "bob"]);
     assert_eq!(tx.role_names().await.unwrap(), [ADMIN_ROLE, "reader"]);
@@ -200,6 +201,8 @@ async fn credentials(fixture: &Fixture) {
         created_at: at(1),
         expires_at: Some(at(100)),
         last_used_at: None,
+        last_client_ip: None,
+        last_user_agent: None,
         policy: Some("service == 'a'".to_owned()),
         tools: Some(tools.to_vec()),
     };
@@ -209,7 +212,7 @@ async fn credentials(fixture: &Fixture) {
     let mut tx = db.begin_append().await.unwrap();
     tx.touch_session("s1", at(50)).await.unwrap();
     tx.touch_session("s1", at(40)).await.unwrap();
-    tx.touch_api_key("k1", at(60)).await.unwrap();
+    tx.touch_api_key("k1", at(60), Some("192.0.2.7"), Some("curl")).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut tx = db.begin_read().await.unwrap();
@@ -350,7 +353,7 @@ async fn order_is_bytewise(fixture: &Fixture) {
     assert_eq!(found.iter().map(|name| name.to_lowercase()).collect::<Vec<_>>(), users);
     let mut pages: Vec<String> = Vec::new();
     loop {
-        let page = tx.users(pages.last().map_or("", String::as_str), 2).await.unwrap();
+        let page = tx.users(None, pages.last().map_or("", String::as_str), 2).await.unwrap();
         if page.is_empty() {
             break;
         }

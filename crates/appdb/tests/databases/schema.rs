@@ -92,8 +92,8 @@ const PINNED: [Step; 8] = [
         sql: include_str!("../../migrations/0008_identity.sql"),
         postgres: include_str!("../../migrations/0008_bytewise_order.postgres.sql"),
         sha256: [
-            "aa38b65b83fa4015ee42fbf1ca148924c977af006b745a971e6ad4e7a5d39ad8",
-            "b0bb7fd4f2e8482f8124f9b66a3739e131f82134a5482c771a654d52664f82c1",
+            "ab4754895894b7354ef18034cbb024e1d9296a3d8e1a1d5fb98da60931c45720",
+            "2fb001f2743a2ffbdc9e9e9caea32af193ec254c87555860ac9c755673e5b5d1",
         ],
         rows: rows::IDENTITY,
     },

@@ -98,6 +98,8 @@ impl Account {
 fn unusable(user: &User) -> Option<&'static str> {
     if user.identity.is_some() {
         Some("signs in with an identity provider, which alone confirms the user's roles")
+    } else if user.service.is_some() {
+        Some("is a service account, which calls with API keys only")
     } else if user.disabled {
         Some("is disabled")
     } else if user.must_change_password {

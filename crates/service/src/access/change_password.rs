@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::Secret;
 use crate::access::sign_in_throttle::{self, Block, SignInAttempt, TOO_MANY_SIGN_INS};
-use crate::access::{Account, refuse_for_provider};
+use crate::access::{Account, refuse_without_password};
 use crate::core::{
     Identity, Result, ServiceError, SessionOnly, check_strength, normal_form, run_to_completion,
 };
@@ -45,7 +45,7 @@ impl Account {
         new: Secret,
     ) -> Result<()> {
         let session = identity.require_session()?;
-        refuse_for_provider(&identity.user)?;
+        refuse_without_password(&identity.user)?;
         // Checked before the attempt is counted: a user who knows the current password and looks for a good new one is not
         // guessing. The check reveals nothing about the stored password, because it uses only what was sent.
         let pointer = "/new_password";

@@ -113,7 +113,7 @@ impl Account {
             let verified = self.core.passwords.verify(credentials.password.clone(), stored).await?;
             let reason = match user {
                 // The password of such a user is one that no one knows, or an old one.
-                Some(found) if verified.is_match() && found.identity.is_some() => "provider_user",
+                Some(found) if verified.is_match() && !found.has_password() => "no_password",
                 Some(found)
                     if verified.is_match() && !found.disabled && !self.accepts_password_of(&found) =>
                 {
@@ -178,9 +178,7 @@ impl Account {
         // Hashing takes a while: a user who was disabled, deleted or given another password in the meantime is not signed in.
         let mut user = match tx.user_by_id(&verified.id).await? {
             Some(user)
-                if !user.disabled
-                    && user.identity.is_none()
-                    && user.password_hash == verified.password_hash =>
+                if !user.disabled && user.has_password() && user.password_hash == verified.password_hash =>
             {
                 user
             }

@@ -8,6 +8,7 @@ use tracewarden_appdb::User;
 use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
+use crate::access::service_accounts::ServiceInfo;
 use crate::core::Attributes;
 
 /// A user.
@@ -36,6 +37,9 @@ pub struct UserInfo {
     /// The identity provider that the user signs in with; null for a user who signs in with a password.
     #[schema(required = true, read_only)]
     pub provider: Option<UserProvider>,
+    /// What makes the user a service account, which has no password and calls with API keys; null for a person.
+    #[schema(required = true)]
+    pub service: Option<ServiceInfo>,
     /// What administrators assigned. A change of `roles` and `attributes` changes these, and neither the roles nor the attributes
     /// that the mapping of the provider gives.
     #[schema(read_only)]
@@ -82,6 +86,7 @@ impl From<User> for UserInfo {
         Self {
             tag: tag(&user),
             provider,
+            service: user.service.clone().map(|account| ServiceInfo::from(*account)),
             assigned: AssignedAccess { roles: assigned_roles, attributes: Attributes(assigned_attributes) },
             id: user.id,
             username: user.username,
@@ -101,7 +106,8 @@ pub(crate) fn tag(user: &User) -> u64 {
     let mapped =
         user.identity.as_ref().map(|identity| (&user.roles, &user.attributes, &identity.mapped_attributes));
     let assigned = (user.assigned_roles(), user.assigned_attributes());
-    let content = format!("{:?}", (&user.id, assigned, user.disabled, mapped));
+    let service = user.service.as_ref().map(|account| (&account.owner_id, &account.owner_role));
+    let content = format!("{:?}", (&user.id, assigned, user.disabled, mapped, service));
     let digest = Sha256::digest(content.as_bytes());
     digest.iter().take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
 }

@@ -8,12 +8,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde_json::json;
-use tracewarden_appdb::{ADMIN_ROLE, DbError, Logout, Policy, User, WriteTx, fold_username};
+use tracewarden_appdb::{ADMIN_ROLE, DbError, Logout, Policy, ServiceAccount, User, WriteTx, fold_username};
 use tracewarden_identity::CLOCK_LEEWAY_SECONDS;
 use tracewarden_model::{AttributeValue, Timestamp};
 use utoipa::ToSchema;
 
 use crate::Secret;
+use crate::access::service_accounts::{ServiceOwner, owner_detail, resolve_owner};
 use crate::access::user_info::{UserInfo, tag};
 use crate::core::{
     Administrator, Core, CursorFault, FieldError, IfMatch, LogoutOf, Result, ServiceError, audit_detail,
@@ -32,6 +33,8 @@ pub struct NewUser {
     pub attributes: BTreeMap<String, AttributeValue>,
     /// Whether the user is disabled from the beginning.
     pub disabled: bool,
+    /// Who answers for a service account; `None` for a person.
+    pub service: Option<ServiceOwner>,
 }
 
 /// Change of a user; absent members stay unchanged.
@@ -47,6 +50,8 @@ pub struct UserChange {
     pub attributes: Option<BTreeMap<String, AttributeValue>>,
     /// Whether the user is disabled.
     pub disabled: Option<bool>,
+    /// Who answers for the service account.
+    pub service: Option<ServiceOwner>,
 }
 
 /// New user with the generated password, which is never shown again.
@@ -54,8 +59,8 @@ pub struct UserChange {
 pub struct CreatedUser {
     /// The user.
     pub user: UserInfo,
-    /// Generated password.
-    pub initial_password: Secret,
+    /// Generated password; `None` for a service account.
+    pub initial_password: Option<Secret>,
 }
 
 /// A page of users.
@@ -131,7 +136,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Creates a user with a generated password that must be changed at the first sign-in.
+    /// Creates a person with a generated password that must be changed at the first sign-in, or a service account without one.
     ///
     /// # Errors
     /// [`ServiceError::Conflict`] when the name is taken, [`ServiceError::Refused`] for invalid members, `unknown_role`,
@@ -153,6 +158,10 @@ impl Users {
             let mut tx = self.core.begin_change(admin).await?;
             let mut errors = Vec::new();
             new.roles = validate::roles(&mut tx, new.roles, &mut errors).await?;
+            let service = match &new.service {
+                Some(owner) => resolve_owner(&mut tx, owner, &mut errors).await?,
+                None => None,
+            };
             validate::no_errors(errors)?;
             let taken = || ServiceError::Conflict {
                 detail: "the user name is taken".to_owned(),
@@ -165,13 +174,15 @@ impl Users {
                 id: tokens::id("usr", self.core.entropy.as_ref())?,
                 username: new.username,
                 password_hash: hash,
-                must_change_password: true,
+                // The hash of a service account's is of a password that no one knows, so that sign-ins take the same time for every name.
+                must_change_password: service.is_none(),
                 disabled: new.disabled,
                 created_at: self.core.now(),
                 last_login_at: None,
                 attributes: new.attributes,
                 roles: new.roles,
                 identity: None,
+                service: service.map(Box::new),
             };
             tx.insert_user(&user).await.map_err(|error| match error {
                 DbError::Conflict(_) => taken(),
@@ -179,7 +190,12 @@ impl Users {
             })?;
             let attributes = audit_detail::attributes(&user.attributes);
             let detail = json!({ "id": user.id, "roles": user.roles, "attributes": attributes });
-            let detail = with_members(detail, [("disabled", user.disabled.then(|| json!(true)))]);
+            let service = user.service.as_ref().map(|account| owner_detail(account));
+            let initial_password = service.is_none().then_some(initial_password);
+            let detail = with_members(
+                detail,
+                [("disabled", user.disabled.then(|| json!(true))), ("service", service)],
+            );
             let user = find_user(&mut tx, &user.username).await?;
             self.core.commit_change(tx, admin, "user.create", Some(&user.username), detail).await?;
             Ok(CreatedUser { user: user.into(), initial_password })
@@ -187,13 +203,14 @@ impl Users {
         self.core.audit_denial(admin, "user.create", Some(&username), result.await).await
     }
 
-    /// Returns a page of users by name.
+    /// Returns a page of users by name: of all, only of service accounts, or only of people.
     ///
     /// # Errors
     /// [`ServiceError::InvalidCursor`], [`ServiceError::InvalidRequest`], or a failure of the application database.
     pub async fn list(
         &self,
         _admin: &Administrator<'_>,
+        are_services: Option<bool>,
         cursor: Option<&str>,
         limit: Option<i64>,
     ) -> Result<UserPage> {
@@ -205,7 +222,8 @@ impl Users {
                 .ok_or(CursorFault::OtherList("users"))?,
         };
         let limit = query_input::limit(limit, PAGE_DEFAULT, PAGE_MAX)?;
-        let mut users = self.core.db.begin_read().await?.users(&after, limit.saturating_add(1)).await?;
+        let mut users =
+            self.core.db.begin_read().await?.users(are_services, &after, limit.saturating_add(1)).await?;
         let more = users.len() > limit as usize;
         users.truncate(limit as usize);
         let last = users.last().filter(|_| more).map(|user| fold_username(&user.username));
@@ -248,9 +266,18 @@ impl Users {
                 validate::attributes(attributes, &mut errors);
             }
             change.leave_mapped(&user, &mut errors);
+            let service = match &change.service {
+                Some(_) if user.service.is_none() => {
+                    let detail = "this user is a person, and cannot become a service account";
+                    errors.push(FieldError::invalid("/service", detail));
+                    None
+                }
+                Some(owner) => resolve_owner(&mut tx, owner, &mut errors).await?,
+                None => None,
+            };
             validate::no_errors(errors)?;
 
-            let has_password = user.identity.is_none();
+            let has_password = user.has_password();
             let administers = |roles: &BTreeSet<String>, disabled: bool| {
                 has_password && !disabled && roles.contains(ADMIN_ROLE)
             };
@@ -290,6 +317,12 @@ impl Users {
                     changed.push(("sessions_ended", json!(ended)));
                 }
             }
+            if let Some(ServiceAccount { owner_id: Some(owner_id), owner_role, .. }) = &service {
+                tx.set_service_owner(&user.id, owner_id, owner_role.as_deref()).await?;
+                let (before, after) =
+                    (user.service.as_deref().map(owner_detail), service.as_ref().map(owner_detail));
+                changed.push(("service", json!({ "before": before, "after": after })));
+            }
             if before && !after {
                 require_remaining_administrator(&mut tx).await?;
             }
@@ -315,7 +348,7 @@ impl Users {
             if user.roles.contains(ADMIN_ROLE) {
                 admin.require_session()?;
             }
-            refuse_for_provider(&user)?;
+            refuse_without_password(&user)?;
             tx.set_user_password(&user.id, &hash, true).await?;
             let ended = tx.delete_sessions_of_user(&user.id, None).await?;
             let detail = json!({ "sessions_ended": ended });
@@ -358,7 +391,7 @@ impl Users {
                 tx.identities_mut().put_logout(of, logout, oldest).await?;
             }
             tx.delete_user(&user.id).await?;
-            if !user.disabled && user.identity.is_none() && user.roles.contains(ADMIN_ROLE) {
+            if !user.disabled && user.has_password() && user.roles.contains(ADMIN_ROLE) {
                 require_remaining_administrator(&mut tx).await?;
             }
             let attributes = audit_detail::attributes(&user.attributes);
@@ -396,9 +429,13 @@ impl Users {
     }
 }
 
-/// Refuses to give a password to a user who signs in with an identity provider: the provider could not take it away again.
-pub(crate) fn refuse_for_provider(user: &User) -> Result<()> {
+/// Refuses to give a password to a service account, and to a user who signs in with an identity provider: the provider could not take
+/// it away again.
+pub(crate) fn refuse_without_password(user: &User) -> Result<()> {
     match &user.identity {
+        None if user.service.is_some() => {
+            Err(ServiceError::conflict("a service account has no password: make an API key for it"))
+        }
         None => Ok(()),
         Some(identity) => {
             let detail = format!(

@@ -1,12 +1,12 @@
 //! Authentication of the caller by a token, repeated in each request.
 
 use secrecy::ExposeSecret as _;
-use tracewarden_appdb::{ApiKey, Session, User, UserIdentity};
+use tracewarden_appdb::{ApiKey, ServiceAccount, Session, User, UserIdentity};
 use tracewarden_model::Timestamp;
 
 use crate::core::error::{CredentialFault, Result, ServiceError};
 use crate::core::principal::{AuthKind, Credential, Identity, RequestInfo, VerifiedCredential};
-use crate::core::{Core, tokens};
+use crate::core::{Core, sanitize, tokens};
 
 /// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
 const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
@@ -105,13 +105,32 @@ impl Core {
                 return token.is_live(self.settings.identity_max_age_nanos, at);
             }
         };
-        is_live && !identity.user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, at))
+        is_live && !self.is_unconfirmed(&identity.user, at)
+    }
+
+    /// Whether a user's access is suspended: the provider confirmed a person's claims too long ago, or the owner of a service
+    /// account does not have the role that the account requires.
+    pub(crate) fn is_unconfirmed(&self, user: &User, at: Timestamp) -> bool {
+        user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, at))
+            || user.service.as_ref().is_some_and(|service| !self.owner_has_role(service, at))
+    }
+
+    /// Whether the owner of a service account has the role that the account requires, if it requires one.
+    pub(crate) fn owner_has_role(&self, service: &ServiceAccount, at: Timestamp) -> bool {
+        let is_mapped =
+            || service.owner_confirmed_at.is_some_and(|confirmed_at| self.is_recent(confirmed_at, at));
+        service.owner_role.is_none() || service.owner_is_assigned || is_mapped()
     }
 
     /// Whether the provider confirmed a person's claims too long ago.
     pub(crate) fn has_lapsed(&self, identity: &UserIdentity, at: Timestamp) -> bool {
-        identity.confirmed_at <= NEVER_CONFIRMED
-            || identity.confirmed_at.saturating_add(self.settings.identity_max_age_nanos) <= at
+        !self.is_recent(identity.confirmed_at, at)
+    }
+
+    /// Whether what was confirmed at a time still holds.
+    fn is_recent(&self, confirmed_at: Timestamp, at: Timestamp) -> bool {
+        confirmed_at > NEVER_CONFIRMED
+            && confirmed_at.saturating_add(self.settings.identity_max_age_nanos) > at
     }
 
     /// Returns the user of a credential as of now. If the identity has lapsed, sessions that began with the provider and API keys
@@ -123,6 +142,9 @@ impl Core {
         now: Timestamp,
     ) -> Result<User> {
         let mut user = enabled(user)?;
+        if user.service.as_ref().is_some_and(|service| !self.owner_has_role(service, now)) {
+            return Err(CredentialFault::OwnerRole.into());
+        }
         if let VerifiedCredential::AccessToken(token) = credential {
             return Ok(token.apply_to(user));
         }
@@ -156,7 +178,11 @@ impl Core {
                 _ => return Ok(()),
             },
             AuthKind::ApiKey => match tx.read().api_key_by_id(id).await? {
-                Some(key) if due(key.last_used_at) => tx.touch_api_key(id, now).await?,
+                Some(key) if due(key.last_used_at) => {
+                    let client_ip = identity.info.client_ip.map(|address| address.to_canonical().to_string());
+                    let user_agent = identity.info.user_agent.as_deref().map(sanitize);
+                    tx.touch_api_key(id, now, client_ip.as_deref(), user_agent.as_deref()).await?;
+                }
                 _ => return Ok(()),
             },
             AuthKind::AccessToken => return Ok(()),

@@ -166,11 +166,10 @@ impl Core {
         if let Some(preview) = &mut session.preview
             && let Some(id) = &preview.user_id
         {
-            let now = self.now();
-            let has_lapsed =
-                |user: &User| user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, now));
             *preview = match tx.user_by_id(id).await? {
-                Some(user) if !user.disabled && !has_lapsed(&user) => current_preview(user),
+                Some(user) if !user.disabled && !self.is_unconfirmed(&user, self.now()) => {
+                    current_preview(user)
+                }
                 _ => Preview {
                     username: preview.username.take(),
                     user_id: preview.user_id.take(),

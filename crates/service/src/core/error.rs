@@ -71,6 +71,8 @@ pub enum CredentialFault {
     UserDeleted,
     #[error("the identity provider has not confirmed the user's claims for too long")]
     IdentityLapsed,
+    #[error("the owner of the service account does not have the role that the account requires")]
+    OwnerRole,
     #[error("the access token is not valid for this resource")]
     Token,
     #[error("the access token has expired, or is older than `identity_max_age`")]

@@ -20,6 +20,8 @@ pub enum SessionOnly {
     ChangePassword,
     /// Creation of an API key.
     CreateApiKey,
+    /// Creation of an API key for a service account.
+    CreateServiceKey,
     /// Start of a preview.
     BeginPreview,
     /// End of a preview.
@@ -32,6 +34,7 @@ impl SessionOnly {
             Self::SignOut => "logout",
             Self::ChangePassword => "password.change",
             Self::CreateApiKey => "api_key.create",
+            Self::CreateServiceKey => "user.create_api_key",
             Self::BeginPreview => "preview.begin",
             Self::EndPreview => "preview.end",
         }

@@ -42,6 +42,14 @@ pub(crate) fn hint(token: &str) -> String {
     token.chars().take(KEY_HINT_CHARS).collect()
 }
 
+/// Whether a text can be a [`hint`].
+pub(crate) fn is_hint(text: &str) -> bool {
+    text.len() == KEY_HINT_CHARS
+        && text
+            .strip_prefix(KEY_PREFIX)
+            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
 /// Whether a text was meant to be an API key: it may be damaged.
 pub fn resembles_api_key(text: &str) -> bool {
     text.trim_start_matches(|letter: char| !letter.is_ascii_alphanumeric()).starts_with(KEY_PREFIX)

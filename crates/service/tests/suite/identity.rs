@@ -13,7 +13,7 @@ async fn a_pending_password_change_allows_three_operations() {
     let admin = fixture.admin().await;
     let new = NewUser { username: "ada".to_owned(), ..NewUser::default() };
     let created = fixture.service.users().create_user(&admin.require_admin().unwrap(), new).await.unwrap();
-    let generated = created.initial_password.expose_secret();
+    let generated = created.initial_password.as_ref().unwrap().expose_secret();
     let credential = fixture.sign_in("ADA", generated).await.unwrap();
 
     assert_eq!(
@@ -430,7 +430,8 @@ async fn a_sign_in_renews_a_weaker_hash() {
         let user = fixture.db.begin_read().await.unwrap().user_by_name("ada").await.unwrap().unwrap();
         (user.password_hash.0.contains("t=3"), user.must_change_password)
     };
-    let credentials = || PasswordCredentials { username: "ada".to_owned(), password: initial.clone() };
+    let credentials =
+        || PasswordCredentials { username: "ada".to_owned(), password: initial.clone().unwrap() };
     fixture.service.account().sign_in(credentials(), info()).await.unwrap();
     assert_eq!(hash().await, (false, true));
     for renewed in [true, false] {

@@ -127,7 +127,7 @@ async fn a_preview_follows_its_user(database: DatabaseKind) {
         ..NewUser::default()
     };
     let created = fixture.service.users().create_user(&administrator, again).await.unwrap();
-    assert!(!created.initial_password.expose_secret().is_empty());
+    assert!(!created.initial_password.as_ref().unwrap().expose_secret().is_empty());
     assert_eq!(previewing.shown().await, nothing, "another user with the same name");
     assert_eq!(previewing.query(&fixture.principal(session).await).await.0, None);
 

@@ -65,7 +65,8 @@ async fn pages_contain_each_user_once() {
     let mut names = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
-        let page = fixture.service.users().list(&administrator, cursor.as_deref(), Some(1)).await.unwrap();
+        let page =
+            fixture.service.users().list(&administrator, None, cursor.as_deref(), Some(1)).await.unwrap();
         names.extend(page.users.into_iter().map(|user| user.username));
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -73,7 +74,10 @@ async fn pages_contain_each_user_once() {
         }
     }
     assert_eq!(names, ["admin", "bob", "Zoe", "Ümit"]);
-    assert_eq!(code(fixture.service.users().list(&administrator, Some("***"), None).await), "invalid_cursor");
+    assert_eq!(
+        code(fixture.service.users().list(&administrator, None, Some("***"), None).await),
+        "invalid_cursor"
+    );
 }
 
 #[tokio::test]
@@ -319,7 +323,7 @@ async fn a_password_that_cannot_be_stored_creates_no_user() {
     let settings = || AdminSettings { username: "admin".to_owned(), password_hash: None };
     let refused = fixture.service.bootstrap(settings(), |_| Err("no place for it".to_owned())).await;
     assert_eq!(refused.unwrap_err().detail(), "no place for it");
-    assert!(fixture.db.begin_read().await.unwrap().users("", 1).await.unwrap().is_empty());
+    assert!(fixture.db.begin_read().await.unwrap().users(None, "", 1).await.unwrap().is_empty());
     let mut kept = None;
     let keep = |password: &Secret| {
         kept = Some(password.clone());

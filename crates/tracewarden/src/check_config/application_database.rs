@@ -157,7 +157,7 @@ async fn read(url: &str) -> Result<Contents, DbError> {
     let db = AppDb::open_existing(url).await?;
     let mut tx = db.begin_read().await?;
     let model = tx.access_model().await?;
-    let without_users = tx.users("", 1).await?.is_empty();
+    let without_users = tx.users(None, "", 1).await?.is_empty();
     drop(tx);
     db.close().await;
     Ok(Contents { binding: model.binding, without_users })

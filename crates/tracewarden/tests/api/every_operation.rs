@@ -84,6 +84,7 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "DELETE /users/{username}" => "user.delete",
         "POST /users/{username}/password" => "user.rotate_password",
         "DELETE /users/{username}/sessions" | "DELETE /users/{username}/sessions/{id}" => "user.end_sessions",
+        "POST /users/{username}/api-keys" => "user.create_api_key",
         "DELETE /users/{username}/api-keys" | "DELETE /users/{username}/api-keys/{id}" => {
             "user.revoke_api_keys"
         }
@@ -98,7 +99,8 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "POST /schema/plan" => "model.plan",
         // Reads of the configuration, of the caller's own account and of public resources are not recorded. An expression
         // is evaluated on the spans in the request.
-        "GET /audit"
+        "GET /api-keys"
+        | "GET /audit"
         | "GET /filter/schema"
         | "GET /healthz"
         | "GET /identity/providers"
@@ -163,6 +165,8 @@ impl Fixture {
         admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
         let ada = service.user(&admin, "ada", &["blue"]).await;
         admin.post("/users", json!({"username": "gone"})).await.expect(201);
+        let program = json!({"username": "robot", "service": {"owner": "ada"}});
+        admin.post("/users", program).await.expect(201);
         for name in ["bob", "ida"] {
             service
                 .user(&admin, name, &[])
@@ -218,6 +222,7 @@ impl Fixture {
         let name = operation.name();
         let username = match name.as_str() {
             "DELETE /users/{username}" => "gone",
+            "POST /users/{username}/api-keys" => "robot",
             "PATCH /users/{username}" | "POST /users/{username}/password" => "bob",
             "DELETE /users/{username}/sessions" | "DELETE /users/{username}/api-keys" => "bob",
             _ => "ida",
@@ -244,6 +249,8 @@ impl Fixture {
         }
         if name == "GET /filter/values" {
             path += "?ref=SpanAttributes%5B%22team%22%5D";
+        } else if name == "GET /api-keys" {
+            path += "?prefix=twk_0000";
         }
         let mut proposal = json!({"role": "blue", "policies": blue_policies()["policies"]});
         let body = match name.as_str() {
@@ -253,6 +260,9 @@ impl Fixture {
                 json!({"current_password": USER_PASSWORD, "new_password": "another rather long sentence"})
             }
             "POST /me/api-keys" => json!({"name": "second"}),
+            "POST /users/{username}/api-keys" => {
+                json!({"name": "nightly", "expires_at": "2100-01-01T00:00:00Z"})
+            }
             "PUT /me/preview" => json!({"roles": ["blue"]}),
             "POST /policies/check" => json!({"expression": "true", "recent_traces": true}),
             "POST /policies/evaluate" => {

@@ -8,6 +8,7 @@ mod documented;
 mod mappings;
 mod people;
 mod refresh;
+mod service_accounts;
 
 use std::sync::Arc;
 

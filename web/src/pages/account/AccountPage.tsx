@@ -136,7 +136,7 @@ function Keys() {
           await query.refetch();
         }}
       />
-      <NewKey opened={opened} onClose={close} />
+      <NewKey opened={opened} onClose={close} onCreated={() => void invalidate(myKeysQuery.queryKey)} />
     </Section>
   );
 }

@@ -11,6 +11,7 @@ import { StateBadge } from "../../components/StateBadge";
 import { TableHead } from "../../components/TableHead";
 import { Time } from "../../components/Time";
 import { sanitize } from "../../lib/sanitize";
+import { daysUntil, WARNING_DAYS } from "./expiry";
 
 /** The API keys of a user, with buttons to revoke them. */
 export function KeysTable({
@@ -54,6 +55,7 @@ export function KeysTable({
               </Table.Td>
               <Table.Td>
                 <RelativeTime at={key.last_used_at} />
+                <LastClient apiKey={key} />
               </Table.Td>
               <Table.Td>
                 <Expiry at={key.expires_at} />
@@ -79,13 +81,32 @@ export function KeysTable({
   );
 }
 
+function LastClient({ apiKey: { last_client_ip, last_user_agent } }: { apiKey: Api["ApiKey"] }) {
+  if (last_client_ip === null && last_user_agent === null) {
+    return null;
+  }
+  return (
+    <Text size="xs" c="dimmed" maw={220} style={{ overflowWrap: "anywhere" }}>
+      {last_client_ip} <SanitizedText text={last_user_agent ?? ""} maxLength={60} />
+    </Text>
+  );
+}
+
 function Expiry({ at }: { at: string | null }) {
   if (at === null) {
     return <Secondary>never</Secondary>;
   }
-  return new Date(at).getTime() <= Date.now() ? (
-    <StateBadge color="red" title={at}>
-      Expired
+  const days = daysUntil(at, new Date());
+  if (days < 0) {
+    return (
+      <StateBadge color="red" title={at}>
+        Expired
+      </StateBadge>
+    );
+  }
+  return days < WARNING_DAYS ? (
+    <StateBadge color="yellow" title={at}>
+      {days === 0 ? "Expires within a day" : days === 1 ? "Expires in 1 day" : `Expires in ${days} days`}
     </StateBadge>
   ) : (
     <Time at={at} digits={0} />

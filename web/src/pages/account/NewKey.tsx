@@ -2,7 +2,6 @@ import { Checkbox, Code, Group, Modal, Select, Stack, Switch, Text, TextInput } 
 import { useMutation } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { type Api, ApiError, api, unwrap } from "../../api/client";
-import { invalidate } from "../../api/queries";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { Secondary } from "../../components/Secondary";
 import { SubmitButtons } from "../../components/SubmitButtons";
@@ -10,13 +9,18 @@ import { diagnosticsAt } from "../../editor/diagnostics";
 import { PolicyEditor } from "../../editor/PolicyEditor";
 import { EXPIRIES, type Expiry, expiryOf } from "./expiry";
 import { NewToken } from "./NewToken";
-import { myKeysQuery } from "./queries";
 import { TOOLS } from "./tools";
 
 const NO_DIAGNOSTICS: readonly Api["Diagnostic"][] = [];
 
+type Props = {
+  /** Name of the service account that the key is for; absent for the signed-in user. */
+  serviceAccount?: string;
+  onCreated: () => void;
+};
+
 /** Creates an API key and shows its token once. */
-export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+export function NewKey({ opened, onClose, ...props }: Props & { opened: boolean; onClose: () => void }) {
   const [createdKey, setCreatedKey] = useState<Api["CreatedApiKey"] | null>(null);
   const [isDirty, setIsDirty] = useState(false);
   const finish = () => {
@@ -40,7 +44,15 @@ export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => vo
       withCloseButton={createdKey === null}
     >
       {createdKey === null ? (
-        <KeyForm onCreated={setCreatedKey} onCancel={cancel} onInput={() => setIsDirty(true)} />
+        <KeyForm
+          serviceAccount={props.serviceAccount}
+          onCreated={(key) => {
+            setCreatedKey(key);
+            props.onCreated();
+          }}
+          onCancel={cancel}
+          onInput={() => setIsDirty(true)}
+        />
       ) : (
         <NewToken createdKey={createdKey} onDone={finish} />
       )}
@@ -49,10 +61,12 @@ export function NewKey({ opened, onClose }: { opened: boolean; onClose: () => vo
 }
 
 function KeyForm({
+  serviceAccount,
   onCreated,
   onCancel,
   onInput,
 }: {
+  serviceAccount: string | undefined;
   onCreated: (key: Api["CreatedApiKey"]) => void;
   onCancel: () => void;
   onInput: () => void;
@@ -66,11 +80,13 @@ function KeyForm({
   const [tools, setTools] = useState<string[]>(TOOLS.map((tool) => tool.name));
   const [showErrors, setShowErrors] = useState(false);
   const create = useMutation({
-    mutationFn: (body: Api["NewApiKey"]) => unwrap(api.POST("/me/api-keys", { body })),
-    onSuccess: (key) => {
-      onCreated(key);
-      void invalidate(myKeysQuery.queryKey);
-    },
+    mutationFn: (body: Api["NewApiKey"]) =>
+      unwrap(
+        serviceAccount === undefined
+          ? api.POST("/me/api-keys", { body })
+          : api.POST("/users/{username}/api-keys", { params: { path: { username: serviceAccount } }, body }),
+      ),
+    onSuccess: onCreated,
   });
   const expiryResult = expiryOf(expiry, date, new Date());
   const policyMissing = hasPolicy && policy.trim() === "";
@@ -97,7 +113,10 @@ function KeyForm({
       }}
     >
       <Stack gap="md">
-        <Text size="sm">The key has your access at the time of each request.</Text>
+        <Text size="sm">
+          The key has {serviceAccount === undefined ? "your" : "the account's"} access at the time of each
+          request.
+        </Text>
         <TextInput
           label="Name"
           description="What the key is used for"
@@ -114,7 +133,7 @@ function KeyForm({
             label="Expires"
             w={180}
             allowDeselect={false}
-            data={EXPIRIES}
+            data={serviceAccount === undefined ? EXPIRIES : EXPIRIES.filter(({ value }) => value !== "never")}
             value={expiry}
             onChange={(value) => value !== null && setExpiry(value)}
           />
@@ -132,7 +151,7 @@ function KeyForm({
           )}
         </Group>
         <Switch
-          label="Restrict the key to some of my traces"
+          label={`Restrict the key to some of ${serviceAccount === undefined ? "my" : "these"} traces`}
           checked={hasPolicy}
           onChange={(event) => setHasPolicy(event.currentTarget.checked)}
         />
@@ -140,7 +159,7 @@ function KeyForm({
           <div>
             <PolicyEditor
               label="Key constraint"
-              description="A trace must satisfy it in addition to a policy of your roles, with the same span or another."
+              description="A trace must satisfy it in addition to a policy of the roles, with the same span or another."
               value={policy}
               onChange={(text) => {
                 setPolicy(text);

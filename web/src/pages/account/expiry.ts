@@ -28,3 +28,12 @@ export function expiryOf(expiry: Expiry, date: string, now: Date): { at: string 
   const end = new Date(Number(year), Number(month) - 1, Number(day) + 1);
   return end.getTime() <= now.getTime() ? { error: "Choose a future date" } : { at: end.toISOString() };
 }
+
+/** A key that expires within this time causes a warning. */
+export const WARNING_DAYS = 14;
+
+/** Whole days until a time; negative if it is not in the future. */
+export function daysUntil(at: string, now: Date): number {
+  const left = new Date(at).getTime() - now.getTime();
+  return left <= 0 ? -1 : Math.floor(left / DAY_MS);
+}

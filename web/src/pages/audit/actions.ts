@@ -30,6 +30,7 @@ const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "user.map": "Got other roles or attributes from an identity provider",
     "user.rotate_password": "Rotated the password of a user",
     "user.end_sessions": "Signed out sessions of a user",
+    "user.create_api_key": "Created an API key for a service account",
     "user.revoke_api_keys": "Revoked API keys of a user",
   },
   "Roles and trace source": {

@@ -10,7 +10,7 @@ import { Message } from "../../components/Message";
 import { Notice } from "../../components/Notice";
 import { QueryPlaceholder } from "../../components/QueryPlaceholder";
 import { UnsavedChangesPrompt } from "../../components/UnsavedChangesPrompt";
-import { usersQuery } from "../users/queries";
+import { USERS_KEY } from "../users/queries";
 import { MappingTrial } from "./MappingTrial";
 import { draftOf, type MappingDraft, mappingOf, newRow, type Row, repeatedNames } from "./mapping";
 import { mappingQuery } from "./queries";
@@ -45,7 +45,7 @@ function Editor({ provider, stored }: { provider: string; stored: Stored }) {
         etag,
       });
       setEdited(null);
-      void invalidate(usersQuery.queryKey, ["user"]);
+      void invalidate(USERS_KEY, ["user"]);
     },
     onError: (error) => {
       if (hasStatus(error, 412)) {

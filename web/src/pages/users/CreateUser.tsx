@@ -1,7 +1,8 @@
-import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Modal, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, unwrap } from "../../api/client";
+import { useMe } from "../../app/useMe";
 import { ErrorNotice } from "../../components/ErrorNotice";
 import { ButtonLink } from "../../components/links";
 import { SubmitButtons } from "../../components/SubmitButtons";
@@ -9,6 +10,7 @@ import { sanitize } from "../../lib/sanitize";
 import { AttributesEditor } from "./AttributesEditor";
 import { type AttributeRow, attributesOf, nameErrors } from "./attributes";
 import { InitialPassword } from "./InitialPassword";
+import { type Owner, OwnerFields, serviceOf } from "./OwnerFields";
 import { invalidateUser } from "./queries";
 import { RolesSelect } from "./RolesSelect";
 
@@ -17,11 +19,20 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
   const [username, setUsername] = useState("");
   const [roles, setRoles] = useState<string[]>([]);
   const [rows, setRows] = useState<AttributeRow[]>([]);
+  const [owner, setOwner] = useState<Owner | null>(null);
   const [showErrors, setShowErrors] = useState(false);
+  const me = useMe();
   const create = useMutation({
     mutationFn: () =>
       unwrap(
-        api.POST("/users", { body: { username: username.trim(), roles, attributes: attributesOf(rows) } }),
+        api.POST("/users", {
+          body: {
+            username: username.trim(),
+            roles,
+            attributes: attributesOf(rows),
+            ...(owner === null ? {} : { service: serviceOf(owner) }),
+          },
+        }),
       ),
     // Not awaited, so that the password is shown at once.
     onSuccess: (user) => void invalidateUser(user.username),
@@ -30,6 +41,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
     setUsername("");
     setRoles([]);
     setRows([]);
+    setOwner(null);
     setShowErrors(false);
     create.reset();
     onClose();
@@ -43,8 +55,8 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
       size="lg"
       // A password that is shown only once must not be lost by an accidental click or key press.
       closeOnClickOutside={createdUser === undefined && username === ""}
-      closeOnEscape={createdUser === undefined}
-      withCloseButton={createdUser === undefined}
+      closeOnEscape={createdUser?.initial_password === undefined}
+      withCloseButton={createdUser?.initial_password === undefined}
     >
       {createdUser === undefined ? (
         <form
@@ -59,7 +71,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
           <Stack gap="md">
             <TextInput
               label="User name"
-              description="For signing in; not case-sensitive"
+              description={owner === null ? "For signing in; not case-sensitive" : "Not case-sensitive"}
               required
               maxLength={128}
               autoComplete="off"
@@ -69,6 +81,14 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
               value={username}
               onChange={(event) => setUsername(event.currentTarget.value)}
             />
+            <Switch
+              label="Service account: a program, without a password"
+              checked={owner !== null}
+              onChange={(event) =>
+                setOwner(event.currentTarget.checked ? { owner: me.username, ownerRole: null } : null)
+              }
+            />
+            {owner !== null && <OwnerFields value={owner} onChange={setOwner} />}
             <RolesSelect
               value={roles}
               onChange={setRoles}
@@ -81,7 +101,11 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
         </form>
       ) : (
         <Stack gap="md">
-          <InitialPassword username={createdUser.username} password={createdUser.initial_password} />
+          {createdUser.initial_password === undefined ? (
+            <Text size="sm">Make an API key for it on its page.</Text>
+          ) : (
+            <InitialPassword username={createdUser.username} password={createdUser.initial_password} />
+          )}
           <Group justify="flex-end">
             <ButtonLink
               to="/users/$username"

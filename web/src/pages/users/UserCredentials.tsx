@@ -1,4 +1,5 @@
-import { Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { api, unwrap } from "../../api/client";
 import { useMe } from "../../app/useMe";
@@ -6,6 +7,7 @@ import { ConfirmButton } from "../../components/ConfirmButton";
 import { ButtonLink } from "../../components/links";
 import { Section } from "../../components/Section";
 import { KeysTable } from "../account/KeysTable";
+import { NewKey } from "../account/NewKey";
 import { SessionsTable } from "../account/SessionsTable";
 import { userKeysQuery, userSessionsQuery } from "./queries";
 
@@ -48,27 +50,38 @@ export function UserSessions({ username }: { username: string }) {
 }
 
 /** API keys of a user. */
-export function UserKeys({ username }: { username: string }) {
+export function UserKeys({ username, isService }: { username: string; isService: boolean }) {
+  const [isCreating, creation] = useDisclosure();
   const query = useQuery(userKeysQuery(username));
   const { data, refetch } = query;
   return (
     <Section
       title="API keys"
-      description="For programs and agents that read with this user's access. Only the user can create them; rotating the password does not revoke them."
+      description={
+        isService
+          ? "The program's credentials. Each expires; create the next one before."
+          : "For programs and agents that read with this user's access. Only the user can create them; rotating the password does not revoke them."
+      }
       actions={
-        data !== undefined &&
-        data.api_keys.length > 0 && (
-          <ConfirmButton
-            label="Revoke all keys"
-            title={`Revoke all API keys of ${username}?`}
-            action={async () => {
-              await unwrap(api.DELETE("/users/{username}/api-keys", { params: { path: { username } } }));
-              await refetch();
-            }}
-          >
-            After this, requests with these keys are rejected. This cannot be undone.
-          </ConfirmButton>
-        )
+        <>
+          {isService && (
+            <Button size="xs" onClick={creation.open}>
+              Create key
+            </Button>
+          )}
+          {data !== undefined && data.api_keys.length > 0 && (
+            <ConfirmButton
+              label="Revoke all keys"
+              title={`Revoke all API keys of ${username}?`}
+              action={async () => {
+                await unwrap(api.DELETE("/users/{username}/api-keys", { params: { path: { username } } }));
+                await refetch();
+              }}
+            >
+              After this, requests with these keys are rejected. This cannot be undone.
+            </ConfirmButton>
+          )}
+        </>
       }
     >
       <KeysTable
@@ -83,6 +96,12 @@ export function UserKeys({ username }: { username: string }) {
           await unwrap(api.DELETE("/users/{username}/api-keys/{id}", { params: { path: { username, id } } }));
           await refetch();
         }}
+      />
+      <NewKey
+        opened={isCreating}
+        onClose={creation.close}
+        serviceAccount={username}
+        onCreated={() => void refetch()}
       />
     </Section>
   );

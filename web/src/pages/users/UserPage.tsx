@@ -18,7 +18,9 @@ import { Secondary } from "../../components/Secondary";
 import { Time } from "../../components/Time";
 import { sanitize } from "../../lib/sanitize";
 import { InitialPassword } from "./InitialPassword";
-import { invalidateUser, usersQuery } from "./queries";
+import { invalidateUser, USERS_KEY } from "./queries";
+import { ServiceOwner } from "./ServiceOwner";
+import { ServiceSettings } from "./ServiceSettings";
 import { UserAccess } from "./UserAccess";
 import { UserKeys, UserSessions } from "./UserCredentials";
 import { UserSettings } from "./UserSettings";
@@ -72,9 +74,15 @@ function UserView({ username }: { username: string }) {
         </PageTitle>
         <Group gap="md" mt={-8}>
           <UserStateBadge user={user} />
-          <Secondary size="sm">
-            Last sign-in <RelativeTime at={user.last_login_at} />
-          </Secondary>
+          {user.service === null ? (
+            <Secondary size="sm">
+              Last sign-in <RelativeTime at={user.last_login_at} />
+            </Secondary>
+          ) : (
+            <Secondary size="sm">
+              Service account of <ServiceOwner service={user.service} />
+            </Secondary>
+          )}
           <Secondary size="sm">
             Created <Time at={user.created_at} digits={0} />
           </Secondary>
@@ -93,9 +101,10 @@ function UserView({ username }: { username: string }) {
         </div>
       )}
       <UserSettings draft={draft} />
+      {user.service !== null && <ServiceSettings username={username} service={user.service} />}
       <UserAccess username={username} />
-      <UserSessions username={username} />
-      <UserKeys username={username} />
+      {user.service === null && <UserSessions username={username} />}
+      <UserKeys username={username} isService={user.service !== null} />
     </Stack>
   );
 }
@@ -128,7 +137,7 @@ function UserActions({
       ) : (
         <>
           <ViewAsButton username={username} label="View as" />
-          {user.provider === null && (
+          {user.provider === null && user.service === null && (
             <ConfirmButton
               label="Rotate password"
               title={`Rotate the password of ${displayName}?`}
@@ -153,13 +162,17 @@ function UserActions({
           color="brand"
           action={() => setDisabled(false)}
         >
-          The user can sign in and use their API keys again, with the roles and attributes below.
+          {user.service === null
+            ? "The user can sign in and use their API keys again, with the roles and attributes below."
+            : "Its API keys work again, with the roles and attributes below."}
         </ConfirmButton>
       ) : (
         <ConfirmButton label="Disable" title={`Disable ${displayName}?`} action={() => setDisabled(true)}>
           {isSelf
             ? "This is your own account: you are signed out at once, and another administrator has to enable it again."
-            : "From the next request on, the user can neither sign in nor use API keys. Nothing is deleted; you can enable the account again."}
+            : user.service === null
+              ? "From the next request on, the user can neither sign in nor use API keys. Nothing is deleted; you can enable the account again."
+              : "From the next request on, its API keys are rejected. Nothing is deleted; you can enable the account again."}
         </ConfirmButton>
       )}
       <ConfirmButton
@@ -172,9 +185,9 @@ function UserActions({
               params: { path, ...ifMatch(etag) },
             }),
           );
-          await router.navigate({ to: "/users" });
+          await router.navigate({ to: "/users", search: user.service === null ? {} : { kind: "service" } });
           queryClient.removeQueries({ queryKey: ["user", username] });
-          await invalidate(usersQuery.queryKey);
+          await invalidate(USERS_KEY);
           notifications.show({ message: `${displayName} was deleted` });
         }}
       >

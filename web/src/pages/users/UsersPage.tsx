@@ -1,6 +1,6 @@
-import { Button, CloseButton, Group, Select, Table, Text } from "@mantine/core";
+import { Button, CloseButton, Group, SegmentedControl, Select, Table, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconEye, IconUserPlus, IconUsers } from "@tabler/icons-react";
+import { IconEye, IconKey, IconUserPlus, IconUsers } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -24,8 +24,10 @@ import { omitUndefined } from "../../lib/urlParams";
 import { useDebouncedText } from "../../lib/useDebouncedText";
 import { attributesText } from "./attributes";
 import { CreateUser } from "./CreateUser";
+import { FindKey } from "./FindKey";
 import { filterUsers } from "./filterUsers";
 import { usersQuery } from "./queries";
+import { ServiceOwner } from "./ServiceOwner";
 import { UserStateBadge } from "./UserStateBadge";
 import { isUserState, USER_STATES, type UsersUrl } from "./url";
 import { ViewAsRoles } from "./ViewAsRoles";
@@ -40,11 +42,15 @@ const ROW_STEP = 200;
 export function UsersPage() {
   const [isCreating, create] = useDisclosure();
   const [isChoosingRoles, view] = useDisclosure();
+  const [isFindingKey, findKey] = useDisclosure();
   return (
     <AdminOnly>
       <PageTitle title="Users">
         <Button variant="default" leftSection={<IconEye size={16} aria-hidden />} onClick={view.open}>
           View as roles…
+        </Button>
+        <Button variant="default" leftSection={<IconKey size={16} aria-hidden />} onClick={findKey.open}>
+          Find an API key…
         </Button>
         <Button leftSection={<IconUserPlus size={16} aria-hidden />} onClick={create.open}>
           Create user
@@ -52,15 +58,16 @@ export function UsersPage() {
       </PageTitle>
       <UsersList />
       <CreateUser opened={isCreating} onClose={create.close} />
+      <FindKey opened={isFindingKey} onClose={findKey.close} />
       <ViewAsRoles opened={isChoosingRoles} onClose={view.close} />
     </AdminOnly>
   );
 }
 
 function UsersList() {
-  const filters = route.useSearch();
+  const { kind, ...filters } = route.useSearch();
   const navigate = route.useNavigate();
-  const query = useInfiniteQuery(usersQuery);
+  const query = useInfiniteQuery(usersQuery(kind ?? "person"));
   const { data, error, hasNextPage, isFetching, fetchNextPage } = query;
   const [limit, setLimit] = useState(ROW_STEP);
   const isFiltered = Object.keys(filters).length > 0;
@@ -70,8 +77,27 @@ function UsersList() {
       void fetchNextPage();
     }
   }, [isFiltered, hasNextPage, isFetching, error, fetchNextPage]);
+  const kinds = (
+    <SegmentedControl
+      mb="sm"
+      data={[
+        { value: "person", label: "People" },
+        { value: "service", label: "Service accounts" },
+      ]}
+      value={kind ?? "person"}
+      onChange={(value) => {
+        setLimit(ROW_STEP);
+        void navigate({ search: value === "service" ? { kind: "service" } : {}, replace: true });
+      }}
+    />
+  );
   if (data === undefined) {
-    return <QueryPlaceholder query={query} label="the users" height={240} />;
+    return (
+      <>
+        {kinds}
+        <QueryPlaceholder query={query} label="the users" height={240} />
+      </>
+    );
   }
   const allUsers = data.pages.flatMap((page) => page.users);
   const users = filterUsers(allUsers, filters);
@@ -85,14 +111,20 @@ function UsersList() {
   };
   return (
     <>
+      {kinds}
       <Filters filters={filters} onChange={changeFilters} />
       <Text size="sm" c="dimmed" mb="xs" role="status">
         {isFiltered ? `${users.length} of ${allUsers.length}` : allUsers.length}
         {hasNextPage ? (isFiltered ? " so far, searching the others…" : " so far") : ""}{" "}
-        {allUsers.length === 1 ? "user" : "users"}
+        {nounOf(kind, allUsers.length)}
       </Text>
       {error !== null && <ErrorNotice error={error} onRetry={() => void fetchNextPage()} />}
-      {users.length === 0 && !hasNextPage ? (
+      {allUsers.length === 0 && kind === "service" ? (
+        <EmptyState title="No service accounts" icon={<IconUsers size={32} aria-hidden />}>
+          Programs that must keep their access when a person is away call with a service account: a user
+          without a password, whose API keys you make here.
+        </EmptyState>
+      ) : users.length === 0 && !hasNextPage ? (
         <EmptyState title="No matching user" icon={<IconUsers size={32} aria-hidden />}>
           No user matches the filters.
           <br />
@@ -105,7 +137,7 @@ function UsersList() {
           </Button>
         </EmptyState>
       ) : (
-        <UsersTable users={users.slice(0, limit)} />
+        <UsersTable users={users.slice(0, limit)} areServices={kind === "service"} />
       )}
       {(users.length > limit || (hasNextPage && !isFiltered)) && error === null && (
         <LoadMore
@@ -168,11 +200,18 @@ function Filters({ filters, onChange }: { filters: UsersUrl; onChange: (changes:
   );
 }
 
-function UsersTable({ users }: { users: readonly Api["User"][] }) {
+function nounOf(kind: UsersUrl["kind"], count: number): string {
+  const noun = kind === "service" ? "service account" : "user";
+  return count === 1 ? noun : `${noun}s`;
+}
+
+function UsersTable({ users, areServices }: { users: readonly Api["User"][]; areServices: boolean }) {
   return (
     <Table.ScrollContainer minWidth={820} type="native">
       <Table verticalSpacing="xs" highlightOnHover>
-        <TableHead columns={["Name", "Roles", "State", "Last sign-in", "Attributes"]} />
+        <TableHead
+          columns={["Name", "Roles", "State", areServices ? "Owner" : "Last sign-in", "Attributes"]}
+        />
         <Table.Tbody>
           {users.map((user) => (
             <Table.Tr key={user.id}>
@@ -188,7 +227,11 @@ function UsersTable({ users }: { users: readonly Api["User"][] }) {
                 <UserStateBadge user={user} />
               </Table.Td>
               <Table.Td>
-                <RelativeTime at={user.last_login_at} />
+                {user.service === null ? (
+                  <RelativeTime at={user.last_login_at} />
+                ) : (
+                  <ServiceOwner service={user.service} />
+                )}
               </Table.Td>
               <Table.Td maw={320} style={{ overflowWrap: "anywhere" }} c="dimmed">
                 <span title={sanitize(attributesText(user.attributes))}>

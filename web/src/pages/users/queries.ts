@@ -4,19 +4,23 @@ import { invalidate } from "../../api/queries";
 
 const PAGE_SIZE = 200;
 
-/** The users by name, in pages. */
-export const usersQuery = infiniteQueryOptions({
-  queryKey: ["users"],
-  queryFn: ({ pageParam, signal }) =>
-    unwrap(
-      api.GET("/users", {
-        params: { query: { limit: PAGE_SIZE, ...(pageParam === null ? {} : { cursor: pageParam }) } },
-        signal,
-      }),
-    ),
-  initialPageParam: null as string | null,
-  getNextPageParam: (page) => page.next_cursor ?? null,
-});
+/** Prefix of the keys of queries for users. */
+export const USERS_KEY = ["users"];
+
+/** The people or the service accounts by name, in pages. */
+export const usersQuery = (kind: "person" | "service") =>
+  infiniteQueryOptions({
+    queryKey: [...USERS_KEY, kind],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        api.GET("/users", {
+          params: { query: { kind, limit: PAGE_SIZE, ...(pageParam === null ? {} : { cursor: pageParam }) } },
+          signal,
+        }),
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor ?? null,
+  });
 
 /** A user, with the ETag for a change. */
 export const userQuery = (username: string) =>
@@ -50,5 +54,5 @@ export const userKeysQuery = (username: string) =>
 
 /** Must be called after a change of a user. Refetches this user, all users, roles with their members, and the signed-in user. */
 export function invalidateUser(username: string): Promise<unknown> {
-  return invalidate(["user", username], ["users"], ["roles"], ["role"], ["me"]);
+  return invalidate(["user", username], USERS_KEY, ["roles"], ["role"], ["me"]);
 }

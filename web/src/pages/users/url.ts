@@ -1,7 +1,7 @@
 import { omitUndefined, textParam } from "../../lib/urlParams";
 
 /** Filter of the user list. */
-export type UsersUrl = { find?: string; role?: string; state?: UserState };
+export type UsersUrl = { kind?: "service"; find?: string; role?: string; state?: UserState };
 
 export const USER_STATES = {
   active: { label: "Active", color: "green" },
@@ -18,6 +18,7 @@ export function isUserState(value: unknown): value is UserState {
 
 export function parseUsersUrl(search: Record<string, unknown>): UsersUrl {
   return omitUndefined({
+    kind: search.kind === "service" ? ("service" as const) : undefined,
     find: textParam(search.find),
     role: textParam(search.role),
     state: isUserState(search.state) ? search.state : undefined,

@@ -74,6 +74,7 @@ describe("a draft after a save", () => {
       roles,
       attributes: { team: "one" },
       provider: null,
+      service: null,
       assigned: { roles, attributes: { team: "one" } },
       disabled: false,
       must_change_password: false,

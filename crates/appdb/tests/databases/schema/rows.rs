@@ -90,6 +90,10 @@ pub const IDENTITY: &[&str] = &[
     "INSERT INTO sessions (id, token_sha256, user_id, created_at, last_seen_at, provider, provider_session) VALUES \
      ('s5', 'a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5', 'u3', 4, 5, 'company', 'x''y')",
     "INSERT INTO refresh_tokens (session_id, token, due_at) VALUES ('s5', 'encrypted', 44)",
+    "INSERT INTO users (id, username, username_folded, password_hash, must_change_password, disabled, created_at, last_login_at, \
+     attributes, kind, owner_id, owner_role) VALUES ('u4', 'robot', 'robot', '$argon2id$r', 0, 0, 3, NULL, '{}', 'service', 'u1', 'reader')",
+    "INSERT INTO api_keys (id, token_sha256, hint, name, user_id, created_at, last_client_ip, last_user_agent) VALUES \
+     ('k5', 'b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5', 'twk_5', 'n', 'u4', 46, '192.0.2.7', 'it''s')",
 ];
 
 /// Returns the last revision that any role has had.
@@ -118,6 +122,7 @@ fn ada() -> User {
         ]),
         roles: set(&["reader"]),
         identity: None,
+        service: None,
     }
 }
 
@@ -189,6 +194,8 @@ fn key(number: u8, created_at: i64) -> ApiKey {
         created_at: at(created_at),
         expires_at: None,
         last_used_at: None,
+        last_client_ip: None,
+        last_user_agent: None,
         policy: None,
         tools: None,
     }
@@ -212,17 +219,17 @@ fn keys(steps: usize) -> Vec<ApiKey> {
 pub async fn require_read(db: &AppDb, steps: usize) {
     let mut tx = db.begin_read().await.unwrap();
     assert_eq!(tx.user_by_name("ADA").await.unwrap(), Some(ada()));
-    let users = tx.users("", 9).await.unwrap();
+    let users = tx.users(None, "", 9).await.unwrap();
     let users: Vec<_> = users
         .iter()
         .map(|user| (user.username.as_str(), user.must_change_password, user.disabled, user.roles.len()))
         .collect();
     let has_identity = steps >= IDENTITY_MIGRATION;
     let mapped_roles = usize::from(has_identity);
-    assert_eq!(
-        users,
-        [("Ada", false, false, 1), ("Bob", true, true, mapped_roles), ("Grace", false, false, 2)]
-    );
+    let mut expected =
+        vec![("Ada", false, false, 1), ("Bob", true, true, mapped_roles), ("Grace", false, false, 2)];
+    expected.extend(has_identity.then_some(("robot", false, false, 0)));
+    assert_eq!(users, expected);
     let bob = tx.identities().user("https://id.example.com", "s'1").await.unwrap();
     assert_eq!(bob.is_some(), has_identity);
     if let Some(bob) = bob {
@@ -234,6 +241,12 @@ pub async fn require_read(db: &AppDb, steps: usize) {
         let expected = Session { provider, provider_session, ..session("s5", "u3", 4, 5) };
         assert_eq!(tx.sessions_of_user("u3").await.unwrap(), [expected]);
         assert_eq!(tx.identities().mappings(None).await.unwrap()["company"].attributes["team"], "claims.b");
+        let robot = tx.user_by_id("u4").await.unwrap().unwrap().service.unwrap();
+        assert_eq!((robot.owner.as_deref(), robot.owner_role.as_deref()), (Some("Ada"), Some("reader")));
+        assert_eq!((robot.owner_is_assigned, robot.owner_confirmed_at), (true, None));
+        let (last_client_ip, last_user_agent) = (Some("192.0.2.7".to_owned()), Some("it's".to_owned()));
+        let expected = ApiKey { user_id: "u4".to_owned(), last_client_ip, last_user_agent, ..key(5, 46) };
+        assert_eq!(tx.api_keys_by_hint("twk_5", 9).await.unwrap(), [(expected, "robot".to_owned())]);
     }
     assert_eq!(tx.role("reader").await.unwrap(), Some(reader()));
     assert_eq!(tx.sessions_of_user("u1").await.unwrap(), [session("s1", "u1", 4, 5)]);

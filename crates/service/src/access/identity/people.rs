@@ -77,6 +77,7 @@ impl Identities {
             attributes: Default::default(),
             roles: BTreeSet::new(),
             identity: None,
+            service: None,
         })
     }
 

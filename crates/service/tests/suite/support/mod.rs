@@ -342,7 +342,12 @@ impl Fixture {
             ..NewUser::default()
         };
         let created = self.service.users().create_user(&admin.require_admin().unwrap(), new).await.unwrap();
-        self.replace_initial_password(username, created.initial_password.expose_secret(), USER_PASSWORD).await
+        self.replace_initial_password(
+            username,
+            created.initial_password.as_ref().unwrap().expose_secret(),
+            USER_PASSWORD,
+        )
+        .await
     }
 
     pub async fn api_key(&self, principal: &Principal) -> Credential {

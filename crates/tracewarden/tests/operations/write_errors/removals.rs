@@ -54,6 +54,7 @@ async fn fill(url: &str) {
         attributes: BTreeMap::new(),
         roles: BTreeSet::from([ADMIN_ROLE.to_owned()]),
         identity: None,
+        service: None,
     })
     .await
     .unwrap();
