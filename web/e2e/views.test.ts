@@ -4,7 +4,16 @@ import { newVisitor, type Visitor } from "./browser";
 import { environment, VERIFY } from "./environment";
 import { signIn } from "./pages";
 import { EVERYTHING, ensureSetUp, ensureUser, READER } from "./service";
-import { type Fixture, HEIGHTS, openView, THEMES, type UserKind, VIEWS, WIDTHS } from "./views";
+import {
+  createServiceAccount,
+  type Fixture,
+  HEIGHTS,
+  openView,
+  THEMES,
+  type UserKind,
+  VIEWS,
+  WIDTHS,
+} from "./views";
 
 const { trace10k } = environment();
 
@@ -25,12 +34,16 @@ beforeAll(async () => {
     { view: "summary", limit: 100 },
   );
   const trace = traces.find(({ span_count }) => span_count > 5 && span_count < 200)?.trace_id ?? trace10k;
-  fixture = { trace, role: EVERYTHING, user: READER, database: "otel", table: "otel_traces" };
+  const serviceAccount = await createServiceAccount(admin, READER, EVERYTHING);
+  fixture = { trace, role: EVERYTHING, user: READER, serviceAccount, database: "otel", table: "otel_traces" };
   const username = `newcomer-${Date.now()}`;
   const createdUser = await admin.call<{ initial_password: string }>("POST", "/users", { username });
   newcomer = { username, password: createdUser.initial_password };
   const previewer = await ensureUser(admin, PREVIEWER, ["admin"]);
   await previewer.call("GET", "/me");
+  return async () => {
+    await admin.call("DELETE", `/users/${serviceAccount}`);
+  };
 });
 
 /** Signs in once for all views of this theme and width. */

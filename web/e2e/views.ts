@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { waitUntilIdle, waitUntilVisible } from "./pages";
+import type { Session } from "./session";
 
 /** User of a view. */
 export type UserKind = "anonymous" | "newcomer" | "reader" | "admin" | "previewing";
@@ -11,6 +12,7 @@ export interface Fixture {
   /** A role with members, and one of its members. */
   role: string;
   user: string;
+  serviceAccount: string;
   /** The bound table. */
   database: string;
   table: string;
@@ -23,6 +25,17 @@ export interface View {
   path: (world: Fixture) => string;
   /** Actions on the page that lead to the state. */
   action?: (page: Page, world: Fixture) => Promise<void>;
+}
+
+/** Creates a service account with two keys, of which one expires soon. */
+export async function createServiceAccount(admin: Session, owner: string, role: string): Promise<string> {
+  const username = `nightly-report-${Date.now()}`;
+  await admin.call("POST", "/users", { username, roles: [role], service: { owner, owner_role: role } });
+  for (const days of [3, 100]) {
+    const expires_at = new Date(Date.now() + days * 86_400_000).toISOString();
+    await admin.call("POST", `/users/${username}/api-keys`, { name: "report of the night", expires_at });
+  }
+  return username;
 }
 
 /** An id that no trace has. */
@@ -250,6 +263,33 @@ export const VIEWS: readonly View[] = [
     path: () => "/users",
     action: async (page) => {
       await page.getByRole("button", { name: /^View as roles/ }).click();
+      await waitUntilVisible(page.getByRole("dialog"));
+    },
+  },
+  { name: "service-accounts", userKind: "admin", path: () => "/users?kind=service" },
+  {
+    name: "service-account-new",
+    userKind: "admin",
+    path: () => "/users",
+    action: async (page) => {
+      await page.getByRole("button", { name: "Create user" }).click();
+      await page
+        .getByRole("dialog")
+        .getByRole("switch", { name: /Service account/ })
+        .check();
+    },
+  },
+  {
+    name: "service-account",
+    userKind: "admin",
+    path: ({ serviceAccount }) => `/users/${encodeURIComponent(serviceAccount)}`,
+  },
+  {
+    name: "find-key",
+    userKind: "admin",
+    path: () => "/users",
+    action: async (page) => {
+      await page.getByRole("button", { name: /^Find an API key/ }).click();
       await waitUntilVisible(page.getByRole("dialog"));
     },
   },

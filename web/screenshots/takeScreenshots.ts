@@ -3,7 +3,16 @@ import { join } from "node:path";
 import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { signIn, trackRequests } from "../e2e/pages";
 import { Session } from "../e2e/session";
-import { type Fixture, HEIGHTS, openView, THEMES, type UserKind, VIEWS, WIDTHS } from "../e2e/views";
+import {
+  createServiceAccount,
+  type Fixture,
+  HEIGHTS,
+  openView,
+  THEMES,
+  type UserKind,
+  VIEWS,
+  WIDTHS,
+} from "../e2e/views";
 
 function requiredVariable(name: string): string {
   const value = process.env[name] ?? "";
@@ -143,6 +152,7 @@ async function collectFixture(
     trace: best.trace_id,
     role: roles[0],
     user: reader.username,
+    serviceAccount: await createServiceAccount(admin, reader.username, roles[0]),
     database: binding.database,
     table: binding.table,
   };

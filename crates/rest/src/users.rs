@@ -65,6 +65,7 @@ pub(crate) struct CreateRequest {
     service: Option<ServiceOwnerWire>,
     id: ReadOnly,
     must_change_password: ReadOnly,
+    suspended: ReadOnly,
     created_at: ReadOnly,
     last_login_at: ReadOnly,
     provider: ReadOnly,
@@ -181,6 +182,7 @@ pub(crate) struct ChangeRequest {
     /// The user's id, unchanged.
     id: Option<String>,
     must_change_password: ReadOnly,
+    suspended: ReadOnly,
     created_at: ReadOnly,
     last_login_at: ReadOnly,
     provider: ReadOnly,

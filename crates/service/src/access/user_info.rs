@@ -9,7 +9,7 @@ use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
 use crate::access::service_accounts::ServiceInfo;
-use crate::core::Attributes;
+use crate::core::{Attributes, Core};
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -25,6 +25,10 @@ pub struct UserInfo {
     pub attributes: Attributes,
     /// Whether the user is disabled and can neither sign in nor use API keys.
     pub disabled: bool,
+    /// Whether access is suspended: the identity provider has not confirmed the user for `identity_max_age`, or the owner of the
+    /// service account does not have the role that the account requires.
+    #[schema(read_only)]
+    pub suspended: bool,
     /// Whether the password must be changed before anything else.
     #[schema(read_only)]
     pub must_change_password: bool,
@@ -73,8 +77,9 @@ pub struct UserProvider {
     pub mapped_attributes: BTreeSet<String>,
 }
 
-impl From<User> for UserInfo {
-    fn from(user: User) -> Self {
+impl UserInfo {
+    /// Returns what administrators see of a user now.
+    pub(crate) fn new(core: &Core, user: User) -> Self {
         let (assigned_roles, assigned_attributes) =
             (user.assigned_roles().clone(), user.assigned_attributes().clone());
         let provider = user.identity.as_ref().map(|identity| UserProvider {
@@ -85,6 +90,7 @@ impl From<User> for UserInfo {
         });
         Self {
             tag: tag(&user),
+            suspended: core.is_unconfirmed(&user, core.now()),
             provider,
             service: user.service.clone().map(|account| ServiceInfo::from(*account)),
             assigned: AssignedAccess { roles: assigned_roles, attributes: Attributes(assigned_attributes) },

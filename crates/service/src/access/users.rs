@@ -198,7 +198,7 @@ impl Users {
             );
             let user = find_user(&mut tx, &user.username).await?;
             self.core.commit_change(tx, admin, "user.create", Some(&user.username), detail).await?;
-            Ok(CreatedUser { user: user.into(), initial_password })
+            Ok(CreatedUser { user: UserInfo::new(&self.core, user), initial_password })
         };
         self.core.audit_denial(admin, "user.create", Some(&username), result.await).await
     }
@@ -228,14 +228,15 @@ impl Users {
         users.truncate(limit as usize);
         let last = users.last().filter(|_| more).map(|user| fold_username(&user.username));
         Ok(UserPage {
-            users: users.into_iter().map(UserInfo::from).collect(),
+            users: users.into_iter().map(|user| UserInfo::new(&self.core, user)).collect(),
             next_cursor: last.map(|name| URL_SAFE_NO_PAD.encode(name)),
         })
     }
 
     /// Returns one user.
     pub async fn user(&self, _admin: &Administrator<'_>, username: &str) -> Result<UserInfo> {
-        Ok(find_user(&mut self.core.db.begin_read().await?, username).await?.into())
+        let user = find_user(&mut self.core.db.begin_read().await?, username).await?;
+        Ok(UserInfo::new(&self.core, user))
     }
 
     /// Changes a user's roles or attributes, or disables or enables the user; a user who is disabled loses their sessions.
@@ -329,7 +330,7 @@ impl Users {
             let detail = with_members(json!({}), changed);
             let updated = find_user(&mut tx, username).await?;
             self.core.commit_change(tx, admin, "user.update", Some(&user.username), detail).await?;
-            Ok(updated.into())
+            Ok(UserInfo::new(&self.core, updated))
         };
         self.core.audit_denial(admin, "user.update", Some(username), result.await).await
     }
@@ -425,7 +426,7 @@ impl Users {
             revision: role.revision,
             updated_at: role.updated_at,
         });
-        Ok(UserAccess { user: user.into(), summary, roles: roles.collect() })
+        Ok(UserAccess { user: UserInfo::new(&self.core, user), summary, roles: roles.collect() })
     }
 }
 

@@ -127,6 +127,7 @@ async fn access_depends_on_the_owners_role(database: TestDatabase) {
     robot.get("/me").await.problem(401, "unauthenticated");
     let read = admin.patch("/users/robot", json!({"service": {"owner": "admin"}})).await.expect(200).body;
     assert_eq!(read["service"], json!({"owner": "admin", "owner_role": null}));
+    assert_eq!(read["suspended"], json!(false));
     robot.get("/me").await.expect(200);
     admin
         .patch("/users/robot", json!({"service": {"owner": "ada", "owner_role": "payments"}}))
@@ -137,6 +138,7 @@ async fn access_depends_on_the_owners_role(database: TestDatabase) {
     robot.get("/me").await.problem(401, "unauthenticated");
     let read = admin.get("/users/robot").await.expect(200).body;
     assert_eq!(read["service"], json!({"owner": null, "owner_role": "payments"}));
+    assert_eq!(read["suspended"], json!(true));
 }
 
 async fn access_depends_on_the_owners_mapped_role(database: TestDatabase) {

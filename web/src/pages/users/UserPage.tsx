@@ -1,4 +1,4 @@
-import { Button, Group, Stack } from "@mantine/core";
+import { Alert, Button, Group, Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { useState } from "react";
@@ -91,6 +91,13 @@ function UserView({ username }: { username: string }) {
           </PageLink>
         </Group>
       </div>
+      {user.suspended && (
+        <Alert color="yellow" title="Access is suspended">
+          {user.service === null
+            ? "The identity provider has not confirmed this user for too long. Access returns with the next sign-in."
+            : "The owner does not have the role that this account requires. Give the owner the role, or change the owner below."}
+        </Alert>
+      )}
       {error !== null && <ErrorNotice error={error} onRetry={() => void refetch()} />}
       {password !== null && (
         <div>

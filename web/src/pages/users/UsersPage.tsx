@@ -80,6 +80,7 @@ function UsersList() {
   const kinds = (
     <SegmentedControl
       mb="sm"
+      aria-label="Kind of users"
       data={[
         { value: "person", label: "People" },
         { value: "service", label: "Service accounts" },

@@ -3,7 +3,10 @@ import type { UserState, UsersUrl } from "./url";
 
 /** The most important state of a user's account. */
 export function stateOf(user: Api["User"]): Exclude<UserState, "never_logged_in"> {
-  return user.disabled ? "disabled" : user.must_change_password ? "must_change_password" : "active";
+  if (user.disabled) {
+    return "disabled";
+  }
+  return user.suspended ? "suspended" : user.must_change_password ? "must_change_password" : "active";
 }
 
 function hasState(user: Api["User"], state: UserState): boolean {

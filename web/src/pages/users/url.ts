@@ -6,6 +6,7 @@ export type UsersUrl = { kind?: "service"; find?: string; role?: string; state?:
 export const USER_STATES = {
   active: { label: "Active", color: "green" },
   disabled: { label: "Disabled", color: "red" },
+  suspended: { label: "Suspended", color: "yellow" },
   must_change_password: { label: "Must change password", color: "yellow" },
   never_logged_in: { label: "Never signed in", color: "gray" },
 };

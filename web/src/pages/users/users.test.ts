@@ -75,6 +75,7 @@ describe("a draft after a save", () => {
       attributes: { team: "one" },
       provider: null,
       service: null,
+      suspended: false,
       assigned: { roles, attributes: { team: "one" } },
       disabled: false,
       must_change_password: false,
