@@ -210,6 +210,12 @@ impl IdentitiesMut<'_> {
         self.tx.connection.execute(statement, values).await.map(drop)
     }
 
+    /// Removes the identity of a user, with what is mapped. Returns whether there was one.
+    pub async fn delete(&mut self, user_id: &str) -> Result<bool, DbError> {
+        let statement = "DELETE FROM identities WHERE user_id = $1";
+        Ok(self.tx.connection.execute(statement, values![user_id]).await? > 0)
+    }
+
     /// Sets when the provider last confirmed the claims of a user. Time 0 makes the access of the user lapse.
     pub async fn set_confirmed(&mut self, user_id: &str, confirmed_at: Timestamp) -> Result<(), DbError> {
         let statement = "UPDATE identities SET confirmed_at = $2 WHERE user_id = $1";

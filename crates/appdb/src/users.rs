@@ -244,7 +244,7 @@ impl ReadTx {
     /// is recorded in the transaction that makes it.
     pub async fn access_changed_since(&mut self, sequence: u64) -> Result<bool, DbError> {
         let statement = "SELECT COUNT(*) AS changes FROM audit WHERE sequence > $1 AND outcome = 'success' AND action IN \
-             ('user.create', 'user.update', 'user.delete', 'user.map', 'user.rotate_password', 'password.change', 'admin.create', \
+             ('user.create', 'user.update', 'user.delete', 'user.map', 'user.link', 'user.unlink', 'user.rotate_password', 'password.change', 'admin.create', \
              'admin.replace_hash', 'role.put', 'role.delete', 'schema.put_binding', 'schema.put_fields', 'mapping.put', \
              'model.import', 'model.restore')";
         Ok(self.connection.one::<u64>(statement, values![signed(sequence)?]).await? > 0)

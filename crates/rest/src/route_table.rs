@@ -90,6 +90,8 @@ fn declare(app: App) -> Routes {
         .add(Administrator(Any), routes!(users::list, users::create))
         .add(Administrator(Any), routes!(users::get, users::change, users::delete))
         .add(Administrator(Any), routes!(users::rotate_password))
+        .add(Administrator(Session(SessionOnly::LinkUser)), routes!(users::link))
+        .add(Administrator(Session(SessionOnly::UnlinkUser)), routes!(users::unlink))
         .add(Administrator(Any), routes!(users::access))
         .add(Administrator(Any), routes!(user_credentials::sessions, user_credentials::end_sessions))
         .add(Administrator(Any), routes!(user_credentials::end_session))

@@ -253,6 +253,50 @@ pub(crate) async fn rotate_password(
     Ok(JsonResponse(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
 }
 
+/// A person at an identity provider.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkRequest {
+    /// Name of the provider.
+    #[schema(examples("company"))]
+    provider: String,
+    /// What identifies the person there, as the audit record of a refused sign-in shows it: the value of the claim `sub`, or of the
+    /// claims that the configuration names, as a JSON array.
+    subject: String,
+}
+
+/// Makes a user sign in with an identity provider from now on, instead of a password.
+#[utoipa::path(put, path = "/users/{username}/provider", tag = "users", params(("username" = String, Path, description = "User name")),
+    request_body = LinkRequest, responses(
+    (status = 200, description = "The user as changed", body = UserInfo),
+    (status = 409, description = "`conflict`: the person has another user, or the user is a service account; `last_admin`: an administrator with a password must remain"),
+    (status = 422, description = "`invalid_value`: no such provider, or no subject"),
+))]
+pub(crate) async fn link(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+    Json(request): Json<LinkRequest>,
+) -> Result<JsonResponse<UserInfo>, Problem> {
+    let LinkRequest { provider, subject } = request;
+    let users = app.service.users();
+    Ok(JsonResponse(users.link_user(&caller.require_admin()?, &username, &provider, &subject).await?))
+}
+
+/// Makes a user sign in with a generated password from now on, instead of an identity provider.
+#[utoipa::path(delete, path = "/users/{username}/provider", tag = "users", params(("username" = String, Path, description = "User name")), responses(
+    (status = 200, description = "The new password", body = GeneratedPassword),
+    (status = 409, description = "`conflict`: the user does not sign in with an identity provider"),
+))]
+pub(crate) async fn unlink(
+    State(app): State<App>,
+    caller: Caller,
+    Path(username): Path<String>,
+) -> Result<JsonResponse<GeneratedPassword>, Problem> {
+    let password = app.service.users().unlink_user(&caller.require_admin()?, &username).await?;
+    Ok(JsonResponse(GeneratedPassword { initial_password: password.expose_secret().to_owned() }))
+}
+
 /// Returns a user's current access: roles, policies and attributes.
 #[utoipa::path(get, path = "/users/{username}/access", tag = "users", params(("username" = String, Path, description = "User name")), responses(
     (status = 200, description = "Roles, policies, attributes as they apply now", body = UserAccess),

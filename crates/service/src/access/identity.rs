@@ -2,6 +2,7 @@
 
 mod access_token;
 mod attempt;
+mod link;
 mod logout;
 mod mapped;
 mod mapping;

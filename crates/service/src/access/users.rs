@@ -125,7 +125,7 @@ const PAGE_MAX: u32 = 500;
 
 /// Checks that an administrator remains who does not depend on an identity provider; called after the change and before the
 /// commit. There is one writer at a time, so two administrators cannot remove each other at the same moment.
-async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<()> {
+pub(super) async fn require_remaining_administrator(tx: &mut WriteTx) -> Result<()> {
     if tx.password_administrators().await? == 0 { Err(ServiceError::LastAdmin) } else { Ok(()) }
 }
 

@@ -22,6 +22,10 @@ pub enum SessionOnly {
     CreateApiKey,
     /// Creation of an API key for a service account.
     CreateServiceKey,
+    /// Decision that a user signs in with an identity provider.
+    LinkUser,
+    /// Decision that a user no longer does.
+    UnlinkUser,
     /// Start of a preview.
     BeginPreview,
     /// End of a preview.
@@ -35,6 +39,8 @@ impl SessionOnly {
             Self::ChangePassword => "password.change",
             Self::CreateApiKey => "api_key.create",
             Self::CreateServiceKey => "user.create_api_key",
+            Self::LinkUser => "user.link",
+            Self::UnlinkUser => "user.unlink",
             Self::BeginPreview => "preview.begin",
             Self::EndPreview => "preview.end",
         }

@@ -84,6 +84,8 @@ pub fn record(operation: &str) -> Option<&'static str> {
         "DELETE /users/{username}" => "user.delete",
         "POST /users/{username}/password" => "user.rotate_password",
         "DELETE /users/{username}/sessions" | "DELETE /users/{username}/sessions/{id}" => "user.end_sessions",
+        "PUT /users/{username}/provider" => "user.link",
+        "DELETE /users/{username}/provider" => "user.unlink",
         "POST /users/{username}/api-keys" => "user.create_api_key",
         "DELETE /users/{username}/api-keys" | "DELETE /users/{username}/api-keys/{id}" => {
             "user.revoke_api_keys"
@@ -165,6 +167,11 @@ impl Fixture {
         admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
         let ada = service.user(&admin, "ada", &["blue"]).await;
         admin.post("/users", json!({"username": "gone"})).await.expect(201);
+        for name in ["zoe", "kim"] {
+            admin.post("/users", json!({"username": name})).await.expect(201);
+        }
+        let person = json!({"provider": "company", "subject": "2"});
+        admin.put("/users/kim/provider", person).await.expect(200);
         let program = json!({"username": "robot", "service": {"owner": "ada"}});
         admin.post("/users", program).await.expect(201);
         for name in ["bob", "ida"] {
@@ -223,6 +230,8 @@ impl Fixture {
         let username = match name.as_str() {
             "DELETE /users/{username}" => "gone",
             "POST /users/{username}/api-keys" => "robot",
+            "PUT /users/{username}/provider" => "zoe",
+            "DELETE /users/{username}/provider" => "kim",
             "PATCH /users/{username}" | "POST /users/{username}/password" => "bob",
             "DELETE /users/{username}/sessions" | "DELETE /users/{username}/api-keys" => "bob",
             _ => "ida",
@@ -263,6 +272,7 @@ impl Fixture {
             "POST /users/{username}/api-keys" => {
                 json!({"name": "nightly", "expires_at": "2100-01-01T00:00:00Z"})
             }
+            "PUT /users/{username}/provider" => json!({"provider": "company", "subject": "1"}),
             "PUT /me/preview" => json!({"roles": ["blue"]}),
             "POST /policies/check" => json!({"expression": "true", "recent_traces": true}),
             "POST /policies/evaluate" => {

@@ -5,6 +5,7 @@ mod attacks;
 mod break_glass;
 mod deprovisioning;
 mod documented;
+mod links;
 mod mappings;
 mod people;
 mod refresh;

@@ -28,6 +28,8 @@ const ACTION_GROUPS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "user.update": "Changed a user",
     "user.delete": "Deleted a user",
     "user.map": "Got other roles or attributes from an identity provider",
+    "user.link": "Linked a user to an identity provider",
+    "user.unlink": "Unlinked a user from an identity provider",
     "user.rotate_password": "Rotated the password of a user",
     "user.end_sessions": "Signed out sessions of a user",
     "user.create_api_key": "Created an API key for a service account",
