@@ -194,6 +194,43 @@ describe("a person of the company", () => {
   });
 });
 
+describe("a user with a password", () => {
+  test("is linked to the person at the company, and unlinked, by an administrator", async () => {
+    const name = `linked-${Date.now()}`;
+    await putPerson(name, { groups: [GROUP] });
+    await ensureUser(admin, name, []);
+    onTestFinished(async () => {
+      await admin.call("DELETE", `/users/${name}`);
+    });
+    const person = (await newVisitor("linked person")).page;
+    await person.goto(pagePath("/login"));
+    await providerButton(person).click();
+    await signInAtProvider(person, name);
+    await person.waitForURL("**/ui/login?failed=name_taken**");
+
+    const { page } = await newVisitor("linking administrator", { viewport: { width: 1440, height: 900 } });
+    await signIn(page, "admin");
+    await page.goto(pagePath(`/users/${name}`));
+    await page.getByRole("button", { name: "Link to a provider…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Subject").fill(name);
+    await dialog.getByRole("button", { name: "Link", exact: true }).click();
+    await waitUntilVisible(page.getByText("Access is suspended"));
+
+    await person.goto(pagePath("/login"));
+    await providerButton(person).click();
+    await person.waitForURL("**/ui/search**");
+    await page.reload();
+    await waitUntilVisible(page.getByText("Signs in with the identity provider company"));
+    await waitUntilDetached(page.getByText("Access is suspended"));
+    await page.getByRole("button", { name: "Unlink" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Unlink" }).click();
+    await waitUntilVisible(page.getByText(/^[a-z2-9]{4}(-[a-z2-9]{4}){4}$/));
+    await person.reload();
+    await person.waitForURL("**/ui/login**");
+  });
+});
+
 describe("an agent", () => {
   test("that knows only the address signs in its person in the browser, and reads as that person", async () => {
     const directory = await mkdtemp(join(tmpdir(), "tracewarden-agent-"));

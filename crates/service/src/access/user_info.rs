@@ -9,7 +9,7 @@ use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
 
 use crate::access::service_accounts::ServiceInfo;
-use crate::core::{Attributes, Core};
+use crate::core::{Attributes, Core, NEVER_CONFIRMED};
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -71,8 +71,10 @@ pub struct UserProvider {
     pub name: String,
     /// What identifies the person at the provider.
     pub subject: String,
-    /// When the provider last confirmed the claims that roles and attributes are mapped from.
-    pub confirmed_at: Timestamp,
+    /// When the provider last confirmed the claims that roles and attributes are mapped from; null if only the next sign-in can do
+    /// so.
+    #[schema(required = true)]
+    pub confirmed_at: Option<Timestamp>,
     /// Names of the attributes that the mapping sets, with or without a value.
     pub mapped_attributes: BTreeSet<String>,
 }
@@ -85,7 +87,7 @@ impl UserInfo {
         let provider = user.identity.as_ref().map(|identity| UserProvider {
             name: identity.provider.clone(),
             subject: identity.subject.clone(),
-            confirmed_at: identity.confirmed_at,
+            confirmed_at: Some(identity.confirmed_at).filter(|at| *at > NEVER_CONFIRMED),
             mapped_attributes: identity.mapped_attributes.clone(),
         });
         Self {

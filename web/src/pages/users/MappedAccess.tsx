@@ -23,8 +23,15 @@ export function MappedAccess({ user }: { user: Api["User"] }) {
     <Notice kind="info" mb="md" title={`Signs in with the identity provider ${provider.name}`}>
       <Stack gap="xs">
         <Text size="sm">
-          Its mapping gives the following roles and attributes, as of{" "}
-          <RelativeTime at={provider.confirmed_at} />. Change them at the identity provider or in the mapping.
+          Its mapping gives the following roles and attributes
+          {provider.confirmed_at === null ? (
+            ", once the user signs in"
+          ) : (
+            <>
+              , as of <RelativeTime at={provider.confirmed_at} />
+            </>
+          )}
+          . Change them at the identity provider or in the mapping.
         </Text>
         {roles.length === 0 ? <Text size="sm">No roles</Text> : <RoleBadges roles={roles} />}
         {attributes.map(({ name, value }) => (

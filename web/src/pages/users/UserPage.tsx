@@ -18,6 +18,7 @@ import { Secondary } from "../../components/Secondary";
 import { Time } from "../../components/Time";
 import { sanitize } from "../../lib/sanitize";
 import { InitialPassword } from "./InitialPassword";
+import { LinkUser } from "./LinkUser";
 import { invalidateUser, USERS_KEY } from "./queries";
 import { ServiceOwner } from "./ServiceOwner";
 import { ServiceSettings } from "./ServiceSettings";
@@ -144,6 +145,7 @@ function UserActions({
       ) : (
         <>
           <ViewAsButton username={username} label="View as" />
+          {user.service === null && <LinkUser user={user} onPassword={onPassword} />}
           {user.provider === null && user.service === null && (
             <ConfirmButton
               label="Rotate password"
