@@ -15,8 +15,8 @@ use openidconnect::{
     EndpointMaybeSet, EndpointNotSet, EndpointSet, ExtraTokenFields, IdTokenClaims, IdTokenFields,
     IntrospectionUrl, LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
     PostLogoutRedirectUrl, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError,
-    StandardErrorResponse, StandardTokenIntrospectionResponse, StandardTokenResponse, TokenResponse,
-    UserInfoClaims,
+    StandardErrorResponse, StandardTokenIntrospectionResponse, StandardTokenResponse, SubjectIdentifier,
+    TokenResponse, UserInfoClaims,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -237,19 +237,29 @@ impl Provider {
         let mut claims = object(&verified)?;
         if self.settings.userinfo {
             let subject = verified.subject().clone();
-            let request = client.user_info(tokens.access_token().clone(), Some(subject));
-            let more: UserInfoClaims<OtherClaims, CoreGenderClaim> =
-                request.map_err(ProviderError::unavailable)?.request_async(&self.http).await.map_err(
-                    |error| match error {
-                        openidconnect::UserInfoError::Request(cause) => ProviderError::unavailable(cause),
-                        other => ProviderError::invalid(other),
-                    },
-                )?;
-            for (name, value) in object(&more)? {
+            let more = self.user_info(&client, tokens, Some(subject)).await?;
+            for (name, value) in more {
                 claims.entry(name).or_insert(value);
             }
         }
         Person::new(&self.settings, claims)
+    }
+
+    /// Fetches the claims of the UserInfo endpoint, which must be of this subject, if it is known.
+    pub(crate) async fn user_info(
+        &self,
+        client: &OidcClient,
+        tokens: &Tokens,
+        subject: Option<SubjectIdentifier>,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let request = client.user_info(tokens.access_token().clone(), subject);
+        let request = request.map_err(ProviderError::unavailable)?;
+        let answer = request.request_async(&self.http).await.map_err(|error| match error {
+            openidconnect::UserInfoError::Request(cause) => ProviderError::unavailable(cause),
+            other => ProviderError::invalid(other),
+        })?;
+        let claims: UserInfoClaims<OtherClaims, CoreGenderClaim> = answer;
+        object(&claims)
     }
 
     /// Checks claims that the library leaves to its users.

@@ -60,7 +60,7 @@ impl RefreshToken {
 pub struct Refreshed {
     /// The token that replaces the one that was sent; `None` if that one stays valid.
     pub token: Option<RefreshToken>,
-    /// The person, with current claims; `None` if the answer has no ID token.
+    /// The person, with current claims: those of the ID token, or without one those of UserInfo, if it is used. `None` without both.
     pub person: Result<Option<Person>, ProviderError>,
 }
 
@@ -100,6 +100,11 @@ impl Provider {
         let request = client.exchange_refresh_token(&sent).map_err(ProviderError::unavailable)?;
         let tokens = request.request_async(&self.http).await.map_err(refresh_error)?;
         let person = match tokens.id_token() {
+            // Not every provider sends an ID token. What UserInfo says came over a connection that authenticates the provider.
+            None if self.settings.userinfo => {
+                let claims = self.user_info(&client, &tokens, None).await;
+                claims.and_then(|claims| Person::new(&self.settings, claims)).map(Some)
+            }
             None => Ok(None),
             Some(_) => {
                 self.person(known, &tokens, ExpectedNonce::IfPresent(&token.nonce), now).await.map(Some)

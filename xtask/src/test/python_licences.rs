@@ -10,7 +10,7 @@ use crate::process;
 use crate::tidy::npm_licences::{ALLOWED_FOR_TOOLS, allowed, is_allowed};
 
 /// Additional licences that packages of the Python project use.
-const ALLOWED_FOR_PYTHON: [&str; 2] = ["MIT-0", "PSF-2.0"];
+const ALLOWED_FOR_PYTHON: [&str; 3] = ["LGPL-3.0-or-later", "MIT-0", "PSF-2.0"];
 
 const DENY: &str = include_str!("../../../deny.toml");
 
@@ -25,17 +25,33 @@ for package in importlib.metadata.distributions():
 "#;
 
 /// Licence texts of packages without a licence expression, with their SPDX expressions.
-const LICENCE_NAMES: [(&str, &str); 6] = [
+const LICENCE_NAMES: [(&str, &str); 10] = [
     ("MIT License", "MIT"),
     ("Apache 2.0", "Apache-2.0"),
     ("3-Clause BSD License", "BSD-3-Clause"),
     ("License :: OSI Approved :: MIT License", "MIT"),
     ("License :: OSI Approved :: Apache Software License", "Apache-2.0"),
     ("License :: OSI Approved :: BSD License", "BSD-3-Clause"),
+    ("BSD", "BSD-3-Clause"),
+    ("The MIT License (MIT)", "MIT"),
+    ("Apache Software License", "Apache-2.0"),
+    (
+        "License :: OSI Approved :: GNU Lesser General Public License v3 or later (LGPLv3+)",
+        "LGPL-3.0-or-later",
+    ),
 ];
 
-/// Packages that have a licence file but no licence in their metadata.
-const LICENCES_IN_FILES: [(&str, &str); 1] = [("cel-python", "Apache-2.0")];
+/// Packages that have a licence file but no name of a licence in their metadata, with what is there instead.
+const LICENCES_IN_FILES: [(&str, &str, &str); 8] = [
+    ("Canaille", "Copyright (c) 2020-2023 by Yaal Coop", "MIT"),
+    ("Flask-WTF", "Copyright 2010 WTForms", "BSD-3-Clause"),
+    ("WTForms", "Copyright 2008 WTForms", "BSD-3-Clause"),
+    ("cel-python", "", "Apache-2.0"),
+    ("flask-themer", "UNKNOWN", "MIT"),
+    ("isodate", "Copyright (c) 2021, Hugo van Kemenade and contributors", "BSD-3-Clause"),
+    ("pydanclick", "", "MIT"),
+    ("zxcvbn-rs-py", "", "MIT"),
+];
 
 /// Returns an error if a package has no allowed licence.
 pub fn check(python: &Path) -> Result<()> {
@@ -55,9 +71,11 @@ fn violations(listed: &str) -> Result<Vec<String>> {
     for line in listed.lines() {
         let (name, stated) =
             line.split_once('\t').with_context(|| format!("`{line}` contains no licence"))?;
-        let in_file = LICENCES_IN_FILES.iter().find(|(package, _)| stated.is_empty() && *package == name);
+        let in_file =
+            LICENCES_IN_FILES.iter().find(|(package, words, _)| (*package, *words) == (name, stated));
         let words = LICENCE_NAMES.iter().find(|(words, _)| *words == stated);
-        let licence = in_file.or(words).map_or(stated, |(_, licence)| *licence);
+        let in_file = in_file.map(|(.., licence)| licence);
+        let licence = in_file.or(words.map(|(_, licence)| licence)).map_or(stated, |licence| *licence);
         if !is_allowed(licence, &allowed) {
             found.push(format!("{name}: {stated:?}"));
         }

@@ -9,6 +9,7 @@ mod links;
 mod mappings;
 mod people;
 mod refresh;
+mod second_provider;
 mod service_accounts;
 
 use std::sync::Arc;

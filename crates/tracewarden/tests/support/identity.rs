@@ -307,7 +307,7 @@ impl Browser {
         self.send(Method::GET, url, None).await
     }
 
-    async fn send(&mut self, method: Method, url: &str, form: Option<&[(&str, &str)]>) -> Page {
+    pub async fn send(&mut self, method: Method, url: &str, form: Option<&[(&str, &str)]>) -> Page {
         let url = reqwest::Url::parse(url).unwrap();
         let origin = url.origin().ascii_serialization();
         let path = &url[url::Position::BeforePath..];

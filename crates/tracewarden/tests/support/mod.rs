@@ -19,6 +19,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tracewarden_testkit::postgres::{self, Database};
 
+pub mod canaille;
 pub mod database_outage;
 pub mod identity;
 pub mod openapi_check;
