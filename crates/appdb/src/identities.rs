@@ -134,7 +134,9 @@ impl WriteTx {
     pub fn identities_mut(&mut self) -> IdentitiesMut<'_> {
         IdentitiesMut { tx: self }
     }
+}
 
+impl IdentitiesMut<'_> {
     /// Records a sign-in cookie or a logout token as consumed until it expires. Returns `false` if it was consumed before.
     pub async fn consume_token(
         &mut self,
@@ -143,13 +145,11 @@ impl WriteTx {
         expires_at: Timestamp,
     ) -> Result<bool, DbError> {
         let statement = "DELETE FROM consumed_tokens WHERE expires_at < $1";
-        self.connection.execute(statement, values![now]).await?;
+        self.tx.connection.execute(statement, values![now]).await?;
         let statement = "INSERT INTO consumed_tokens (sha256, expires_at) VALUES ($1, $2) ON CONFLICT (sha256) DO NOTHING";
-        Ok(self.connection.execute(statement, values![digest, expires_at]).await? > 0)
+        Ok(self.tx.connection.execute(statement, values![digest, expires_at]).await? > 0)
     }
-}
 
-impl IdentitiesMut<'_> {
     /// Records that a person's access or a session at the provider ended. Records that concern only tokens from before `oldest` are
     /// removed.
     pub async fn put_logout(

@@ -10,6 +10,7 @@ mod metadata;
 mod person;
 mod provider;
 mod refresh;
+mod refresh_token;
 mod resource;
 mod settings;
 #[cfg(test)]
@@ -20,7 +21,8 @@ pub use error::ProviderError;
 pub use logout_token::LogoutToken;
 pub use person::Person;
 pub use provider::{Provider, SignInSecrets};
-pub use refresh::{RefreshToken, Refreshed};
+pub use refresh::Refreshed;
+pub use refresh_token::RefreshToken;
 pub use resource::Resource;
 pub use settings::{
     AccessTokenSettings, CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer,

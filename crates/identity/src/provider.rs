@@ -30,7 +30,7 @@ use crate::http::{Http, HttpError};
 use crate::logout_token::{self, LogoutToken};
 use crate::metadata::{Known, MetadataCache, error_chain};
 use crate::person::Person;
-use crate::refresh::{ExpectedNonce, RefreshToken};
+use crate::refresh_token::{ExpectedNonce, RefreshToken};
 use crate::resource::Resource;
 use crate::settings::{CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer};
 
@@ -199,7 +199,7 @@ impl Provider {
             .await
             .map_err(token_error)?;
         let person = self.person(known, &tokens, ExpectedNonce::Required(&secrets.nonce), now).await?;
-        let refresh_token = self.refresh_interval().and_then(|_| RefreshToken::of(&tokens, &secrets.nonce));
+        let refresh_token = self.refresh_interval().and_then(|_| refresh_token_of(&tokens, &secrets.nonce));
         Ok((person, refresh_token))
     }
 
@@ -389,6 +389,12 @@ impl Provider {
         let client = Client::from_provider_metadata(known.metadata.clone(), client_id, secret);
         client.set_auth_type(if is_basic { AuthType::BasicAuth } else { AuthType::RequestBody })
     }
+}
+
+/// Returns the refresh token of a response, unless the response has none.
+pub(crate) fn refresh_token_of(tokens: &Tokens, nonce: &SecretString) -> Option<RefreshToken> {
+    let token = tokens.refresh_token()?.secret().clone();
+    Some(RefreshToken::new(token.into(), nonce.clone()))
 }
 
 fn redirect_url(url: &str) -> Result<RedirectUrl, ProviderError> {

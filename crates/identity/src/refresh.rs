@@ -1,59 +1,16 @@
-//! Refresh tokens: the provider is asked again about a person who has signed in.
+//! Refreshes: the provider is asked again about a person who has signed in.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use openidconnect::core::CoreErrorResponseType;
-use openidconnect::{Nonce, NonceVerifier, OAuth2TokenResponse as _, RequestTokenError, TokenResponse as _};
-use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
+use openidconnect::{RequestTokenError, TokenResponse as _};
+use secrecy::ExposeSecret as _;
 use tracewarden_model::Timestamp;
 
 use crate::error::ProviderError;
 use crate::person::Person;
-use crate::provider::{Provider, TokenRequestError, Tokens, token_error};
-
-/// What a sign-in leaves to ask the provider again about the person.
-#[derive(Debug, Clone)]
-pub struct RefreshToken {
-    token: SecretString,
-    /// Nonce of the sign-in.
-    nonce: SecretString,
-}
-
-/// [`RefreshToken`] as text.
-#[derive(Serialize, Deserialize)]
-struct Stored<'a> {
-    token: Cow<'a, str>,
-    nonce: Cow<'a, str>,
-}
-
-impl RefreshToken {
-    /// Returns the token of a response, unless the response has none.
-    pub(crate) fn of(tokens: &Tokens, nonce: &SecretString) -> Option<Self> {
-        let token = tokens.refresh_token()?.secret().clone().into();
-        Some(Self { token, nonce: nonce.clone() })
-    }
-
-    /// Returns the token as text, which must not be stored in the clear.
-    ///
-    /// # Errors
-    /// None that is known: the members are text.
-    pub fn to_text(&self) -> Result<SecretString, serde_json::Error> {
-        let stored =
-            Stored { token: self.token.expose_secret().into(), nonce: self.nonce.expose_secret().into() };
-        serde_json::to_string(&stored).map(SecretString::from)
-    }
-
-    /// Reads what [`Self::to_text`] returned.
-    ///
-    /// # Errors
-    /// If the text is another one.
-    pub fn from_text(text: &str) -> Result<Self, serde_json::Error> {
-        let Stored { token, nonce } = serde_json::from_str(text)?;
-        Ok(Self { token: token.into_owned().into(), nonce: nonce.into_owned().into() })
-    }
-}
+use crate::provider::{Provider, TokenRequestError, refresh_token_of, token_error};
+use crate::refresh_token::{ExpectedNonce, RefreshToken};
 
 /// A provider's answer to a refresh token.
 #[derive(Debug)]
@@ -62,24 +19,6 @@ pub struct Refreshed {
     pub token: Option<RefreshToken>,
     /// The person, with current claims: those of the ID token, or without one those of UserInfo, if it is used. `None` without both.
     pub person: Result<Option<Person>, ProviderError>,
-}
-
-/// The nonce that an ID token must have.
-#[derive(Clone, Copy)]
-pub(crate) enum ExpectedNonce<'a> {
-    Required(&'a SecretString),
-    /// After a refresh, the ID token need not have one.
-    IfPresent(&'a SecretString),
-}
-
-impl NonceVerifier for ExpectedNonce<'_> {
-    fn verify(self, nonce: Option<&Nonce>) -> Result<(), String> {
-        let expected = match self {
-            Self::IfPresent(_) if nonce.is_none() => return Ok(()),
-            Self::IfPresent(expected) | Self::Required(expected) => expected,
-        };
-        (&Nonce::new(expected.expose_secret().to_owned())).verify(nonce)
-    }
 }
 
 impl Provider {
@@ -110,7 +49,7 @@ impl Provider {
                 self.person(known, &tokens, ExpectedNonce::IfPresent(&token.nonce), now).await.map(Some)
             }
         };
-        Ok(Refreshed { token: RefreshToken::of(&tokens, &token.nonce), person })
+        Ok(Refreshed { token: refresh_token_of(&tokens, &token.nonce), person })
     }
 }
 

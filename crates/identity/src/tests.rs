@@ -10,7 +10,7 @@ use serde_json::Value;
 use tracewarden_model::Timestamp;
 
 use crate::metadata::{Known, usable_keys};
-use crate::refresh::ExpectedNonce;
+use crate::refresh_token::ExpectedNonce;
 use crate::{AccessTokenSettings, Person, Provider, ProviderError, ProviderSettings};
 
 const CLIENT_ID: &str = "tracewarden";

@@ -26,9 +26,9 @@ use crate::read_only::ReadOnly;
 #[serde(deny_unknown_fields)]
 #[schema(as = ServiceOwner)]
 pub(crate) struct ServiceOwnerWire {
-    /// Name of a user who is not a service account.
-    #[schema(examples("ada"))]
-    owner: String,
+    /// Name of a user who is not a service account. Null only where it is null already.
+    #[schema(required = true, examples("ada"))]
+    owner: Option<String>,
     /// The role that this user must have for the account to have access; absent or null for none.
     owner_role: Option<String>,
 }
@@ -195,7 +195,7 @@ pub(crate) struct ChangeRequest {
     ("If-Match" = Option<String>, Header, description = "The `ETag` of the user that is to be changed", example = "*")),
     request_body = ChangeRequest, responses(
     (status = 200, description = "The user as changed", body = UserInfo, headers(("ETag" = String, description = "Changes with everything that administrators set"))),
-    (status = 403, description = "`session_required`: an API key can neither grant `admin` nor enable an administrator"),
+    (status = 403, description = "`session_required`: an API key can neither grant `admin` nor enable an administrator, nor change `service`"),
     (status = 409, description = "`last_admin`: the last enabled administrator must remain one"),
     (status = 412, description = "`precondition_failed`: the user was changed since"),
     (status = 422, description = "`unknown_role`, or `invalid_value`: attributes that are not allowed, or the name or id of another user"),

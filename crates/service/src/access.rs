@@ -7,9 +7,11 @@ pub(crate) mod identity;
 pub(crate) mod preview;
 mod roles;
 mod service_accounts;
+mod service_keys;
 mod sessions;
 mod sign_in;
 pub(crate) mod sign_in_throttle;
+mod user_change;
 mod user_credentials;
 mod user_info;
 mod users;
@@ -28,12 +30,14 @@ pub(crate) use roles::{
     policies_detail,
 };
 pub use roles::{PolicyCheck, RoleDetail, Roles, StoredRole};
-pub use service_accounts::{ApiKeyOfUser, ServiceInfo, ServiceOwner};
+pub use service_accounts::{ServiceInfo, ServiceOwner};
+pub use service_keys::ApiKeyOfUser;
 pub use sessions::SessionInfo;
 pub use sign_in::{PasswordCredentials, SignInAnswer};
+pub use user_change::UserChange;
 pub use user_info::{AssignedAccess, UserInfo, UserProvider};
 pub(crate) use users::refuse_without_password;
-pub use users::{CreatedUser, NewUser, UserAccess, UserChange, UserPage, Users};
+pub use users::{CreatedUser, NewUser, UserAccess, UserPage, Users};
 
 use std::sync::Arc;
 

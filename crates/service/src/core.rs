@@ -50,7 +50,7 @@ pub(crate) use audit_detail::{bounded_member, difference, with_members};
 pub(crate) use audit_event::Event;
 pub use audit_event::Outcome;
 pub use audit_log::{Actor, AuditDetail, AuditEntry, AuditLog, AuditPage, AuditQuery};
-pub(crate) use authentication::NEVER_CONFIRMED;
+pub(crate) use authentication::{LAST_USE_NANOS, NEVER_CONFIRMED};
 pub(crate) use authority::Authority;
 pub(crate) use cursor::{Cursor, CursorKey, Fingerprint};
 #[cfg(test)]

@@ -43,7 +43,15 @@ impl Configuration {
         let providers = self.identity_providers.iter().flat_map(|file| &file.providers);
         let without_key = self.refresh_token_key.is_none()
             && providers.into_iter().any(|provider| provider.refresh_interval.is_some());
+        let providers = self.identity_providers.iter().flat_map(|file| &file.providers);
+        let too_rare = providers
+            .into_iter()
+            .filter_map(|provider| provider.refresh_interval)
+            .any(|interval| interval > self.identity_max_age / 2);
         [
+            too_rare.then_some(
+                "`refresh_interval` must not be longer than half of `identity_max_age`, after which sessions end",
+            ),
             without_key.then_some("`refresh_token_key` is required when a provider has a `refresh_interval`"),
             no_sign_in
                 .then_some("`password_login = off` needs `identity_providers`: otherwise no one can sign in"),

@@ -111,13 +111,19 @@ async fn serve(configuration: &Configuration) -> anyhow::Result<()> {
         })
     });
     let (end_background, ended) = watch::channel(());
+    let (end_refreshes, stopping) = watch::channel(());
     let background_service = service.clone();
     let background = tokio::spawn(async move {
         // Fails when the sender is dropped, which is the end.
         let stop = |mut ended: watch::Receiver<()>| async move { drop(ended.changed().await) };
         let (maintenance, identities) = (background_service.maintenance(), background_service.identities());
-        tokio::join!(maintenance.maintain(stop(ended.clone())), identities.refresh_sessions(stop(ended)));
+        // A refresh that runs when the process is asked to stop ends while the last requests do.
+        tokio::join!(maintenance.maintain(stop(ended)), identities.refresh_sessions(stop(stopping)));
     });
+    let stop = async move {
+        stop.await;
+        drop(end_refreshes);
+    };
     let stop = drain(stop, shutdown, configuration.shutdown_delay);
     let mcp = tracewarden_mcp::InterfaceConfig {
         public_origin: middleware.public_origin.clone(),

@@ -280,7 +280,8 @@ async fn consumed_tokens(fixture: &Fixture) {
     let db = fixture.open().await;
     let uses = async |byte: u8, now: i64, until: i64| {
         let mut tx = db.begin_write().await.unwrap();
-        let is_first = tx.consume_token(TokenDigest([byte; 32]), at(now), at(until)).await.unwrap();
+        let is_first =
+            tx.identities_mut().consume_token(TokenDigest([byte; 32]), at(now), at(until)).await.unwrap();
         tx.commit().await.unwrap();
         is_first
     };
@@ -326,7 +327,7 @@ async fn refresh_tokens_are_claimed_once(fixture: &Fixture) {
     let second = tokens.claim_refresh_tokens(at(25), at(100), 5).await.unwrap();
     assert_eq!(ids(&second), ["s2"]);
     assert_eq!(tokens.claim_refresh_tokens(at(25), at(100), 5).await.unwrap(), []);
-    // Whoever holds the claim stores the next token; the end of a claim is the end of its rights.
+    // The holder of the claim stores the next token; the end of a claim is the end of its rights.
     assert!(tokens.release_refresh_token(&first[0], Some("next"), at(50)).await.unwrap());
     assert!(!tokens.release_refresh_token(&first[0], Some("twice"), at(50)).await.unwrap());
     let later = tokens.claim_refresh_tokens(at(100), at(200), 5).await.unwrap();

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{at, known, person, provider};
 use crate::logout_token::{self, Expected};
 use crate::provider::Tokens;
-use crate::refresh::{ExpectedNonce, refresh_error};
+use crate::refresh::refresh_error;
+use crate::refresh_token::ExpectedNonce;
 use crate::{AccessTokenSettings, ProviderError, ProviderSettings, access_token};
 
 const ISSUER: &str = "http://127.0.0.1:18090/realms/shop";

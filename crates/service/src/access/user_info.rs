@@ -92,7 +92,7 @@ impl UserInfo {
         });
         Self {
             tag: tag(&user),
-            suspended: core.is_unconfirmed(&user, core.now()),
+            suspended: core.settings.is_unconfirmed(&user, core.now()),
             provider,
             service: user.service.clone().map(|account| ServiceInfo::from(*account)),
             assigned: AssignedAccess { roles: assigned_roles, attributes: Attributes(assigned_attributes) },

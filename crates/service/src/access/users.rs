@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use crate::Secret;
 use crate::access::service_accounts::{ServiceOwner, owner_detail, resolve_owner};
+use crate::access::user_change::UserChange;
 use crate::access::user_info::{UserInfo, tag};
 use crate::core::{
     Administrator, Core, CursorFault, FieldError, IfMatch, LogoutOf, Result, ServiceError, audit_detail,
@@ -34,23 +35,6 @@ pub struct NewUser {
     /// Whether the user is disabled from the beginning.
     pub disabled: bool,
     /// Who answers for a service account; `None` for a person.
-    pub service: Option<ServiceOwner>,
-}
-
-/// Change of a user; absent members stay unchanged.
-#[derive(Debug, Clone, Default)]
-pub struct UserChange {
-    /// Expected name of the user, if the caller gives it: another one is rejected.
-    pub username: Option<String>,
-    /// Expected id of the user, likewise.
-    pub id: Option<String>,
-    /// All roles, in place of the current ones.
-    pub roles: Option<BTreeSet<String>>,
-    /// All attributes, in place of the current ones.
-    pub attributes: Option<BTreeMap<String, AttributeValue>>,
-    /// Whether the user is disabled.
-    pub disabled: Option<bool>,
-    /// Who answers for the service account.
     pub service: Option<ServiceOwner>,
 }
 
@@ -267,6 +251,15 @@ impl Users {
                 validate::attributes(attributes, &mut errors);
             }
             change.leave_mapped(&user, &mut errors);
+            if let (Some(sent), Some(stored)) = (&change.service, &user.service)
+                && sent.is_stored(stored)
+            {
+                change.service = None;
+            }
+            if change.service.is_some() {
+                // A program could remove the condition of its own access.
+                admin.require_session()?;
+            }
             let service = match &change.service {
                 Some(_) if user.service.is_none() => {
                     let detail = "this user is a person, and cannot become a service account";
@@ -444,52 +437,6 @@ pub(crate) fn refuse_without_password(user: &User) -> Result<()> {
                 identity.provider
             );
             Err(ServiceError::conflict(detail))
-        }
-    }
-}
-
-impl UserChange {
-    /// Leaves out what the mapping of the identity provider gives the user: a client may send back what it has read.
-    fn leave_mapped(&mut self, user: &User, errors: &mut Vec<FieldError>) {
-        let Some(identity) = &user.identity else { return };
-        if let Some(roles) = &mut self.roles {
-            roles.retain(|role| identity.assigned_roles.contains(role) || !user.roles.contains(role));
-        }
-        let Some(attributes) = &mut self.attributes else { return };
-        attributes.retain(|name, value| {
-            let is_mapped = identity.mapped_attributes.contains(name);
-            let known = [user.attributes.get(name), identity.assigned_attributes.get(name)];
-            if is_mapped && !known.contains(&Some(value)) {
-                let detail = format!(
-                    "`{name}` is set by the mapping of the identity provider `{}`",
-                    identity.provider
-                );
-                errors.push(FieldError::invalid(
-                    format!("/attributes/{}", validate::pointer_token(name)),
-                    detail,
-                ));
-            }
-            !is_mapped
-        });
-        // What was assigned under a mapped name has no effect, and comes back when the mapping no longer sets it.
-        let hidden = identity.assigned_attributes.iter();
-        let hidden = hidden.filter(|(name, _)| identity.mapped_attributes.contains(*name));
-        attributes.extend(hidden.map(|(name, value)| (name.clone(), value.clone())));
-    }
-
-    /// Checks that the change is for this user: a body that was read for one user must not change another one because of a
-    /// wrong path.
-    fn require_same_user(&self, user: &User, errors: &mut Vec<FieldError>) {
-        let same_name = |name: &String| fold_username(name) == fold_username(&user.username);
-        if !self.username.as_ref().is_none_or(same_name) {
-            let detail =
-                format!("a user's name cannot be changed: it is `{}`; leave `username` out", user.username);
-            errors.push(FieldError::invalid("/username", detail));
-        }
-        if self.id.as_ref().is_some_and(|id| *id != user.id) {
-            let detail =
-                format!("`{}` has another id; read the user again, or leave `id` out", user.username);
-            errors.push(FieldError::invalid("/id", detail));
         }
     }
 }

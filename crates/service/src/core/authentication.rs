@@ -6,13 +6,40 @@ use tracewarden_model::Timestamp;
 
 use crate::core::error::{CredentialFault, Result, ServiceError};
 use crate::core::principal::{AuthKind, Credential, Identity, RequestInfo, VerifiedCredential};
+use crate::core::settings::Settings;
 use crate::core::{Core, sanitize, tokens};
 
 /// Resolution of the last use of a session or key, and thus the minimum interval between writes of it.
-const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
+pub(crate) const LAST_USE_NANOS: i64 = 60 * 1_000_000_000;
 
 /// When the claims of a person were confirmed whose provider has ended their last session.
 pub(crate) const NEVER_CONFIRMED: Timestamp = Timestamp::from_micros(0);
+
+impl Settings {
+    /// Whether a user's access is suspended: the provider confirmed a person's claims too long ago, or the owner of a service
+    /// account does not have the role that the account requires.
+    pub(crate) fn is_unconfirmed(&self, user: &User, at: Timestamp) -> bool {
+        user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, at))
+            || user.service.as_ref().is_some_and(|service| !self.owner_has_role(service, at))
+    }
+
+    /// Whether the owner of a service account has the role that the account requires, if it requires one.
+    pub(crate) fn owner_has_role(&self, service: &ServiceAccount, at: Timestamp) -> bool {
+        let is_mapped =
+            || service.owner_confirmed_at.is_some_and(|confirmed_at| self.is_recent(confirmed_at, at));
+        service.owner_role.is_none() || service.owner_is_assigned || is_mapped()
+    }
+
+    /// Whether the provider confirmed a person's claims too long ago.
+    pub(crate) fn has_lapsed(&self, identity: &UserIdentity, at: Timestamp) -> bool {
+        !self.is_recent(identity.confirmed_at, at)
+    }
+
+    /// Whether what was confirmed at a time still holds.
+    fn is_recent(&self, confirmed_at: Timestamp, at: Timestamp) -> bool {
+        confirmed_at > NEVER_CONFIRMED && confirmed_at.saturating_add(self.identity_max_age_nanos) > at
+    }
+}
 
 impl Core {
     /// Returns the caller, even if they must change their password first.
@@ -105,32 +132,7 @@ impl Core {
                 return token.is_live(self.settings.identity_max_age_nanos, at);
             }
         };
-        is_live && !self.is_unconfirmed(&identity.user, at)
-    }
-
-    /// Whether a user's access is suspended: the provider confirmed a person's claims too long ago, or the owner of a service
-    /// account does not have the role that the account requires.
-    pub(crate) fn is_unconfirmed(&self, user: &User, at: Timestamp) -> bool {
-        user.identity.as_ref().is_some_and(|identity| self.has_lapsed(identity, at))
-            || user.service.as_ref().is_some_and(|service| !self.owner_has_role(service, at))
-    }
-
-    /// Whether the owner of a service account has the role that the account requires, if it requires one.
-    pub(crate) fn owner_has_role(&self, service: &ServiceAccount, at: Timestamp) -> bool {
-        let is_mapped =
-            || service.owner_confirmed_at.is_some_and(|confirmed_at| self.is_recent(confirmed_at, at));
-        service.owner_role.is_none() || service.owner_is_assigned || is_mapped()
-    }
-
-    /// Whether the provider confirmed a person's claims too long ago.
-    pub(crate) fn has_lapsed(&self, identity: &UserIdentity, at: Timestamp) -> bool {
-        !self.is_recent(identity.confirmed_at, at)
-    }
-
-    /// Whether what was confirmed at a time still holds.
-    fn is_recent(&self, confirmed_at: Timestamp, at: Timestamp) -> bool {
-        confirmed_at > NEVER_CONFIRMED
-            && confirmed_at.saturating_add(self.settings.identity_max_age_nanos) > at
+        is_live && !self.settings.is_unconfirmed(&identity.user, at)
     }
 
     /// Returns the user of a credential as of now. If the identity has lapsed, sessions that began with the provider and API keys
@@ -142,13 +144,21 @@ impl Core {
         now: Timestamp,
     ) -> Result<User> {
         let mut user = enabled(user)?;
-        if user.service.as_ref().is_some_and(|service| !self.owner_has_role(service, now)) {
+        if user.service.as_ref().is_some_and(|service| !self.settings.owner_has_role(service, now)) {
             return Err(CredentialFault::OwnerRole.into());
         }
         if let VerifiedCredential::AccessToken(token) = credential {
+            // The user may have become another person's since the request began.
+            let person = &token.token.person;
+            let is_same = |identity: &UserIdentity| {
+                (&identity.issuer, &identity.subject) == (&person.issuer, &person.subject)
+            };
+            if !user.identity.as_deref().is_some_and(is_same) {
+                return Err(CredentialFault::TokenRevoked.into());
+            }
             return Ok(token.apply_to(user));
         }
-        if let Some(identity) = user.identity.take_if(|identity| self.has_lapsed(identity, now)) {
+        if let Some(identity) = user.identity.take_if(|identity| self.settings.has_lapsed(identity, now)) {
             match credential {
                 VerifiedCredential::Session(session) if session.provider.is_none() => {
                     user.roles = identity.assigned_roles;

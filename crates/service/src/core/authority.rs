@@ -167,7 +167,7 @@ impl Core {
             && let Some(id) = &preview.user_id
         {
             *preview = match tx.user_by_id(id).await? {
-                Some(user) if !user.disabled && !self.is_unconfirmed(&user, self.now()) => {
+                Some(user) if !user.disabled && !self.settings.is_unconfirmed(&user, self.now()) => {
                     current_preview(user)
                 }
                 _ => Preview {

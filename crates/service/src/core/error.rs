@@ -10,7 +10,6 @@ use tracewarden_model::ambient::EntropyError;
 
 use crate::core::field_error::{FieldError, bounded};
 use crate::core::retry::Retry;
-use crate::core::sealing_key::UnsealError;
 use crate::core::tools::Tool;
 
 pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
@@ -33,6 +32,17 @@ pub enum QueryLimit {
     #[error("the query would read more than ClickHouse allows")]
     #[strum(serialize = "query_too_large")]
     Size,
+}
+
+/// Why a text cannot be decrypted.
+#[derive(Debug, thiserror::Error)]
+pub enum UnsealError {
+    #[error("not base64url")]
+    Encoding(#[from] base64::DecodeError),
+    #[error("too short")]
+    TooShort,
+    #[error("not encrypted with the key of this service")]
+    OtherKey,
 }
 
 /// Reason why a cursor is rejected.

@@ -6,23 +6,12 @@ use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tracewarden_model::Entropy;
 
-use crate::core::error::{Result, ServiceError};
+use crate::core::error::{Result, ServiceError, UnsealError};
 
 const NONCE_BYTES: usize = 24;
 
 /// An encryption key of 32 bytes.
 pub(crate) struct SealingKey(XChaCha20Poly1305);
-
-/// Why a text cannot be decrypted.
-#[derive(Debug, thiserror::Error)]
-pub enum UnsealError {
-    #[error("not base64url")]
-    Encoding(#[from] base64::DecodeError),
-    #[error("too short")]
-    TooShort,
-    #[error("not encrypted with the key of this service")]
-    OtherKey,
-}
 
 impl SealingKey {
     pub(crate) fn new(key: &[u8]) -> Result<Self> {

@@ -131,7 +131,7 @@ async fn the_documented_blocks_and_conditions_work() {
             );
             let sent = |name: &str| begin.query_pairs().find(|(key, _)| key == name).unwrap().1.into_owned();
             let mut claims = claims;
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+            let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
             claims["nonce"] = json!(sent("nonce"));
             claims["iat"] = json!(now);
             claims["exp"] = json!(now + 300);

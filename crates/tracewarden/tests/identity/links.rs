@@ -66,6 +66,14 @@ async fn links_are_refused_and_undone(database: TestDatabase) {
     admin.post("/users", program).await.expect(201);
     admin.put("/users/robot/provider", link("x")).await.problem(409, "conflict");
 
+    // A user who has never changed the first password need not do so.
+    admin.post("/users", json!({"username": "grace", "roles": ["oncall"]})).await.expect(201);
+    admin.put("/users/grace/provider", link("grace")).await.expect(200);
+    provider.put_user("grace", json!({"groups": []})).await;
+    let (_, grace) = browser_of(&company, "grace").await;
+    assert_eq!(roles(&grace).await, json!(["oncall"]));
+    grace.get("/me/sessions").await.expect(200);
+
     // A wrong link is replaced, or undone.
     admin.put("/users/ada/provider", link("wrong")).await.expect(200);
     admin.put("/users/ada/provider", link("ada")).await.expect(200);
@@ -80,5 +88,7 @@ async fn links_are_refused_and_undone(database: TestDatabase) {
     service.anonymous().post("/login", sign_in).await.expect(200);
     assert_eq!(Browser::default().fail_to_sign_in(service, "ada").await, "name_taken");
     admin.delete("/users/ada/provider").await.problem(409, "conflict");
-    assert_eq!(company.records("user.unlink").await[0]["target"], "ada");
+    let records = company.records("user.unlink").await;
+    let record = records.iter().find(|record| record["outcome"] == "success").unwrap();
+    assert_eq!((&record["target"], &record["detail"]["before"]["subject"]), (&json!("ada"), &json!("ada")));
 }

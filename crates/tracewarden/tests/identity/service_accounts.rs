@@ -94,8 +94,10 @@ async fn a_service_account_has_keys_and_no_password(database: TestDatabase) {
     let read = admin.get("/users/ada").await.expect(200).body;
     admin.patch("/users/ada", read).await.expect(200);
 
-    // An administrator who is a program is not the last one.
+    // An administrator who is a program is not the last one, and cannot change on what its access depends.
     admin.patch("/users/robot", json!({"roles": ["admin"]})).await.expect(200);
+    let change = json!({"service": {"owner": "admin"}});
+    by_key.patch("/users/robot", change).await.problem(403, "session_required");
     admin.patch("/users/admin", json!({"disabled": true})).await.problem(409, "last_admin");
     admin.patch("/users/robot", json!({"disabled": true})).await.expect(200);
     robot.get("/me").await.problem(401, "unauthenticated");
@@ -139,6 +141,18 @@ async fn access_depends_on_the_owners_role(database: TestDatabase) {
     let read = admin.get("/users/robot").await.expect(200).body;
     assert_eq!(read["service"], json!({"owner": null, "owner_role": "payments"}));
     assert_eq!(read["suspended"], json!(true));
+    // What was read can be sent back, also after the owner and the role were deleted.
+    admin.delete("/roles/payments").await.expect(204);
+    let mut read = admin.get("/users/robot").await.expect(200).body;
+    read["disabled"] = json!(true);
+    let sent = admin.patch("/users/robot", read).await.expect(200).body;
+    assert_eq!(sent["service"], json!({"owner": null, "owner_role": "payments"}));
+    let record = &admin.get("/audit?action=user.update").await.expect(200).body["records"][0];
+    assert_eq!(
+        (&record["detail"]["disabled"]["after"], &record["detail"]["service"]),
+        (&json!(true), &Value::Null)
+    );
+    admin.patch("/users/robot", json!({"service": {"owner": null}})).await.problem(422, "invalid_value");
 }
 
 async fn access_depends_on_the_owners_mapped_role(database: TestDatabase) {

@@ -1,8 +1,8 @@
 //! Links between users and people at an identity provider, which administrators make. A name that is the same at the provider is no
-//! reason to link: whoever may choose names there could take any user over.
+//! reason to link: a person who may choose names there could take any user over.
 
-use serde_json::json;
-use tracewarden_appdb::{ADMIN_ROLE, NewIdentity};
+use serde_json::{Value, json};
+use tracewarden_appdb::{ADMIN_ROLE, NewIdentity, UserIdentity};
 
 use crate::Secret;
 use crate::access::Users;
@@ -15,6 +15,10 @@ use crate::core::{
 
 /// As long as what a provider may send.
 const SUBJECT_MAX_BYTES: usize = 1_024;
+
+fn person_detail(identity: &UserIdentity) -> Value {
+    json!({ "provider": identity.provider, "subject": sanitize(&identity.subject) })
+}
 
 impl Users {
     /// Makes a user the one of a person at an identity provider: the user signs in there from now on, and no longer with a
@@ -72,12 +76,18 @@ impl Users {
                 confirmed_at: NEVER_CONFIRMED,
             };
             tx.identities_mut().put(&identity).await?;
+            // There is no password that the user could change first.
+            tx.set_user_password(&user.id, &user.password_hash, false).await?;
             let ended = tx.delete_sessions_of_user(&user.id, None).await?;
             if !user.disabled && user.has_password() && user.roles.contains(ADMIN_ROLE) {
                 require_remaining_administrator(&mut tx).await?;
             }
-            let detail =
-                json!({ "provider": provider.name(), "subject": sanitize(subject), "sessions_ended": ended });
+            let detail = json!({
+                "provider": provider.name(),
+                "subject": sanitize(subject),
+                "before": user.identity.as_deref().map(person_detail),
+                "sessions_ended": ended,
+            });
             let linked = find_user(&mut tx, username).await?;
             self.core.commit_change(tx, admin, ACTION, Some(&user.username), detail).await?;
             Ok(UserInfo::new(&self.core, linked))
@@ -102,8 +112,8 @@ impl Users {
             }
             tx.set_user_password(&user.id, &hash, true).await?;
             let ended = tx.delete_sessions_of_user(&user.id, None).await?;
-            let provider = user.identity.as_ref().map(|identity| &identity.provider);
-            let detail = json!({ "provider": provider, "sessions_ended": ended });
+            let before = user.identity.as_deref().map(person_detail);
+            let detail = json!({ "before": before, "sessions_ended": ended });
             self.core.commit_change(tx, admin, ACTION, Some(&user.username), detail).await?;
             Ok(password)
         };

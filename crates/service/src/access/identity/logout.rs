@@ -47,7 +47,7 @@ impl Identities {
         let mut tx = begin_sign_in_write(&self.core).await?;
         let now = self.core.now();
         let digest = tokens::digest(&format!("logout:{}:{id}", provider.issuer()));
-        if !tx.consume_token(digest, now, expires_at).await? {
+        if !tx.identities_mut().consume_token(digest, now, expires_at).await? {
             let cause = "the logout token was used before";
             return Err(ServiceError::IdentityProvider(ProviderError::Invalid(cause.into())));
         }

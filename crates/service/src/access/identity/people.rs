@@ -122,7 +122,7 @@ impl Identities {
         context: &AuditContext,
     ) -> Result<User> {
         let now = self.core.now();
-        if user.identity.as_ref().is_some_and(|identity| self.core.has_lapsed(identity, now)) {
+        if user.identity.as_ref().is_some_and(|identity| self.core.settings.has_lapsed(identity, now)) {
             // Sessions that have ended because the provider did not confirm the claims must not come back.
             tx.delete_sessions_of_user(&user.id, None).await?;
         }

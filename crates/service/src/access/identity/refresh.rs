@@ -11,14 +11,16 @@ use tracewarden_identity::{Person, Provider, ProviderError, RefreshToken};
 use tracewarden_model::Timestamp;
 
 use crate::access::Identities;
-use crate::core::{AuditContext, Result, SealingKey, ServiceError, last_logout};
+use crate::core::{AuditContext, LAST_USE_NANOS, Result, SealingKey, ServiceError, last_logout};
 
 /// Sessions that this process refreshes at the same time.
-const BATCH_SESSIONS: u32 = 8;
+const BATCH_SESSIONS: u32 = 32;
 /// Longest time for all calls of one refresh.
-const MAX_CALL: Duration = Duration::from_secs(60);
+const MAX_CALL: Duration = Duration::from_secs(30);
 /// How long a claim holds: longer than the calls take, and what must be stored afterwards.
 const CLAIM_NANOS: i64 = 180 * 1_000_000_000;
+/// Time until the next attempt to store a token.
+const STORE_RETRY: Duration = Duration::from_secs(1);
 /// Longest time until the next attempt after one that told nothing.
 const MAX_RETRY: Duration = Duration::from_secs(60);
 /// Limits of the time between two looks for due sessions.
@@ -32,23 +34,26 @@ impl Identities {
         let poll = (shortest / 4).clamp(POLL.0, POLL.1);
         tokio::pin!(stop);
         loop {
-            tokio::select! {
-                () = &mut stop => return,
-                () = tokio::time::sleep(poll) => {}
-            }
             // Not cancelled by `stop`: a provider may have used up a token whose successor is not stored yet.
-            if let Err(error) = self.refresh_due_sessions().await {
+            let refreshed = self.refresh_due_sessions().await.unwrap_or_else(|error| {
                 let (code, log_cause) = (error.code(), error.log_cause());
                 tracing::warn!(code, log_cause, "sessions were not refreshed; tried again later");
+                0
+            });
+            let pause = if refreshed < BATCH_SESSIONS as usize { poll } else { Duration::ZERO };
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
-    /// Refreshes one batch of the sessions that are due.
-    async fn refresh_due_sessions(&self) -> Result<()> {
+    /// Refreshes one batch of the sessions that are due. Returns their number.
+    async fn refresh_due_sessions(&self) -> Result<usize> {
         let now = self.core.now();
         if !self.core.db.begin_read().await?.identities().has_due_refresh(now).await? {
-            return Ok(());
+            return Ok(0);
         }
         let mut tx = self.core.db.begin_write().await?;
         let until = now.saturating_add(CLAIM_NANOS);
@@ -62,7 +67,7 @@ impl Identities {
                 tracing::warn!(session, code, log_cause, "a session was not refreshed; tried again later");
             }
         }
-        Ok(())
+        Ok(claimed.len())
     }
 
     async fn refresh(&self, claimed: &ClaimedRefreshToken) -> Result<()> {
@@ -76,7 +81,7 @@ impl Identities {
         drop(tx);
         let is_confirmed = user
             .and_then(|user| user.identity)
-            .is_some_and(|identity| !self.core.has_lapsed(&identity, began_at));
+            .is_some_and(|identity| !self.core.settings.has_lapsed(&identity, began_at));
         let session = self.core.live_session(session, began_at).ok().filter(|_| is_confirmed);
         let provider = session.as_ref().and_then(|session| {
             self.core.settings.providers.get(session.provider.as_deref().unwrap_or_default())
@@ -86,6 +91,11 @@ impl Identities {
             // The session has ended, or its provider is no longer asked.
             return self.forget(claimed).await;
         };
+        let max_age = self.core.settings.identity_max_age_nanos;
+        if session.last_seen_at.saturating_add(max_age).saturating_add(LAST_USE_NANOS) <= began_at {
+            // It is not used: without refreshes it would have ended by now.
+            return self.end_unused(claimed, session).await;
+        }
         let Some(token) = self.open_refresh_token(claimed) else { return self.forget(claimed).await };
         let refreshed = match tokio::time::timeout(MAX_CALL, provider.refresh(&token, began_at)).await {
             Ok(Ok(refreshed)) => refreshed,
@@ -105,8 +115,17 @@ impl Identities {
             // The provider may have used up the token. The claim ends on its own.
             Err(_) => return Err(ProviderError::Unavailable("no answer in time".into()).into()),
         };
-        // Stored before anything that can fail.
-        if !self.release(claimed, refreshed.token.as_ref(), began_at, interval).await? {
+        // Stored before anything that can fail. Without its successor, the next refresh would end the session.
+        let is_own = loop {
+            match self.release(claimed, refreshed.token.as_ref(), began_at, interval).await {
+                Err(error) if self.core.now() < claimed.claimed_until => {
+                    tracing::warn!(code = error.code(), "a refresh token is not stored yet; tried again");
+                    tokio::time::sleep(STORE_RETRY).await;
+                }
+                released => break released?,
+            }
+        };
+        if !is_own {
             return Ok(());
         }
         match refreshed.person? {
@@ -148,6 +167,14 @@ impl Identities {
     async fn forget(&self, claimed: &ClaimedRefreshToken) -> Result<()> {
         let mut tx = self.core.db.begin_write().await?;
         tx.identities_mut().delete_refresh_token(claimed).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn end_unused(&self, claimed: &ClaimedRefreshToken, session: &Session) -> Result<()> {
+        let mut tx = self.core.db.begin_write().await?;
+        if tx.identities_mut().delete_refresh_token(claimed).await? {
+            tx.delete_session(&session.user_id, &session.id).await?;
+        }
         Ok(tx.commit().await?)
     }
 

@@ -162,7 +162,10 @@ impl Identities {
         // First of all, also for errors: a response of another provider says nothing.
         provider.check_response_issuer(response.iss.as_deref(), now).await?;
         let mut tx = begin_sign_in_write(&self.core).await?;
-        let is_first = tx.consume_token(tokens::digest(&attempt.cookie), now, attempt.expires_at()).await?;
+        let is_first = tx
+            .identities_mut()
+            .consume_token(tokens::digest(&attempt.cookie), now, attempt.expires_at())
+            .await?;
         tx.commit().await?;
         if !is_first {
             return Err(ServiceError::SignInExpired);
