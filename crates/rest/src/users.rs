@@ -254,15 +254,18 @@ pub(crate) async fn rotate_password(
 }
 
 /// A person at an identity provider.
+#[serde_with::apply(ReadOnly => #[serde(default)] #[schema(inline, required = false)] #[expect(dead_code, reason = "ignored")])]
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinkRequest {
     /// Name of the provider.
     #[schema(examples("company"))]
-    provider: String,
+    name: String,
     /// What identifies the person there, as the audit record of a refused sign-in shows it: the value of the claim `sub`, or of the
     /// claims that the configuration names, as a JSON array.
     subject: String,
+    confirmed_at: ReadOnly,
+    mapped_attributes: ReadOnly,
 }
 
 /// Makes a user sign in with an identity provider from now on, instead of a password.
@@ -278,9 +281,9 @@ pub(crate) async fn link(
     Path(username): Path<String>,
     Json(request): Json<LinkRequest>,
 ) -> Result<JsonResponse<UserInfo>, Problem> {
-    let LinkRequest { provider, subject } = request;
+    let LinkRequest { name, subject, .. } = request;
     let users = app.service.users();
-    Ok(JsonResponse(users.link_user(&caller.require_admin()?, &username, &provider, &subject).await?))
+    Ok(JsonResponse(users.link_user(&caller.require_admin()?, &username, &name, &subject).await?))
 }
 
 /// Makes a user sign in with a generated password from now on, instead of an identity provider.

@@ -73,9 +73,10 @@ pub struct UserProvider {
     pub subject: String,
     /// When the provider last confirmed the claims that roles and attributes are mapped from; null if only the next sign-in can do
     /// so.
-    #[schema(required = true)]
+    #[schema(required = true, read_only)]
     pub confirmed_at: Option<Timestamp>,
     /// Names of the attributes that the mapping sets, with or without a value.
+    #[schema(read_only)]
     pub mapped_attributes: BTreeSet<String>,
 }
 

@@ -167,13 +167,15 @@ impl Fixture {
         admin.patch("/users/admin", json!({"roles": ["admin", "blue"]})).await.expect(200);
         let ada = service.user(&admin, "ada", &["blue"]).await;
         admin.post("/users", json!({"username": "gone"})).await.expect(201);
-        for name in ["zoe", "kim"] {
+        for (name, subject) in [("zoe", "1"), ("kim", "2")] {
             admin.post("/users", json!({"username": name})).await.expect(201);
+            let person = json!({"name": "company", "subject": subject});
+            admin.put(&format!("/users/{name}/provider"), person).await.expect(200);
         }
-        let person = json!({"provider": "company", "subject": "2"});
-        admin.put("/users/kim/provider", person).await.expect(200);
         let program = json!({"username": "robot", "service": {"owner": "ada"}});
         admin.post("/users", program).await.expect(201);
+        let key = json!({"name": "first", "expires_at": "2100-01-01T00:00:00Z"});
+        admin.post("/users/robot/api-keys", key).await.expect(201);
         for name in ["bob", "ida"] {
             service
                 .user(&admin, name, &[])
@@ -230,7 +232,8 @@ impl Fixture {
         let username = match name.as_str() {
             "DELETE /users/{username}" => "gone",
             "POST /users/{username}/api-keys" => "robot",
-            "PUT /users/{username}/provider" => "zoe",
+            // The second one is where a round trip reads what it puts.
+            "PUT /users/{username}/provider" | "PUT /users/{username}" => "zoe",
             "DELETE /users/{username}/provider" => "kim",
             "PATCH /users/{username}" | "POST /users/{username}/password" => "bob",
             "DELETE /users/{username}/sessions" | "DELETE /users/{username}/api-keys" => "bob",
@@ -272,7 +275,7 @@ impl Fixture {
             "POST /users/{username}/api-keys" => {
                 json!({"name": "nightly", "expires_at": "2100-01-01T00:00:00Z"})
             }
-            "PUT /users/{username}/provider" => json!({"provider": "company", "subject": "1"}),
+            "PUT /users/{username}/provider" => json!({"name": "company", "subject": "1"}),
             "PUT /me/preview" => json!({"roles": ["blue"]}),
             "POST /policies/check" => json!({"expression": "true", "recent_traces": true}),
             "POST /policies/evaluate" => {

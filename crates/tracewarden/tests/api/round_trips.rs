@@ -226,7 +226,8 @@ async fn read_only_members_are_ignored() {
         if operation == "POST /users" {
             expected.insert("id".to_owned());
         }
-        if json_pointer != "/binding" {
+        // A member of an answer, such as the binding of the schema, has other read-only members than the answer.
+        if json_pointer.is_empty() || list.is_some() {
             assert_eq!(ignored, expected, "{operation}");
         }
         marked += ignored.len();

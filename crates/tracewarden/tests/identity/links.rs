@@ -22,7 +22,7 @@ async fn an_administrator_links_a_user_to_a_person(database: TestDatabase) {
         (detail["reason"] == "name_taken").then(|| detail["subject"].as_str().unwrap().to_owned())
     });
 
-    let link = json!({"provider": "company", "subject": subject.unwrap()});
+    let link = json!({"name": "company", "subject": subject.unwrap()});
     let linked = admin.put("/users/paula/provider", link).await.expect(200).body;
     assert_eq!((&linked["provider"]["name"], &linked["suspended"]), (&json!("company"), &json!(true)));
     let record = &company.records("user.link").await[0];
@@ -45,15 +45,16 @@ async fn links_are_refused_and_undone(database: TestDatabase) {
     let Company { provider, service, admin } = &company;
     company.map_groups().await;
     provider.put_user("paula", json!({"groups": ["/payments"]})).await;
-    browser_of(&company, "paula").await;
+    let (_, paula) = browser_of(&company, "paula").await;
     service.user(admin, "ada", &[]).await;
-    let link = |subject: &str| json!({"provider": "company", "subject": subject});
+    let link = |subject: &str| json!({"name": "company", "subject": subject});
     // The person has a user already.
     admin.put("/users/ada/provider", link("paula")).await.problem(409, "conflict");
     admin.put("/users/paula/provider", link("paula")).await.expect(200);
+    paula.get("/me").await.expect(200);
     admin.put("/users/ada/provider", link("")).await.problem(422, "invalid_value");
     admin.put("/users/ada/provider", link("a\0b")).await.problem(422, "invalid_value");
-    let other = json!({"provider": "absent", "subject": "x"});
+    let other = json!({"name": "absent", "subject": "x"});
     admin.put("/users/ada/provider", other).await.problem(422, "invalid_value");
     admin.put("/users/absent/provider", link("x")).await.problem(404, "not_found");
     admin.put("/users/admin/provider", link("x")).await.problem(409, "last_admin");

@@ -73,7 +73,7 @@ function LinkForm({
       unwrap(
         api.PUT("/users/{username}/provider", {
           params: { path: { username } },
-          body: { provider, subject },
+          body: { name: provider, subject },
         }),
       ),
     onSuccess: async () => {

@@ -10,7 +10,7 @@ use crate::access::user_info::UserInfo;
 use crate::access::users::require_remaining_administrator;
 use crate::core::{
     Administrator, FieldError, NEVER_CONFIRMED, Result, ServiceError, SessionOnly, find_user, sanitize,
-    tokens, validate,
+    tokens, validate, with_members,
 };
 
 /// As long as what a provider may send.
@@ -23,6 +23,7 @@ fn person_detail(identity: &UserIdentity) -> Value {
 impl Users {
     /// Makes a user the one of a person at an identity provider: the user signs in there from now on, and no longer with a
     /// password. Sessions end, and API keys are rejected until the first sign-in. What administrators assigned stays.
+    /// A link that the user has already is kept as it is.
     ///
     /// # Errors
     /// [`ServiceError::NotFound`], [`ServiceError::Refused`] for an unknown provider or no subject, [`ServiceError::Conflict`] for
@@ -40,10 +41,7 @@ impl Users {
             let mut errors = Vec::new();
             let found = self.core.settings.providers.get(provider);
             if found.is_none() {
-                errors.push(FieldError::invalid(
-                    "/provider",
-                    "no identity provider of this name is configured",
-                ));
+                errors.push(FieldError::invalid("/name", "no identity provider of this name is configured"));
             }
             if subject.is_empty() || subject.len() > SUBJECT_MAX_BYTES || !validate::is_storable(subject) {
                 let detail = format!(
@@ -66,6 +64,19 @@ impl Users {
                 let detail = format!("this person signs in as `{}`; delete that user first", other.username);
                 return Err(ServiceError::conflict(detail));
             }
+            let detail = json!({
+                "provider": provider.name(),
+                "subject": sanitize(subject),
+                "before": user.identity.as_deref().map(person_detail),
+            });
+            let is_same = |known: &UserIdentity| {
+                (known.provider.as_str(), known.issuer.as_str(), known.subject.as_str())
+                    == (provider.name(), provider.issuer(), subject)
+            };
+            if user.identity.as_deref().is_some_and(is_same) {
+                self.core.commit_change(tx, admin, ACTION, Some(&user.username), detail).await?;
+                return Ok(UserInfo::new(&self.core, user));
+            }
             tx.identities_mut().delete(&user.id).await?;
             let identity = NewIdentity {
                 user_id: &user.id,
@@ -82,12 +93,7 @@ impl Users {
             if !user.disabled && user.has_password() && user.roles.contains(ADMIN_ROLE) {
                 require_remaining_administrator(&mut tx).await?;
             }
-            let detail = json!({
-                "provider": provider.name(),
-                "subject": sanitize(subject),
-                "before": user.identity.as_deref().map(person_detail),
-                "sessions_ended": ended,
-            });
+            let detail = with_members(detail, [("sessions_ended", Some(ended.into()))]);
             let linked = find_user(&mut tx, username).await?;
             self.core.commit_change(tx, admin, ACTION, Some(&user.username), detail).await?;
             Ok(UserInfo::new(&self.core, linked))
