@@ -27,6 +27,9 @@ use crate::problem::Problem;
 use crate::query::Path;
 use crate::web::BASE;
 
+/// Longest path to which the browser returns.
+const RETURN_TO_MAX_BYTES: usize = 2_000;
+
 /// Returns the ways to sign in.
 #[utoipa::path(get, path = "/identity/methods", tag = "self", responses(
     (status = 200, description = "The ways to sign in", body = SignInMethods),
@@ -44,7 +47,7 @@ pub(crate) async fn begin(
     uri: Uri,
 ) -> Response {
     let result = async {
-        let return_to = parameter(&uri, "return_to")?;
+        let return_to = return_to(&uri)?;
         let redirect = app
             .service
             .identities()
@@ -53,7 +56,7 @@ pub(crate) async fn begin(
         let cookie = set_cookie(sign_in_cookie(&app).set(&redirect.cookie))?;
         Ok((cookie, Redirect::to(&redirect.url)).into_response())
     };
-    result.await.unwrap_or_else(|failure| failed(failure, &headers, &info))
+    result.await.unwrap_or_else(|failure| failed(failure, return_to(&uri).ok().flatten(), &headers, &info))
 }
 
 /// Receives the browser from the provider. Unknown parameters are ignored (RFC 6749, 4.1.2).
@@ -82,7 +85,12 @@ pub(crate) async fn callback(
         let page = signed_in.return_to.as_deref().unwrap_or(BASE);
         Ok((session, sign_in, Redirect::to(page)).into_response())
     };
-    result.await.unwrap_or_else(|failure| failed(failure, &headers, &info))
+    result.await.unwrap_or_else(|failure| {
+        let state = parameter(&uri, "state").ok().flatten();
+        let cookie = sign_in_cookie(&app).read(&headers);
+        let return_to = app.service.identities().return_to(&provider, cookie, state.as_deref());
+        failed(failure, return_to, &headers, &info)
+    })
 }
 
 /// Sends a browser that has signed out here to the provider, to sign out there.
@@ -95,7 +103,7 @@ pub(crate) async fn logout(
     let return_uri = format!("{}{BASE}login", app.middleware.public_origin);
     match app.service.identities().end_session_url(&provider, &return_uri).await {
         Ok(url) => Redirect::to(url.as_deref().unwrap_or(&return_uri)).into_response(),
-        Err(failure) => failed(failure, &headers, &info),
+        Err(failure) => failed(failure, None, &headers, &info),
     }
 }
 
@@ -259,9 +267,26 @@ fn parameter(uri: &Uri, name: &str) -> Result<Option<String>, ServiceError> {
     if found.next().is_some() { Err(ServiceError::SignInExpired) } else { Ok(value) }
 }
 
+/// Returns the page to return to after a sign-in. Any other text than the path of a page is ignored.
+fn return_to(uri: &Uri) -> Result<Option<String>, ServiceError> {
+    Ok(parameter(uri, "return_to")?.filter(|path| is_page(path)))
+}
+
+/// Whether the browser may be sent to this path after the sign-in: a page of the web application, never another site.
+fn is_page(path: &str) -> bool {
+    path.len() <= RETURN_TO_MAX_BYTES
+        && path.starts_with(BASE)
+        && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
 /// Returns the response to a failed sign-in: the sign-in page, which explains it, for a browser that shows pages, and problem
-/// details otherwise.
-fn failed(error: ServiceError, headers: &HeaderMap, info: &RequestInfo) -> Response {
+/// details otherwise. `return_to` is the page that the person wanted to see.
+fn failed(
+    error: ServiceError,
+    return_to: Option<String>,
+    headers: &HeaderMap,
+    info: &RequestInfo,
+) -> Response {
     log(&error);
     if !is_navigation(headers) {
         return Problem::from(error).into_response();
@@ -270,7 +295,12 @@ fn failed(error: ServiceError, headers: &HeaderMap, info: &RequestInfo) -> Respo
         ServiceError::SignInRefused(refusal) => refusal.into(),
         other => other.code(),
     };
-    Redirect::to(&format!("{BASE}login?failed={reason}&request={}", info.request_id)).into_response()
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("failed", reason).append_pair("request", &info.request_id);
+    if let Some(page) = return_to.as_deref().and_then(|path| path.strip_prefix(BASE)) {
+        query.append_pair("to", &format!("/{page}"));
+    }
+    Redirect::to(&format!("{BASE}login?{}", query.finish())).into_response()
 }
 
 fn log(error: &ServiceError) {
@@ -285,5 +315,33 @@ fn is_navigation(headers: &HeaderMap) -> bool {
             let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
             accepted.flat_map(|value| value.split(',')).any(|range| range.trim().starts_with("text/html"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_browser_returns_to_pages_of_the_application_only() {
+        for good in ["/ui/", "/ui/traces/0af7?x=1#span", "/ui/users/a%20b", "/ui//evil.example"] {
+            assert!(is_page(good), "{good}");
+        }
+        for bad in [
+            "",
+            "/",
+            "//evil.example/ui/",
+            "https://evil.example/ui/",
+            "/ui",
+            "/uix/",
+            "/ui/\\evil.example",
+            "/ui/\r\nX: y",
+            "/ui/ä",
+            "javascript:alert(1)",
+            "/\\evil.example/ui/",
+        ] {
+            assert!(!is_page(bad), "{bad:?}");
+        }
+        assert!(!is_page(&format!("/ui/{}", "a".repeat(2_000))));
     }
 }

@@ -295,7 +295,7 @@ impl RouteGuard {
     /// themselves.
     fn credential(&self, headers: &HeaderMap) -> Result<Credential, Problem> {
         let key_only = self.is_nested();
-        let accepts_tokens = self.app.service.identities().accept_access_tokens();
+        let accepts_tokens = self.app.service.identities().protected_resource(Transport::Rest).is_some();
         let none = || {
             let token = if accepts_tokens { "an API key or an access token" } else { "an API key" };
             let detail = if key_only {

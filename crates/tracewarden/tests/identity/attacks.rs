@@ -109,6 +109,12 @@ async fn callbacks_belong_to_one_browser(database: TestDatabase) {
         let callback = browser.begin(&format!("{base}/login/{PROVIDER}?{query}"), "paula").await;
         let page = browser.open(&callback).await;
         assert_eq!(page.location.unwrap(), format!("{base}{expected}"), "{return_to}");
+        // After a failure, the sign-in page knows the page, too.
+        let callback = browser.begin(&format!("{base}/login/{PROVIDER}?{query}"), "paula").await;
+        let page = browser.open(&with(&callback, "code", None)).await;
+        let location = reqwest::Url::parse(&page.location.unwrap()).unwrap();
+        let to = location.query_pairs().find(|(name, _)| name == "to").map(|(_, to)| format!("/ui{to}"));
+        assert_eq!(to.as_deref(), (expected != "/ui/").then_some(expected), "{return_to}");
     }
     for path in ["/login/unknown", "/login/unknown/callback?state=x&code=y"] {
         service.anonymous().get(path).await.problem(404, "not_found");

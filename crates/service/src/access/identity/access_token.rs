@@ -45,11 +45,6 @@ impl Identities {
         (!issuers.is_empty()).then_some(ProtectedResource { url, issuers })
     }
 
-    /// Whether access tokens of a provider are accepted.
-    pub fn accept_access_tokens(&self) -> bool {
-        self.core.settings.providers.token_issuers().next().is_some()
-    }
-
     /// Returns the caller of an access token. The person's user is created if the mapping gives the person a role.
     ///
     /// # Errors
