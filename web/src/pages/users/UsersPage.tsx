@@ -220,6 +220,9 @@ function UsersTable({ users, areServices }: { users: readonly Api["User"][]; are
                 <PageLink to="/users/$username" params={{ username: user.username }} inherit fw={600}>
                   <SanitizedText text={user.username} />
                 </PageLink>
+                {user.provider !== null && (
+                  <Secondary size="xs">Signs in with {user.provider.name}</Secondary>
+                )}
               </Table.Td>
               <Table.Td>
                 <UserRoles roles={user.roles} />
