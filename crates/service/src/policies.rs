@@ -15,6 +15,6 @@ pub use explanation::{
 };
 pub(crate) use summary::{access_summary, decision_summary};
 pub(crate) use user_policies::{
-    PolicyInputs, PolicyMatches, UserPolicies, match_policies, policy_explanation, policy_requirement,
+    Block, PolicyInputs, PolicyMatches, UserPolicies, match_policies, policy_explanation, policy_requirement,
 };
 pub use verdict::EvaluateResult;

@@ -21,7 +21,7 @@ use crate::core::{
     Administrator, Core, CursorFault, FieldError, IfMatch, LogoutOf, Result, ServiceError, audit_detail,
     find_user, query_input, tokens, validate, with_members,
 };
-use crate::policies::{PolicyInputs, UserPolicies, access_summary, policy_requirement};
+use crate::policies::{Block, PolicyInputs, UserPolicies, access_summary, policy_requirement};
 
 /// A user to create.
 #[derive(Debug, Clone, Default)]
@@ -402,7 +402,8 @@ impl Users {
         let roles = tx.roles_named(&user.roles).await?;
         let model = tx.access_model().await?;
         drop(tx);
-        let applied = self.core.compile_user_policies(PolicyInputs::user(&user, roles, model), None).await?;
+        let inputs = PolicyInputs::user(&user, Block::of(&user, &self.core), roles, model);
+        let applied = self.core.compile_user_policies(inputs, None).await?;
         let summary = access_summary(&applied);
         let UserPolicies { inputs, policies } = applied;
         let mut requirements =

@@ -19,7 +19,7 @@ use crate::core::{
     Access, Administrator, Outcome, PreparedRead, Result, TRACES_EXPLAIN, UserBatches, attribute_bytes,
     take_batch,
 };
-use crate::policies::{PolicyInputs, PolicyMatches, UserPolicies, match_policies};
+use crate::policies::{Block, PolicyInputs, PolicyMatches, UserPolicies, match_policies};
 use crate::traces::trace_not_found;
 
 /// Maximum number of users who are evaluated.
@@ -86,6 +86,8 @@ pub struct Viewers {
     pub broken: Vec<PolicyFailure>,
     /// Users who have a policy that grants access, but can read nothing until they change the password, by name.
     pub must_change_password: Vec<String>,
+    /// Users who have a policy that grants access, but whose access is suspended, by name.
+    pub suspended: Vec<String>,
     /// Whether users, roles or the access model changed during the evaluation: parts of the response may be from before a change
     /// and others from after it.
     pub changed_meanwhile: bool,
@@ -191,12 +193,13 @@ impl Analysis {
         let first = seen.users == 0 && cached.results.is_empty();
         let (roles, model, compiled) =
             (Arc::clone(roles), access.authority.model.clone(), Arc::clone(&self.core.compiled));
+        let blocks: Vec<Option<Block>> = users.iter().map(|user| Block::of(user, &self.core)).collect();
         let work = move || {
-            let apply = |user: User| {
+            let apply = |(user, block): (User, Option<Block>)| {
                 let user_roles = user.roles.iter().filter_map(|name| roles.get(name)).cloned().collect();
-                UserPolicies::new(PolicyInputs::user(&user, user_roles, model.clone()), &compiled)
+                UserPolicies::new(PolicyInputs::user(&user, block, user_roles, model.clone()), &compiled)
             };
-            users.into_iter().map(apply).collect::<Vec<UserPolicies>>()
+            users.into_iter().zip(blocks).map(apply).collect::<Vec<UserPolicies>>()
         };
         let Ok(applied) = timeout_at(deadline, self.core.permits.analysis.run(work)).await else {
             return Ok(BatchOutcome::TimedOut);
@@ -291,10 +294,12 @@ impl PolicyCache {
                 let reason = decision.reason.unwrap_or("cannot be applied");
                 seen.broken.push(PolicyFailure { username, role, title, reason });
             }
-            (ExplainVerdict::PasswordChangeRequired, _)
+            (verdict @ (ExplainVerdict::PasswordChangeRequired | ExplainVerdict::Suspended), _)
                 if applied.decide_by_policies(&found).verdict == ExplainVerdict::Granted =>
             {
-                seen.must_change_password.push(username);
+                let is_suspended = verdict == ExplainVerdict::Suspended;
+                let list = if is_suspended { &mut seen.suspended } else { &mut seen.must_change_password };
+                list.push(username);
             }
             _ => {}
         }

@@ -4,7 +4,7 @@ use tracewarden_policy::{Predicate, describe};
 
 use crate::core::{policy_name, reason_text};
 use crate::policies::explanation::ExplainVerdict;
-use crate::policies::user_policies::{Decision, UserPolicies};
+use crate::policies::user_policies::{Block, Decision, UserPolicies};
 
 /// Formats "`ada` sees this trace: …"; addresses the caller as "you".
 pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, spans: u64, own: bool) -> String {
@@ -35,6 +35,9 @@ pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, span
             format!("{who} {not} this trace: the policy of the API key is not satisfied by {spans}")
         }
         ExplainVerdict::Disabled => format!("{who} {is} disabled and can read no trace"),
+        ExplainVerdict::Suspended => {
+            format!("{who} can read no trace while {possessive} access is suspended")
+        }
         ExplainVerdict::PasswordChangeRequired => {
             format!("{who} can read no trace before the password is changed")
         }
@@ -47,14 +50,18 @@ pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, span
 
 /// Formats "`ada` can read a trace when …".
 pub(crate) fn access_summary(applied: &UserPolicies) -> String {
-    if applied.inputs.disabled {
-        return format!("`{}` is disabled and can read no trace", applied.inputs.caller.username);
+    match applied.inputs.block {
+        None => policies_summary(applied),
+        Some(Block::Disabled) => {
+            format!("`{}` is disabled and can read no trace", applied.inputs.caller.username)
+        }
+        Some(Block::Suspended) => {
+            format!("{}; nothing while their access is suspended", policies_summary(applied))
+        }
+        Some(Block::PasswordChangeRequired) => {
+            format!("{}; nothing before the password is changed", policies_summary(applied))
+        }
     }
-    let by_policies = policies_summary(applied);
-    if applied.inputs.must_change_password {
-        return format!("{by_policies}; nothing before the password is changed");
-    }
-    by_policies
 }
 
 fn policies_summary(applied: &UserPolicies) -> String {

@@ -17,13 +17,32 @@ use crate::policies::explanation::{ExplainVerdict, ExplainedUser, PolicyExplanat
 const COLUMN_CHANGED: &str =
     "names a field whose column in ClickHouse has changed; the field has to be marked again";
 
+/// Why authentication rejects all that a user sends, whatever the policies say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Block {
+    Disabled,
+    Suspended,
+    PasswordChangeRequired,
+}
+
+impl Block {
+    /// Returns what blocks a user now.
+    pub(crate) fn of(user: &User, core: &Core) -> Option<Self> {
+        if user.disabled {
+            Some(Self::Disabled)
+        } else if core.settings.is_unconfirmed(user, core.now()) {
+            Some(Self::Suspended)
+        } else {
+            user.must_change_password.then_some(Self::PasswordChangeRequired)
+        }
+    }
+}
+
 /// The user to whom policies apply, and the access model.
 #[derive(Debug, Clone)]
 pub(crate) struct PolicyInputs {
     pub(crate) caller: Caller,
-    pub(crate) disabled: bool,
-    /// Whether the user must change the password before any other action.
-    pub(crate) must_change_password: bool,
+    pub(crate) block: Option<Block>,
     pub(crate) roles: Vec<Role>,
     /// Text of the key's policy, and whether its owner may know of fields that are policy inputs only.
     pub(crate) key_constraint: Option<(String, bool)>,
@@ -33,7 +52,7 @@ pub(crate) struct PolicyInputs {
 impl PolicyInputs {
     pub(crate) fn explained_user(&self) -> ExplainedUser {
         let Caller { username, roles, attributes } = self.caller.clone();
-        ExplainedUser { username, roles, attributes, disabled: self.disabled }
+        ExplainedUser { username, roles, attributes, disabled: self.block == Some(Block::Disabled) }
     }
 
     /// Returns every policy with its role, in the order in which they are applied.
@@ -50,18 +69,15 @@ impl PolicyInputs {
         });
         Self {
             caller: access::caller(principal),
-            disabled: false,
-            must_change_password: false,
+            block: None,
             roles: authority.roles.clone(),
             key_constraint,
             model: authority.model.clone(),
         }
     }
 
-    pub(crate) fn user(user: &User, roles: Vec<Role>, model: AccessModel) -> Self {
-        let caller = access::stored_caller(user);
-        let User { disabled, must_change_password, .. } = *user;
-        Self { caller, disabled, must_change_password, roles, key_constraint: None, model }
+    pub(crate) fn user(user: &User, block: Option<Block>, roles: Vec<Role>, model: AccessModel) -> Self {
+        Self { caller: access::stored_caller(user), block, roles, key_constraint: None, model }
     }
 }
 
@@ -117,13 +133,11 @@ impl UserPolicies {
 
     /// Returns the decision that a read makes: if a read could not be decided, the trace is not visible.
     pub(crate) fn decide(&self, found: &PolicyMatches) -> Decision {
-        let verdict = if self.inputs.disabled {
-            ExplainVerdict::Disabled
-        } else if self.inputs.must_change_password {
-            // Authentication rejects sessions and API keys alike, before anything is read.
-            ExplainVerdict::PasswordChangeRequired
-        } else {
-            return self.decide_by_policies(found);
+        let verdict = match self.inputs.block {
+            None => return self.decide_by_policies(found),
+            Some(Block::Disabled) => ExplainVerdict::Disabled,
+            Some(Block::Suspended) => ExplainVerdict::Suspended,
+            Some(Block::PasswordChangeRequired) => ExplainVerdict::PasswordChangeRequired,
         };
         Decision { verdict, source: None, reason: None }
     }

@@ -18,7 +18,7 @@ use crate::core::{
     TRACES_EXPLAIN, access, audit_detail, find_user,
 };
 use crate::policies::{
-    PolicyInputs, decision_summary, match_policies, policy_explanation, policy_requirement,
+    Block, PolicyInputs, decision_summary, match_policies, policy_explanation, policy_requirement,
 };
 use crate::traces::{AuthorizedTrace, Traces, trace_not_found};
 use crate::{
@@ -74,7 +74,12 @@ impl Traces {
             drop(tx);
             let access = self.core.access_even_if_broken(authority).await?;
             let detail = access.detail([("explained", user_decision_inputs(&user, &roles))]);
-            let inputs = PolicyInputs::user(&user, roles, access.authority.model.clone());
+            let inputs = PolicyInputs::user(
+                &user,
+                Block::of(&user, &self.core),
+                roles,
+                access.authority.model.clone(),
+            );
             Ok(PreparedRead { access, plan: inputs, detail })
         };
         let (started, target) = (Instant::now(), TraceIdNotations::recorded(trace_id));

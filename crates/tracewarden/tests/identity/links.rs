@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Company, TestDatabase, browser_of, on_both, roles};
 use crate::support::USER_PASSWORD;
 use crate::support::identity::Browser;
+use crate::support::store::{BLUE, Store};
 
 on_both!(an_administrator_links_a_user_to_a_person, links_are_refused_and_undone);
 
@@ -92,4 +93,47 @@ async fn links_are_refused_and_undone(database: TestDatabase) {
     let records = company.records("user.unlink").await;
     let record = records.iter().find(|record| record["outcome"] == "success").unwrap();
     assert_eq!((&record["target"], &record["detail"]["before"]["subject"]), (&json!("ada"), &json!("ada")));
+}
+
+/// Reports about access say what a request would be answered. On the traces of a real engine.
+#[tokio::test]
+async fn reports_know_that_access_is_suspended() {
+    let store = Store::start();
+    let company = Company::with_traces(&store, "").await;
+    let Company { service, admin, .. } = &company;
+    let owner = json!({"roles": ["blue", "payments"], "attributes": {"team": "red"}});
+    service.user(admin, "owner", &["blue"]).await;
+    admin.patch("/users/owner", owner).await.expect(200);
+    let program = json!({
+        "username": "robot", "roles": ["blue"], "service": {"owner": "owner", "owner_role": "payments"},
+    });
+    admin.post("/users", program).await.expect(201);
+    for name in ["ada", "bea"] {
+        service.user(admin, name, &["blue"]).await;
+    }
+    let viewers = async || {
+        let body = admin.get(&format!("/traces/{BLUE}/viewers")).await.expect(200).body;
+        let viewers = body["viewers"].as_array().unwrap().iter().map(|viewer| viewer["username"].clone());
+        (viewers.collect::<Value>(), body["suspended"].clone())
+    };
+    assert_eq!(viewers().await, (json!(["ada", "bea", "owner", "robot"]), json!([])));
+
+    admin.put("/users/bea/provider", json!({"name": "company", "subject": "bea"})).await.expect(200);
+    admin.patch("/users/owner", json!({"roles": ["blue"]})).await.expect(200);
+    assert_eq!(viewers().await, (json!(["ada", "owner"]), json!(["bea", "robot"])));
+    for name in ["bea", "robot"] {
+        let explained = admin.get(&format!("/traces/{BLUE}/explain?user={name}")).await.expect(200).body;
+        assert_eq!(
+            (&explained["visible"], &explained["verdict"]),
+            (&json!(false), &json!("suspended")),
+            "{explained}"
+        );
+        let expected = format!("`{name}` can read no trace while their access is suspended");
+        assert_eq!(explained["summary"], expected);
+        let access = admin.get(&format!("/users/{name}/access")).await.expect(200).body;
+        let summary = access["summary"].as_str().unwrap();
+        assert!(summary.ends_with("; nothing while their access is suspended"), "{summary}");
+    }
+    browser_of(&company, "bea").await;
+    assert_eq!(viewers().await, (json!(["ada", "bea", "owner"]), json!(["robot"])));
 }

@@ -47,20 +47,16 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
           </ul>
         </Alert>
       )}
-      {data.must_change_password.length > 0 && (
-        <Alert color="blue" title="Users who will have access after they change their password">
-          <ul className={classes.spans}>
-            {data.must_change_password.slice(0, limit).map((username) => (
-              <li key={username}>
-                <SanitizedText text={username} />
-              </li>
-            ))}
-            {limit < data.must_change_password.length && (
-              <li>and {(data.must_change_password.length - limit).toLocaleString("en")} more</li>
-            )}
-          </ul>
-        </Alert>
-      )}
+      <LaterViewers
+        title="Users who will have access after they change their password"
+        usernames={data.must_change_password}
+        limit={limit}
+      />
+      <LaterViewers
+        title="Users whose access is suspended, until they sign in again or the owner has the role again"
+        usernames={data.suspended}
+        limit={limit}
+      />
       <ul className={classes.viewers} aria-label="Users who can see this trace">
         {data.viewers.slice(0, limit).map((viewer) => (
           <ViewerItem key={viewer.username} viewer={viewer} onExplain={onExplain} />
@@ -72,6 +68,32 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
         </Button>
       )}
     </Stack>
+  );
+}
+
+function LaterViewers({
+  title,
+  usernames,
+  limit,
+}: {
+  title: string;
+  usernames: readonly string[];
+  limit: number;
+}) {
+  if (usernames.length === 0) {
+    return null;
+  }
+  return (
+    <Alert color="blue" title={title}>
+      <ul className={classes.spans}>
+        {usernames.slice(0, limit).map((username) => (
+          <li key={username}>
+            <SanitizedText text={username} />
+          </li>
+        ))}
+        {limit < usernames.length && <li>and {(usernames.length - limit).toLocaleString("en")} more</li>}
+      </ul>
+    </Alert>
   );
 }
 

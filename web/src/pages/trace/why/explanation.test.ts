@@ -119,6 +119,7 @@ describe("counts as text", () => {
       details: false,
       broken: [],
       must_change_password: [],
+      suspended: [],
       changed_meanwhile: false,
     };
     expect(viewersText({ ...rest, viewers, users: 12, total_users: 12 })).toBe(

@@ -21,6 +21,7 @@ const VERDICTS: Readonly<Record<Api["AccessVerdict"], string>> = {
   not_satisfied: "No policy matches",
   key_constraint: "The constraint of the key does not match",
   disabled: "The account is disabled",
+  suspended: "Access is suspended",
   password_change_required: "The password has to be changed first",
   broken: "A policy is broken",
 };
