@@ -42,6 +42,35 @@ struct TokenClaims {
     typ: Option<String>,
 }
 
+/// A verified access token whose person is not read yet: claims can be missing.
+pub(crate) struct VerifiedToken {
+    claims: Map<String, Value>,
+    client: Option<String>,
+    scopes: Vec<String>,
+    issued_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl VerifiedToken {
+    /// Subject at the provider.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.claims.get("sub").and_then(Value::as_str)
+    }
+
+    /// Adds what the provider says about the person besides. What the token says counts.
+    pub(crate) fn add_claims(&mut self, more: Map<String, Value>) {
+        for (name, value) in more {
+            self.claims.entry(name).or_insert(value);
+        }
+    }
+
+    pub(crate) fn into_access_token(self, settings: &ProviderSettings) -> Result<AccessToken, ProviderError> {
+        let Self { claims, client, scopes, issued_at, expires_at } = self;
+        let person = Person::new(settings, claims)?;
+        Ok(AccessToken { provider: settings.name.clone(), person, client, scopes, issued_at, expires_at })
+    }
+}
+
 /// Verifies a token. Returns `None` if its key is not among these.
 pub(crate) fn verify(
     token: &str,
@@ -49,7 +78,7 @@ pub(crate) fn verify(
     settings: &ProviderSettings,
     audiences: &[String],
     now: Timestamp,
-) -> Result<Option<AccessToken>, ProviderError> {
+) -> Result<Option<VerifiedToken>, ProviderError> {
     let accepted = settings.accepted_tokens()?;
     let is_type =
         |typ: Option<&str>| accepted.token_types.iter().any(|accepted| Some(accepted.as_str()) == typ);
@@ -67,7 +96,7 @@ pub(crate) fn check_introspection(
     settings: &ProviderSettings,
     audiences: &[String],
     now: Timestamp,
-) -> Result<AccessToken, ProviderError> {
+) -> Result<VerifiedToken, ProviderError> {
     let accepted = settings.accepted_tokens()?;
     if claims.get("active") != Some(&Value::Bool(true)) {
         return Err(ProviderError::invalid("the provider says that the token is not active"));
@@ -103,7 +132,7 @@ fn check(
     settings: &ProviderSettings,
     accepted: &AccessTokenSettings,
     now: Timestamp,
-) -> Result<AccessToken, ProviderError> {
+) -> Result<VerifiedToken, ProviderError> {
     let refuse = |reason: &'static str| Err(ProviderError::invalid(reason));
     // A token for our own sign-in client is an ID token or belongs to a browser's sign-in.
     let is_ours = |audience: &Value| audience.as_str() == Some(&settings.client_id);
@@ -148,14 +177,7 @@ fn check(
     }
     let scopes = SCOPE_CLAIMS.iter().find_map(|name| claims.get(*name)).map(texts).unwrap_or_default();
     let at = |seconds: i64| Timestamp::from_nanos(seconds.saturating_mul(1_000_000_000));
-    Ok(AccessToken {
-        provider: settings.name.clone(),
-        person: Person::new(settings, claims)?,
-        client,
-        scopes,
-        issued_at: at(times.iat),
-        expires_at: at(times.exp),
-    })
+    Ok(VerifiedToken { client, scopes, issued_at: at(times.iat), expires_at: at(times.exp), claims })
 }
 
 /// Reads a text with spaces, or a list of texts.

@@ -2,6 +2,7 @@
 //! no state but the providers' metadata and keys; it decides about no access.
 
 mod access_token;
+mod answer_cache;
 mod error;
 mod http;
 mod jwt;
@@ -12,6 +13,7 @@ mod provider;
 mod refresh;
 mod refresh_token;
 mod resource;
+mod resource_server;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -32,7 +34,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tracewarden_model::Timestamp;
 
 /// Longer opaque tokens are not sent to the providers.
@@ -80,10 +81,16 @@ impl Providers {
         self.iter().filter(|provider| provider.accepts_access_tokens()).map(Provider::issuer)
     }
 
-    /// Whether the provider is asked about each use of a token of this form.
+    /// Whether a provider may be asked about a token, besides for its keys.
     pub fn asks_about(&self, token: &str) -> bool {
-        self.iter().any(Provider::introspects)
-            && jsonwebtoken::dangerous::insecure_decode::<IgnoredAny>(token).is_err()
+        match unverified_issuer(token) {
+            Ok(issuer) => self.of_issuer(&issuer).is_some_and(Provider::completes_access_tokens),
+            Err(_) => self.iter().any(Provider::introspects),
+        }
+    }
+
+    fn of_issuer(&self, issuer: &str) -> Option<&Provider> {
+        self.iter().find(|provider| provider.issuer() == issuer)
     }
 
     /// Verifies an access token of any of the providers, for one resource.
@@ -96,18 +103,12 @@ impl Providers {
         resource: Resource,
         now: Timestamp,
     ) -> Result<AccessToken, ProviderError> {
-        #[derive(Deserialize)]
-        struct Issuer {
-            iss: String,
-        }
-        // Not trusted: it only chooses the provider that verifies the token.
-        let issuer = match jsonwebtoken::dangerous::insecure_decode::<Issuer>(token) {
-            Ok(unverified) => unverified.claims.iss,
+        let issuer = match unverified_issuer(token) {
+            Ok(issuer) => issuer,
             Err(error) => return self.introspect(token, resource, now, error).await,
         };
-        let provider = self.iter().find(|provider| provider.issuer() == issuer);
-        let provider =
-            provider.ok_or_else(|| ProviderError::invalid("the issuer of the token is not known"))?;
+        let unknown = || ProviderError::invalid("the issuer of the token is not known");
+        let provider = self.of_issuer(&issuer).ok_or_else(unknown)?;
         provider.access_token(token, resource, &self.origin, now).await
     }
 
@@ -135,4 +136,13 @@ impl Providers {
     pub fn iter(&self) -> impl Iterator<Item = &Provider> {
         self.by_name.values()
     }
+}
+
+/// Reads the issuer of a JWT. It is not trusted: it only chooses the provider that verifies the token.
+fn unverified_issuer(token: &str) -> Result<String, jsonwebtoken::errors::Error> {
+    #[derive(Deserialize)]
+    struct Issuer {
+        iss: String,
+    }
+    Ok(jsonwebtoken::dangerous::insecure_decode::<Issuer>(token)?.claims.iss)
 }

@@ -6,7 +6,7 @@ use crate::error::ProviderError;
 use crate::settings::ProviderSettings;
 
 /// Maximum size of all claims as JSON.
-const MAX_CLAIMS_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_CLAIMS_BYTES: usize = 64 * 1024;
 const MAX_SUBJECT_BYTES: usize = 1_024;
 
 /// Claims about the token, not about the person; they are not kept.

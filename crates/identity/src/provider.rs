@@ -13,10 +13,9 @@ use openidconnect::{
     AccessTokenHash, AdditionalClaims, AuthType, AuthenticationFlow, AuthorizationCode,
     ClaimsVerificationError, Client, ClientId, ClientSecret, CsrfToken, EmptyExtraTokenFields, EndSessionUrl,
     EndpointMaybeSet, EndpointNotSet, EndpointSet, ExtraTokenFields, IdTokenClaims, IdTokenFields,
-    IntrospectionUrl, LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
-    PostLogoutRedirectUrl, RedirectUrl, RequestTokenError, Scope, SignatureVerificationError,
-    StandardErrorResponse, StandardTokenIntrospectionResponse, StandardTokenResponse, SubjectIdentifier,
-    TokenResponse, UserInfoClaims,
+    LogoutRequest, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, PostLogoutRedirectUrl,
+    RedirectUrl, RequestTokenError, Scope, SignatureVerificationError, StandardErrorResponse,
+    StandardTokenIntrospectionResponse, StandardTokenResponse, TokenResponse,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -24,14 +23,13 @@ use serde_json::{Map, Value};
 use tracewarden_model::Timestamp;
 use url::Url;
 
-use crate::access_token::{self, AccessToken};
+use crate::answer_cache::AnswerCache;
 use crate::error::ProviderError;
 use crate::http::{Http, HttpError};
 use crate::logout_token::{self, LogoutToken};
 use crate::metadata::{Known, MetadataCache, error_chain};
 use crate::person::Person;
 use crate::refresh_token::{ExpectedNonce, RefreshToken};
-use crate::resource::Resource;
 use crate::settings::{CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer};
 
 /// Signature algorithms of tokens: asymmetric ones. With a symmetric one, everyone who knows the client secret could sign.
@@ -104,13 +102,16 @@ pub struct Provider {
     pub(crate) settings: ProviderSettings,
     pub(crate) http: Http,
     pub(crate) metadata: MetadataCache,
+    pub(crate) answers: AnswerCache,
 }
 
 impl Provider {
     pub(crate) fn new(settings: ProviderSettings) -> Result<Self, SettingsError> {
         let issuer = check_issuer(&settings.issuer)?;
         let http = Http::new(&issuer, settings.ca_certificates.as_deref())?;
-        Ok(Self { settings, http, metadata: MetadataCache::default() })
+        let kept_for = settings.access_tokens.as_ref().and_then(|accepted| accepted.cache_ttl);
+        let answers = AnswerCache::new(kept_for.unwrap_or_default());
+        Ok(Self { settings, http, metadata: MetadataCache::default(), answers })
     }
 
     /// Name, in paths and in mappings.
@@ -237,29 +238,12 @@ impl Provider {
         let mut claims = object(&verified)?;
         if self.settings.userinfo {
             let subject = verified.subject().clone();
-            let more = self.user_info(&client, tokens, Some(subject)).await?;
+            let more = self.user_info(&client, tokens.access_token().clone(), Some(subject)).await?;
             for (name, value) in more {
                 claims.entry(name).or_insert(value);
             }
         }
         Person::new(&self.settings, claims)
-    }
-
-    /// Fetches the claims of the UserInfo endpoint, which must be of this subject, if it is known.
-    pub(crate) async fn user_info(
-        &self,
-        client: &OidcClient,
-        tokens: &Tokens,
-        subject: Option<SubjectIdentifier>,
-    ) -> Result<Map<String, Value>, ProviderError> {
-        let request = client.user_info(tokens.access_token().clone(), subject);
-        let request = request.map_err(ProviderError::unavailable)?;
-        let answer = request.request_async(&self.http).await.map_err(|error| match error {
-            openidconnect::UserInfoError::Request(cause) => ProviderError::unavailable(cause),
-            other => ProviderError::invalid(other),
-        })?;
-        let claims: UserInfoClaims<OtherClaims, CoreGenderClaim> = answer;
-        object(&claims)
     }
 
     /// Checks claims that the library leaves to its users.
@@ -307,59 +291,8 @@ impl Provider {
         Ok(Some(request.http_get_url()))
     }
 
-    /// Whether access tokens of the provider are accepted.
-    pub fn accepts_access_tokens(&self) -> bool {
-        self.settings.access_tokens.is_some()
-    }
-
-    /// Verifies an access token for one resource at this origin.
-    pub(crate) async fn access_token(
-        &self,
-        token: &str,
-        resource: Resource,
-        origin: &str,
-        now: Timestamp,
-    ) -> Result<AccessToken, ProviderError> {
-        let accepted = self.settings.accepted_tokens()?;
-        let audiences = accepted.audiences(resource, origin);
-        let verify =
-            |known: &Known| access_token::verify(token, &known.keys, &self.settings, &audiences, now);
-        self.with_current_keys(now, "the key of the access token is unknown", verify).await
-    }
-
-    /// Whether the provider is asked about access tokens that are not JWTs.
-    pub(crate) fn introspects(&self) -> bool {
-        self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.introspection)
-    }
-
-    /// Asks the provider about an opaque access token for one resource at this origin (RFC 7662). The answer is not kept. An error of the
-    /// provider says nothing about the token.
-    pub(crate) async fn introspect(
-        &self,
-        token: &str,
-        resource: Resource,
-        origin: &str,
-        now: Timestamp,
-    ) -> Result<AccessToken, ProviderError> {
-        let accepted = self.settings.accepted_tokens()?;
-        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
-        let endpoint = known.metadata.additional_metadata().introspection_endpoint.clone();
-        let endpoint = endpoint.ok_or_else(|| {
-            ProviderError::unavailable("the provider's metadata have no `introspection_endpoint`")
-        })?;
-        let client = self.client(&known).set_introspection_url(IntrospectionUrl::from_url(endpoint));
-        let token = openidconnect::AccessToken::new(token.to_owned());
-        let answer = client.introspect(&token).request_async(&self.http).await;
-        let answer = answer.map_err(|error| match error {
-            RequestTokenError::ServerResponse(response) => ProviderError::unavailable(response.to_string()),
-            other => ProviderError::unavailable(error_chain(&token_error(other))),
-        })?;
-        let claims = object(&answer)?;
-        access_token::check_introspection(claims, &self.settings, &accepted.audiences(resource, origin), now)
-    }
-
     /// Verifies with the current keys, and if the key is not among them, with newer ones.
-    async fn with_current_keys<T>(
+    pub(crate) async fn with_current_keys<T>(
         &self,
         now: Timestamp,
         unknown: &'static str,
@@ -417,7 +350,7 @@ fn verifier<'a>(client: &'a OidcClient, now: Timestamp) -> CoreIdTokenVerifier<'
         })
 }
 
-fn object(claims: &impl Serialize) -> Result<Map<String, Value>, ProviderError> {
+pub(crate) fn object(claims: &impl Serialize) -> Result<Map<String, Value>, ProviderError> {
     match serde_json::to_value(claims).map_err(ProviderError::invalid)? {
         Value::Object(claims) => Ok(claims),
         _ => Err(ProviderError::invalid("the claims are not an object")),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use openidconnect::core::CoreErrorResponseType;
-use openidconnect::{RequestTokenError, TokenResponse as _};
+use openidconnect::{OAuth2TokenResponse as _, RequestTokenError, TokenResponse as _};
 use secrecy::ExposeSecret as _;
 use tracewarden_model::Timestamp;
 
@@ -41,7 +41,7 @@ impl Provider {
         let person = match tokens.id_token() {
             // Not every provider sends an ID token. What UserInfo says came over a connection that authenticates the provider.
             None if self.settings.userinfo => {
-                let claims = self.user_info(&client, &tokens, None).await;
+                let claims = self.user_info(&client, tokens.access_token().clone(), None).await;
                 claims.and_then(|claims| Person::new(&self.settings, claims)).map(Some)
             }
             None => Ok(None),

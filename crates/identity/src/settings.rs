@@ -61,6 +61,10 @@ pub struct AccessTokenSettings {
     pub clients: Vec<String>,
     /// Whether the provider is asked about tokens that are not JWTs.
     pub introspection: bool,
+    /// Whether claims that a token lacks are fetched from the UserInfo endpoint.
+    pub userinfo: bool,
+    /// How long answers of the introspection and UserInfo endpoints are kept; `None` if the provider is asked for each request.
+    pub cache_ttl: Option<Duration>,
 }
 
 impl AccessTokenSettings {

@@ -36,6 +36,8 @@ fn provider(issuer: &str) -> Provider {
             token_types: vec!["at+jwt".to_owned()],
             clients: vec!["agent".to_owned()],
             introspection: false,
+            userinfo: false,
+            cache_ttl: None,
         }),
     })
     .unwrap()

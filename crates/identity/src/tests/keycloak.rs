@@ -102,11 +102,14 @@ fn an_access_token_names_person_and_client() {
         token_types: vec!["jwt".to_owned()],
         clients: Vec::new(),
         introspection: false,
+        userinfo: false,
+        cache_ttl: None,
     };
     let verify = |token: &str, audience: &str, accepted: &AccessTokenSettings, now: i64| {
         let settings =
             ProviderSettings { access_tokens: Some(accepted.clone()), ..provider(ISSUER).settings };
-        access_token::verify(token, &known.keys, &settings, &[audience.to_owned()], at(now))
+        let verified = access_token::verify(token, &known.keys, &settings, &[audience.to_owned()], at(now))?;
+        verified.map(|token| token.into_access_token(&settings)).transpose()
     };
     let found = verify(token, MCP, &accepted, ISSUED + 1).unwrap().unwrap();
     assert_eq!(found.client.as_deref(), Some("agent"));

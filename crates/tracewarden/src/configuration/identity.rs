@@ -51,6 +51,9 @@ struct AccessTokens {
     clients: Vec<String>,
     #[serde(default)]
     introspection: bool,
+    #[serde(default)]
+    userinfo: bool,
+    cache_ttl: Option<String>,
 }
 
 fn default_token_types() -> Vec<String> {
@@ -106,7 +109,8 @@ impl IdentityFile {
 
 impl AccessTokens {
     fn settings(self, client_id: &str, errors: &mut Vec<String>) -> AccessTokenSettings {
-        let Self { mcp_audiences, rest_audiences, token_types, clients, introspection } = self;
+        let Self { mcp_audiences, rest_audiences, token_types, clients, introspection, userinfo, cache_ttl } =
+            self;
         for (name, audiences) in [("mcp_audiences", &mcp_audiences), ("rest_audiences", &rest_audiences)] {
             let Some(audiences) = audiences else { continue };
             if audiences.iter().any(String::is_empty) {
@@ -133,7 +137,25 @@ impl AccessTokens {
             typ.strip_prefix("application/").unwrap_or(&typ).to_owned()
         };
         let token_types = token_types.iter().map(normal).collect();
-        AccessTokenSettings { mcp_audiences, rest_audiences, token_types, clients, introspection }
+        if cache_ttl.is_some() && !introspection && !userinfo {
+            errors.push(
+                "`access_tokens.cache_ttl` is for `introspection` and `userinfo`, which are not set"
+                    .to_owned(),
+            );
+        }
+        let cache_ttl = cache_ttl.as_deref().and_then(|text| {
+            let failed = |error| errors.push(format!("`access_tokens.cache_ttl` {error}"));
+            limited_duration(text).map_err(failed).ok()
+        });
+        AccessTokenSettings {
+            mcp_audiences,
+            rest_audiences,
+            token_types,
+            clients,
+            introspection,
+            userinfo,
+            cache_ttl,
+        }
     }
 }
 
@@ -232,6 +254,8 @@ mod tests {
             ("rest_audiences = [\"\"]", "must not have an empty text"),
             ("token_types = []", "at least one type"),
             ("audiences = []", "unknown field `audiences`"),
+            ("userinfo = true\ncache_ttl = \"soon\"", "`access_tokens.cache_ttl`"),
+            ("cache_ttl = \"10s\"", "which are not set"),
         ] {
             let error = with(members).unwrap_err();
             assert!(error.contains(message), "{members}: {error}");

@@ -1,20 +1,13 @@
 //! The blocks of configuration and the conditions in `docs/identity.md`, with the metadata and the claims that each provider documents,
-//! or that were recorded from it. A server replays them under addresses of this machine; only the signatures are its own.
+//! or that were recorded from it. They are replayed under addresses of this machine.
 
-use std::sync::{Arc, Mutex};
-
-use axum::Router;
-use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
-use http::{StatusCode, Uri};
-use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use http::StatusCode;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::{policies, roles};
 use crate::support::Service;
 use crate::support::identity::Browser;
+use crate::support::replayed_provider::ReplayedProvider;
 
 const DOCUMENT: &str = include_str!("../../../../docs/identity.md");
 
@@ -57,50 +50,13 @@ impl Replayed {
     }
 }
 
-/// What the server replays next.
-#[derive(Default)]
-struct Answers {
-    metadata: Vec<Value>,
-    jwks: Value,
-    token: Value,
-}
-
-type Shared = Arc<Mutex<Answers>>;
-
-async fn replay(State(answers): State<Shared>, uri: Uri) -> Response {
-    let answers = answers.lock().unwrap();
-    let at = |member: &str, end: &str| {
-        answers.metadata.iter().find(|metadata| {
-            let url = format!("{}{end}", metadata[member].as_str().unwrap_or_default());
-            reqwest::Url::parse(&url).is_ok_and(|url| url.path() == uri.path())
-        })
-    };
-    if let Some(metadata) = at("issuer", "/.well-known/openid-configuration") {
-        axum::Json(metadata).into_response()
-    } else if at("jwks_uri", "").is_some() {
-        axum::Json(&answers.jwks).into_response()
-    } else if at("token_endpoint", "").is_some() {
-        axum::Json(&answers.token).into_response()
-    } else {
-        StatusCode::NOT_FOUND.into_response()
-    }
-}
-
 #[tokio::test]
 async fn the_documented_blocks_and_conditions_work() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
-    let replayed = PROVIDERS.map(|(heading, name, recorded)| Replayed::new(heading, name, recorded, &base));
-    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
-    let key = EncodingKey::from_ec_der(&pair.serialize_der());
-    let answers = Shared::default();
-    {
-        let mut answers = answers.lock().unwrap();
-        answers.jwks = json!({"keys": [Jwk::from_encoding_key(&key, Algorithm::ES256).unwrap()]});
-        answers.metadata = replayed.iter().map(|provider| provider.recorded["discovery"].clone()).collect();
-    }
-    let server = Router::new().fallback(replay).with_state(Arc::clone(&answers));
-    let server = tokio::spawn(async move { axum::serve(listener, server).await.unwrap() });
+    let server = ReplayedProvider::start().await;
+    let replayed =
+        PROVIDERS.map(|(heading, name, recorded)| Replayed::new(heading, name, recorded, &server.base));
+    server.answers.lock().unwrap().metadata =
+        replayed.iter().map(|provider| provider.recorded["discovery"].clone()).collect();
 
     let directory = tempfile::tempdir().unwrap();
     let secret = directory.path().join("secret");
@@ -131,13 +87,11 @@ async fn the_documented_blocks_and_conditions_work() {
             );
             let sent = |name: &str| begin.query_pairs().find(|(key, _)| key == name).unwrap().1.into_owned();
             let mut claims = claims;
-            let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
             claims["nonce"] = json!(sent("nonce"));
-            claims["iat"] = json!(now);
-            claims["exp"] = json!(now + 300);
-            let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &key).unwrap();
-            answers.lock().unwrap().token =
+            let token = server.token("JWT", claims, 300);
+            let answer =
                 json!({"access_token": "a", "token_type": "Bearer", "expires_in": 300, "id_token": token});
+            server.answer("token_endpoint", StatusCode::OK, answer);
             let response = form_urlencoded::Serializer::new(String::new())
                 .extend_pairs([("code", "c"), ("state", &sent("state"))])
                 .extend_pairs([("iss", recorded["discovery"]["issuer"].as_str().unwrap())])
@@ -172,5 +126,4 @@ async fn the_documented_blocks_and_conditions_work() {
         // Several have a person of the same name, which is never merged.
         admin.delete(&format!("/users/{}", recorded["username"].as_str().unwrap())).await.expect(204);
     }
-    server.abort();
 }

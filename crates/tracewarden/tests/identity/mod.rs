@@ -11,6 +11,7 @@ mod people;
 mod refresh;
 mod second_provider;
 mod service_accounts;
+mod userinfo;
 
 use std::sync::Arc;
 

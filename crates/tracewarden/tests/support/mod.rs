@@ -25,6 +25,7 @@ pub mod identity;
 pub mod openapi_check;
 pub mod operations_page;
 pub mod rejected_records;
+pub mod replayed_provider;
 pub mod secrets;
 pub mod store;
 pub mod terminal;

@@ -1,0 +1,177 @@
+//! Access tokens that lack claims. Keycloak accepts tokens for another service at its UserInfo endpoint, and its answers are replayed
+//! here; the certified provider refuses them.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{groups_mapping, policies, roles};
+use crate::support::identity::{ACCEPT_TOKENS, PROVIDER};
+use crate::support::replayed_provider::ReplayedProvider;
+use crate::support::{Client, Service};
+
+const INTROSPECTION: &str = "introspection_endpoint";
+const USERINFO: &str = "userinfo_endpoint";
+
+struct Company {
+    provider: ReplayedProvider,
+    service: Service,
+}
+
+impl Company {
+    /// `accepted` are settings of access tokens.
+    async fn start(accepted: &str) -> Self {
+        let provider = ReplayedProvider::start().await;
+        let base = &provider.base;
+        let recorded = include_str!("documented/keycloak.json").replace("https://", &format!("{base}/"));
+        let recorded: Value = serde_json::from_str(&recorded).unwrap();
+        let metadata = recorded["discovery"].clone();
+        let issuer = metadata["issuer"].as_str().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let (file, secret) = (directory.path().join("providers.toml"), directory.path().join("secret"));
+        std::fs::write(&secret, "a secret of a client").unwrap();
+        let table = format!(
+            "[{PROVIDER}]\nissuer = \"{issuer}\"\nclient_id = \"tracewarden\"\nclient_secret_file = \"{}\"\n\
+             [{PROVIDER}.access_tokens]\nrest_audiences = [\"traces\"]\ntoken_types = [\"JWT\"]\n{accepted}\n",
+            secret.display()
+        );
+        std::fs::write(&file, table).unwrap();
+        let service = Service::start_with(&[("TRACEWARDEN_IDENTITY_PROVIDERS", file.to_str().unwrap())]);
+        let admin = service.admin().await;
+        for role in ["payments", "oncall"] {
+            admin.put(&format!("/roles/{role}"), policies("true")).await.expect(201);
+        }
+        admin.put(&format!("/identity/providers/{PROVIDER}/mapping"), groups_mapping()).await.expect(200);
+        provider.answers.lock().unwrap().metadata = vec![metadata];
+        Self { provider, service }
+    }
+
+    fn issuer(&self) -> Value {
+        self.provider.answers.lock().unwrap().metadata[0]["issuer"].clone()
+    }
+
+    /// Returns a client with a token that has these claims in addition.
+    fn program(&self, more: Value) -> Client {
+        let mut claims = json!({
+            "iss": self.issuer(), "aud": "traces", "azp": "program", "sub": "1", "preferred_username": "paula",
+            "scope": "openid svc_get_trace",
+        });
+        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.service.anonymous().with_key(&self.provider.token("JWT", claims, 300))
+    }
+
+    fn user_info(&self, status: StatusCode, answer: Value) {
+        self.provider.answer(USERINFO, status, answer);
+    }
+}
+
+fn groups(names: &[&str]) -> Value {
+    json!({"sub": "1", "groups": names, "department": "blue"})
+}
+
+#[tokio::test]
+async fn missing_claims_are_fetched() {
+    let company = Company::start("userinfo = true").await;
+    company.user_info(StatusCode::OK, groups(&["/payments"]));
+    let program = company.program(json!({}));
+    let me = program.get("/me").await.expect(200).body;
+    assert_eq!((&me["username"], &me["roles"]), (&json!("paula"), &json!(["payments"])));
+    assert_eq!(me["attributes"], json!({"team": "blue"}));
+    assert_eq!(company.provider.asked(), [USERINFO]);
+    // For each request.
+    company.user_info(StatusCode::OK, groups(&["/oncall"]));
+    assert_eq!(roles(&program).await, json!(["oncall"]));
+    assert_eq!(company.provider.asked(), [USERINFO]);
+    // What the token says counts; scopes, client and audience are what the token says, too.
+    assert_eq!(roles(&company.program(json!({"groups": ["/payments"]}))).await, json!(["payments"]));
+    let mut answer = groups(&["/payments"]);
+    answer["scope"] = json!("svc_get_trace");
+    company.user_info(StatusCode::OK, answer);
+    let without_tools = company.program(json!({"scope": "openid"}));
+    without_tools.get("/me").await.problem(403, "insufficient_scope");
+    assert_eq!(company.provider.asked(), [USERINFO, USERINFO]);
+
+    // Another person, no answer that is one, and a provider that refuses the token or is not there.
+    for (status, answer, expected) in [
+        (StatusCode::OK, json!({"sub": "2", "groups": ["/payments"]}), (401, "unauthenticated")),
+        (StatusCode::OK, json!({"groups": ["/payments"]}), (401, "unauthenticated")),
+        (StatusCode::OK, json!([1]), (401, "unauthenticated")),
+        (StatusCode::UNAUTHORIZED, json!({"error": "invalid_token"}), (401, "unauthenticated")),
+        (StatusCode::FORBIDDEN, json!({"error": "insufficient_scope"}), (401, "unauthenticated")),
+        (StatusCode::SERVICE_UNAVAILABLE, json!({}), (502, "identity_provider")),
+        (StatusCode::FOUND, json!({}), (502, "identity_provider")),
+        (StatusCode::OK, json!({"sub": "1", "x": "x".repeat(70_000)}), (401, "unauthenticated")),
+        (StatusCode::OK, json!({"sub": "1", "x": "x".repeat(2_000_000)}), (502, "identity_provider")),
+    ] {
+        company.user_info(status, answer);
+        program.get("/me").await.problem(expected.0, expected.1);
+        assert_eq!(company.provider.asked(), [USERINFO], "{status}");
+    }
+    assert!(company.service.log().contains("UserInfo: 401"), "{}", company.service.log());
+    // A token that the provider did not sign is not sent to it.
+    company.user_info(StatusCode::OK, groups(&["/payments"]));
+    let stranger = ReplayedProvider::start().await;
+    let claims = json!({"iss": company.issuer(), "aud": "traces", "sub": "1", "scope": "svc_get_trace"});
+    let forged = company.service.anonymous().with_key(&stranger.token("JWT", claims, 300));
+    forged.get("/me").await.problem(401, "unauthenticated");
+    assert_eq!(company.provider.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn answers_are_kept_if_configured() {
+    let company = Company::start("introspection = true\nuserinfo = true\ncache_ttl = \"2s\"").await;
+    company.user_info(StatusCode::OK, groups(&["/payments"]));
+    let program = company.program(json!({}));
+    assert_eq!(roles(&program).await, json!(["payments"]));
+    company.user_info(StatusCode::OK, groups(&["/oncall"]));
+    assert_eq!(roles(&program).await, json!(["payments"]));
+    assert_eq!(company.provider.asked(), [USERINFO]);
+    let another = company.program(json!({"jti": "another"}));
+    assert_eq!(roles(&another).await, json!(["oncall"]));
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    assert_eq!(roles(&program).await, json!(["oncall"]));
+    assert_eq!(company.provider.asked(), [USERINFO, USERINFO]);
+
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let active = |seconds: u64| {
+        json!({
+            "active": true, "iss": company.issuer(), "aud": "traces", "client_id": "program", "sub": "1",
+            "username": "paula", "scope": "svc_get_trace", "iat": now, "exp": now + seconds,
+        })
+    };
+    company.provider.answer(INTROSPECTION, StatusCode::OK, active(300));
+    let opaque = company.service.anonymous().with_key("an-opaque-token");
+    for _ in 0..2 {
+        assert_eq!(roles(&opaque).await, json!(["oncall"]));
+    }
+    assert_eq!(company.provider.asked(), [INTROSPECTION, USERINFO]);
+    // Revoked: refused once the answer is too old. That a token is not active is not kept.
+    company.provider.answer(INTROSPECTION, StatusCode::OK, json!({"active": false}));
+    assert_eq!(roles(&opaque).await, json!(["oncall"]));
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    for _ in 0..2 {
+        opaque.get("/me").await.problem(401, "unauthenticated");
+    }
+    assert_eq!(company.provider.asked(), [INTROSPECTION, INTROSPECTION]);
+    // A token's own end counts within that time, too.
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let mut ending = active(0);
+    ending["exp"] = json!(now + 2);
+    company.provider.answer(INTROSPECTION, StatusCode::OK, ending);
+    roles(&opaque).await;
+    tokio::time::sleep(Duration::from_millis(2_000)).await;
+    opaque.get("/me").await.problem(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_the_token_is_believed() {
+    let userinfo = format!("{ACCEPT_TOKENS}userinfo = true\n");
+    let company = super::Company::start_with(None, &userinfo, &[]).await;
+    company.map_groups().await;
+    company.provider.put_user("paula", json!({"groups": ["/payments"]})).await;
+    let resource = format!("{}/", company.service.base);
+    let token = company.provider.access_token("paula", &resource, "openid svc_get_trace").await;
+    company.service.anonymous().with_key(&token).get("/me").await.problem(401, "unauthenticated");
+    assert!(company.service.log().contains("UserInfo: 401"), "{}", company.service.log());
+}
