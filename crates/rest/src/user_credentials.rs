@@ -123,7 +123,7 @@ pub(crate) async fn create_api_key(
 #[into_params(parameter_in = Query)]
 pub(crate) struct FindRequest {
     /// The first 8 characters of a key. Never send a whole key: addresses are logged.
-    #[param(example = "twk_4fG8")]
+    #[param(example = "twk_4fG8", pattern = "^twk_[0-9A-Za-z]{4}$")]
     prefix: String,
 }
 

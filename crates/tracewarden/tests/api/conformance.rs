@@ -52,6 +52,8 @@ async fn generated_requests_get_documented_answers() {
     shared["by"] = json!("SpanAttributes[\"team\"]");
     let mapping = json!({"roles": [{"role": "blue", "when": "\"blue\" in claims.groups"}]});
     let claims = json!({"claims": {"groups": ["blue"]}, "mapping": mapping});
+    let key_of_program = json!({"name": "nightly", "expires_at": "2100-01-01T00:00:00Z"});
+    let link = json!({"name": PROVIDER, "subject": "a person at the provider"});
     let mut once = single_use_objects(&service, &admin, &warden).await;
     once["POST /schema/history/{version}/restore"] = json!([{"version": change}]);
     let known = json!({
@@ -63,6 +65,8 @@ async fn generated_requests_get_documented_answers() {
             "POST /policies/collateral-access": [shared, shared, shared, shared],
             "PUT /identity/providers/{provider}/mapping": [mapping],
             "POST /identity/providers/{provider}/evaluate": [claims],
+            "POST /users/{username}/api-keys": [key_of_program, key_of_program],
+            "PUT /users/{username}/provider": [link, link],
         },
         "own": own,
         "session": token_of(&warden),
@@ -148,6 +152,19 @@ async fn single_use_objects(service: &Service, admin: &Client, warden: &Client) 
         service.sign_in("warden", USER_PASSWORD).await;
         let session = ids(warden, "/me/sessions", "sessions").await.remove(0);
         add("DELETE /me/sessions/{id}", json!({"id": session}));
+    }
+    for number in 0..4 {
+        let (program, linked) = (format!("program-{number}"), format!("linked-{number}"));
+        let service_account = json!({"username": program, "service": {"owner": "warden"}});
+        admin.post("/users", service_account).await.expect(201);
+        add("POST /users/{username}/api-keys", json!({"username": program}));
+        admin.post("/users", json!({"username": linked})).await.expect(201);
+        let link = json!({"name": PROVIDER, "subject": number.to_string()});
+        admin.put(&format!("/users/{linked}/provider"), link).await.expect(200);
+        add("DELETE /users/{username}/provider", json!({"username": linked}));
+        let to_link = format!("person-{number}");
+        admin.post("/users", json!({"username": to_link})).await.expect(201);
+        add("PUT /users/{username}/provider", json!({"username": to_link}));
     }
     add("GET /traces/{id}", json!({"id": BLUE}));
     add("GET /traces/{id}", json!({"id": RED}));
