@@ -1,14 +1,21 @@
-//! Checks that the documents for newcomers mention all crates and commands.
+//! Checks that the documents for newcomers mention all crates and commands, and that the map stays short.
 
 use super::Source;
 
 const COMMANDS: &[&str] = &["cargo xtask demo", "cargo xtask test"];
+
+/// A newcomer reads that much in some minutes. Lists of files belong into `CONTRIBUTING.md`, or nowhere.
+const MAX_WORDS: usize = 1_500;
 
 pub fn violations(sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
     let architecture = text(sources, "ARCHITECTURE.md");
     for name in crates(sources).filter(|name| !architecture.contains(name.as_str())) {
         found.push(format!("ARCHITECTURE.md: does not name `{name}`"));
+    }
+    let words = architecture.split_whitespace().count();
+    if words > MAX_WORDS {
+        found.push(format!("ARCHITECTURE.md: {words} words, and {MAX_WORDS} are allowed"));
     }
     let readme = text(sources, "README.md");
     for command in COMMANDS.iter().filter(|command| !readme.contains(**command)) {
@@ -49,6 +56,8 @@ mod tests {
         };
         assert_eq!(check("  model/  the vocabulary; xtask/"), Vec::<String>::new());
         assert_eq!(check("a model, xtask/"), ["ARCHITECTURE.md: does not name `model/`"]);
+        let long = format!("model/, xtask/ {}", "word ".repeat(MAX_WORDS));
+        assert_eq!(check(&long), ["ARCHITECTURE.md: 1502 words, and 1500 are allowed"]);
     }
 
     #[test]
